@@ -30,7 +30,7 @@ fn repetition(gpu: &Gpu, benchmark: &mut dyn Benchmark) -> Duration {
 
 fn hash_map(criterion: &mut Criterion) {
     let gpu = Gpu::open(DeviceChoice::Auto).expect("there is always the emulator");
-    let maps = Maps::new(&gpu);
+    let maps = Maps(&gpu);
     let mut group = criterion.benchmark_group(format!("hash_map on {}", gpu.name()));
     group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(2));
     for case in cases(&gpu) {

@@ -191,11 +191,8 @@ impl Observer for Progress {
 }
 
 fn show(arguments: &ReportArguments) -> Result<bool> {
-    let mut records = Vec::new();
-    for file in &arguments.files {
-        records.extend(record::read(file)?);
-    }
-    present(&records, &catalog::all()?, &arguments.report)
+    let records: Vec<_> = arguments.files.iter().map(|file| record::read(file)).collect::<Result<_>>()?;
+    present(&records.concat(), &catalog::all()?, &arguments.report)
 }
 
 /// Prints the table, compares with the baseline and writes the page. Returns whether all results are correct

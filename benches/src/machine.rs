@@ -17,12 +17,8 @@ pub enum DeviceChoice {
 
 impl DeviceChoice {
     /// Returns the name of the choice on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Cuda => "cuda",
-            Self::Emulator => "emulator",
-        }
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 

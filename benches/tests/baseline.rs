@@ -1,33 +1,38 @@
 //! Tests of the baseline that slab sets are compared with: many schedules of tiny batches on few keys, with
 //! every detector enabled.
+use checker::{BatchMap, MapOp, MapOutcome, compare_with_model};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::baseline::chains::{Chains, ChainsExecute};
 use phalanx_kernels::keyed::{OpCode, Outcome};
-use simt::emulator::{Options, Schedule};
-use std::collections::{BTreeMap, BTreeSet};
+use simt::emulator::{Fault, Options, Schedule, SiteId};
+use std::collections::BTreeSet;
+use std::panic::catch_unwind;
 use workloads::Key;
 
-/// Operation and key of an element.
-type BatchKey = (OpCode, u32);
+type Op = MapOp<u32, u32>;
 
-/// Chains on a device, and the next free node.
+/// Chains on a device, the next free node, and all outcomes so far.
 struct Set {
     device: Device,
     heads: Buffer<u32>,
     nodes: Buffer<u64>,
     next: u32,
+    outcomes: Vec<Outcome>,
 }
 
 impl Set {
     fn new(device: Device, buckets: usize, nodes: usize) -> Self {
         let (heads, nodes) = (device.zeroed(buckets).unwrap(), device.zeroed(nodes + 1).unwrap());
-        Self { device, heads, nodes, next: 1 }
+        Self { device, heads, nodes, next: 1, outcomes: Vec::new() }
     }
 
     /// Runs a batch in blocks of two threads.
-    fn run(&mut self, asked: &[BatchKey]) -> Vec<Outcome> {
-        let bytes: Vec<u8> = asked.iter().map(|(code, _)| code.code() as u8).collect();
-        let words: Vec<u32> = asked.iter().map(|(_, key)| *key).collect();
+    fn run(&mut self, asked: &[Op]) -> Vec<Outcome> {
+        if asked.is_empty() {
+            return Vec::new();
+        }
+        let bytes: Vec<u8> = asked.iter().map(|op| code(op).code() as u8).collect();
+        let words: Vec<u32> = asked.iter().map(|op| *op.key()).collect();
         let (codes, keys) =
             (self.device.from_slice(&bytes).unwrap(), self.device.from_slice(&words).unwrap());
         let outcomes = self.device.filled(asked.len(), 0xffu8).unwrap();
@@ -42,8 +47,10 @@ impl Set {
         self.next += asked.len() as u32;
         // SAFETY: the buffers outlive the kernel, which has ended when its outcomes are read.
         unsafe { self.device.default_stream().launch(Grid::for_items(asked.len(), 2), launch).unwrap() };
-        let outcomes = outcomes.read().unwrap();
-        outcomes.into_iter().map(|code| Outcome::from_code(code).expect("an outcome was written")).collect()
+        let outcome = |code: &u8| Outcome::from_code(*code).expect("an outcome was written");
+        let outcomes: Vec<_> = outcomes.read().unwrap().iter().map(outcome).collect();
+        self.outcomes.extend(&outcomes);
+        outcomes
     }
 
     /// Returns the keys of all lists, and checks that each list is sorted.
@@ -67,78 +74,72 @@ impl Set {
     }
 }
 
+impl BatchMap<u32, u32> for Set {
+    fn apply(&mut self, batch: &[Op]) -> Vec<MapOutcome<u32>> {
+        let outcomes = self.run(batch);
+        batch.iter().zip(outcomes).map(|(op, outcome)| told(op, outcome)).collect()
+    }
+
+    fn contents(&mut self) -> Option<Vec<(u32, u32)>> {
+        Some(self.keys().into_iter().map(|key| (key, 0)).collect())
+    }
+
+    fn reported_len(&mut self) -> Option<usize> {
+        None
+    }
+}
+
+fn code(op: &Op) -> OpCode {
+    match op {
+        MapOp::InsertNew(..) => OpCode::INSERT_NEW,
+        MapOp::Remove(_) => OpCode::REMOVE,
+        MapOp::Get(_) => OpCode::GET,
+        other => panic!("sets have no {other:?}"),
+    }
+}
+
+/// Returns the outcome for the model, which is a map whose values are all 0.
+fn told(op: &Op, outcome: Outcome) -> MapOutcome<u32> {
+    match outcome {
+        Outcome::Inserted => MapOutcome::Inserted,
+        Outcome::Removed => MapOutcome::Removed(None),
+        Outcome::Absent => MapOutcome::Absent,
+        Outcome::Found => MapOutcome::Found(0),
+        other => panic!("{other:?} of {op:?}"),
+    }
+}
+
 /// Generates random operations on so few keys that operations collide.
-fn asked(seed: u64, count: usize, keys: u64) -> Vec<BatchKey> {
-    let random = |index: usize| (seed << 20 | index as u64).mix();
-    let codes = [OpCode::INSERT_NEW, OpCode::REMOVE, OpCode::INSERT_NEW, OpCode::REMOVE, OpCode::GET];
-    let pick = |index| {
-        let random = random(index);
-        (codes[(random >> 32) as usize % codes.len()], (random % keys) as u32)
+fn ops(seed: u64, count: usize, key: impl Fn(u64) -> u32) -> Vec<Op> {
+    let pick = |index: usize| {
+        let random = (seed << 20 | index as u64).mix();
+        let key = key(random);
+        match (random >> 32) % 5 {
+            0 | 1 => MapOp::InsertNew(key, 0),
+            2 | 3 => MapOp::Remove(key),
+            _ => MapOp::Get(key),
+        }
     };
     (0..count).map(pick).collect()
 }
 
-/// Outcomes of the operations on one key.
-#[derive(Debug, Default)]
-struct Story {
-    inserted: i32,
-    removed: i32,
-    seen: bool,
-    missed: bool,
-}
-
-/// Checks whether concurrent operations can have these outcomes: insertions and removals of a key alternate,
-/// and an operation that found the key present or absent needs a time at which that was so.
-fn check(
-    before: &BTreeSet<u32>,
-    asked: &[BatchKey],
-    outcomes: &[Outcome],
-    after: &BTreeSet<u32>,
-) -> Result<(), String> {
-    let mut stories: BTreeMap<u32, Story> = before.union(after).map(|key| (*key, Story::default())).collect();
-    for ((code, key), outcome) in asked.iter().zip(outcomes) {
-        let story = stories.entry(*key).or_default();
-        match (*code, *outcome) {
-            (OpCode::INSERT_NEW, Outcome::Inserted) => story.inserted += 1,
-            (OpCode::REMOVE, Outcome::Removed) => story.removed += 1,
-            (OpCode::INSERT_NEW | OpCode::GET, Outcome::Found) => story.seen = true,
-            (OpCode::REMOVE | OpCode::GET, Outcome::Absent) => story.missed = true,
-            other => return Err(format!("{other:?} of key {key}")),
-        }
-    }
-    for (key, story) in stories {
-        let (was, is) = (before.contains(&key), after.contains(&key));
-        let balance = i32::from(was) + story.inserted - story.removed;
-        let ever = was || story.inserted > 0;
-        let never = !was || story.removed > 0;
-        if balance != i32::from(is) || (story.seen && !ever) || (story.missed && !never) {
-            return Err(format!("key {key} was there: {was}, is there: {is}, {story:?}"));
-        }
-    }
-    Ok(())
-}
-
-/// Runs two batches under an explored schedule on lists of a few keys.
-fn explore(seed: u64) -> [usize; 2] {
+/// Runs two batches under an explored schedule on lists of a few keys. Returns the numbers of insertions and
+/// of removals.
+fn explore(seed: u64, faults: &[Fault]) -> [usize; 2] {
     let schedule =
         if seed.is_multiple_of(2) { Schedule::Random { seed } } else { Schedule::Pct { seed, depth: 5 } };
-    let device = Device::emulator(Options { stale_l1: true, ..Options::explore(schedule) });
+    let options = Options { stale_l1: true, faults: faults.to_vec(), ..Options::explore(schedule) };
+    let device = Device::emulator(options);
     let mut set = Set::new(device, 1 + seed as usize % 2, 64);
-    let mut counts = [0; 2];
-    for round in 0..2 {
-        let (before, asked) = (set.keys(), asked(seed * 2 + round, 8, 4));
-        let outcomes = set.run(&asked);
-        check(&before, &asked, &outcomes, &set.keys())
-            .unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {asked:?} came to {outcomes:?}"));
-        counts[0] += outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count();
-        counts[1] += outcomes.iter().filter(|outcome| **outcome == Outcome::Removed).count();
-    }
-    counts
+    let batches = [0, 1].map(|round| ops(seed * 2 + round, 8, |random| (random % 4) as u32));
+    compare_with_model(&mut set, &batches)
+        .unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {batches:?}"));
+    [Outcome::Inserted, Outcome::Removed].map(|of| set.outcomes.iter().filter(|found| **found == of).count())
 }
 
 #[test]
 fn operations_that_meet_are_right_under_many_schedules() {
-    let counts: Vec<_> = (0..1500).map(explore).collect();
+    let counts: Vec<_> = (0..1500).map(|seed| explore(seed, &[])).collect();
     let sum = |which: usize| counts.iter().map(|counts| counts[which]).sum::<usize>();
     assert!(sum(0) > 1500 && sum(1) > 500, "{} inserted, {} removed: too little happened", sum(0), sum(1));
 }
@@ -146,34 +147,18 @@ fn operations_that_meet_are_right_under_many_schedules() {
 #[test]
 fn one_operation_at_a_time_agrees_with_a_set() {
     let mut set = Set::new(Device::emulator(Options::default()), 3, 600);
-    let mut model = BTreeSet::new();
-    for (code, key) in asked(7, 600, 20).into_iter().map(|(code, key)| (code, u32::MAX - key * 9)) {
-        let expected = match code {
-            OpCode::INSERT_NEW if model.insert(key) => Outcome::Inserted,
-            OpCode::REMOVE if model.remove(&key) => Outcome::Removed,
-            OpCode::REMOVE => Outcome::Absent,
-            _ if model.contains(&key) => Outcome::Found,
-            _ => Outcome::Absent,
-        };
-        assert_eq!(set.run(&[(code, key)]), [expected], "{code:?} of {key}");
-    }
-    assert_eq!(set.keys(), model);
+    let key = |random| u32::MAX - (random % 20) as u32 * 9;
+    let batches: Vec<_> = ops(7, 600, key).into_iter().map(|op| vec![op]).collect();
+    compare_with_model(&mut set, &batches).unwrap();
 }
 
-/// Tests the checker itself: it rejects outcomes that no order of operations can produce.
+/// The exploration finds exchanges that are not atomic.
 #[test]
-fn impossible_outcomes_are_refused() {
-    let (none, one) = (BTreeSet::new(), BTreeSet::from([1]));
-    let judge = |before: &BTreeSet<u32>, code, outcomes: &[Outcome], after: &BTreeSet<u32>| {
-        check(before, &vec![(code, 1); outcomes.len()], outcomes, after).is_ok()
-    };
-    use Outcome::*;
-    assert!(judge(&none, OpCode::INSERT_NEW, &[Inserted, Found], &one));
-    assert!(!judge(&none, OpCode::INSERT_NEW, &[Inserted, Inserted], &one));
-    assert!(!judge(&none, OpCode::INSERT_NEW, &[Inserted], &none));
-    assert!(!judge(&none, OpCode::INSERT_NEW, &[Found], &none));
-    assert!(judge(&one, OpCode::REMOVE, &[Removed, Absent], &none));
-    assert!(!judge(&one, OpCode::REMOVE, &[Removed, Removed], &none));
-    assert!(!judge(&one, OpCode::REMOVE, &[Absent], &one));
-    assert!(!judge(&one, OpCode::GET, &[Removed], &one));
+fn torn_exchanges_are_found() {
+    for call in ["chains.insert", "chains.remove"] {
+        let site = SiteId::find("kernels-gpu/src/baseline/chains.rs", "chains_execute", call).unwrap();
+        let fault = Fault::tear(site);
+        let fails = |seed| catch_unwind(|| explore(seed, std::slice::from_ref(&fault))).is_err();
+        assert!((0..1500).any(fails), "{call}");
+    }
 }

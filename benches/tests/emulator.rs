@@ -1,26 +1,46 @@
 //! Tests of the program on the emulator: the limits run, are verified, and are reported as no measurement of
 //! speed.
-use phalanx_bench::engine::record;
-use std::process::Command;
+use phalanx_bench::engine::record::{self, Param, Record};
+use std::path::Path;
+use std::process::{Command, Output};
 
 fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_phalanx-bench"))
+}
+
+/// Runs the program on the emulator.
+fn output(arguments: &[&str]) -> Output {
+    program().args(arguments).args(["--device", "emulator"]).output().unwrap()
+}
+
+/// Runs the program on the emulator, and returns what it prints.
+fn printed(arguments: &[&str]) -> String {
+    let output = output(arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Runs suites on the emulator. Returns their records, each of which is verified.
+fn records(suites: &[&str]) -> Vec<Record> {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.jsonl");
+    printed(&[suites, &["--json", text(&json)]].concat());
+    let records = record::read(&json).unwrap();
+    assert!(records.iter().all(|record| record.verified), "{records:?}");
+    records
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
 }
 
 #[test]
 fn the_limits_run_verified_and_labelled() {
     let folder = tempfile::tempdir().unwrap();
     let (json, html) = (folder.path().join("records.jsonl"), folder.path().join("report.html"));
-    let output = program()
-        .args(["limits", "--device", "emulator", "--json"])
-        .arg(&json)
-        .arg("--html")
-        .arg(&html)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("emulator: no measurement of speed"));
+    let printed = printed(&["limits", "--json", text(&json), "--html", text(&html)]);
+    assert!(printed.contains("emulator: no measurement of speed"));
     let records = record::read(&json).unwrap();
     assert_eq!(records.len(), 8);
     assert!(records.iter().all(|record| record.verified && record.is_emulated()), "{records:?}");
@@ -33,7 +53,7 @@ fn the_limits_run_verified_and_labelled() {
 
 #[test]
 fn an_unknown_suite_is_an_error_that_names_the_known_ones() {
-    let output = program().args(["no/such-suite", "--device", "emulator"]).output().unwrap();
+    let output = output(&["no/such-suite"]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains("no/such-suite") && text.contains("limits"), "{text}");
@@ -43,48 +63,33 @@ fn an_unknown_suite_is_an_error_that_names_the_known_ones() {
 /// refer to limits from the same run.
 #[test]
 fn the_default_suites_run_verified() {
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("records.jsonl");
-    let output = program().args(["run", "--device", "emulator", "--json"]).arg(&json).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let records = record::read(&json).unwrap();
+    let records = records(&["run"]);
     let maps: Vec<_> = records.iter().filter(|record| record.structure == "HashMap").collect();
     assert!(maps.len() >= 9, "{} records of the map", maps.len());
-    assert!(records.iter().all(|record| record.verified), "{records:?}");
     assert!(maps.iter().all(|record| record.ratio.is_some() && record.table_bytes.is_some()));
 }
 
 #[test]
-fn mixes_and_ycsb_run_verified() {
-    let output = program()
-        .args(["hashmap/mixed", "hashmap/ycsb", "--quick", "--device", "emulator"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(["mixed_40i40r20f", "ycsb_load", "ycsb_f"].iter().all(|op| text.contains(op)), "{text}");
+fn mixes_ycsb_and_pools_run_verified() {
+    let mixes = printed(&["hashmap/mixed", "hashmap/ycsb", "--quick"]);
+    assert!(["mixed_40i40r20f", "ycsb_load", "ycsb_f"].iter().all(|op| mixes.contains(op)), "{mixes}");
+    let pools = printed(&["slaballoc"]);
+    let parts = ["light_lone", "free_random", "0.9", "slaballoc/malloc"];
+    assert!(parts.iter().all(|part| pools.contains(part)), "{pools}");
 }
 
 /// Each repetition is a process with its own clock, and an invalid case is reported with that process's
 /// message.
 #[test]
 fn first_launches_run_in_processes_of_their_own() {
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("records.jsonl");
-    let output = program()
-        .args(["hashmap/first-launch", "--device", "emulator", "--json"])
-        .arg(&json)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let records = record::read(&json).unwrap();
+    let records = records(&["hashmap/first-launch"]);
     assert_eq!(records.len(), 3);
     for record in records {
-        assert!(record.verified && record.op == "first_launch" && record.n == 1000, "{record:?}");
+        assert!(record.op == "first_launch" && record.n == 1000, "{record:?}");
         assert!(record.min_ms > 0.0 && record.table_bytes.is_some(), "{record:?}");
         assert_eq!(record.params["of"].to_string(), "insert");
     }
-    let output = program().args(["first-launch", "--device", "emulator", "{}"]).output().unwrap();
+    let output = output(&["first-launch", "{}"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no JSON of one"));
 }
@@ -98,9 +103,7 @@ fn a_bundle_says_what_was_built() {
         let _ = std::fs::remove_file(&json);
         let mut program = program();
         program.env("PHALANX_BUNDLE", folder.path()).env_remove("PHALANX_COMMIT");
-        if let Some(named) = named {
-            program.env("PHALANX_COMMIT", named);
-        }
+        program.envs(named.map(|named| ("PHALANX_COMMIT", named)));
         let run = program.args(["limits", "--quick", "--reps", "1", "--device", "emulator", "--json"]);
         assert!(run.arg(&json).output().unwrap().status.success());
         let record = record::read(&json).unwrap().remove(0);
@@ -110,35 +113,18 @@ fn a_bundle_says_what_was_built() {
     assert_eq!(record(Some("def")), ("def".to_owned(), false));
 }
 
-#[test]
-fn pools_run_verified() {
-    let output = program().args(["slaballoc", "--device", "emulator"]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(
-        ["light_lone", "free_random", "0.9", "slaballoc/malloc"].iter().all(|word| text.contains(word)),
-        "{text}"
-    );
-}
-
-/// Runs a complete suite on the emulator, and checks that every record is verified.
-fn run(suite: &str) -> Vec<record::Record> {
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("records.jsonl");
-    let output = program().args([suite, "--device", "emulator", "--json"]).arg(&json).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let records = record::read(&json).unwrap();
-    assert!(records.iter().all(|record| record.verified), "{records:?}");
-    records.into_iter().filter(|record| record.suite == suite).collect()
+/// Returns the records of a complete suite on the emulator, without those of limits.
+fn run(suite: &str) -> Vec<Record> {
+    records(&[suite]).into_iter().filter(|record| record.suite == suite).collect()
 }
 
 /// Returns the number of records of a structure.
-fn count(records: &[record::Record], structure: &str) -> usize {
+fn count(records: &[Record], structure: &str) -> usize {
     records.iter().filter(|record| record.structure == structure).count()
 }
 
 /// Checks that every record has a ratio to its limit and a memory usage.
-fn are_complete(records: &[record::Record]) {
+fn are_complete(records: &[Record]) {
     for record in records {
         assert!(record.ratio.is_some() && record.table_bytes.is_some(), "{record:?}");
         let expected = match record.structure.as_str() {
@@ -167,10 +153,9 @@ fn slab_hash_runs_at_its_rate_verified() {
     assert_eq!(count(&records, "SlabHash"), 4 * 4 + 2 * 4 + 4 * 2);
     are_complete(&records);
     assert_eq!(records.iter().filter(|record| record.key_bits == 64).count(), 8);
-    let of_small = |record: &&record::Record| record.params["utilisation"].number() == Some(0.55);
-    assert!(
-        records.iter().filter(of_small).all(|record| ["insert", "find_hit"].contains(&record.op.as_str()))
-    );
+    let of_small = |record: &&Record| record.params["utilisation"].number() == Some(0.55);
+    let mut small = records.iter().filter(of_small);
+    assert!(small.all(|record| ["insert", "find_hit"].contains(&record.op.as_str())));
 }
 
 /// The throughput refers to the final number of pairs, regardless of the number of insertions on the way.
@@ -188,14 +173,10 @@ fn batches_come_one_after_the_other_verified() {
 }
 
 #[test]
-fn slab_hash_runs_its_mixes_verified() {
-    let records = run("slabhash/fig7a");
-    assert_eq!(records.len(), 2 * 3 * 3);
-    are_complete(&records);
-}
-
-#[test]
-fn slab_sets_and_lock_free_chains_run_verified() {
+fn slab_hash_mixes_slab_sets_and_lock_free_chains_run_verified() {
+    let mixes = run("slabhash/fig7a");
+    assert_eq!(mixes.len(), 2 * 3 * 3);
+    are_complete(&mixes);
     let records = run("slabhash/fig7b");
     assert_eq!((count(&records, "SlabSet"), count(&records, "ChainSet")), (2 * 3 * 2, 3 * 2));
     are_complete(&records);
@@ -205,7 +186,7 @@ fn slab_sets_and_lock_free_chains_run_verified() {
 #[test]
 fn trees_and_sorted_runs_are_searched_verified() {
     let records = run("btree/fig3-2");
-    let frozen = |record: &&record::Record| record.params.get("frozen") == Some(&record::Param::Flag(true));
+    let frozen = |record: &&Record| record.params.get("frozen") == Some(&Param::Flag(true));
     assert_eq!(records.iter().filter(frozen).count(), 3 * 4);
     assert!(records.iter().filter(frozen).any(|record| record.key_bits == 64));
     assert_eq!((count(&records, "SortedArray"), count(&records, "MergeTree")), (4, 2 * 4));

@@ -46,12 +46,12 @@ enum Fault {
 }
 
 /// Structure that logs the calls it receives.
-struct Fake {
+struct Fake<'a> {
     fault: Fault,
-    log: RefCell<String>,
+    log: &'a RefCell<String>,
 }
 
-impl Structure for Fake {
+impl Structure for Fake<'_> {
     fn name(&self) -> &'static str {
         "Fake"
     }
@@ -71,7 +71,7 @@ impl Structure for Fake {
 }
 
 struct Prepared<'a> {
-    of: &'a Fake,
+    of: &'a Fake<'a>,
     n: u64,
     launches: u32,
 }
@@ -151,38 +151,16 @@ find_hit = 1.0
 "#;
 
 fn run(suite: &str, fault: Fault) -> Result<(Vec<Record>, String, Vec<String>)> {
-    let fake = Fake { fault, log: RefCell::default() };
+    let log = RefCell::default();
     let suite = Suite::parse("made/up", suite)?;
     let machine = Clock::default();
     let source = Source { commit: "abc".to_owned(), dirty: true };
     let selection = Selection { emulator: false, quick: false, reps: None };
     let mut seen = Seen::default();
-    let records = {
-        let structures: Vec<Box<dyn Structure + '_>> = vec![Box::new(Borrowed(&fake))];
-        Session { machine: &machine, structures: &structures, selection, source }.run(&[suite], &mut seen)?
-    };
-    Ok((records, fake.log.into_inner(), seen.0))
-}
-
-/// Structure that forwards to a borrowed [`Fake`].
-struct Borrowed<'a>(&'a Fake);
-
-impl Structure for Borrowed<'_> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn variants(&self) -> Vec<String> {
-        self.0.variants()
-    }
-
-    fn ops(&self) -> Vec<&'static str> {
-        self.0.ops()
-    }
-
-    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        self.0.prepare(case)
-    }
+    let structures: [Box<dyn Structure + '_>; 1] = [Box::new(Fake { fault, log: &log })];
+    let session = Session { machine: &machine, structures: &structures, selection, source };
+    let records = session.run(&[suite], &mut seen)?;
+    Ok((records, log.take(), seen.0))
 }
 
 #[test]

@@ -59,10 +59,7 @@ fn nextest() -> Result<String, String> {
 /// Returns the path of the driver library that programs load on their first driver call.
 fn driver() -> Result<String, String> {
     const FOLDERS: [&str; 5] = [
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/lib64",
-        "/usr/lib",
+        "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
         "/usr/lib/wsl/lib",
     ];
     let mut files = FOLDERS.iter().map(|folder| Path::new(folder).join("libcuda.so.1"));

@@ -7,7 +7,7 @@ mod query;
 #[cfg(test)]
 mod tests;
 
-use crate::files::{File, Violation, files};
+use crate::files::{File, Violation, files, find};
 use crate::workspace::root;
 use anyhow::{Context, Result, bail};
 use query::Query;
@@ -66,7 +66,7 @@ struct Block<'a> {
 
 /// Reports blocks that differ from the records, blocks without a result, and figures that no page contains.
 pub fn check(files: &[File]) -> Vec<Violation> {
-    let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
+    let Ok(list) = find(files, LIST) else { return Vec::new() };
     let figures: Figures = match toml::from_str(&list.text) {
         Ok(figures) => figures,
         Err(error) => return vec![wrong_list(error.to_string())],
@@ -90,8 +90,7 @@ pub fn check(files: &[File]) -> Vec<Violation> {
 /// Rewrites the blocks of all pages.
 pub fn update() -> Result<()> {
     let files = files()?;
-    let list = files.iter().find(|file| file.path == LIST).with_context(|| format!("{LIST} is missing"))?;
-    let figures = toml::from_str(&list.text).context(LIST)?;
+    let figures = toml::from_str(&find(&files, LIST)?.text).context(LIST)?;
     for page in pages(&files) {
         let text = rewritten(page, &figures, &files)?;
         if text != page.text {
@@ -138,13 +137,12 @@ fn block(page: &File, start: usize) -> Result<Block<'_>, Violation> {
 
 /// Returns a violation at a position of a page.
 fn violation(page: &File, position: usize, reason: String) -> Violation {
-    let line = 1 + page.text[..position].matches('\n').count();
-    Violation { path: page.path.clone(), line, reason }
+    Violation::new(&page.path, 1 + page.text[..position].matches('\n').count(), reason)
 }
 
 /// Returns a violation by the descriptions.
 fn wrong_list(reason: String) -> Violation {
-    Violation { path: LIST.to_owned(), line: 0, reason }
+    Violation::new(LIST, 0, reason)
 }
 
 impl Block<'_> {

@@ -1,7 +1,7 @@
 //! Prepares the machine: a compiler for PTX, and ptxas. All commands that need them call this module first.
 use crate::workspace::{device_crate, has_program, root, shell};
 use anyhow::{Context, Result, bail, ensure};
-use ptx_builder::{Ptxas, Toolchain};
+use ptx_builder::{Ptxas, Toolchain, pinned_channel};
 use std::fs;
 use std::path::{Path, PathBuf};
 use xshell::cmd;
@@ -65,11 +65,8 @@ fn install_by_rustup() -> Result<()> {
 
 /// Returns the nightly toolchain that the device crate pins.
 fn pinned_nightly() -> Result<String> {
-    let path = device_crate().join("rust-toolchain.toml");
-    let table: toml::Table =
-        fs::read_to_string(&path).with_context(|| path.display().to_string())?.parse()?;
-    let channel = table.get("toolchain").and_then(|toolchain| toolchain.get("channel")?.as_str());
-    Ok(channel.with_context(|| format!("{} names no channel", path.display()))?.to_owned())
+    let folder = device_crate();
+    pinned_channel(&folder).with_context(|| format!("{} pins no toolchain", folder.display()))
 }
 
 /// Returns ptxas, and downloads it if necessary.

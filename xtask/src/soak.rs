@@ -27,7 +27,8 @@ const FAMILIES: [Family; 4] = [
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Explorer to run: btree-deep, mvbtree-deep, skiplist-deep or mvbtree-several
+    /// Explorer to run
+    #[arg(value_parser = FAMILIES.map(|family| family.name))]
     family: String,
     /// Minimum number of seeds per structure variant
     #[arg(long, default_value_t = 10_000)]
@@ -51,10 +52,7 @@ struct Record {
 
 pub fn run(options: &Options) -> Result<()> {
     let family = FAMILIES.iter().find(|family| family.name == options.family);
-    let family = family.with_context(|| {
-        let names = FAMILIES.map(|family| family.name).join(", ");
-        format!("no family is called '{}': there are {names}", options.family)
-    })?;
+    let family = family.context("the parser accepts no other family")?;
     let record = soak(family, options.seeds)?;
     append(&record)?;
     ensure!(record.passed, "seeds of {} failed: see the output above", family.name);

@@ -30,16 +30,21 @@ struct Outcome {
 }
 
 const STEPS: [Step; 9] = [
-    Step { name: "format", run: |context| context.cargo(&["fmt", "--all", "--", "--check", "-l"]) },
+    Step { name: "format", run: |context| context.cargo("fmt --all -- --check -l") },
     Step { name: "tidy", run: |_| tidy::run() },
-    Step { name: "clippy", run: clippy },
+    Step {
+        name: "clippy",
+        run: |context| {
+            context.cargo("clippy --workspace --all-targets --all-features --quiet -- --deny warnings")
+        },
+    },
     Step { name: "ptx", run: ptx },
     Step { name: "shipped", run: |_| shipped() },
     Step { name: "tests", run: tests },
-    Step { name: "doctests", run: doctests },
+    Step { name: "doctests", run: |context| context.cargo("test --workspace --all-features --doc --quiet") },
     Step {
         name: "no-features",
-        run: |context| context.cargo(&["check", "--package", "phalanx", "--no-default-features", "--quiet"]),
+        run: |context| context.cargo("check --package phalanx --no-default-features --quiet"),
     },
     Step { name: "docs", run: docs },
 ];
@@ -51,9 +56,9 @@ struct Context {
 }
 
 impl Context {
-    fn cargo(&self, arguments: &[&str]) -> Result<()> {
-        let (shell, cargo) = (&self.shell, cargo());
-        Ok(cmd!(shell, "{cargo} {arguments...}").run_echo()?)
+    fn cargo(&self, arguments: &str) -> Result<()> {
+        let program = self.shell.cmd(cargo()).args(arguments.split(' '));
+        Ok(program.run_echo()?)
     }
 }
 
@@ -87,19 +92,6 @@ fn summarise(outcomes: &[Outcome]) -> Result<()> {
         bail!("not everything passed");
     }
     Ok(())
-}
-
-fn clippy(context: &Context) -> Result<()> {
-    context.cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--all-features",
-        "--quiet",
-        "--",
-        "--deny",
-        "warnings",
-    ])
 }
 
 /// Checks that the assembler accepts the PTX of every architecture, and for Blackwell also that of sm_90,
@@ -142,16 +134,11 @@ fn shipped() -> Result<()> {
 
 /// Runs unit and integration tests. `cargo test --all-targets` would also run benchmarks.
 fn tests(context: &Context) -> Result<()> {
-    const ALL: [&str; 3] = ["--workspace", "--all-features", "--no-fail-fast"];
-    const TARGETS: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
+    const ALL: &str = "--workspace --all-features --no-fail-fast";
     match has_program("cargo-nextest") {
-        true => context.cargo(&[&["nextest", "run"], &ALL[..]].concat()),
-        false => context.cargo(&[&["test"], &ALL[..], &TARGETS[..]].concat()),
+        true => context.cargo(&format!("nextest run {ALL}")),
+        false => context.cargo(&format!("test {ALL} --lib --bins --tests --examples")),
     }
-}
-
-fn doctests(context: &Context) -> Result<()> {
-    context.cargo(&["test", "--workspace", "--all-features", "--doc", "--quiet"])
 }
 
 fn docs(context: &Context) -> Result<()> {

@@ -6,10 +6,11 @@ mod tests;
 mod words;
 
 use crate::figures;
-use crate::files::{File, files};
+use crate::files::files;
 use anyhow::{Result, bail};
 pub use bounds::name_of;
 pub use rules::is_too_long;
+pub use words::left as words_left;
 
 pub fn run() -> Result<()> {
     let files = files()?;
@@ -24,9 +25,4 @@ pub fn run() -> Result<()> {
         count => bail!("{count} rules broken"),
     }
     Ok(())
-}
-
-/// Returns the number of names and phrases that stand in the files and that `xtask/words.toml` gives up.
-pub fn words_left(files: &[File]) -> Result<usize> {
-    words::left(files)
 }

@@ -10,7 +10,7 @@ use phalanx::hash_map::{Growth, HashMap, Merge};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ pub fn count(
         // not fill the host's memory.
         let (sender, receiver) = sync_channel(2);
         let reader = scope.spawn(move || read(files, options, progress, &sender));
-        let counted = table.add_all(receiver);
+        let counted = receiver.into_iter().try_for_each(|batch| table.add(&batch));
         let input = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         anyhow::Ok((input?, counted.and_then(|()| table.contents())?))
     })?;
@@ -142,10 +142,6 @@ impl Table {
             format!("no table for {capacity} k-mers: a smaller --capacity does, since the table grows")
         })?;
         Ok(Self { map, upserts: 0 })
-    }
-
-    fn add_all(&mut self, batches: Receiver<Batch>) -> Result<()> {
-        batches.into_iter().try_for_each(|batch| self.add(&batch))
     }
 
     fn add(&mut self, batch: &Batch) -> Result<()> {

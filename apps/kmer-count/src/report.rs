@@ -1,6 +1,7 @@
 //! Output for terminals and files.
 use crate::count::Counts;
 use crate::kmers::letters;
+use indicatif::{BinaryBytes, HumanCount};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub fn print_totals(counts: &Counts, device: &str, out: &mut impl Write) -> io::
     writeln!(out, "{:<16} {:>16}", format!("{k}-mers"), grouped(input.kmers))?;
     writeln!(out, "different        {:>16}", grouped(counts.pairs.len() as u64))?;
     writeln!(out, "there once       {:>16}", grouped(once))?;
-    writeln!(out, "device           {device}, {} of table", format_bytes(counts.cost.table_bytes))
+    let table = BinaryBytes(counts.cost.table_bytes as u64);
+    writeln!(out, "device           {device}, {table} of table")
 }
 
 /// Prints the time and the throughput. On an emulator the line says that it is no measurement of speed.
@@ -122,19 +124,7 @@ fn ranges(spectrum: &[(u64, u64)]) -> Vec<Range> {
 
 /// Formats a number with its digits in groups of three: 4,938,900.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn format_bytes(count: usize) -> String {
-    indicatif::BinaryBytes(count as u64).to_string()
+    HumanCount(number).to_string()
 }
 
 #[cfg(test)]
@@ -182,10 +172,8 @@ mod tests {
     #[test]
     fn only_a_gpu_has_a_speed() {
         let [emulator, gpu] = [true, false].map(|is| printed(|out| print_speed(&counts(), is, out)));
-        assert!(
-            emulator.contains("no measurement of speed") && !gpu.contains("no measurement"),
-            "{emulator}{gpu}"
-        );
+        assert!(emulator.contains("no measurement of speed"), "{emulator}");
+        assert!(!gpu.contains("no measurement"), "{gpu}");
     }
 
     #[test]

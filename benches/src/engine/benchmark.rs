@@ -1,6 +1,7 @@
 //! Traits that a structure implements to be measured.
 use super::suite::Case;
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Machine that can time work.
@@ -100,10 +101,17 @@ pub enum Metric {
 }
 
 /// Result of a successful verification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
     /// Number of compared results.
     pub compared: u64,
     /// Number of results that are "inserted" or "found".
     pub succeeded: u64,
+}
+
+impl Verified {
+    /// Returns the result of a number of operations that all succeeded.
+    pub fn all(operations: usize) -> Self {
+        Self { compared: operations as u64, succeeded: operations as u64 }
+    }
 }

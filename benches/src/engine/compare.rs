@@ -1,6 +1,7 @@
 //! Comparison of a run with an earlier one, record by record.
 use super::record::Record;
-use std::collections::HashMap;
+use itertools::Itertools;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Relation between the intervals of the two medians.
@@ -24,15 +25,7 @@ pub enum Trend {
 
 impl fmt::Display for Trend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::Same => "same",
-            Self::New => "new",
-            Self::Missing => "missing",
-            Self::Unverified => "unverified",
-            Self::Emulated => "emulated",
-        })
+        f.pad(&format!("{self:?}").to_lowercase())
     }
 }
 
@@ -50,6 +43,11 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    fn of(old: Option<&Record>, new: Option<&Record>, identity: String) -> Self {
+        let [before_ms, after_ms] = [old, new].map(|record| record.map(|record| record.median_ms));
+        Self { identity, before_ms, after_ms, verdict: verdict(old, new) }
+    }
+
     /// Returns the earlier median divided by the new one.
     pub fn speedup(&self) -> Option<f64> {
         Some(self.before_ms? / self.after_ms?)
@@ -59,30 +57,16 @@ impl Comparison {
 /// Compares each record with the last record of the same identity in `baseline`.
 pub fn compare(baseline: &[Record], records: &[Record]) -> Vec<Comparison> {
     let old: HashMap<_, _> = baseline.iter().map(|record| (record.identity(), record)).collect();
-    let new: HashMap<_, _> = records.iter().map(|record| (record.identity(), record)).collect();
-    let mut comparisons: Vec<_> =
-        records.iter().map(|record| pair(old.get(&record.identity()).copied(), record)).collect();
-    let mut missing: Vec<_> = old.iter().filter(|(identity, _)| !new.contains_key(*identity)).collect();
-    missing.sort_by_key(|(identity, _)| *identity);
-    comparisons.extend(missing.into_iter().map(|(identity, record)| Comparison {
-        identity: identity.clone(),
-        before_ms: Some(record.median_ms),
-        after_ms: None,
-        verdict: Trend::Missing,
-    }));
-    comparisons
+    let new: HashSet<_> = records.iter().map(Record::identity).collect();
+    let present = records.iter().map(|new| (new.identity(), Some(new)));
+    let missing = old.keys().filter(|identity| !new.contains(*identity)).sorted();
+    let all = present.chain(missing.map(|identity| (identity.clone(), None)));
+    all.map(|(identity, new)| Comparison::of(old.get(&identity).copied(), new, identity)).collect()
 }
 
-fn pair(old: Option<&Record>, new: &Record) -> Comparison {
-    Comparison {
-        identity: new.identity(),
-        before_ms: old.map(|record| record.median_ms),
-        after_ms: Some(new.median_ms),
-        verdict: old.map_or(Trend::New, |old| verdict(old, new)),
-    }
-}
-
-fn verdict(old: &Record, new: &Record) -> Trend {
+fn verdict(old: Option<&Record>, new: Option<&Record>) -> Trend {
+    let Some(old) = old else { return Trend::New };
+    let Some(new) = new else { return Trend::Missing };
     let ((old_low, old_high), (new_low, new_high)) = (old.interval_ms(), new.interval_ms());
     if !(old.verified && new.verified) {
         Trend::Unverified
@@ -120,7 +104,6 @@ pub(crate) mod tests {
             device: "NVIDIA H200".to_owned(),
             driver: "580.1".to_owned(),
             commit: "abc".to_owned(),
-            dirty: false,
             seed: 1,
             reps: 11,
             median_ms: (low + high) / 2.0,
@@ -133,13 +116,7 @@ pub(crate) mod tests {
             limit_mops: Some(2e3),
             ratio: Some(0.5),
             verified: true,
-            table_bytes: None,
-            gb_s: None,
-            lines: None,
-            counted: None,
-            overhead: None,
-            epochs: None,
-            fault: None,
+            ..Record::default()
         }
     }
 

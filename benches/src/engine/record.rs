@@ -1,5 +1,6 @@
 //! A result as one line of JSON.
 use anyhow::{Context, Result};
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +10,7 @@ use std::path::Path;
 pub const SCHEMA: u32 = 1;
 
 /// Measurement and the result of its verification. Fields may be added; existing fields keep their names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Version of the format: [`SCHEMA`].
     pub schema: u32,
@@ -48,45 +49,42 @@ pub struct Record {
     /// Longest time.
     pub max_ms: f64,
     /// Lower end of the median's confidence interval (see [`crate::engine::statistics`]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ci_low_ms: Option<f64>,
     /// Upper end of the median's confidence interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ci_high_ms: Option<f64>,
     /// Millions of operations per second, from the median time.
     pub mops: f64,
     /// Name of the machine limit that bounds the operation.
-    #[serde(default)]
     pub limit: Option<String>,
     /// Throughput of that limit, measured in the same run.
-    #[serde(default)]
     pub limit_mops: Option<f64>,
     /// `mops / limit_mops`.
-    #[serde(default)]
     pub ratio: Option<f64>,
     /// Whether every result of every timed repetition was compared and correct.
     pub verified: bool,
     /// Memory usage of the structure in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub table_bytes: Option<u64>,
     /// Minimum gigabytes (10^9 bytes) read and written per second, from the median time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gb_s: Option<f64>,
     /// 128-byte lines read per operation at each level, leaves first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<Vec<f64>>,
     /// Counters of the structure by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<BTreeMap<String, f64>>,
     /// Memory held beyond the live memory when the operation ended, as a fraction of the memory that remains
     /// after all garbage is freed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub overhead: Option<f64>,
     /// `[epoch, bytes retired so far, bytes reclaimed so far]` for some of the epochs that have ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<Vec<[u64; 3]>>,
     /// Description of the fault, if there was one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
@@ -153,7 +151,7 @@ impl Record {
 
 /// Formats parameters as `name=value`, separated by spaces.
 pub fn describe(params: &Params) -> String {
-    params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    params.iter().map(|(name, value)| format!("{name}={value}")).join(" ")
 }
 
 /// Reads the records from a file with one JSON object per line.

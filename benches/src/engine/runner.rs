@@ -6,6 +6,7 @@ use super::record::{Record, SCHEMA};
 use super::statistics::{Summary, summarize};
 use super::suite::{Case, Selection, Suite};
 use anyhow::{Context, Result, bail, ensure};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// Millions of operations per second by limit name.
@@ -42,10 +43,8 @@ impl Session<'_> {
     /// Returns [`anyhow::Error`] when a suite names an unknown structure, variant or operation, and when the
     /// device fails.
     pub fn run(&self, suites: &[Suite], observer: &mut dyn Observer) -> Result<Vec<Record>> {
-        let mut cases = Vec::new();
-        for suite in suites {
-            cases.extend(self.cases(suite)?);
-        }
+        let cases: Vec<Vec<Case>> = suites.iter().map(|suite| self.cases(suite)).collect::<Result<_>>()?;
+        let cases = cases.concat();
         let (limits, measured) = self.limits(&cases)?;
         let mut records = Vec::with_capacity(cases.len());
         for (index, case) in cases.iter().enumerate() {
@@ -61,40 +60,30 @@ impl Session<'_> {
         Ok(records)
     }
 
-    fn structure(&self, suite: &Suite) -> Result<&dyn Structure> {
-        let found = self.structures.iter().find(|structure| structure.name() == suite.structure);
-        let Some(found) = found else {
-            let known: Vec<_> = self.structures.iter().map(|structure| structure.name()).collect();
-            bail!("suite {} asks for '{}'; there are: {}", suite.name, suite.structure, known.join(", "));
-        };
-        Ok(found.as_ref())
+    fn structure(&self, suite: &str, name: &str) -> Result<&dyn Structure> {
+        let found = self.structures.iter().find(|structure| structure.name() == name);
+        let known = || self.structures.iter().map(|structure| structure.name()).join(", ");
+        let found = found.with_context(|| format!("suite {suite} asks for '{name}'; there are: {}", known()));
+        Ok(found?.as_ref())
     }
 
     fn cases(&self, suite: &Suite) -> Result<Vec<Case>> {
         let parts = suite.parts();
-        let cases = parts.iter().map(|part| self.cases_of_part(part)).collect::<Result<Vec<_>>>()?;
-        Ok(cases.into_iter().flatten().collect())
+        parts.iter().map(|part| self.cases_of_part(part)).flatten_ok().collect()
     }
 
     fn cases_of_part(&self, suite: &Suite) -> Result<Vec<Case>> {
-        let structure = self.structure(suite)?;
+        let structure = self.structure(&suite.name, &suite.structure)?;
         let (name, variants, ops) = (structure.name(), structure.variants(), structure.ops());
-        for op in &suite.ops {
-            ensure!(
-                ops.contains(&op.as_str()),
-                "suite {}: {name} has no operation '{op}'; it has: {}",
-                suite.name,
-                ops.join(", ")
-            );
-        }
-        for variant in &suite.variants {
-            let known = variants.join(", ");
-            ensure!(
-                variants.contains(variant),
-                "suite {}: {name} has no variant '{variant}'; it has: {known}",
-                suite.name
-            );
-        }
+        let check = |what: &str, asked: &[String], known: &[&str]| {
+            let unknown = asked.iter().find(|asked| !known.contains(&asked.as_str()));
+            let (suite, known) = (&suite.name, known.join(", "));
+            unknown.map_or(Ok(()), |asked| {
+                bail!("suite {suite}: {name} has no {what} '{asked}'; it has: {known}")
+            })
+        };
+        check("operation", &suite.ops, &ops)?;
+        check("variant", &suite.variants, &variants.iter().map(String::as_str).collect_vec())?;
         let cases = suite.cases(self.selection, &variants);
         Ok(cases.into_iter().filter(|case| structure.is_possible(case)).collect())
     }
@@ -110,12 +99,8 @@ impl Session<'_> {
         for suite in catalog::select(&[catalog::LIMITS.to_owned()])? {
             for case in self.cases(&suite)?.into_iter().filter(|case| named(&case.op)) {
                 let record = self.measure(&case, &limits).with_context(|| describe(&case))?;
-                ensure!(
-                    record.verified,
-                    "the limit {} was not measured rightly: {:?}",
-                    case.op,
-                    record.fault
-                );
+                let Record { verified, fault, .. } = &record;
+                ensure!(*verified, "the limit {} was not measured rightly: {fault:?}", case.op);
                 limits.insert(case.op.clone(), record.mops);
                 measured.push((case, record));
             }
@@ -124,9 +109,7 @@ impl Session<'_> {
     }
 
     fn measure(&self, case: &Case, limits: &Limits) -> Result<Record> {
-        let suite_structure = self.structures.iter().find(|structure| structure.name() == case.structure);
-        let structure = suite_structure.context("the structure is gone")?;
-        let mut benchmark = structure.prepare(case)?;
+        let mut benchmark = self.structure(&case.suite, &case.structure)?.prepare(case)?;
         let mut times = Vec::new();
         let mut fault = None;
         for repetition in 0..case.warmup + case.reps {
@@ -183,13 +166,8 @@ impl Session<'_> {
             limit_mops,
             ratio: limit_mops.map(|limit| mops / limit),
             verified: fault.is_none(),
-            table_bytes: None,
-            gb_s: None,
-            lines: None,
-            counted: None,
-            overhead: None,
-            epochs: None,
             fault,
+            ..Record::default()
         };
         benchmark.metrics().into_iter().for_each(|metric| add(&mut record, metric));
         record

@@ -40,6 +40,7 @@
 //! limit.insert = "line128"
 //! ```
 use super::record::{Param, Params};
+use itertools::{Itertools, iproduct};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -290,7 +291,7 @@ pub enum Error {
 }
 
 /// Single measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Name of the suite.
     pub suite: String,
@@ -326,13 +327,7 @@ impl Case {
     /// # Errors
     /// Returns [`Error::Invalid`] when the parameter is missing or is text.
     pub fn number(&self, name: &str) -> Result<f64, Error> {
-        let problem = |problem: &str| Error::Invalid {
-            suite: self.suite.clone(),
-            field: format!("params.{name}"),
-            problem: problem.to_owned(),
-        };
-        let param = self.params.get(name).ok_or_else(|| problem("is missing; the structure needs it"))?;
-        param.number().ok_or_else(|| problem("must be a number"))
+        self.param(name)?.number().ok_or_else(|| self.invalid(name, "must be a number".to_owned()))
     }
 
     /// Returns an optional numeric parameter.
@@ -348,11 +343,28 @@ impl Case {
     /// # Errors
     /// Returns [`Error::Invalid`] when the parameter is missing.
     pub fn text(&self, name: &str) -> Result<String, Error> {
-        self.params.get(name).map(Param::to_string).ok_or_else(|| Error::Invalid {
-            suite: self.suite.clone(),
-            field: format!("params.{name}"),
-            problem: "is missing; the structure needs it".to_owned(),
-        })
+        self.param(name).map(Param::to_string)
+    }
+
+    /// Returns the value of the choice that a parameter names. The first choice is the default.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] when the parameter names no choice.
+    pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, Error> {
+        let Some(param) = self.params.get(name) else { return Ok(choices[0].1) };
+        let named = choices.iter().find(|(choice, _)| *choice == param.to_string());
+        let known = choices.iter().map(|(choice, _)| format!("'{choice}'")).join(" or ");
+        let problem = || self.invalid(name, format!("is '{param}'; it can be {known}"));
+        named.map(|(_, value)| *value).ok_or_else(problem)
+    }
+
+    fn param(&self, name: &str) -> Result<&Param, Error> {
+        let problem = || self.invalid(name, "is missing; the structure needs it".to_owned());
+        self.params.get(name).ok_or_else(problem)
+    }
+
+    fn invalid(&self, name: &str, problem: String) -> Error {
+        Error::Invalid { suite: self.suite.clone(), field: format!("params.{name}"), problem }
     }
 }
 
@@ -365,6 +377,13 @@ pub struct Selection {
     pub quick: bool,
     /// Number of timed repetitions, instead of the suite's.
     pub reps: Option<u32>,
+}
+
+impl Selection {
+    /// Returns the selected values of a list.
+    fn of<T>(self, values: &[T]) -> &[T] {
+        if self.quick { &values[..values.len().min(1)] } else { values }
+    }
 }
 
 impl Suite {
@@ -395,7 +414,7 @@ impl Suite {
         self.check_ops(|op| ops.contains(&op))?;
         let unknown = self.figure.plots.iter().flat_map(|plot| &plot.ops).find(|op| !ops.contains(op));
         let problem = |op: &String| format!("names the operation '{op}', which no part has");
-        unknown.map_or(Ok(()), |op| Err(self.invalid("figure.plots", &problem(op))))
+        unknown.map_or(Ok(()), |op| self.fail_at(Some("figure.plots".to_owned()), &problem(op)))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -407,34 +426,31 @@ impl Suite {
             ("gpu.n", self.gpu.n.is_empty()),
             ("emulator.n", self.emulator.n.is_empty()),
         ];
-        if let Some((field, _)) = lists.into_iter().find(|(_, empty)| *empty) {
-            return Err(self.invalid(field, "must not be empty"));
-        }
-        if self.gpu.reps == 0 || self.emulator.reps == 0 {
-            return Err(self.invalid("reps", "must be at least 1"));
-        }
-        if let Some((name, _)) = self.params.iter().find(|(_, values)| values.is_empty()) {
-            return Err(self.invalid(&format!("params.{name}"), "must not be empty"));
-        }
+        let params = self.params.iter().map(|(name, values)| (format!("params.{name}"), values.is_empty()));
+        let mut lists = lists.map(|(field, empty)| (field.to_owned(), empty)).into_iter().chain(params);
+        self.fail_at(lists.find(|(_, empty)| *empty).map(|(field, _)| field), "must not be empty")?;
+        let is_zero = self.gpu.reps == 0 || self.emulator.reps == 0;
+        self.fail_at(is_zero.then(|| "reps".to_owned()), "must be at least 1")?;
         self.check_ops(|op| self.ops.contains(op))
     }
 
     fn check_ops(&self, known: impl Fn(&String) -> bool) -> Result<(), Error> {
-        if let Some(op) = self.limit.keys().find(|op| !known(op)) {
-            return Err(self.invalid(&format!("limit.{op}"), "names an operation that is not in `ops`"));
-        }
-        if let Some(op) = self.expect.keys().find(|op| !known(op)) {
-            return Err(self.invalid(&format!("expect.{op}"), "names an operation that is not in `ops`"));
-        }
-        if let Some((op, _)) = self.limit.iter().find(|(_, limit)| !limit.is_ascending()) {
-            return Err(self.invalid(&format!("limit.{op}"), "must list steps with ascending `up_to`"));
-        }
+        let limit = |op: &String| format!("limit.{op}");
+        let expect = |op: &String| format!("expect.{op}");
+        let is_unknown = |op: &&String| !known(op);
+        let unlimited = self.limit.keys().find(is_unknown).map(limit);
+        let unknown = unlimited.or_else(|| self.expect.keys().find(is_unknown).map(expect));
+        self.fail_at(unknown, "names an operation that is not in `ops`")?;
+        let unordered = self.limit.iter().find(|(_, limit)| !limit.is_ascending());
+        self.fail_at(unordered.map(|(op, _)| limit(op)), "must list steps with ascending `up_to`")?;
         let bad = self.expect.iter().find(|(_, share)| !(0.0..=1.0).contains(*share));
-        bad.map_or(Ok(()), |(op, _)| Err(self.invalid(&format!("expect.{op}"), "must lie in 0..=1")))
+        self.fail_at(bad.map(|(op, _)| expect(op)), "must lie in 0..=1")
     }
 
-    fn invalid(&self, field: &str, problem: &str) -> Error {
-        Error::Invalid { suite: self.name.clone(), field: field.to_owned(), problem: problem.to_owned() }
+    /// Fails if there is a field with the problem.
+    fn fail_at(&self, field: Option<String>, problem: &str) -> Result<(), Error> {
+        let (suite, problem) = (self.name.clone(), problem.to_owned());
+        field.map_or(Ok(()), |field| Err(Error::Invalid { suite, field, problem }))
     }
 
     /// Returns all cases of a suite without further cases. Operations vary fastest. `variants` are all
@@ -442,51 +458,15 @@ impl Suite {
     pub fn cases(&self, selection: Selection, variants: &[String]) -> Vec<Case> {
         let sizes = if selection.emulator { &self.emulator } else { &self.gpu };
         let variants = if self.variants.is_empty() { variants } else { &self.variants };
-        let mut params = self.params.clone();
-        params.extend(sizes.params.clone());
-        let mut cases = Vec::new();
-        for (variant, n, key_bits, value_bits, seed) in self.frames(selection, variants, sizes) {
-            for params in combinations(&params, selection.quick) {
-                for op in &self.ops {
-                    let frame = (variant, n, key_bits, value_bits, seed);
-                    cases.push(self.case(op, frame, &params, sizes, selection));
-                }
-            }
-        }
-        cases
-    }
-
-    fn frames<'a>(
-        &'a self,
-        selection: Selection,
-        variants: &'a [String],
-        sizes: &'a Sizes,
-    ) -> impl Iterator<Item = Frame<'a>> {
-        let first = move |len: usize| if selection.quick { len.min(1) } else { len };
-        let variants = variants.iter();
-        let sizes = &sizes.n[..first(sizes.n.len())];
-        let keys = &self.key_bits[..first(self.key_bits.len())];
-        let values = &self.value_bits[..first(self.value_bits.len())];
-        let seeds = &self.seeds[..first(self.seeds.len())];
-        variants.flat_map(move |variant| {
-            sizes.iter().flat_map(move |&n| {
-                keys.iter().flat_map(move |&key| {
-                    values.iter().flat_map(move |&value| {
-                        seeds.iter().map(move |&seed| (variant.as_str(), n, key, value, seed))
-                    })
-                })
-            })
-        })
-    }
-
-    fn case(&self, op: &str, frame: Frame<'_>, params: &Params, sizes: &Sizes, selection: Selection) -> Case {
-        let (variant, n, key_bits, value_bits, seed) = frame;
+        let (numbers, seeds) = (selection.of(&sizes.n), selection.of(&self.seeds));
+        let (keys, values) = (selection.of(&self.key_bits), selection.of(&self.value_bits));
+        let params = self.combinations(sizes, selection);
         let reps = selection.reps.unwrap_or(if selection.quick { sizes.reps.min(3) } else { sizes.reps });
-        Case {
+        let case = |(variant, &n, &key_bits, &value_bits, &seed, params, op): Point<'_>| Case {
             suite: self.name.clone(),
             structure: self.structure.clone(),
-            variant: variant.to_owned(),
-            op: op.to_owned(),
+            variant: variant.clone(),
+            op: op.clone(),
             key_bits,
             value_bits,
             n,
@@ -496,25 +476,24 @@ impl Suite {
             reps: reps.max(1),
             limit: self.limit.get(op).and_then(|limit| limit.at(n)).map(str::to_owned),
             expected_share: self.expect.get(op).copied(),
-        }
+        };
+        iproduct!(variants, numbers, keys, values, seeds, &params, &self.ops).map(case).collect()
+    }
+
+    /// Returns all combinations of the parameters' values.
+    fn combinations(&self, sizes: &Sizes, selection: Selection) -> Vec<Params> {
+        let mut params = self.params.clone();
+        params.extend(sizes.params.clone());
+        let values = |(name, values): (&String, &Vec<Param>)| {
+            let pair = |value: &Param| (name.clone(), value.clone());
+            selection.of(values).iter().map(pair).collect::<Vec<_>>()
+        };
+        params.iter().map(values).multi_cartesian_product().map(Params::from_iter).collect()
     }
 }
 
-/// Variant, size, key bits, value bits, seed.
-type Frame<'a> = (&'a str, u64, u32, u32, u64);
-
-/// Returns all combinations of the parameters' values, or with `quick` only the first value of each.
-fn combinations(params: &BTreeMap<String, Vec<Param>>, quick: bool) -> Vec<Params> {
-    params.iter().fold(vec![Params::new()], |made, (name, values)| {
-        let values = if quick { &values[..values.len().min(1)] } else { values };
-        let with = |params: &Params, value: &Param| {
-            let mut params = params.clone();
-            params.insert(name.clone(), value.clone());
-            params
-        };
-        made.iter().flat_map(|params| values.iter().map(move |value| with(params, value))).collect()
-    })
-}
+/// Variant, size, key bits, value bits, seed, parameters and operation of a case.
+type Point<'a> = (&'a String, &'a u64, &'a u32, &'a u32, &'a u64, &'a Params, &'a String);
 
 #[cfg(test)]
 mod tests {
@@ -651,19 +630,25 @@ params = {}
 
     #[test]
     fn mistakes_are_explained_with_their_line() {
-        let typo = SUITE.replace("key_bits", "key_bitz");
-        let error = Suite::parse("family/name", &typo).unwrap_err().to_string();
-        assert!(
-            error.contains("family/name") && error.contains("line 5") && error.contains("key_bitz"),
-            "{error}"
-        );
-        let wrong = SUITE.replace("find_hit = 1.0", "find_mis = 1.0");
-        let error = Suite::parse("family/name", &wrong).unwrap_err().to_string();
-        assert!(error.contains("expect.find_mis"), "{error}");
         let plots = "[figure]\nplots = [{ title = 'both', ops = ['insert', 'fly'] }]\n";
-        let error = Suite::parse("family/name", &format!("{SUITE}{plots}")).unwrap_err().to_string();
-        assert!(error.contains("figure.plots") && error.contains("'fly'"), "{error}");
-        let empty = SUITE.replace("n = [10]", "n = []");
-        assert!(Suite::parse("family/name", &empty).unwrap_err().to_string().contains("emulator.n"));
+        let cases: [(String, &[&str]); 4] = [
+            (SUITE.replace("key_bits", "key_bitz"), &["family/name", "line 5", "key_bitz"]),
+            (SUITE.replace("find_hit = 1.0", "find_mis = 1.0"), &["expect.find_mis"]),
+            (format!("{SUITE}{plots}"), &["figure.plots", "'fly'"]),
+            (SUITE.replace("n = [10]", "n = []"), &["emulator.n"]),
+        ];
+        for (suite, parts) in cases {
+            let error = Suite::parse("family/name", &suite).unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        }
+    }
+
+    #[test]
+    fn choices_are_named_or_refused() {
+        let case = &cases(GPU)[0];
+        assert_eq!(case.choice("mode", &[("b", 1), ("a", 2)]).unwrap(), 2);
+        assert_eq!(case.choice("nothing", &[("b", 1), ("a", 2)]).unwrap(), 1, "the default");
+        let error = case.choice("mode", &[("b", 1), ("c", 2)]).unwrap_err().to_string();
+        assert!(error.contains("`params.mode` is 'a'; it can be 'b' or 'c'"), "{error}");
     }
 }

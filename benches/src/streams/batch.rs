@@ -209,9 +209,10 @@ impl<T: Element> Batch<T> {
     /// one of the owner's keys, that key is present.
     fn verify_next(&self, universe: &Universe<T>, owned: &Owned) -> Result<u64> {
         let (outcomes, found, up) = (self.outcomes.read()?, self.found.read()?, self.verb == Verb::Successor);
-        let present: Vec<usize> = owned.present().map(|(number, _)| number).collect();
+        let (present, verb): (Vec<usize>, _) =
+            (owned.present().map(|(number, _)| number).collect(), self.verb.name());
         for (index, &number) in self.numbers.iter().enumerate() {
-            let (number, verb) = (number as usize, self.verb.name());
+            let number = number as usize;
             let is_found = outcomes[index] == Outcome::Found as u8;
             ensure!(is_found || outcomes[index] == Outcome::Absent as u8, "outcome {}", outcomes[index]);
             let next = if is_found { universe.number(found[index]) } else { None };

@@ -1,13 +1,14 @@
 //! List of cells, and how to run one.
 use super::STREAMS;
 use super::batch::{Batch, Owned};
-use super::subject::{STRUCTURES, Shown, Situation, Structure, Subject};
+use super::subject::{STRUCTURES, Shown, Situation, Structure, Subject, meet};
 use super::universe::{Element, HOST, OWNERS, Universe};
 use super::verb::{Model, Verb};
 use anyhow::{Context, Result, ensure};
 use gpu::{Device, Stream};
 use phalanx::Outcome;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -85,7 +86,7 @@ pub fn all(sizes: &[usize], filter: &str) -> Vec<Cell> {
 }
 
 /// Totals of a cell.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Done {
     /// Rounds.
     pub rounds: u64,
@@ -232,9 +233,8 @@ impl<'a, T: Element> Run<'a, T> {
         self.submit(first..middle)?;
         (self.progress)("meets");
         let Self { subject, streams, batches, progress, .. } = self;
-        let mut rest =
-            |subject: &dyn Subject<T>| submit(subject, streams, batches, middle..BATCHES, *progress);
-        let shown = subject.meet(situation, &mut rest)?;
+        let rest = |subject: &dyn Subject<T>| submit(subject, streams, batches, middle..BATCHES, *progress);
+        let shown = meet(&mut **subject, situation, rest)?;
         self.wait()?;
         self.verify(first..middle)?;
         match shown {
@@ -253,7 +253,7 @@ impl<'a, T: Element> Run<'a, T> {
         let own: Vec<u32> = if first == 0 { self.universe.of(HOST).to_vec() } else { Vec::new() };
         let half = own.len() / 2;
         let Self { subject, streams, batches, progress, universe, .. } = self;
-        let subject = subject.as_subject();
+        let subject = &**subject;
         let (lower, upper) = batches.split_at_mut(STREAMS / 2);
         let (lower_streams, upper_streams) = streams.split_at(STREAMS / 2);
         std::thread::scope(|scope| {
@@ -304,7 +304,7 @@ impl<'a, T: Element> Run<'a, T> {
     fn grow(&mut self) -> Result<()> {
         (self.progress)("grows");
         let own = self.universe.of(HOST).to_vec();
-        insert(self.subject.as_subject(), &self.universe, &own)?;
+        insert(&*self.subject, &self.universe, &own)?;
         self.note_host(&own);
         Ok(())
     }

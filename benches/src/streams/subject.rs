@@ -2,7 +2,7 @@
 use super::batch::{Batch, SPAN};
 use super::universe::Element;
 use super::verb::{Model, Verb};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use gpu::{Device, Stream};
 use phalanx::btree::Ordered;
 use phalanx::map::Pairs;
@@ -96,46 +96,42 @@ pub trait Subject<T: Element>: Sync + Send {
         self.contents()
     }
 
-    /// Performs the situation and then calls `rest`, which submits more batches.
+    /// Takes a snapshot if the structure supports it. Returns a function that reads it.
     ///
     /// # Errors
-    /// Returns [`anyhow::Error`] when the structure or `rest` fails.
-    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
-        if situation == Situation::Snapshot {
-            return self.meet_snapshot(rest);
-        }
-        let shown = match situation {
-            Situation::Export => Shown::Contents(self.contents()?),
-            Situation::Frozen => Shown::Contents(self.frozen_contents()?),
-            Situation::Clear => {
-                self.clear()?;
-                Shown::Cleared
-            }
-            Situation::Maintain => {
-                self.maintain()?;
-                Shown::Nothing
-            }
-            Situation::None | Situation::Snapshot => Shown::Nothing,
-        };
-        rest(self.as_subject())?;
-        Ok(shown)
+    /// Returns [`phalanx::Error`] from the structure.
+    fn snapshot(&self) -> Result<Option<ReadSnapshot<'_, T>>> {
+        Ok(None)
     }
-
-    /// Takes a snapshot if the structure supports it, calls `rest`, then reads the snapshot.
-    ///
-    /// # Errors
-    /// As [`Self::meet`].
-    fn meet_snapshot(&mut self, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
-        rest(self.as_subject())?;
-        Ok(Shown::Nothing)
-    }
-
-    /// Returns `self` as a trait object.
-    fn as_subject(&self) -> &dyn Subject<T>;
 }
 
-/// Function that submits the batches that follow a situation.
-pub type Rest<'a, T> = dyn FnMut(&dyn Subject<T>) -> Result<()> + 'a;
+/// Function that returns all pairs of a snapshot.
+pub type ReadSnapshot<'a, T> = Box<dyn FnOnce() -> Result<Pairs<T, T>> + 'a>;
+
+/// Performs a situation and then calls `rest`, which submits more batches. Reads a snapshot after that.
+///
+/// # Errors
+/// Returns [`anyhow::Error`] when the structure or `rest` fails.
+pub fn meet<T: Element>(
+    subject: &mut dyn Subject<T>,
+    situation: Situation,
+    rest: impl FnOnce(&dyn Subject<T>) -> Result<()>,
+) -> Result<Shown<T>> {
+    let mut shown = Shown::Nothing;
+    match situation {
+        Situation::Export => shown = Shown::Contents(subject.contents()?),
+        Situation::Frozen => shown = Shown::Contents(subject.frozen_contents()?),
+        Situation::Clear => {
+            subject.clear()?;
+            shown = Shown::Cleared;
+        }
+        Situation::Maintain => subject.maintain()?,
+        Situation::None | Situation::Snapshot => {}
+    }
+    let snapshot = if situation == Situation::Snapshot { subject.snapshot()? } else { None };
+    rest(subject)?;
+    snapshot.map_or(Ok(shown), |read| Ok(Shown::Contents(read()?)))
+}
 
 /// Submits a batch of operations on single keys to a map.
 fn submit_to<T: Element, M: Map<Key = T, Value = T>>(
@@ -191,9 +187,20 @@ macro_rules! map_methods {
         fn clear(&mut self) -> Result<()> {
             Ok(Map::clear(self)?)
         }
+    };
+}
 
-        fn as_subject(&self) -> &dyn Subject<T> {
-            self
+/// Methods with the same implementation for all ordered maps.
+macro_rules! ordered_methods {
+    () => {
+        map_methods!();
+
+        fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
+            submit_ordered(self, self.ordered_on(stream), stream, batch)
+        }
+
+        fn validate(&self) -> Result<()> {
+            Ok(Self::validate(self)?)
         }
     };
 }
@@ -229,15 +236,7 @@ impl<T: Element> Subject<T> for SlabHash<T, T> {
 }
 
 impl<T: Element> Subject<T> for BTree<T, T> {
-    map_methods!();
-
-    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
-        submit_ordered(self, self.ordered_on(stream), stream, batch)
-    }
-
-    fn validate(&self) -> Result<()> {
-        Ok(BTree::validate(self)?)
-    }
+    ordered_methods!();
 
     fn maintain(&mut self) -> Result<()> {
         Ok(self.compact(0.7)?)
@@ -249,41 +248,24 @@ impl<T: Element> Subject<T> for BTree<T, T> {
 }
 
 impl<T: Element> Subject<T> for MultiVersionBTree<T, T> {
-    map_methods!();
+    ordered_methods!();
 
     fn refuses(&self) -> bool {
         true
-    }
-
-    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
-        submit_ordered(self, self.ordered_on(stream), stream, batch)
-    }
-
-    fn validate(&self) -> Result<()> {
-        Ok(MultiVersionBTree::validate(self)?)
     }
 
     fn maintain(&mut self) -> Result<()> {
         Ok(self.drain().map(drop)?)
     }
 
-    fn meet_snapshot(&mut self, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
-        let snapshot = self.snapshot()?;
-        rest(self)?;
-        Ok(Shown::Contents(self.at(&snapshot)?.iter()?.unzip()))
+    fn snapshot(&self) -> Result<Option<ReadSnapshot<'_, T>>> {
+        let snapshot = MultiVersionBTree::snapshot(self)?;
+        Ok(Some(Box::new(move || Ok(self.at(&snapshot)?.iter()?.unzip()))))
     }
 }
 
 impl<T: Element> Subject<T> for SkipList<T, T> {
-    map_methods!();
-
-    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
-        submit_ordered(self, self.ordered_on(stream), stream, batch)
-    }
-
-    fn validate(&self) -> Result<()> {
-        Ok(SkipList::validate(self)?)
-    }
+    ordered_methods!();
 
     fn maintain(&mut self) -> Result<()> {
         Ok(self.reclaim().map(drop)?)
@@ -323,10 +305,6 @@ impl<T: Element> Subject<T> for SlabSet<T> {
     fn validate(&self) -> Result<()> {
         Ok(SlabSet::validate(self)?)
     }
-
-    fn as_subject(&self) -> &dyn Subject<T> {
-        self
-    }
 }
 
 impl<T: Element> Subject<T> for SlabMultiMap<T, T> {
@@ -361,10 +339,6 @@ impl<T: Element> Subject<T> for SlabMultiMap<T, T> {
     fn validate(&self) -> Result<()> {
         Ok(SlabMultiMap::validate(self)?)
     }
-
-    fn as_subject(&self) -> &dyn Subject<T> {
-        self
-    }
 }
 
 /// Kind of structure that cells run on.
@@ -397,53 +371,41 @@ const fn structure(
 
 /// All structures. Those whose names end in `_u64` have pairs of 16 bytes.
 pub const STRUCTURES: [Structure; 16] = [
-    structure("hash_map", &Verb::MAP, MAP, false),
-    structure("hash_map_u64", &Verb::MAP, MAP, true),
-    structure("slab_hash", &Verb::MAP, PLAIN, false),
-    structure("slab_hash_u64", &Verb::MAP, PLAIN, true),
-    structure("slab_set", &Verb::SET, PLAIN, false),
-    structure("slab_multi_map", &Verb::MULTI, PLAIN, false),
-    structure("btree", &Verb::ORDERED, TREE, false),
-    structure("btree_u64", &Verb::ORDERED, TREE, true),
-    structure("btree_no_directory", &Verb::ORDERED, TREE, false),
-    structure("btree_sorted_batches", &Verb::ORDERED, TREE, false),
-    structure("mvbtree_in_place", &Verb::ORDERED, VERSIONED, false),
-    structure("mvbtree_out_of_place", &Verb::ORDERED, VERSIONED, false),
-    structure("mvbtree_no_directory", &Verb::ORDERED, VERSIONED, false),
-    structure("skip_list", &Verb::ORDERED, MAP, false),
-    structure("skip_list_no_directory", &Verb::ORDERED, MAP, false),
-    structure("skip_list_sorted_pairs", &Verb::ORDERED, MAP, false),
+    structure("hash_map", Verb::MAP, MAP, false),
+    structure("hash_map_u64", Verb::MAP, MAP, true),
+    structure("slab_hash", Verb::MAP, PLAIN, false),
+    structure("slab_hash_u64", Verb::MAP, PLAIN, true),
+    structure("slab_set", Verb::SET, PLAIN, false),
+    structure("slab_multi_map", Verb::MULTI, PLAIN, false),
+    structure("btree", Verb::ORDERED, TREE, false),
+    structure("btree_u64", Verb::ORDERED, TREE, true),
+    structure("btree_no_directory", Verb::ORDERED, TREE, false),
+    structure("btree_sorted_batches", Verb::ORDERED, TREE, false),
+    structure("mvbtree_in_place", Verb::ORDERED, VERSIONED, false),
+    structure("mvbtree_out_of_place", Verb::ORDERED, VERSIONED, false),
+    structure("mvbtree_no_directory", Verb::ORDERED, VERSIONED, false),
+    structure("skip_list", Verb::ORDERED, MAP, false),
+    structure("skip_list_no_directory", Verb::ORDERED, MAP, false),
+    structure("skip_list_sorted_pairs", Verb::ORDERED, MAP, false),
 ];
 
 impl Structure {
-    /// Returns the structure with this name.
-    ///
-    /// # Errors
-    /// Returns [`anyhow::Error`] when there is none.
-    pub fn named(name: &str) -> Result<Self> {
-        let found = STRUCTURES.iter().find(|structure| structure.name == name);
-        found.copied().with_context(|| format!("no structure is called '{name}'"))
-    }
-
     /// Creates an empty structure with a capacity of about `n` keys. Blocking calls grow it.
     ///
     /// # Errors
     /// Returns [`phalanx::Error`] from the builder.
     pub fn build<T: Element>(self, device: &Device, n: usize) -> Result<Box<dyn Subject<T>>> {
+        let map = HashMap::<T, T>::builder().device(device).capacity(n);
+        let slabs = SlabHash::<T, T>::builder().device(device).capacity(n);
+        let multi = SlabMultiMap::<T, T>::builder().device(device).capacity(12 * n);
         let tree = || BTree::<T, T>::builder().device(device).capacity(n);
         let versions = || MultiVersionBTree::<T, T>::builder().device(device).capacity(2 * n);
         let list = || SkipList::<T, T>::builder().device(device).capacity(n);
         Ok(match self.name {
-            "hash_map" | "hash_map_u64" => {
-                Box::new(HashMap::<T, T>::builder().device(device).capacity(n).build()?)
-            }
-            "slab_hash" | "slab_hash_u64" => {
-                Box::new(SlabHash::<T, T>::builder().device(device).capacity(n).build()?)
-            }
+            "hash_map" | "hash_map_u64" => Box::new(map.build()?),
+            "slab_hash" | "slab_hash_u64" => Box::new(slabs.build()?),
             "slab_set" => Box::new(SlabSet::<T>::builder().device(device).capacity(n).build()?),
-            "slab_multi_map" => {
-                Box::new(SlabMultiMap::<T, T>::builder().device(device).capacity(12 * n).build()?)
-            }
+            "slab_multi_map" => Box::new(multi.build()?),
             "btree" | "btree_u64" => Box::new(tree().build()?),
             "btree_no_directory" => Box::new(tree().directory(false).build()?),
             "btree_sorted_batches" => Box::new(tree().variant("tree_sorted_128_4x4_u32_u32").build()?),

@@ -54,20 +54,15 @@ pub struct Arguments {
 }
 
 /// Result of a cell, as a line of JSON.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the cell.
     pub cell: String,
     /// `ok`, or a description of the fault.
     pub verdict: String,
-    /// Number of rounds.
-    pub rounds: u64,
-    /// Number of batches, with all outcomes checked.
-    pub batches: u64,
-    /// Number of operations whose outcomes were checked.
-    pub operations: u64,
-    /// Number of updates refused because no memory was left for a version.
-    pub refused: u64,
+    /// Totals.
+    #[serde(flatten)]
+    pub done: Done,
     /// Duration in seconds.
     pub seconds: f64,
     /// Name of the device.
@@ -144,11 +139,9 @@ fn run_one(gpu: &Gpu, cell: Cell, seconds: f64, progress: &Progress, commit: &st
     let done = cell::run(&gpu.device, cell, seconds, &note);
     lock(progress).remove(&name);
     let verdict = done.as_ref().err().map_or("ok".to_owned(), |error| format!("{error:#}"));
-    let Done { rounds, batches, operations, refused } = done.unwrap_or_default();
-    let seconds = start.elapsed().as_secs_f64();
-    let (device, driver) = (gpu.device.name(), gpu.device.driver());
-    let commit = commit.to_owned();
-    Record { cell: name, verdict, rounds, batches, operations, refused, seconds, gpu: device, driver, commit }
+    let (done, seconds) = (done.unwrap_or_default(), start.elapsed().as_secs_f64());
+    let (device, driver, commit) = (gpu.device.name(), gpu.device.driver(), commit.to_owned());
+    Record { cell: name, verdict, done, seconds, gpu: device, driver, commit }
 }
 
 /// Writes a message. Returns the lock on the output.
@@ -205,20 +198,19 @@ fn supervise(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
 
 /// Reads the cells that the file already contains.
 fn known(arguments: &Arguments) -> Result<BTreeMap<String, Record>> {
-    let mut known = BTreeMap::new();
-    let Some(file) = arguments.json.as_ref().and_then(|path| File::open(path).ok()) else { return Ok(known) };
-    for line in BufReader::new(file).lines() {
+    let file = arguments.json.as_ref().and_then(|path| File::open(path).ok());
+    let read = |line: std::io::Result<String>| {
         let record: Record = serde_json::from_str(&line?).context("a line that is no record of a cell")?;
-        known.insert(record.cell.clone(), record);
-    }
-    Ok(known)
+        Ok((record.cell.clone(), record))
+    };
+    file.into_iter().flat_map(|file| BufReader::new(file).lines()).map(read).collect()
 }
 
 /// Runs cells in a child process, and returns the results of those that started.
 fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<Record>> {
     let mut command = Command::new(std::env::current_exe()?);
     let sizes: Vec<String> = arguments.sizes.iter().map(usize::to_string).collect();
-    command.args([COMMAND, "--child", "--device", arguments.device.name(), "--sizes", &sizes.join(",")]);
+    command.args([COMMAND, "--child", "--device", &arguments.device.name(), "--sizes", &sizes.join(",")]);
     command.args(["--seconds", &arguments.seconds.to_string(), "--jobs", &arguments.jobs.to_string()]);
     command.args(["--patience", &arguments.patience.to_string(), "--limit", &limit.to_string()]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -259,28 +251,18 @@ fn lost(cell: &str, status: std::process::ExitStatus, errors: &str) -> Record {
     Record {
         cell: cell.to_owned(),
         verdict: format!("its process ended ({status}): {last}"),
-        rounds: 0,
-        batches: 0,
-        operations: 0,
-        refused: 0,
-        seconds: 0.0,
-        gpu: String::new(),
-        driver: String::new(),
         commit: Source::detect().commit,
+        ..Record::default()
     }
 }
 
 /// Prints a summary of all cells. Returns whether all of them passed.
 fn summarise(known: &BTreeMap<String, Record>, total: usize) -> bool {
     let well = known.values().filter(|record| record.verdict == "ok").count();
-    let sum = |of: fn(&Record) -> u64| known.values().map(of).sum::<u64>();
-    println!(
-        "{well} of {total} cells are well, {} failed, {} did not run; {} batches, {} operations, {} refused",
-        known.len() - well,
-        total.saturating_sub(known.len()),
-        sum(|record| record.batches),
-        sum(|record| record.operations),
-        sum(|record| record.refused)
-    );
+    let sum = |of: fn(&Done) -> u64| known.values().map(|record| of(&record.done)).sum::<u64>();
+    let (batches, operations) = (sum(|done| done.batches), sum(|done| done.operations));
+    let (failed, left) = (known.len() - well, total.saturating_sub(known.len()));
+    print!("{well} of {total} cells are well, {failed} failed, {left} did not run; ");
+    println!("{batches} batches, {operations} operations, {} refused", sum(|done| done.refused));
     well == total
 }

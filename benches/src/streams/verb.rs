@@ -1,9 +1,11 @@
 //! Verbs, and a model of their effect on one key.
+use clap::ValueEnum;
 use phalanx::Outcome;
 use phalanx::map::OpCode;
 
 /// Operation that a batch performs on each of its keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub enum Verb {
     /// Inserts or replaces the pair.
     Insert,
@@ -39,18 +41,9 @@ pub enum Verb {
 
 impl Verb {
     /// Verbs of maps.
-    pub const MAP: [Self; 8] = [
-        Self::Insert,
-        Self::InsertNew,
-        Self::Upsert,
-        Self::GetOrInsert,
-        Self::Get,
-        Self::ContainsKey,
-        Self::Remove,
-        Self::Execute,
-    ];
-    /// Verbs of ordered maps.
-    pub const ORDERED: [Self; 12] = [
+    pub const MAP: &[Self] = Self::ORDERED.split_at(8).0;
+    /// Verbs of ordered maps: those of maps, and four by key order.
+    pub const ORDERED: &[Self] = &[
         Self::Insert,
         Self::InsertNew,
         Self::Upsert,
@@ -65,34 +58,13 @@ impl Verb {
         Self::Range,
     ];
     /// Verbs of sets.
-    pub const SET: [Self; 4] = [Self::InsertNew, Self::ContainsKey, Self::Remove, Self::Execute];
+    pub const SET: &[Self] = &[Self::InsertNew, Self::ContainsKey, Self::Remove, Self::Execute];
     /// Verbs of multimaps.
-    pub const MULTI: [Self; 4] = [Self::Insert, Self::CountValues, Self::RemoveOne, Self::RemoveAll];
+    pub const MULTI: &[Self] = &[Self::Insert, Self::CountValues, Self::RemoveOne, Self::RemoveAll];
 
     /// Returns the name in lists of cells.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Insert => "insert",
-            Self::InsertNew => "insert_new",
-            Self::Upsert => "upsert",
-            Self::GetOrInsert => "get_or_insert",
-            Self::Get => "get",
-            Self::ContainsKey => "contains_key",
-            Self::Remove => "remove",
-            Self::Execute => "execute",
-            Self::Successor => "successor",
-            Self::Predecessor => "predecessor",
-            Self::Count => "count",
-            Self::Range => "range",
-            Self::CountValues => "count_values",
-            Self::RemoveOne => "remove_one",
-            Self::RemoveAll => "remove_all",
-        }
-    }
-
-    /// Returns whether the verb depends on the order of keys.
-    pub fn is_ordered(self) -> bool {
-        matches!(self, Self::Successor | Self::Predecessor | Self::Count | Self::Range)
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// Returns the operation for element `index` of a batch.

@@ -1,8 +1,6 @@
 //! Common parts of measured maps: keys and values of 32 bits, or both of 64.
-use super::first_launch::{self, FirstLaunch};
 use crate::engine::benchmark::{Benchmark, Structure};
 use crate::engine::suite::Case;
-use crate::machine::Gpu;
 use anyhow::{Result, bail};
 use phalanx::{Key, Value};
 use workloads::Key as Word;
@@ -16,9 +14,6 @@ pub trait BothWidths {
     const NAME: &'static str;
     /// Lists of the operations that can be timed.
     const OPS: &'static [&'static [&'static str]];
-
-    /// Returns the device.
-    fn gpu(&self) -> &Gpu;
 
     /// Returns the names of the variants for these types.
     fn variants<K: Key, V: Value>() -> Vec<&'static str>;
@@ -45,15 +40,10 @@ impl<M: BothWidths> Structure for M {
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        if case.op == first_launch::OP {
-            return Ok(Box::new(FirstLaunch::new(self.gpu(), case)?));
-        }
         match (case.key_bits, case.value_bits) {
             (32, 32) => self.open::<u32, u32>(case),
             (64, 64) => self.open::<u64, u64>(case),
-            (key, value) => {
-                bail!("{} has no instance here for {key}-bit keys and {value}-bit values", M::NAME)
-            }
+            (key, value) => bail!("{} has no pairs of {key}-bit keys and {value}-bit values here", M::NAME),
         }
     }
 }

@@ -14,25 +14,20 @@ use super::bulk::{Bulk, check_nodes};
 use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, as_mix};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::map_plan::{Call, OPS, Plan};
-use super::ordered::{Asking, ByOrder, Neighbours, Ranges};
+use super::ordered::{Asking, ByOrder, Query, RANGE, SUCCESSOR};
 use super::soak::Soak;
-use crate::engine::benchmark::{Benchmark, Metric, Verified};
+use crate::engine::benchmark::{Benchmark, Metric};
 use crate::engine::record::Param;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
-use gpu::Stream;
+use gpu::{Buffer, Stream};
 use phalanx::btree::{Builder, Growth, Walks, variants};
 use phalanx::{BTree, Key, Map, Value};
 use workloads::Key as Word;
 
 /// Bulk build of a tree from sorted pairs.
 pub const BULK: &str = "bulk_build";
-/// Queries of as many random ranges as there are keys.
-pub const RANGE: &str = "range";
-/// Successor queries for as many random keys as there are in the tree.
-pub const SUCCESSOR: &str = "successor";
-
 /// Look-ups, with counts of the lines read.
 pub const LINES: &str = "find_hit_lines";
 /// Soak test: insertions of new keys into an empty tree in each repetition, with all checks.
@@ -54,49 +49,33 @@ type Usual = phalanx_kernels::btree::Tree<
 
 /// Variants of the tree.
 #[derive(Debug)]
-pub struct Trees<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> Trees<'a> {
-    /// Returns the trees of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct Trees<'a>(pub &'a Gpu);
 
 impl BothWidths for Trees<'_> {
     const NAME: &'static str = "BTree";
     const OPS: &'static [&'static [&'static str]] = &[OPS, MORE_OPS];
-
-    fn gpu(&self) -> &Gpu {
-        self.gpu
-    }
 
     fn variants<K: Key, V: Value>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        let gpu = self.gpu;
+        let gpu = self.0;
         let planted = |pairs: u64| Planted::<K, V>::new(gpu, case, pairs);
         Ok(match case.op.as_str() {
             BULK => Box::new(Bulk::new(gpu, case, tree::<K, V>(gpu, case, case.n)?, fill(case)?)?),
             INSERT_RANGE => {
-                ensure!(
-                    (case.key_bits, case.value_bits) == (32, 32),
-                    "{INSERT_RANGE} is of pairs of 32 bits"
-                );
+                let is_right = (case.key_bits, case.value_bits) == (32, 32);
+                ensure!(is_right, "{INSERT_RANGE} is of pairs of 32 bits");
                 let pairs = case.number("initial_n")? as u64 + case.n;
                 let tree = tree::<u32, u32>(gpu, case, pairs)?;
                 Box::new(InsertRange::<_, Usual>::new(gpu, case, tree)?)
             }
             SOAK => Box::new(Soak::<K, V>::new(gpu, case, tree(gpu, case, case.n)?)?),
-            RANGE => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, planted(case.n)?)?),
-            SUCCESSOR => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, planted(case.n)?)?),
+            RANGE | SUCCESSOR => Box::new(Asking::new(gpu, case, planted(case.n)?)?),
             LINES => {
                 let plan = Plan::new(&Case { op: "find_hit".to_owned(), ..case.clone() })?;
-                Box::new(Lines::new(Prepared::new(gpu, plan, planted(case.n)?)?))
+                Box::new(Prepared::new(gpu, plan, planted(case.n)?)?.measuring(lines))
             }
             _ => {
                 let plan = Plan::<K, V>::new(&as_mix(case)?)?;
@@ -115,12 +94,7 @@ fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<BTree<K,
 }
 
 fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
-    let start = case.params.get("start").map(ToString::to_string);
-    let has_directory = match start.as_deref() {
-        None | Some("directory") => true,
-        Some("root") => false,
-        Some(other) => bail!("`start` is '{other}'; it can be 'directory' or 'root'"),
-    };
+    let has_directory = case.choice("start", &[("directory", true), ("root", false)])?;
     let builder = BTree::builder().device(&gpu.device).growth(Growth::Fixed).directory(has_directory);
     Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
 }
@@ -144,19 +118,12 @@ fn fill(case: &Case) -> Result<f64> {
 /// Returns the fill of the nodes if the tree is rebuilt by a bulk build, or `None` if it is left as
 /// insertions built it.
 fn bulk_fill(case: &Case) -> Result<Option<f64>> {
-    let built = case.params.get("built").map(ToString::to_string);
-    match built.as_deref() {
-        Some("bulk") => Ok(Some(fill(case)?)),
-        None | Some("insert") => {
-            let is_given = case.params.contains_key("fill");
-            ensure!(
-                !is_given,
-                "`fill` is of trees whose `built` is 'bulk': insertions fill nodes as they do"
-            );
-            Ok(None)
-        }
-        Some(other) => bail!("`built` is '{other}'; it can be 'insert' or 'bulk'"),
+    if case.choice("built", &[("insert", false), ("bulk", true)])? {
+        return Ok(Some(fill(case)?));
     }
+    let is_given = case.params.contains_key("fill");
+    ensure!(!is_given, "`fill` is of trees whose `built` is 'bulk': insertions fill nodes as they do");
+    Ok(None)
 }
 
 /// Tree, and the fill of its nodes after its pairs are loaded.
@@ -175,18 +142,11 @@ impl<K: Key, V: Value> Planted<K, V> {
 }
 
 impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Planted<K, V> {
-    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
+    fn ask_by_order(&mut self, stream: &Stream, query: &mut Query<K, V>) -> Result<()> {
         if self.frozen {
-            return asked.ask_for_next(&self.tree.frozen()?.ordered_on(stream));
+            return query.submit(&self.tree.frozen()?.ordered_on(stream));
         }
-        asked.ask_for_next(&self.tree.ordered_on(stream))
-    }
-
-    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()> {
-        if self.frozen {
-            return asked.ask_for(&self.tree.frozen()?.ordered_on(stream));
-        }
-        asked.ask_for(&self.tree.ordered_on(stream))
+        query.submit(&self.tree.ordered_on(stream))
     }
 }
 
@@ -227,32 +187,18 @@ impl<K: Key + Word, V: Value + Word> Subject<K, V> for Planted<K, V> {
     }
 }
 
-/// Look-ups, with counts of the lines read.
-struct Lines<'a, K, V> {
-    prepared: Prepared<'a, K, V, Planted<K, V>>,
-    walks: Option<Walks>,
-}
-
-impl<'a, K: Key + Word, V: Value + Word> Lines<'a, K, V> {
-    fn new(prepared: Prepared<'a, K, V, Planted<K, V>>) -> Self {
-        Self { prepared, walks: None }
-    }
-
-    /// Searches for all keys once more and counts the lines.
-    fn count(&self) -> Result<Walks> {
-        let (tree, keys) = (&self.prepared.subject().tree, self.prepared.keys());
-        let (walks, depth) = (tree.walks(keys)?, u64::from(tree.depth()?));
-        // The reserved key has its own leaf, which is read directly.
-        let topmost =
-            keys.read()?.iter().filter(|key| **key == <K as Word>::truncate(u64::MAX)).count() as u64;
-        check_walks(&walks, (walks.keys - topmost) * depth + topmost)?;
-        Ok(walks)
-    }
-
-    /// Returns the number of 128-byte lines in a node.
-    fn lines() -> f64 {
-        if <K as Word>::BITS + <V as Word>::BITS > 64 { 2.0 } else { 1.0 }
-    }
+/// Searches for all keys once more, and counts the 128-byte lines read.
+fn lines<K: Key + Word, V: Value + Word>(planted: &Planted<K, V>, keys: &Buffer<K>) -> Result<Vec<Metric>> {
+    let (walks, depth) = (planted.tree.walks(keys)?, u64::from(planted.tree.depth()?));
+    // The reserved key has its own leaf, which is read directly.
+    let is_topmost = |key: &&K| **key == <K as Word>::truncate(u64::MAX);
+    let topmost = keys.read()?.iter().filter(is_topmost).count() as u64;
+    check_walks(&walks, (walks.keys - topmost) * depth + topmost)?;
+    let a_node = if <K as Word>::BITS + <V as Word>::BITS > 64 { 2 } else { 1 };
+    let lines = |nodes: &u64| (nodes * a_node) as f64 / walks.keys as f64;
+    let levels = walks.nodes.iter().rposition(|nodes| *nodes > 0).map_or(0, |top| top + 1);
+    let bytes = 128 * a_node * walks.nodes.iter().sum::<u64>();
+    Ok(vec![Metric::BytesMoved(bytes), Metric::Lines(walks.nodes[..levels].iter().map(lines).collect())])
 }
 
 /// Checks that each search has read a leaf, and only nodes on its levels and nodes reached by links.
@@ -262,38 +208,4 @@ fn check_walks(walks: &Walks, most: u64) -> Result<()> {
     ensure!(leaves >= walks.keys, "{} walks read {leaves} leaves", walks.keys);
     ensure!(own <= most, "{} walks read {own} nodes by their parents, and there are {most}", walks.keys);
     Ok(())
-}
-
-impl<K: Key + Word, V: Value + Word> Benchmark for Lines<'_, K, V> {
-    fn restore(&mut self) -> Result<()> {
-        self.prepared.restore()
-    }
-
-    fn launch(&mut self) -> Result<()> {
-        self.prepared.launch()
-    }
-
-    fn verify(&mut self) -> Result<Verified> {
-        let verified = self.prepared.verify()?;
-        if self.walks.is_none() {
-            self.walks = Some(self.count()?);
-        }
-        Ok(verified)
-    }
-
-    fn operations(&self) -> u64 {
-        self.prepared.operations()
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        let mut metrics = self.prepared.metrics();
-        if let Some(walks) = &self.walks {
-            let nodes: u64 = walks.nodes.iter().sum();
-            metrics.push(Metric::BytesMoved(nodes * 128 * Self::lines() as u64));
-            let lines = |nodes: &u64| *nodes as f64 * Self::lines() / walks.keys as f64;
-            let levels = walks.nodes.iter().rposition(|nodes| *nodes > 0).map_or(0, |top| top + 1);
-            metrics.push(Metric::Lines(walks.nodes[..levels].iter().map(lines).collect()));
-        }
-        metrics
-    }
 }

@@ -69,17 +69,6 @@ pub trait Stays<K: Key, V: Value>: Map<Key = K, Value = V> {
     /// Returns [`anyhow::Error`] when an invariant is violated.
     fn look_through(&self) -> Result<()>;
 
-    /// Checks the invariants as [`Self::look_through`] does, and the number of pairs.
-    ///
-    /// # Errors
-    /// Returns [`anyhow::Error`] when an invariant is violated or the number of pairs differs.
-    fn examine(&self, pairs: u64) -> Result<()> {
-        self.look_through()?;
-        let found = self.len()? as u64;
-        ensure!(found == pairs, "{pairs} pairs should be there, and {found} are");
-        Ok(())
-    }
-
     /// Returns the number of slabs that are not free.
     ///
     /// # Errors
@@ -300,12 +289,13 @@ where
         self.epochs = self.tree.epochs()?;
         self.tree.free_versions()?;
         self.live = Some((before, self.tree.live()?));
-        self.tree.examine(all.len() as u64)?;
+        self.tree.look_through()?;
+        let (found, pairs) = (self.tree.len()?, all.len());
+        ensure!(found == pairs, "{pairs} pairs should be there, and {found} are");
         let mut held: Vec<u32> = self.tree.iter()?.map(|(key, _)| key).collect();
         held.par_sort_unstable();
         ensure!(held == all, "other keys are there than were put there");
-        let compared = (outcomes.len() + counts.len()) as u64;
-        Ok(Verified { compared, succeeded: compared })
+        Ok(Verified::all(outcomes.len() + counts.len()))
     }
 
     fn operations(&self) -> u64 {

@@ -14,16 +14,7 @@ const THREADS: u32 = 256;
 
 /// Device heap as a structure.
 #[derive(Debug)]
-pub struct Heap<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> Heap<'a> {
-    /// Returns the heap of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct Heap<'a>(pub &'a Gpu);
 
 impl Structure for Heap<'_> {
     fn name(&self) -> &'static str {
@@ -41,14 +32,14 @@ impl Structure for Heap<'_> {
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let heap = case.number("heap_bytes")? as usize;
         ensure!(heap / BYTES > case.n as usize, "a heap of {heap} bytes has no {} pieces of {BYTES}", case.n);
-        self.gpu.device.set_heap(heap)?;
-        let addresses = self.gpu.device.zeroed(case.n as usize)?;
+        self.0.device.set_heap(heap)?;
+        let addresses = self.0.device.zeroed(case.n as usize)?;
         let frees = match case.op.as_str() {
             "alloc" => false,
             "free" => true,
             other => bail!("no operation of a heap is called '{other}'"),
         };
-        Ok(Box::new(Prepared { gpu: self.gpu, frees, addresses }))
+        Ok(Box::new(Prepared { gpu: self.0, frees, addresses }))
     }
 }
 
@@ -111,8 +102,7 @@ impl Benchmark for Prepared<'_> {
         // The driver does not report the result of a free. The next repetition checks that the memory can be
         // allocated again.
         self.addresses.fill_bytes(0)?;
-        let freed = self.addresses.len() as u64;
-        Ok(Verified { compared: freed, succeeded: freed })
+        Ok(Verified::all(self.addresses.len()))
     }
 
     fn operations(&self) -> u64 {

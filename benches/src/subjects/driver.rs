@@ -161,23 +161,39 @@ pub fn load<K: Key + Word, V: Value + Word>(
     subject.check_fill()
 }
 
-/// Map of `phalanx` that reports how full it is.
-pub trait Table: Map {
-    /// Returns the fraction that the case specifies: of memory that pairs occupy, or of slots in use.
-    ///
-    /// # Errors
-    /// Returns [`phalanx::Error`] when the device fails.
-    fn fill(&self) -> Result<f64>;
-}
+/// Check of a map's contents.
+type Check<M> = Box<dyn Fn(&M) -> Result<()>>;
 
-/// Map, and its expected fill at a given number of pairs.
-pub struct Filled<M> {
+/// Map of `phalanx`, and what the case requires of its contents.
+pub struct Tested<M> {
     /// Map.
     pub map: M,
-    /// Expected fill.
-    pub share: f64,
-    /// Number of pairs at which the fill is expected.
-    pub of: u64,
+    /// Performs [`Subject::settle`].
+    pub settle: fn(&M) -> Result<()>,
+    /// Performs [`Subject::check_fill`].
+    pub check: Check<M>,
+}
+
+impl<M: Map + 'static> Tested<M> {
+    /// Returns a map that is to pass `check` after insertions.
+    pub fn new(map: M, check: impl Fn(&M) -> Result<()> + 'static) -> Self {
+        Self { map, settle: |_| Ok(()), check: Box::new(check) }
+    }
+
+    /// Returns a map whose `fill` is to be `share` when it contains `of` pairs. `fill` returns the fraction
+    /// of memory that pairs occupy, or of slots in use.
+    pub fn filled(map: M, share: f64, of: u64, fill: fn(&M) -> phalanx::Result<f64>) -> Self {
+        Self::new(map, move |map| {
+            let pairs = map.len()? as u64;
+            if pairs != of {
+                return Ok(());
+            }
+            let found = fill(map)?;
+            let is_right = (found - share).abs() < tolerance(pairs);
+            ensure!(is_right, "the table is filled to {found:.3}, and the case says {share}");
+            Ok(())
+        })
+    }
 }
 
 /// Returns the permitted deviation of a table's fill: table sizes are quantized, and the distribution of keys
@@ -186,7 +202,7 @@ fn tolerance(pairs: u64) -> f64 {
     0.02 + 2.0 / (pairs as f64).sqrt()
 }
 
-impl<M: Table> Subject<M::Key, M::Value> for Filled<M> {
+impl<M: Map> Subject<M::Key, M::Value> for Tested<M> {
     const TELLS: bool = true;
 
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
@@ -201,15 +217,12 @@ impl<M: Table> Subject<M::Key, M::Value> for Filled<M> {
         self.map.memory_usage()
     }
 
+    fn settle(&mut self) -> Result<()> {
+        (self.settle)(&self.map)
+    }
+
     fn check_fill(&self) -> Result<()> {
-        let (pairs, share) = (self.map.len()? as u64, self.share);
-        if pairs != self.of {
-            return Ok(());
-        }
-        let found = self.map.fill()?;
-        let is_right = (found - share).abs() < tolerance(pairs);
-        ensure!(is_right, "the table is filled to {found:.3}, and the case says {share}");
-        Ok(())
+        (self.check)(&self.map)
     }
 }
 
@@ -221,7 +234,12 @@ pub struct Prepared<'a, K, V, S> {
     preload: Option<Batch<K, V>>,
     batch: Batch<K, V>,
     is_loaded: bool,
+    measure: Measure<K, S>,
+    measured: Vec<Metric>,
 }
+
+/// Measurement of the structure and the keys of the timed batch, after the first repetition.
+type Measure<K, S> = fn(&S, &Buffer<K>) -> Result<Vec<Metric>>;
 
 impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S> {
     /// Copies the inputs of a plan to the device.
@@ -232,17 +250,13 @@ impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S>
         let batch = Batch::of(&gpu.device, &plan, S::TELLS)?;
         let there = &plan.preload;
         let preload = if there.is_empty() { None } else { Some(Batch::inserts(&gpu.device, there)?) };
-        Ok(Self { gpu, plan, subject, preload, batch, is_loaded: false })
+        let (measure, measured): (Measure<K, S>, _) = (|_, _| Ok(Vec::new()), Vec::new());
+        Ok(Self { gpu, plan, subject, preload, batch, is_loaded: false, measure, measured })
     }
 
-    /// Returns the structure.
-    pub fn subject(&self) -> &S {
-        &self.subject
-    }
-
-    /// Returns the keys of the timed batch.
-    pub fn keys(&self) -> &Buffer<K> {
-        &self.batch.keys
+    /// Adds a measurement.
+    pub fn measuring(self, measure: Measure<K, S>) -> Self {
+        Self { measure, ..self }
     }
 
     /// Fills the subject with the initial pairs, and checks that all of them were inserted.
@@ -289,6 +303,9 @@ impl<K: Key + Word, V: Value + Word, S: Subject<K, V>> Benchmark for Prepared<'_
         if self.plan.call == Call::Insert {
             self.subject.check_fill()?;
         }
+        if self.measured.is_empty() {
+            self.measured = (self.measure)(&self.subject, &self.batch.keys)?;
+        }
         Ok(verified)
     }
 
@@ -297,7 +314,8 @@ impl<K: Key + Word, V: Value + Word, S: Subject<K, V>> Benchmark for Prepared<'_
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        vec![Metric::TableBytes(self.subject.memory_usage() as u64)]
+        let bytes = Metric::TableBytes(self.subject.memory_usage() as u64);
+        [&[bytes][..], &self.measured].concat()
     }
 }
 
@@ -309,7 +327,7 @@ mod tests {
     use phalanx::SlabHash;
 
     /// Map that ignores one of the calls.
-    struct Mute(Filled<SlabHash<u32, u32>>, Option<Call>);
+    struct Mute(Tested<SlabHash<u32, u32>>, Option<Call>);
 
     impl Subject<u32, u32> for Mute {
         const TELLS: bool = true;
@@ -337,7 +355,8 @@ mod tests {
         let case = crate::engine::suite::Case { op: op.to_owned(), ..first_case("slabhash/fig5", 0) };
         let plan = Plan::new(&case)?;
         let builder = SlabHash::builder().device(&gpu.device).capacity(plan.keys as usize);
-        let filled = Filled { map: builder.utilisation(0.6).build()?, share, of: plan.keys };
+        let map = builder.utilisation(0.6).build()?;
+        let filled = Tested::filled(map, share, plan.keys, SlabHash::utilisation);
         let mut prepared = Prepared::new(&gpu, plan, Mute(filled, mute))?;
         prepared.restore()?;
         prepared.launch()?;

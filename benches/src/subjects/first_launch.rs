@@ -11,7 +11,7 @@
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::{DeviceChoice, Gpu};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::time::Instant;
@@ -29,10 +29,8 @@ pub type AllStructures = for<'a> fn(&'a Gpu) -> Vec<Box<dyn Structure + 'a>>;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     ms: f64,
-    compared: u64,
-    succeeded: u64,
+    verified: Result<Verified, String>,
     table_bytes: Option<u64>,
-    fault: Option<String>,
 }
 
 impl Report {
@@ -52,10 +50,8 @@ impl Report {
         benchmark.launch()?;
         gpu.device.synchronize()?;
         let ms = start.elapsed().as_secs_f64() * 1e3;
-        let verified = benchmark.verify();
-        let fault = verified.as_ref().err().map(|error| format!("{error:#}"));
-        let Verified { compared, succeeded } = verified.unwrap_or(Verified { compared: 0, succeeded: 0 });
-        Ok(Self { ms, compared, succeeded, table_bytes: table_bytes(benchmark.as_ref()), fault })
+        let verified = benchmark.verify().map_err(|error| format!("{error:#}"));
+        Ok(Self { ms, verified, table_bytes: table_bytes(benchmark.as_ref()) })
     }
 }
 
@@ -86,7 +82,7 @@ impl FirstLaunch {
 
     fn command(&self) -> Result<Command> {
         let mut command = Command::new(std::env::current_exe().context("where this program lies")?);
-        command.args([COMMAND, "--device", self.choice.name(), &serde_json::to_string(&self.case)?]);
+        command.args([COMMAND, "--device", &self.choice.name(), &serde_json::to_string(&self.case)?]);
         command.env("CUDA_CACHE_DISABLE", "1");
         Ok(command)
     }
@@ -100,15 +96,10 @@ impl Benchmark for FirstLaunch {
 
     fn launch(&mut self) -> Result<()> {
         let output = self.command()?.output().context("cannot start this program anew")?;
-        if !output.status.success() {
-            bail!(
-                "the process with the first launch failed: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
-        let report =
-            serde_json::from_slice(&output.stdout).context("what the process with the first launch said")?;
-        self.report = Some(report);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "the process with the first launch failed: {}", errors.trim());
+        let report = serde_json::from_slice(&output.stdout);
+        self.report = Some(report.context("what the process with the first launch said")?);
         Ok(())
     }
 
@@ -118,10 +109,7 @@ impl Benchmark for FirstLaunch {
 
     fn verify(&mut self) -> Result<Verified> {
         let report = self.report.as_ref().context("nothing was launched")?;
-        if let Some(fault) = &report.fault {
-            bail!("{fault}");
-        }
-        Ok(Verified { compared: report.compared, succeeded: report.succeeded })
+        report.verified.clone().map_err(anyhow::Error::msg)
     }
 
     fn operations(&self) -> u64 {
@@ -137,13 +125,10 @@ impl Benchmark for FirstLaunch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::suite::{Selection, Suite};
-
-    const SUITE: &str = include_str!("../../suites/hashmap/first-launch.toml");
+    use crate::engine::catalog::first_case;
 
     fn case() -> Case {
-        let suite = Suite::parse("hashmap/first-launch", SUITE).unwrap();
-        suite.cases(Selection { emulator: true, quick: true, reps: None }, &[]).remove(0)
+        first_case("hashmap/first-launch", 0)
     }
 
     fn launch(of: &str) -> Result<FirstLaunch> {
@@ -170,7 +155,7 @@ mod tests {
     #[test]
     fn the_process_reports_what_it_verified() {
         let report = self::report("insert").unwrap();
-        assert_eq!((report.compared, report.succeeded, report.fault), (1000, 1000, None));
+        assert_eq!(report.verified, Ok(Verified::all(1000)));
         assert!(report.ms > 0.0 && report.table_bytes.is_some());
         let unknown = self::report("fly");
         assert!(format!("{:#}", unknown.err().unwrap()).contains("'fly'"));
@@ -180,8 +165,8 @@ mod tests {
     fn a_wrong_result_of_the_process_is_a_fault() {
         let mut launched = launch("insert").unwrap();
         assert!(launched.verify().is_err(), "nothing was launched");
-        let fault = Some("key 7 has the value 8".to_owned());
-        launched.report = Some(Report { ms: 1.0, compared: 0, succeeded: 0, table_bytes: None, fault });
+        let verified = Err("key 7 has the value 8".to_owned());
+        launched.report = Some(Report { ms: 1.0, verified, table_bytes: None });
         assert!(launched.verify().unwrap_err().to_string().contains("key 7"));
     }
 }

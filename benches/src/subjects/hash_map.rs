@@ -4,8 +4,8 @@
 //! utilisation, it is filled to `utilisation`: slots are all of its memory, apart from filters of about one
 //! bit per pair.
 use super::both_widths::{BothWidths, DEFAULT};
-use super::driver::{Filled, Prepared, Table};
-use super::first_launch;
+use super::driver::{Prepared, Tested};
+use super::first_launch::{self, FirstLaunch};
 use super::increments::{self, Rebuild};
 use super::map_plan::{OPS, Plan};
 use crate::engine::benchmark::Benchmark;
@@ -18,41 +18,31 @@ use workloads::Key as Word;
 
 /// Variants of the hash map.
 #[derive(Debug)]
-pub struct Maps<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> Maps<'a> {
-    /// Returns the maps of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct Maps<'a>(pub &'a Gpu);
 
 impl BothWidths for Maps<'_> {
     const NAME: &'static str = "HashMap";
     const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::REBUILD, first_launch::OP]];
-
-    fn gpu(&self) -> &Gpu {
-        self.gpu
-    }
 
     fn variants<K: Key, V: Value>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        if case.op == first_launch::OP {
+            return Ok(Box::new(FirstLaunch::new(self.0, case)?));
+        }
         let share = share(case)?;
-        let builder = builder::<K, V>(self.gpu, case).load_factor(share);
+        let builder = builder::<K, V>(self.0, case).load_factor(share);
         if case.op == increments::REBUILD {
-            return Ok(Box::new(Rebuild::new(self.gpu, case, |pairs| {
+            return Ok(Box::new(Rebuild::new(self.0, case, |pairs| {
                 Ok(builder.clone().capacity(pairs).build()?)
             })?));
         }
         let plan = Plan::<K, V>::new(case)?;
         let map = builder.capacity(plan.keys as usize).build()?;
-        let filled = Filled { map, share, of: plan.keys };
-        Ok(Box::new(Prepared::new(self.gpu, plan, filled)?))
+        let filled = Tested::filled(map, share, plan.keys, HashMap::load_factor);
+        Ok(Box::new(Prepared::new(self.0, plan, filled)?))
     }
 }
 
@@ -68,10 +58,4 @@ fn share(case: &Case) -> Result<f64> {
 fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<K, V> {
     let builder = HashMap::builder().device(&gpu.device).growth(Growth::Fixed);
     if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }
-}
-
-impl<K: Key, V: Value> Table for HashMap<K, V> {
-    fn fill(&self) -> Result<f64> {
-        Ok(self.load_factor()?)
-    }
 }

@@ -9,7 +9,7 @@
 //! streams batches may overlap; their keys are distinct, so no batch depends on another. Memory is allocated
 //! beforehand: each rebuild has its own table, and one buffer with all pairs so far. The number of operations
 //! is the final number of pairs `n`, so throughputs compare like times.
-use super::driver::{Batch, Filled, Subject, Table};
+use super::driver::{Batch, Subject, Tested};
 use super::map_plan::Call;
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
@@ -92,20 +92,19 @@ where
     if let Some(index) = (0..keys.len()).into_par_iter().find_first(is_wrong) {
         anyhow::bail!("key {:?} has the value {:?}", keys[index], found[index]);
     }
-    let compared = keys.len() as u64;
-    Ok(Verified { compared, succeeded: compared })
+    Ok(Verified::all(keys.len()))
 }
 
 /// Batches inserted into one table.
 pub struct Incremental<'a, M: Map> {
     gpu: &'a Gpu,
     streams: Streams,
-    filled: Filled<M>,
+    filled: Tested<M>,
     keys: Vec<M::Key>,
     batches: Vec<Batch<M::Key, M::Value>>,
 }
 
-impl<'a, M: Table> Incremental<'a, M>
+impl<'a, M: Map> Incremental<'a, M>
 where
     M::Key: Word,
     M::Value: Word,
@@ -115,7 +114,7 @@ where
     /// # Errors
     /// Returns [`anyhow::Error`] when the case has no batches, and [`gpu::Error`] when the device runs out of
     /// memory.
-    pub fn new(gpu: &'a Gpu, case: &Case, filled: Filled<M>) -> Result<Self> {
+    pub fn new(gpu: &'a Gpu, case: &Case, filled: Tested<M>) -> Result<Self> {
         let (keys, batch) = keys_of(case)?;
         let batches = keys.chunks(batch).map(|part| Batch::inserts(&gpu.device, part));
         let batches = batches.collect::<Result<_>>()?;
@@ -123,7 +122,7 @@ where
     }
 }
 
-impl<M: Table> Benchmark for Incremental<'_, M>
+impl<M: Map> Benchmark for Incremental<'_, M>
 where
     M::Key: Word,
     M::Value: Word,
@@ -202,8 +201,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
             all_inserted(batch).with_context(context)?;
             verify_all(map, &self.keys[..batch.keys.len()]).with_context(context)?;
         }
-        let compared = self.keys.len() as u64;
-        Ok(Verified { compared, succeeded: compared })
+        Ok(Verified::all(self.keys.len()))
     }
 
     fn operations(&self) -> u64 {

@@ -19,16 +19,7 @@ const PER_THREAD: u32 = 4 * BATCH;
 
 /// Limits as a structure with one variant.
 #[derive(Debug)]
-pub struct Limits<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> Limits<'a> {
-    /// Returns the limits of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct Limits<'a>(pub &'a Gpu);
 
 impl Structure for Limits<'_> {
     fn name(&self) -> &'static str {
@@ -44,11 +35,11 @@ impl Structure for Limits<'_> {
     }
 
     fn is_possible(&self, case: &Case) -> bool {
-        case.op != "cas16" || self.gpu.device.supports_cas128()
+        case.op != "cas16" || self.0.device.supports_cas128()
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        let Gpu { device, stream, .. } = self.gpu;
+        let Gpu { device, stream, .. } = self.0;
         let access = match case.op.as_str() {
             "sector32" => Access::Sectors,
             "half64" => Access::HalfLines,
@@ -168,8 +159,7 @@ impl<'a> Accesses<'a> {
         if let Some((thread, sum)) = wrong {
             bail!("thread {thread} read words that sum to {sum:#x}, not {:#x}", self.expected(thread));
         }
-        let compared = self.operations();
-        Ok(Verified { compared, succeeded: compared })
+        Ok(Verified::all(self.operations() as usize))
     }
 
     /// Checks that each marked word contains the mark of an operation on that word. For compare-and-swap, the
@@ -284,8 +274,7 @@ impl Benchmark for Copy<'_> {
         if let Some((index, found)) = wrong {
             bail!("element {index} is {found:#x} in the copy, not {:#x}", element(index));
         }
-        let compared = copied.len() as u64;
-        Ok(Verified { compared, succeeded: compared })
+        Ok(Verified::all(copied.len()))
     }
 
     fn operations(&self) -> u64 {

@@ -29,21 +29,21 @@ pub mod sorted_runs;
 /// Returns all structures for one device.
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
     vec![
-        Box::new(limits::Limits::new(gpu)),
-        Box::new(hash_map::Maps::new(gpu)),
-        Box::new(slab_alloc::Pools::new(gpu)),
-        Box::new(device_malloc::Heap::new(gpu)),
-        Box::new(slab_hash::SlabMaps::new(gpu)),
-        Box::new(sets::SlabSets::new(gpu)),
-        Box::new(sets::ChainSets::new(gpu)),
-        Box::new(btree::Trees::new(gpu)),
-        Box::new(skip_list::Lists::new(gpu)),
-        Box::new(mvbtree::VersionedTrees::new(gpu)),
+        Box::new(limits::Limits(gpu)),
+        Box::new(hash_map::Maps(gpu)),
+        Box::new(slab_alloc::Pools(gpu)),
+        Box::new(device_malloc::Heap(gpu)),
+        Box::new(slab_hash::SlabMaps(gpu)),
+        Box::new(sets::SlabSets(gpu)),
+        Box::new(sets::ChainSets(gpu)),
+        Box::new(btree::Trees(gpu)),
+        Box::new(skip_list::Lists(gpu)),
+        Box::new(mvbtree::VersionedTrees(gpu)),
         Box::new(sorted_runs::Baseline::array(gpu)),
         Box::new(sorted_runs::Baseline::merge_tree(gpu)),
-        Box::new(primitives::Sorts::new(gpu)),
-        Box::new(primitives::Scans::new(gpu)),
-        Box::new(segments::AllSegments::new(gpu)),
+        Box::new(primitives::Sorts(gpu)),
+        Box::new(primitives::Scans(gpu)),
+        Box::new(segments::AllSegments(gpu)),
     ]
 }
 

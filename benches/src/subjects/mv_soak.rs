@@ -93,8 +93,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Soak<'_, K, V> {
         ensure!(right == self.keys.len(), "{right} of {} pairs are there", self.keys.len());
         ensure!(self.tree.len()? == self.keys.len(), "{} pairs are counted", self.tree.len()?);
         // All insertions, all removals, and the pairs that stay.
-        let compared = self.operations();
-        Ok(Verified { compared, succeeded: compared })
+        Ok(Verified::all(2 * self.others.len()))
     }
 
     fn operations(&self) -> u64 {

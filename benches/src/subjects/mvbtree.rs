@@ -12,10 +12,10 @@
 //! and half of the keys removed.
 use super::both_widths::{BothWidths, DEFAULT};
 use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, Stays, as_mix};
-use super::driver::{self, Batch, Prepared, Subject};
+use super::driver::{self, Batch, Prepared, Tested};
 use super::map_plan::{Call, Plan};
 use super::mv_soak::Soak;
-use super::ordered::{Asking, ByOrder, Neighbours, Ranges};
+use super::ordered::{Asking, ByOrder, Query, RANGE, SUCCESSOR};
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -33,61 +33,41 @@ use workloads::{Key as Word, UniqueKeys, value_of};
 pub const FIND_SNAPSHOT: &str = "find_snapshot";
 
 const OPS: &[&str] = &[
-    "insert",
-    "find_hit",
-    "find_miss",
-    "remove_half",
-    "mixed_50i50f",
-    "range",
-    "successor",
-    FIND_SNAPSHOT,
-    INSERT_RANGE,
-    FIND_REMOVE,
-    "soak",
+    "insert", "find_hit", "find_miss", "remove_half", "mixed_50i50f", RANGE, SUCCESSOR, FIND_SNAPSHOT,
+    INSERT_RANGE, FIND_REMOVE, "soak",
 ];
 
 /// Variants of the tree.
 #[derive(Debug)]
-pub struct VersionedTrees<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> VersionedTrees<'a> {
-    /// Returns the trees of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct VersionedTrees<'a>(pub &'a Gpu);
 
 impl BothWidths for VersionedTrees<'_> {
     const NAME: &'static str = "MultiVersionBTree";
     const OPS: &'static [&'static [&'static str]] = &[OPS];
-
-    fn gpu(&self) -> &Gpu {
-        self.gpu
-    }
 
     fn variants<K: Key, V: Value>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        let gpu = self.gpu;
-        let versioned = |pairs: u64| Ok::<_, anyhow::Error>(SnapshotTree(tree::<K, V>(gpu, case, pairs)?));
+        let gpu = self.0;
+        let versioned = |pairs: u64| versioned::<K, V>(gpu, case, pairs);
         Ok(match case.op.as_str() {
-            "range" => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, versioned(case.n)?)?),
-            "successor" => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, versioned(case.n)?)?),
+            RANGE | SUCCESSOR => Box::new(Asking::new(gpu, case, versioned(case.n)?)?),
             "soak" => Box::new(Soak::new(gpu, case, tree::<K, V>(gpu, case, case.n)?)?),
             FIND_SNAPSHOT => Box::new(OldReads::new(gpu, case, tree::<K, V>(gpu, case, case.n)?)?),
             INSERT_RANGE => return insert_range(gpu, case),
             _ => {
                 let plan = Plan::<K, V>::new(&as_mix(case)?)?;
-                let subject = versioned(plan.keys)?;
-                Box::new(Prepared::new(gpu, plan, subject)?)
+                let tested = versioned(plan.keys)?;
+                Box::new(Prepared::new(gpu, plan, tested)?)
             }
         })
     }
 }
+
+/// Default variant for pairs of 32 bits.
+type Usual<U> = Tree<Versioned<Packed>, Spread<128>, U, 4, 4>;
 
 /// Prepares concurrent insertions and range queries, for pairs of 32 bits.
 fn insert_range<'a>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Benchmark + 'a>> {
@@ -98,23 +78,13 @@ fn insert_range<'a>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Benchmark + 'a>
     let pairs = case.number("initial_n")? as u64 + case.n;
     let tree = tree::<u32, u32>(gpu, case, pairs)?;
     Ok(match updates(case)? {
-        Updates::InPlace => Box::new(
-            InsertRange::<_, Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>>::new(gpu, case, tree)?,
-        ),
-        Updates::OutOfPlace => Box::new(InsertRange::<
-            _,
-            Tree<Versioned<Packed>, Spread<128>, OutOfPlace, 4, 4>,
-        >::new(gpu, case, tree)?),
+        Updates::InPlace => Box::new(InsertRange::<_, Usual<InPlace>>::new(gpu, case, tree)?),
+        Updates::OutOfPlace => Box::new(InsertRange::<_, Usual<OutOfPlace>>::new(gpu, case, tree)?),
     })
 }
 
 fn updates(case: &Case) -> Result<Updates> {
-    let mode = case.params.get("mode").map(ToString::to_string);
-    match mode.as_deref() {
-        None | Some("in_place") => Ok(Updates::InPlace),
-        Some("out_of_place") => Ok(Updates::OutOfPlace),
-        Some(other) => bail!("`mode` is '{other}'; it can be 'in_place' or 'out_of_place'"),
-    }
+    Ok(case.choice("mode", &[("in_place", Updates::InPlace), ("out_of_place", Updates::OutOfPlace)])?)
 }
 
 /// Creates an empty tree for `pairs` pairs, with memory for versions.
@@ -126,41 +96,20 @@ fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVer
     Ok(builder.capacity(2 * pairs as usize + 8 * pairs.min(1 << 16) as usize).build()?)
 }
 
-/// Tree.
-pub struct SnapshotTree<K, V>(pub MultiVersionBTree<K, V>);
-
-impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for SnapshotTree<K, V> {
-    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
-        asked.ask_for_next(&self.0.ordered_on(stream))
-    }
-
-    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()> {
-        asked.ask_for(&self.0.ordered_on(stream))
-    }
+/// Creates a tree as a subject of plans.
+fn versioned<K: Key, V: Value>(
+    gpu: &Gpu,
+    case: &Case,
+    pairs: u64,
+) -> Result<Tested<MultiVersionBTree<K, V>>> {
+    let checked = Tested::new(tree(gpu, case, pairs)?, |tree| Ok(tree.validate()?));
+    // Frees the versions from loading, so that timed operations do not encounter them.
+    Ok(Tested { settle: |tree| Ok(tree.drain().map(drop)?), ..checked })
 }
 
-impl<K: Key + Word, V: Value + Word> Subject<K, V> for SnapshotTree<K, V> {
-    const TELLS: bool = true;
-
-    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()> {
-        driver::ask(&self.0, stream, call, batch)
-    }
-
-    fn clear(&mut self) -> Result<()> {
-        Ok(self.0.clear()?)
-    }
-
-    fn memory_usage(&self) -> usize {
-        self.0.memory_usage()
-    }
-
-    /// Frees the versions from loading, so that timed operations do not encounter them.
-    fn settle(&mut self) -> Result<()> {
-        Ok(self.0.drain().map(drop)?)
-    }
-
-    fn check_fill(&self) -> Result<()> {
-        Ok(self.0.validate()?)
+impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Tested<MultiVersionBTree<K, V>> {
+    fn ask_by_order(&mut self, stream: &Stream, query: &mut Query<K, V>) -> Result<()> {
+        query.submit(&self.map.ordered_on(stream))
     }
 }
 
@@ -275,7 +224,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for OldReads<'_, K, V> {
         let n = self.asked.len();
         let wrong = (0..n).into_par_iter().filter(|index| !is_right(*index)).count();
         ensure!(wrong == 0, "{wrong} of {n} look-ups as of a snapshot were answered wrongly");
-        Ok(Verified { compared: n as u64, succeeded: n as u64 })
+        Ok(Verified::all(n))
     }
 
     fn operations(&self) -> u64 {

@@ -9,77 +9,88 @@ use phalanx::btree::Ordered;
 use phalanx::{Key, Value};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
-use std::marker::PhantomData;
 use workloads::random::{Source, below};
 use workloads::{Key as Word, UniqueKeys, value_of};
 
+/// Queries of as many random ranges as there are keys.
+pub const RANGE: &str = "range";
+/// Successor queries for as many random keys as there are in the structure.
+pub const SUCCESSOR: &str = "successor";
+/// Predecessor queries for as many random keys as there are in the structure.
+pub const PREDECESSOR: &str = "predecessor";
+
 /// Structure that supports ordered operations.
 pub trait ByOrder<K, V>: Subject<K, V> {
-    /// Submits successor queries to the stream without waiting.
-    ///
-    /// # Errors
-    /// Returns [`anyhow::Error`] when the structure or the device fails.
-    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()>;
-
-    /// Submits predecessor queries to the stream without waiting.
+    /// Submits queries to the stream without waiting.
     ///
     /// # Errors
     /// Returns [`anyhow::Error`] when the structure or the device fails, and when the structure does not
-    /// support predecessor queries.
-    fn predecessor(&mut self, _stream: &Stream, _asked: &mut Neighbours<K, V>) -> Result<()> {
-        bail!("there is no predecessor here")
-    }
-
-    /// Submits range queries to the stream without waiting.
-    ///
-    /// # Errors
-    /// Returns [`anyhow::Error`] when the structure or the device fails.
-    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()>;
+    /// support the queries.
+    fn ask_by_order(&mut self, stream: &Stream, query: &mut Query<K, V>) -> Result<()>;
 }
 
 /// Batch of ordered queries with its outputs on the device.
-pub trait OrderQuery<K, V>: Sized {
-    /// Creates as many queries as there are keys.
-    ///
-    /// # Errors
-    /// Returns [`anyhow::Error`] when the case is invalid or the device runs out of memory.
-    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self>;
+pub enum Query<K, V> {
+    /// Queries of neighbours.
+    Neighbours(Neighbours<K, V>),
+    /// Queries of ranges.
+    Ranges(Ranges<K, V>),
+}
+
+impl<K: Key + Word, V: Value + Word> Query<K, V> {
+    /// Creates as many queries of the case's operation as there are keys.
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
+        Ok(match case.op.as_str() {
+            RANGE => Self::Ranges(Ranges::new(gpu, case, sorted)?),
+            op => Self::Neighbours(Neighbours::new(gpu, case.seed, sorted.len(), op == SUCCESSOR)?),
+        })
+    }
 
     /// Resets the outputs.
-    ///
-    /// # Errors
-    /// Returns [`gpu::Error`] when the device fails.
-    fn forget(&mut self) -> Result<()>;
+    fn forget(&mut self) -> Result<()> {
+        match self {
+            Self::Neighbours(asked) => asked.forget(),
+            Self::Ranges(asked) => asked.forget(),
+        }
+    }
 
-    /// Submits the queries without waiting.
+    /// Submits the queries to a map of `phalanx`, without waiting.
     ///
     /// # Errors
-    /// Returns [`anyhow::Error`] when the structure or the device fails.
-    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()>;
+    /// Returns [`phalanx::Error`] from the map.
+    pub fn submit(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
+        match self {
+            Self::Neighbours(Neighbours { up, keys, found, values, outcomes, .. }) => match up {
+                true => of.successor(keys, found, values, outcomes)?,
+                false => of.predecessor(keys, found, values, outcomes)?,
+            },
+            Self::Ranges(ranges) => {
+                let room = ranges.room();
+                let Ranges { lows, highs, keys, values, counts, .. } = ranges;
+                of.range(lows, highs, room, keys, values, counts)?;
+            }
+        }
+        Ok(())
+    }
 
     /// Compares every result with `sorted`.
-    ///
-    /// # Errors
-    /// Returns [`anyhow::Error`] that describes a wrong result.
-    fn judge(&self, sorted: &[K]) -> Result<Verified>;
+    fn judge(&self, sorted: &[K]) -> Result<Verified> {
+        match self {
+            Self::Neighbours(asked) => asked.judge(sorted),
+            Self::Ranges(asked) => asked.judge(sorted),
+        }
+    }
 }
 
 /// `n` queries on a structure of `n` random pairs.
-pub struct Asking<'a, K, V, S, Q> {
+pub struct Asking<'a, K, V, S> {
     gpu: &'a Gpu,
     subject: S,
     sorted: Vec<K>,
-    question: Q,
-    of: PhantomData<fn() -> V>,
+    query: Query<K, V>,
 }
 
-impl<'a, K, V, S, Q> Asking<'a, K, V, S, Q>
-where
-    K: Key + Word,
-    V: Value + Word,
-    S: ByOrder<K, V>,
-    Q: OrderQuery<K, V>,
-{
+impl<'a, K: Key + Word, V: Value + Word, S: ByOrder<K, V>> Asking<'a, K, V, S> {
     /// Fills the structure and creates the queries.
     ///
     /// # Errors
@@ -88,29 +99,23 @@ where
         let mut sorted = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
         load(gpu, &mut subject, &mut Batch::inserts(&gpu.device, &sorted)?)?;
         sorted.par_sort_unstable();
-        let question = Q::new(gpu, case, &sorted)?;
-        Ok(Self { gpu, subject, sorted, question, of: PhantomData })
+        let query = Query::new(gpu, case, &sorted)?;
+        Ok(Self { gpu, subject, sorted, query })
     }
 }
 
-impl<K, V, S, Q> Benchmark for Asking<'_, K, V, S, Q>
-where
-    K: Key + Word,
-    V: Value + Word,
-    S: ByOrder<K, V>,
-    Q: OrderQuery<K, V>,
-{
+impl<K: Key + Word, V: Value + Word, S: ByOrder<K, V>> Benchmark for Asking<'_, K, V, S> {
     fn restore(&mut self) -> Result<()> {
-        self.question.forget()?;
+        self.query.forget()?;
         Ok(self.gpu.device.synchronize()?)
     }
 
     fn launch(&mut self) -> Result<()> {
-        self.question.ask(&mut self.subject, &self.gpu.stream)
+        self.subject.ask_by_order(&self.gpu.stream, &mut self.query)
     }
 
     fn verify(&mut self) -> Result<Verified> {
-        self.question.judge(&self.sorted)
+        self.query.judge(&self.sorted)
     }
 
     fn operations(&self) -> u64 {
@@ -151,18 +156,6 @@ impl<K, V> Ranges<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Ranges<K, V> {
-    /// Submits the range queries.
-    ///
-    /// # Errors
-    /// Returns [`phalanx::Error`] from the map.
-    pub fn ask_for(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
-        let room = self.room();
-        let Self { lows, highs, keys, values, counts, .. } = self;
-        Ok(of.range(lows, highs, room, keys, values, counts)?)
-    }
-}
-
 /// Returns the index of the first key and both ends for `n` ranges.
 fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)> {
     let topmost = u64::MAX >> (64 - K::BITS);
@@ -178,7 +171,7 @@ fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)
     })
 }
 
-impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Ranges<K, V> {
+impl<K: Key + Word, V: Value + Word> Ranges<K, V> {
     fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
         let (asked, n) = (case.number_if_given("range_results")?.unwrap_or(16.0), sorted.len());
         let is_right = asked >= 1.0 && asked <= n.min(1 << 20) as f64 && asked.fract() == 0.0;
@@ -208,10 +201,6 @@ impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Ranges<K, V> {
         Ok(self.counts.fill_bytes(UNWRITTEN)?)
     }
 
-    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
-        of.range(stream, self)
-    }
-
     fn judge(&self, sorted: &[K]) -> Result<Verified> {
         let (keys, values, counts) = (self.keys.read()?, self.values.read()?, self.counts.read()?);
         let is_right = |range: usize| {
@@ -227,13 +216,15 @@ impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Ranges<K, V> {
             let expected = self.results;
             bail!("range {wrong} has {expected} pairs from {first:?} on; the answer has {found}, or others");
         }
-        Ok(Verified { compared: ranges as u64, succeeded: ranges as u64 })
+        Ok(Verified::all(ranges))
     }
 }
 
-/// Successor queries on random keys, which may be absent.
+/// Successor or predecessor queries on random keys, which may be absent.
 pub struct Neighbours<K, V> {
     asked: Vec<K>,
+    /// Whether the queries ask for successors.
+    pub up: bool,
     /// Keys.
     pub keys: Buffer<K>,
     /// Output: neighbouring keys.
@@ -244,14 +235,15 @@ pub struct Neighbours<K, V> {
     pub outcomes: Buffer<u8>,
 }
 
-impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Neighbours<K, V> {
-    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
-        let (n, device) = (sorted.len(), &gpu.device);
-        let source = Source::new(case.seed, "keys of neighbours");
+impl<K: Key + Word, V: Value + Word> Neighbours<K, V> {
+    fn new(gpu: &Gpu, seed: u64, n: usize, up: bool) -> Result<Self> {
+        let device = &gpu.device;
+        let source = Source::new(seed, "keys of neighbours");
         let asked = source.generate(n, |generator, _| <K as Word>::truncate(below(generator, u64::MAX)));
         Ok(Self {
             keys: device.from_slice(&asked)?,
             asked,
+            up,
             found: device.zeroed(n)?,
             values: device.zeroed(n)?,
             outcomes: device.filled(n, UNWRITTEN)?,
@@ -264,65 +256,17 @@ impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Neighbours<K, V> {
         Ok(self.outcomes.fill_bytes(UNWRITTEN)?)
     }
 
-    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
-        of.successor(stream, self)
+    /// Returns the neighbour of a key.
+    fn next<'k>(&self, sorted: &'k [K], asked: K) -> Option<&'k K> {
+        if self.up {
+            return sorted.get(sorted.partition_point(|key| *key <= asked));
+        }
+        sorted[..sorted.partition_point(|key| *key < asked)].last()
     }
 
     fn judge(&self, sorted: &[K]) -> Result<Verified> {
-        self.judge_by(|asked| sorted.get(sorted.partition_point(|key| *key <= asked)))
-    }
-}
-
-impl<K: Key, V: Value> Neighbours<K, V> {
-    /// Submits successor queries.
-    ///
-    /// # Errors
-    /// Returns [`phalanx::Error`] from the map.
-    pub fn ask_for_next(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
-        let Self { keys, found, values, outcomes, .. } = self;
-        Ok(of.successor(keys, found, values, outcomes)?)
-    }
-
-    /// Submits predecessor queries.
-    ///
-    /// # Errors
-    /// Returns [`phalanx::Error`] from the map.
-    pub fn ask_for_previous(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
-        let Self { keys, found, values, outcomes, .. } = self;
-        Ok(of.predecessor(keys, found, values, outcomes)?)
-    }
-}
-
-/// Predecessor queries on random keys, which may be absent.
-pub struct Before<K, V>(Neighbours<K, V>);
-
-impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Before<K, V> {
-    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
-        Ok(Self(Neighbours::new(gpu, case, sorted)?))
-    }
-
-    fn forget(&mut self) -> Result<()> {
-        self.0.forget()
-    }
-
-    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
-        of.predecessor(stream, &mut self.0)
-    }
-
-    fn judge(&self, sorted: &[K]) -> Result<Verified> {
-        let before = |asked| sorted.partition_point(|key| *key < asked).checked_sub(1);
-        self.0.judge_by(|asked| before(asked).map(|place| &sorted[place]))
-    }
-}
-
-impl<K: Key + Word, V: Value + Word> Neighbours<K, V> {
-    /// Compares every result with the key that `neighbour` returns.
-    fn judge_by<'k>(&self, neighbour: impl Fn(K) -> Option<&'k K> + Sync) -> Result<Verified>
-    where
-        K: 'k,
-    {
         let (found, values, outcomes) = (self.found.read()?, self.values.read()?, self.outcomes.read()?);
-        let next = |index: usize| neighbour(self.asked[index]);
+        let next = |index: usize| self.next(sorted, self.asked[index]);
         let is_right = |index: usize| match (next(index), Outcome::from_code(outcomes[index])) {
             (Some(next), Some(Outcome::Found)) => found[index] == *next && values[index] == value_of(*next),
             (None, Some(Outcome::Absent)) => true,

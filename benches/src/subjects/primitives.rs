@@ -7,7 +7,6 @@
 //! | `sort_keys` | keys without values | a key |
 //! | `scan` | an exclusive scan of numbers of `key_bits`, by `fold` | a number |
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
-use crate::engine::record::Param;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
@@ -22,29 +21,11 @@ const DEFAULT: &str = "default";
 
 /// Radix sorts.
 #[derive(Debug)]
-pub struct Sorts<'a> {
-    gpu: &'a Gpu,
-}
+pub struct Sorts<'a>(pub &'a Gpu);
 
 /// Scans.
 #[derive(Debug)]
-pub struct Scans<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> Sorts<'a> {
-    /// Returns the sorts of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
-
-impl<'a> Scans<'a> {
-    /// Returns the scans of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct Scans<'a>(pub &'a Gpu);
 
 /// Returns the names of tiles as variants, without the duplicates that different types produce.
 pub(super) fn variants(tiles: impl IntoIterator<Item = &'static str>) -> Vec<String> {
@@ -73,14 +54,14 @@ impl Structure for Sorts<'_> {
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let value_bits = if case.op == "sort_keys" { 0 } else { case.value_bits };
         Ok(match (case.key_bits, value_bits) {
-            (32, 0) => Box::new(Sort::<u32, ()>::new(self.gpu, case)?),
-            (32, 32) => Box::new(Sort::<u32, u32>::new(self.gpu, case)?),
-            (32, 64) => Box::new(Sort::<u32, u64>::new(self.gpu, case)?),
-            (32, 128) => Box::new(Sort::<u32, u128>::new(self.gpu, case)?),
-            (64, 0) => Box::new(Sort::<u64, ()>::new(self.gpu, case)?),
-            (64, 32) => Box::new(Sort::<u64, u32>::new(self.gpu, case)?),
-            (64, 64) => Box::new(Sort::<u64, u64>::new(self.gpu, case)?),
-            (64, 128) => Box::new(Sort::<u64, u128>::new(self.gpu, case)?),
+            (32, 0) => Box::new(sort::<u32, ()>(self.0, case)?),
+            (32, 32) => Box::new(sort::<u32, u32>(self.0, case)?),
+            (32, 64) => Box::new(sort::<u32, u64>(self.0, case)?),
+            (32, 128) => Box::new(sort::<u32, u128>(self.0, case)?),
+            (64, 0) => Box::new(sort::<u64, ()>(self.0, case)?),
+            (64, 32) => Box::new(sort::<u64, u32>(self.0, case)?),
+            (64, 64) => Box::new(sort::<u64, u64>(self.0, case)?),
+            (64, 128) => Box::new(sort::<u64, u128>(self.0, case)?),
             (key, value) => bail!("there is no sort of keys of {key} bits with values of {value}"),
         })
     }
@@ -101,42 +82,24 @@ impl Structure for Scans<'_> {
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         Ok(match case.key_bits {
-            32 => Box::new(Scan::<u32>::new(self.gpu, case)?),
-            64 => Box::new(Scan::<u64>::new(self.gpu, case)?),
+            32 => Box::new(scan::<u32>(self.0, case)?),
+            64 => Box::new(scan::<u64>(self.0, case)?),
             bits => bail!("there is no scan of numbers of {bits} bits"),
         })
     }
-}
-
-/// Returns a text parameter of the case, or `usual`.
-fn word<'a>(case: &'a Case, name: &str, usual: &'a str) -> Result<&'a str> {
-    match case.params.get(name) {
-        None => Ok(usual),
-        Some(Param::Text(text)) => Ok(text),
-        Some(other) => bail!("{name} is a word, not {other}"),
-    }
-}
-
-/// Returns the tile that the case's variant names.
-pub(super) fn tile(case: &Case) -> Option<&str> {
-    Some(case.variant.as_str()).filter(|name| *name != DEFAULT)
 }
 
 /// Generates numbers with the case's `distribution`.
 pub(super) fn numbers<K: Number>(case: &Case) -> Result<Vec<K>> {
     let seed = mix64(case.seed);
     let number = |place: u64| K::narrow(u128::from(mix64(seed ^ place)));
-    let all: Vec<K> = (0..case.n).into_par_iter().map(number).collect();
-    match word(case, "distribution", "uniform")? {
-        "uniform" => Ok(all),
-        "equal" => Ok(vec![all[0]; all.len()]),
-        "sorted" => {
-            let mut sorted = all;
-            sorted.par_sort_unstable();
-            Ok(sorted)
-        }
-        other => bail!("no distribution is called '{other}': say uniform, equal or sorted"),
+    let mut all: Vec<K> = (0..case.n).into_par_iter().map(number).collect();
+    match case.choice("distribution", &["uniform", "equal", "sorted"].map(|name| (name, name)))? {
+        "uniform" => {}
+        "equal" => all = vec![all[0]; all.len()],
+        _ => all.par_sort_unstable(),
     }
+    Ok(all)
 }
 
 /// Value type that can represent the index of an element.
@@ -160,139 +123,111 @@ macro_rules! numbered {
 numbered!(u32 u64 u128);
 
 /// Checks that two arrays are equal, and reports the first difference.
-pub(super) fn ensure_equal<T: PartialEq + Sync>(what: &str, found: &[T], expected: &[T]) -> Result<()> {
+fn ensure_equal<T: PartialEq + Sync>(what: &str, found: &[T], expected: &[T]) -> Result<()> {
     let wrong = found.par_iter().zip(expected).position_first(|(found, expected)| found != expected);
     ensure!(found.len() == expected.len(), "there are {} {what}, not {}", found.len(), expected.len());
     wrong.map_or(Ok(()), |place| bail!("{what}: element {place} is wrong"))
 }
 
-/// Prepared sort.
-struct Sort<'a, K, V> {
-    gpu: &'a Gpu,
-    work: Workspace,
-    keys: Buffer<K>,
-    values: Buffer<V>,
-    sorted: Buffer<K>,
-    moved: Buffer<V>,
-    expected: (Vec<K>, Vec<V>),
+/// Call of a primitive that writes to a buffer of numbers and to one of values.
+pub(super) type Launch<T, V> =
+    Box<dyn FnMut(&mut Workspace, &mut Buffer<T>, &mut Buffer<V>) -> phalanx::Result<()>>;
+
+/// Prepared case: a primitive, its outputs and their expected contents.
+pub(super) struct Prepared<'a, T, V> {
+    pub gpu: &'a Gpu,
+    pub work: Workspace,
+    pub to: Buffer<T>,
+    pub moved: Buffer<V>,
+    /// Contents of `to` and `moved`. The values are not compared if there are none.
+    pub expected: (Vec<T>, Vec<V>),
+    pub operations: usize,
+    /// Minimum number of bytes that the primitive reads and writes.
+    pub bytes_moved: usize,
+    pub launch: Launch<T, V>,
 }
 
-impl<'a, K: Number, V: Numbered> Sort<'a, K, V> {
-    fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
-        let (keys, n) = (numbers::<K>(case)?, case.n as usize);
-        ensure!(n < 1 << 30, "a sort takes less than 2^30 elements, not {n}");
-        let values: Vec<V> = (0..n as u32).into_par_iter().map(V::numbered).collect();
-        let mut pairs: Vec<(K, u32)> = keys.par_iter().copied().zip(0..n as u32).collect();
-        // The index makes all pairs distinct, so this is the stable order.
-        pairs.par_sort_unstable();
-        let expected = pairs.into_par_iter().map(|(key, number)| (key, V::numbered(number))).unzip();
-        let device = &gpu.device;
-        // The smallest tiles, which the emulator uses, need the most workspace.
-        let small = if device.is_emulator() { 16 * n + 8192 } else { 1 << 20 };
-        let mut work = Workspace::new(&gpu.stream, sort_bytes::<K, V>(n) * 5 / 4 + small)?;
-        work.set_tile(tile(case));
-        let (sorted, moved) = (device.buffer(n)?, device.buffer(n)?);
-        let (keys, values) = (device.from_slice(&keys)?, device.from_slice(&values)?);
-        Ok(Self { gpu, work, keys, values, sorted, moved, expected })
-    }
-}
-
-impl<K: Number, V: Numbered> Benchmark for Sort<'_, K, V> {
+impl<T: Number, V: Numbered> Benchmark for Prepared<'_, T, V> {
     fn restore(&mut self) -> Result<()> {
-        self.sorted.fill_bytes(0xa5)?;
+        self.to.fill_bytes(0xa5)?;
         self.moved.fill_bytes(0xa5)?;
         Ok(self.gpu.device.synchronize()?)
     }
 
     fn launch(&mut self) -> Result<()> {
-        if size_of::<V>() == 0 {
-            return Ok(self.work.sort_keys(&self.keys, &mut self.sorted, Bits::ALL)?);
-        }
-        let to = (&mut self.sorted, &mut self.moved);
-        Ok(self.work.sort_pairs((&self.keys, &self.values), to, Bits::ALL)?)
+        Ok((self.launch)(&mut self.work, &mut self.to, &mut self.moved)?)
     }
 
     fn verify(&mut self) -> Result<Verified> {
-        ensure_equal("keys", &self.sorted.read()?, &self.expected.0)?;
-        if size_of::<V>() > 0 {
+        ensure_equal("results", &self.to.read()?, &self.expected.0)?;
+        if size_of::<V>() > 0 && !self.expected.1.is_empty() {
             ensure_equal("values", &self.moved.read()?, &self.expected.1)?;
         }
-        let compared = self.operations();
-        Ok(Verified { compared, succeeded: compared })
+        Ok(Verified::all(self.operations))
     }
 
     fn operations(&self) -> u64 {
-        self.keys.len() as u64
+        self.operations as u64
     }
 
-    /// One read for the histograms, and a read and a write for each digit.
     fn metrics(&self) -> Vec<Metric> {
-        let (passes, key, value) = (size_of::<K>(), size_of::<K>(), size_of::<V>());
-        let moved = self.operations() * (key + 2 * passes * (key + value)) as u64;
-        vec![Metric::TableBytes(self.work.memory_usage() as u64), Metric::BytesMoved(moved)]
+        let moved = Metric::BytesMoved(self.bytes_moved as u64);
+        vec![Metric::TableBytes(self.work.memory_usage() as u64), moved]
     }
 }
 
-/// Prepared scan.
-struct Scan<'a, T> {
-    gpu: &'a Gpu,
-    work: Workspace,
-    fold: Fold,
-    from: Buffer<T>,
-    to: Buffer<T>,
-    expected: Vec<T>,
+/// Creates a workspace with the tile that the case's variant names.
+pub(super) fn workspace(gpu: &Gpu, case: &Case, bytes: usize) -> Result<Workspace> {
+    let mut work = Workspace::new(&gpu.stream, bytes)?;
+    work.set_tile(Some(case.variant.as_str()).filter(|name| *name != DEFAULT));
+    Ok(work)
 }
 
-impl<'a, T: Number> Scan<'a, T> {
-    fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
-        let (numbers, n) = (numbers::<T>(case)?, case.n as usize);
-        let fold = match word(case, "fold", "sum")? {
-            "sum" => Fold::Sum,
-            "min" => Fold::Min,
-            "max" => Fold::Max,
-            other => bail!("no operation is called '{other}': say sum, min or max"),
+/// Prepares a sort of pairs, or of keys alone if values have no size.
+fn sort<'a, K: Number, V: Numbered>(gpu: &'a Gpu, case: &Case) -> Result<Prepared<'a, K, V>> {
+    let (keys, n) = (numbers::<K>(case)?, case.n as usize);
+    ensure!(n < 1 << 30, "a sort takes less than 2^30 elements, not {n}");
+    let values: Vec<V> = (0..n as u32).into_par_iter().map(V::numbered).collect();
+    let mut pairs: Vec<(K, u32)> = keys.par_iter().copied().zip(0..n as u32).collect();
+    // The index makes all pairs distinct, so this is the stable order.
+    pairs.par_sort_unstable();
+    let expected = pairs.into_par_iter().map(|(key, number)| (key, V::numbered(number))).unzip();
+    let device = &gpu.device;
+    // The smallest tiles, which the emulator uses, need the most workspace.
+    let small = if device.is_emulator() { 16 * n + 8192 } else { 1 << 20 };
+    let work = workspace(gpu, case, sort_bytes::<K, V>(n) * 5 / 4 + small)?;
+    let (keys, values) = (device.from_slice(&keys)?, device.from_slice(&values)?);
+    let (to, moved) = (device.buffer(n)?, device.buffer(n)?);
+    // One read for the histograms, and a read and a write for each digit.
+    let (passes, key, value) = (size_of::<K>(), size_of::<K>(), size_of::<V>());
+    let bytes_moved = n * (key + 2 * passes * (key + value));
+    let launch: Launch<K, V> = Box::new(move |work, sorted, moved| match size_of::<V>() {
+        0 => work.sort_keys(&keys, sorted, Bits::ALL),
+        _ => work.sort_pairs((&keys, &values), (sorted, moved), Bits::ALL),
+    });
+    Ok(Prepared { gpu, work, to, moved, expected, operations: n, bytes_moved, launch })
+}
+
+/// Prepares a scan.
+fn scan<'a, T: Number>(gpu: &'a Gpu, case: &Case) -> Result<Prepared<'a, T, ()>> {
+    let (numbers, n) = (numbers::<T>(case)?, case.n as usize);
+    let fold = case.choice("fold", &[("sum", Fold::Sum), ("min", Fold::Min), ("max", Fold::Max)])?;
+    let mut before = T::narrow(if fold == Fold::Min { u128::MAX } else { 0 });
+    let mut expected = Vec::with_capacity(n);
+    for &number in &numbers {
+        expected.push(before);
+        before = match fold {
+            Fold::Sum => T::narrow(before.widen() + number.widen()),
+            Fold::Min => before.min(number),
+            Fold::Max => before.max(number),
         };
-        let mut before = T::narrow(if fold == Fold::Min { u128::MAX } else { 0 });
-        let mut expected = Vec::with_capacity(n);
-        for &number in &numbers {
-            expected.push(before);
-            before = match fold {
-                Fold::Sum => T::narrow(before.widen() + number.widen()),
-                Fold::Min => before.min(number),
-                Fold::Max => before.max(number),
-            };
-        }
-        let mut work = Workspace::new(&gpu.stream, 2 * scan_bytes::<T>(n) + 16 * n.min(1 << 20))?;
-        work.set_tile(tile(case));
-        let (from, to) = (gpu.device.from_slice(&numbers)?, gpu.device.buffer(n)?);
-        Ok(Self { gpu, work, fold, from, to, expected })
     }
-}
-
-impl<T: Number> Benchmark for Scan<'_, T> {
-    fn restore(&mut self) -> Result<()> {
-        self.to.fill_bytes(0xa5)?;
-        Ok(self.gpu.device.synchronize()?)
-    }
-
-    fn launch(&mut self) -> Result<()> {
-        Ok(self.work.exclusive_scan(self.fold, &self.from, &mut self.to)?)
-    }
-
-    fn verify(&mut self) -> Result<Verified> {
-        ensure_equal("results", &self.to.read()?, &self.expected)?;
-        let compared = self.operations();
-        Ok(Verified { compared, succeeded: compared })
-    }
-
-    fn operations(&self) -> u64 {
-        self.from.len() as u64
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        let moved = (self.from.byte_len() + self.to.byte_len()) as u64;
-        vec![Metric::TableBytes(self.work.memory_usage() as u64), Metric::BytesMoved(moved)]
-    }
+    let work = workspace(gpu, case, 2 * scan_bytes::<T>(n) + 16 * n.min(1 << 20))?;
+    let (from, to) = (gpu.device.from_slice(&numbers)?, gpu.device.buffer(n)?);
+    let (moved, bytes_moved) = (gpu.device.buffer(0)?, from.byte_len() + to.byte_len());
+    let launch: Launch<T, ()> = Box::new(move |work, to, _| work.exclusive_scan(fold, &from, to));
+    let expected = (expected, Vec::new());
+    Ok(Prepared { gpu, work, to, moved, expected, operations: n, bytes_moved, launch })
 }
 
 #[cfg(test)]
@@ -304,14 +239,13 @@ mod tests {
     #[test]
     fn results_that_were_not_written_are_faults() {
         let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
-        for (suite, wrong) in
-            [("primitives/sort", "keys: element 0"), ("primitives/scan", "results: element 0")]
-        {
+        let (sorts, scans) = (Sorts(&gpu), Scans(&gpu));
+        let cases: [(&str, &dyn Structure, &str); 2] = [
+            ("primitives/sort", &sorts, "results: element 0"),
+            ("primitives/scan", &scans, "results: element 0"),
+        ];
+        for (suite, structure, wrong) in cases {
             let case = first_case(suite, 0);
-            let structure: Box<dyn Structure> = match suite {
-                "primitives/sort" => Box::new(Sorts::new(&gpu)),
-                _ => Box::new(Scans::new(&gpu)),
-            };
             let mut benchmark = structure.prepare(&case).unwrap();
             benchmark.restore().unwrap();
             let error = benchmark.verify().unwrap_err().to_string();
@@ -324,7 +258,7 @@ mod tests {
     #[test]
     fn values_that_were_swapped_are_faults() {
         let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
-        let mut sort = Sort::<u32, u32>::new(&gpu, &first_case("primitives/sort", 0)).unwrap();
+        let mut sort = sort::<u32, u32>(&gpu, &first_case("primitives/sort", 0)).unwrap();
         sort.launch().unwrap();
         let mut values = sort.moved.read().unwrap();
         values.swap(7, 8);

@@ -7,14 +7,13 @@
 //! | `reduce_segments` | the sum of each segment, of numbers of `key_bits` | a number |
 //! | `scan_segments` | an exclusive sum scan of each segment | a number |
 //! | `sort_segments` | a sort of each segment, with values of `value_bits` | a key |
-use super::primitives::{Numbered, ensure_equal, numbers, tile, variants};
-use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use super::primitives::{Launch, Numbered, Prepared, numbers, variants, workspace};
+use crate::engine::benchmark::{Benchmark, Structure};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
-use gpu::Buffer;
 use phalanx::primitives::{
-    Fold, Number, Workspace, reduce_segments_bytes, scan_segments_bytes, segment_tiles, segment_windows,
+    Fold, Number, reduce_segments_bytes, scan_segments_bytes, segment_tiles, segment_windows,
     sort_segments_bytes,
 };
 use rayon::prelude::*;
@@ -22,16 +21,7 @@ use simt::hash::{mix64, reduce};
 
 /// Segmented primitives as a structure.
 #[derive(Debug)]
-pub struct AllSegments<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> AllSegments<'a> {
-    /// Returns the segmented primitives of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct AllSegments<'a>(pub &'a Gpu);
 
 impl Structure for AllSegments<'_> {
     fn name(&self) -> &'static str {
@@ -50,10 +40,10 @@ impl Structure for AllSegments<'_> {
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let value_bits = if case.op == "sort_segments" { case.value_bits } else { 0 };
         Ok(match (case.key_bits, value_bits) {
-            (32, 0) => Box::new(Segments::<u32, ()>::new(self.gpu, case)?),
-            (32, 32) => Box::new(Segments::<u32, u32>::new(self.gpu, case)?),
-            (64, 0) => Box::new(Segments::<u64, ()>::new(self.gpu, case)?),
-            (64, 64) => Box::new(Segments::<u64, u64>::new(self.gpu, case)?),
+            (32, 0) => Box::new(segments::<u32, ()>(self.0, case)?),
+            (32, 32) => Box::new(segments::<u32, u32>(self.0, case)?),
+            (64, 0) => Box::new(segments::<u64, ()>(self.0, case)?),
+            (64, 64) => Box::new(segments::<u64, u64>(self.0, case)?),
             (key, value) => bail!("there are no segments of keys of {key} bits with values of {value}"),
         })
     }
@@ -65,19 +55,6 @@ enum What {
     Reduce,
     Scan,
     Sort,
-}
-
-/// Prepared case: numbers in segments.
-struct Segments<'a, T, V> {
-    gpu: &'a Gpu,
-    work: Workspace,
-    what: What,
-    offsets: Buffer<u32>,
-    from: Buffer<T>,
-    values: Buffer<V>,
-    to: Buffer<T>,
-    moved: Buffer<V>,
-    expected: (Vec<T>, Vec<V>),
 }
 
 /// Returns the start of each segment and the end of the last one, for `n` elements in segments of about
@@ -123,83 +100,42 @@ fn expected<T: Number, V: Numbered>(what: What, numbers: &[T], offsets: &[u32]) 
     }
 }
 
-impl<'a, T: Number, V: Numbered> Segments<'a, T, V> {
-    fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
-        let n = case.n as usize;
-        ensure!(n < 1 << 30, "segments are of less than 2^30 elements here, not {n}");
-        let length = case.params.get("length").and_then(|length| length.number()).unwrap_or(100.0);
-        ensure!((1.0..=1e9).contains(&length), "segments are 1 to 10^9 elements long, not {length}");
-        let what = match case.op.as_str() {
-            "reduce_segments" => What::Reduce,
-            "scan_segments" => What::Scan,
-            _ => What::Sort,
-        };
-        let (numbers, offsets) = (numbers::<T>(case)?, offsets(case, length as u32));
-        let count = offsets.len() - 1;
-        let bytes = match what {
-            What::Reduce => reduce_segments_bytes::<T>(n, count),
-            What::Scan => scan_segments_bytes::<T>(n),
-            What::Sort => sort_segments_bytes::<T, V>(n, count),
-        };
-        // Small tiles need more workspace, and small windows leave more segments to the sort of long
-        // segments.
-        let small = if gpu.device.is_emulator() { 128 * n + 65536 } else { 1 << 20 };
-        let mut work = Workspace::new(&gpu.stream, 2 * bytes + small)?;
-        work.set_tile(tile(case));
-        let results = if what == What::Reduce { count } else { n };
-        let values: Vec<V> = (0..n as u32).into_par_iter().map(V::numbered).collect();
-        let device = &gpu.device;
-        Ok(Self {
-            gpu,
-            work,
-            what,
-            offsets: device.from_slice(&offsets)?,
-            from: device.from_slice(&numbers)?,
-            values: device.from_slice(&values)?,
-            to: device.buffer(results)?,
-            moved: device.buffer(n)?,
-            expected: expected::<T, V>(what, &numbers, &offsets),
-        })
-    }
-}
-
-impl<T: Number, V: Numbered> Benchmark for Segments<'_, T, V> {
-    fn restore(&mut self) -> Result<()> {
-        self.to.fill_bytes(0xa5)?;
-        self.moved.fill_bytes(0xa5)?;
-        Ok(self.gpu.device.synchronize()?)
-    }
-
-    fn launch(&mut self) -> Result<()> {
-        let Self { work, offsets, from, to, .. } = self;
-        let asked = match self.what {
-            What::Reduce => work.reduce_segments(Fold::Sum, from, offsets, to),
-            What::Scan => work.exclusive_scan_segments(Fold::Sum, from, offsets, to),
-            What::Sort if size_of::<V>() == 0 => work.sort_segments(from, offsets, to),
-            What::Sort => work.sort_segment_pairs((from, &self.values), offsets, (to, &mut self.moved)),
-        };
-        Ok(asked?)
-    }
-
-    fn verify(&mut self) -> Result<Verified> {
-        ensure_equal("results", &self.to.read()?, &self.expected.0)?;
-        if self.what == What::Sort && size_of::<V>() > 0 {
-            ensure_equal("values", &self.moved.read()?, &self.expected.1)?;
-        }
-        let compared = self.operations();
-        Ok(Verified { compared, succeeded: compared })
-    }
-
-    fn operations(&self) -> u64 {
-        self.from.len() as u64
-    }
-
-    /// Each element is read once, and each result is written once.
-    fn metrics(&self) -> Vec<Metric> {
-        let values = if self.what == What::Sort { 2 * self.values.byte_len() } else { 0 };
-        let moved = (self.from.byte_len() + self.to.byte_len() + values) as u64;
-        vec![Metric::TableBytes(self.work.memory_usage() as u64), Metric::BytesMoved(moved)]
-    }
+/// Prepares an operation on numbers in segments.
+fn segments<'a, T: Number, V: Numbered>(gpu: &'a Gpu, case: &Case) -> Result<Prepared<'a, T, V>> {
+    let n = case.n as usize;
+    ensure!(n < 1 << 30, "segments are of less than 2^30 elements here, not {n}");
+    let length = case.params.get("length").and_then(|length| length.number()).unwrap_or(100.0);
+    ensure!((1.0..=1e9).contains(&length), "segments are 1 to 10^9 elements long, not {length}");
+    let what = match case.op.as_str() {
+        "reduce_segments" => What::Reduce,
+        "scan_segments" => What::Scan,
+        _ => What::Sort,
+    };
+    let (numbers, offsets) = (numbers::<T>(case)?, offsets(case, length as u32));
+    let expected = expected::<T, V>(what, &numbers, &offsets);
+    let count = offsets.len() - 1;
+    let (bytes, results) = match what {
+        What::Reduce => (reduce_segments_bytes::<T>(n, count), count),
+        What::Scan => (scan_segments_bytes::<T>(n), n),
+        What::Sort => (sort_segments_bytes::<T, V>(n, count), n),
+    };
+    // Small tiles need more workspace, and small windows leave more segments to the sort of long segments.
+    let small = if gpu.device.is_emulator() { 128 * n + 65536 } else { 1 << 20 };
+    let work = workspace(gpu, case, 2 * bytes + small)?;
+    let values: Vec<V> = (0..n as u32).into_par_iter().map(V::numbered).collect();
+    let (device, operations) = (&gpu.device, n);
+    let (from, offsets) = (device.from_slice(&numbers)?, device.from_slice(&offsets)?);
+    let (to, moved, values) = (device.buffer(results)?, device.buffer(n)?, device.from_slice(&values)?);
+    // Each element is read once, and each result is written once.
+    let moved_values = if what == What::Sort { 2 * values.byte_len() } else { 0 };
+    let bytes_moved = from.byte_len() + to.byte_len() + moved_values;
+    let launch: Launch<T, V> = Box::new(move |work, to, moved| match what {
+        What::Reduce => work.reduce_segments(Fold::Sum, &from, &offsets, to),
+        What::Scan => work.exclusive_scan_segments(Fold::Sum, &from, &offsets, to),
+        What::Sort if size_of::<V>() == 0 => work.sort_segments(&from, &offsets, to),
+        What::Sort => work.sort_segment_pairs((&from, &values), &offsets, (to, moved)),
+    });
+    Ok(Prepared { gpu, work, to, moved, expected, operations, bytes_moved, launch })
 }
 
 #[cfg(test)]
@@ -211,7 +147,7 @@ mod tests {
     #[test]
     fn each_operation_is_verified() {
         let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
-        let segments = AllSegments::new(&gpu);
+        let segments = AllSegments(&gpu);
         for op in segments.ops() {
             let case = Case { op: (*op).to_owned(), ..first_case("primitives/segments", 0) };
             let mut benchmark = segments.prepare(&case).unwrap();
@@ -227,7 +163,7 @@ mod tests {
     fn values_that_were_swapped_are_faults() {
         let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
         let case = Case { op: "sort_segments".to_owned(), ..first_case("primitives/segments", 0) };
-        let mut sort = Segments::<u32, u32>::new(&gpu, &case).unwrap();
+        let mut sort = segments::<u32, u32>(&gpu, &case).unwrap();
         sort.launch().unwrap();
         let mut values = sort.moved.read().unwrap();
         values.swap(7, 8);

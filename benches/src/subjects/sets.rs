@@ -33,16 +33,7 @@ fn check_widths(case: &Case) -> Result<()> {
 
 /// Variants of slab sets.
 #[derive(Debug)]
-pub struct SlabSets<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> SlabSets<'a> {
-    /// Returns the sets of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct SlabSets<'a>(pub &'a Gpu);
 
 impl Structure for SlabSets<'_> {
     fn name(&self) -> &'static str {
@@ -60,10 +51,10 @@ impl Structure for SlabSets<'_> {
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         check_widths(case)?;
         let plan = Plan::<u32, u32>::new(case)?;
-        let builder = SlabSet::builder().device(&self.gpu.device).growth(Growth::Fixed);
+        let builder = SlabSet::builder().device(&self.0.device).growth(Growth::Fixed);
         let builder = builder.capacity(plan.keys as usize).buckets(buckets(case)?);
         let set = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }.build()?;
-        Ok(Box::new(Prepared::new(self.gpu, plan, set)?))
+        Ok(Box::new(Prepared::new(self.0, plan, set)?))
     }
 }
 
@@ -93,16 +84,7 @@ impl Subject<u32, u32> for SlabSet<u32> {
 
 /// Baseline with lock-free chains.
 #[derive(Debug)]
-pub struct ChainSets<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> ChainSets<'a> {
-    /// Returns the chains of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct ChainSets<'a>(pub &'a Gpu);
 
 impl Structure for ChainSets<'_> {
     fn name(&self) -> &'static str {
@@ -120,8 +102,8 @@ impl Structure for ChainSets<'_> {
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         check_widths(case)?;
         let plan = Plan::<u32, u32>::new(case)?;
-        let set = ChainSet::new(&self.gpu.device, buckets(case)?, plan.preload.len() + plan.stream.len())?;
-        Ok(Box::new(Prepared::new(self.gpu, plan, set)?))
+        let set = ChainSet::new(&self.0.device, buckets(case)?, plan.preload.len() + plan.stream.len())?;
+        Ok(Box::new(Prepared::new(self.0, plan, set)?))
     }
 }
 
@@ -217,7 +199,7 @@ mod tests {
     #[test]
     fn cases_that_no_set_can_have_are_refused() {
         let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
-        let (slabs, chains) = (SlabSets::new(&gpu), ChainSets::new(&gpu));
+        let (slabs, chains) = (SlabSets(&gpu), ChainSets(&gpu));
         let refused = |part: usize, change: fn(&mut Case)| {
             let mut case = first_case("slabhash/fig7b", part);
             let of: [&dyn Structure; 2] = [&slabs, &chains];

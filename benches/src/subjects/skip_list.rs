@@ -12,10 +12,10 @@
 //! `insert_sequence` is `insert` of a sequence of 32-bit keys into an empty list. The variants
 //! `list_counted_...` report counters.
 use super::both_widths::{BothWidths, DEFAULT};
-use super::driver::{self, Batch, Prepared, Subject};
+use super::driver::{self, Batch, Prepared, Tested};
 use super::increments::verify_all;
 use super::map_plan::{Call, OPS, Plan};
-use super::ordered::{Asking, Before, ByOrder, Neighbours, Ranges};
+use super::ordered::{Asking, ByOrder, PREDECESSOR, Query, RANGE, SUCCESSOR};
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -27,52 +27,32 @@ use phalanx_kernels::keyed::Outcome;
 use std::collections::BTreeMap;
 use workloads::{Key as Word, Sequence};
 
-/// Queries of as many random ranges as there are keys.
-pub const RANGE: &str = "range";
-/// Successor queries for as many random keys as there are in the list.
-pub const SUCCESSOR: &str = "successor";
-/// Predecessor queries for as many random keys as there are in the list.
-pub const PREDECESSOR: &str = "predecessor";
 /// Insertions of a sequence of the paper.
 pub const SEQUENCE: &str = "insert_sequence";
 
 /// Variants of the list.
 #[derive(Debug)]
-pub struct Lists<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> Lists<'a> {
-    /// Returns the lists of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct Lists<'a>(pub &'a Gpu);
 
 impl BothWidths for Lists<'_> {
     const NAME: &'static str = "SkipList";
     const OPS: &'static [&'static [&'static str]] = &[OPS, &[RANGE, SUCCESSOR, PREDECESSOR, SEQUENCE]];
-
-    fn gpu(&self) -> &Gpu {
-        self.gpu
-    }
 
     fn variants<K: Key, V: Value>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        let gpu = self.gpu;
-        let made = |pairs: u64| Made::<K, V>::new(gpu, case, pairs);
+        let gpu = self.0;
+        let list = |pairs: u64| empty_list::<K, V>(gpu, case, pairs);
+        let tested = |pairs: u64| -> Result<_> { Ok(Tested::new(list(pairs)?, |list| Ok(list.validate()?))) };
         Ok(match case.op.as_str() {
-            RANGE => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, made(case.n)?)?),
-            SUCCESSOR => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, made(case.n)?)?),
-            PREDECESSOR => Box::new(Asking::<_, _, _, Before<K, V>>::new(gpu, case, made(case.n)?)?),
-            SEQUENCE => Box::new(Sequenced::<K, V>::new(gpu, case, made(case.n)?.list)?),
+            RANGE | SUCCESSOR | PREDECESSOR => Box::new(Asking::new(gpu, case, tested(case.n)?)?),
+            SEQUENCE => Box::new(Sequenced::new(gpu, case, list(case.n)?)?),
             _ => {
                 let plan = Plan::<K, V>::new(case)?;
-                let made = made(plan.keys)?;
-                Box::new(Prepared::new(gpu, plan, made)?)
+                let tested = tested(plan.keys)?;
+                Box::new(Prepared::new(gpu, plan, tested)?)
             }
         })
     }
@@ -91,59 +71,23 @@ fn assignment(case: &Case) -> Result<Assignment> {
         ensure!(is_right, "`{name}` is {number}; it can be a whole number from 1 to 2^24");
         Ok(Some(number as u32))
     };
-    let named = case.params.get("assignment").map(ToString::to_string);
-    match (whole("keys_per_block")?, whole("thread_blocks")?, named.as_deref()) {
-        (Some(keys), thread_blocks, None) => Ok(Assignment::Blocks { keys, thread_blocks }),
-        (None, None, None | Some("spread")) => Ok(Assignment::Spread),
-        (None, None, Some("cyclic")) => Ok(Assignment::Cyclic),
-        (None, None, Some(other)) => bail!("`assignment` is '{other}'; it can be 'spread' or 'cyclic'"),
+    let named = [("spread", Assignment::Spread), ("cyclic", Assignment::Cyclic)];
+    let is_named = case.params.contains_key("assignment");
+    match (whole("keys_per_block")?, whole("thread_blocks")?) {
+        (Some(keys), thread_blocks) if !is_named => Ok(Assignment::Blocks { keys, thread_blocks }),
+        (None, None) => Ok(case.choice("assignment", &named)?),
         _ => bail!("`assignment`, or `keys_per_block` with or without `thread_blocks`: one of them"),
     }
 }
 
-/// List as a subject of plans.
-pub struct Made<K, V> {
-    list: SkipList<K, V>,
+/// Creates an empty list with a capacity of `pairs`.
+fn empty_list<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<SkipList<K, V>> {
+    Ok(builder(gpu, case)?.capacity(pairs as usize).build()?)
 }
 
-impl<K: Key, V: Value> Made<K, V> {
-    fn new(gpu: &Gpu, case: &Case, pairs: u64) -> Result<Self> {
-        Ok(Self { list: builder(gpu, case)?.capacity(pairs as usize).build()? })
-    }
-}
-
-impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Made<K, V> {
-    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
-        asked.ask_for_next(&self.list.ordered_on(stream))
-    }
-
-    fn predecessor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
-        asked.ask_for_previous(&self.list.ordered_on(stream))
-    }
-
-    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()> {
-        asked.ask_for(&self.list.ordered_on(stream))
-    }
-}
-
-impl<K: Key + Word, V: Value + Word> Subject<K, V> for Made<K, V> {
-    const TELLS: bool = true;
-
-    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()> {
-        driver::ask(&self.list, stream, call, batch)
-    }
-
-    fn clear(&mut self) -> Result<()> {
-        Ok(self.list.clear()?)
-    }
-
-    fn memory_usage(&self) -> usize {
-        self.list.memory_usage()
-    }
-
-    /// Checks the invariants of the list's nodes.
-    fn check_fill(&self) -> Result<()> {
-        Ok(self.list.validate()?)
+impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Tested<SkipList<K, V>> {
+    fn ask_by_order(&mut self, stream: &Stream, query: &mut Query<K, V>) -> Result<()> {
+        query.submit(&self.map.ordered_on(stream))
     }
 }
 
@@ -209,7 +153,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Sequenced<'_, K, V> {
         ensure!(new == distinct && new + again == all, "{new} of {distinct} keys were new, {again} were not");
         verify_all(&self.list, &self.distinct)?;
         self.list.validate()?;
-        Ok(Verified { compared: all as u64, succeeded: all as u64 })
+        Ok(Verified::all(all))
     }
 
     fn operations(&self) -> u64 {
@@ -233,8 +177,8 @@ mod tests {
     fn a_key_that_is_lost_is_seen() {
         let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
         let case = first_case("gfsl/ops", 0);
-        let made = Made::<u32, u32>::new(&gpu, &case, case.n).unwrap();
-        let mut benchmark = Sequenced::new(&gpu, &case, made.list).unwrap();
+        let list = empty_list::<u32, u32>(&gpu, &case, case.n).unwrap();
+        let mut benchmark = Sequenced::new(&gpu, &case, list).unwrap();
         benchmark.restore().unwrap();
         benchmark.launch().unwrap();
         assert_eq!(benchmark.verify().unwrap(), Verified { compared: case.n, succeeded: case.n });

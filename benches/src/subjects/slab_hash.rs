@@ -3,8 +3,8 @@
 //! The parameter `utilisation` is the fraction of memory that pairs occupy: at the end, or before the
 //! operation if the case specifies the number of initial pairs (`initial_n`).
 use super::both_widths::{BothWidths, DEFAULT};
-use super::driver::{Filled, Prepared, Table};
-use super::first_launch;
+use super::driver::{Prepared, Tested};
+use super::first_launch::{self, FirstLaunch};
 use super::increments::{self, Incremental};
 use super::map_plan::{OPS, Plan};
 use crate::engine::benchmark::Benchmark;
@@ -17,41 +17,31 @@ use workloads::Key as Word;
 
 /// Variants of slab hash.
 #[derive(Debug)]
-pub struct SlabMaps<'a> {
-    gpu: &'a Gpu,
-}
-
-impl<'a> SlabMaps<'a> {
-    /// Returns the maps of a device.
-    pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu }
-    }
-}
+pub struct SlabMaps<'a>(pub &'a Gpu);
 
 impl BothWidths for SlabMaps<'_> {
     const NAME: &'static str = "SlabHash";
     const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::INCREMENTAL, first_launch::OP]];
-
-    fn gpu(&self) -> &Gpu {
-        self.gpu
-    }
 
     fn variants<K: Key, V: Value>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        if case.op == first_launch::OP {
+            return Ok(Box::new(FirstLaunch::new(self.0, case)?));
+        }
         let share = case.number("utilisation")?;
-        let builder = builder::<K, V>(self.gpu, case).utilisation(share);
+        let builder = builder::<K, V>(self.0, case).utilisation(share);
         if case.op == increments::INCREMENTAL {
             let map = builder.capacity(case.n as usize).build()?;
-            let filled = Filled { map, share, of: case.n };
-            return Ok(Box::new(Incremental::new(self.gpu, case, filled)?));
+            let filled = Tested::filled(map, share, case.n, SlabHash::utilisation);
+            return Ok(Box::new(Incremental::new(self.0, case, filled)?));
         }
         let plan = Plan::<K, V>::new(case)?;
         let map = builder.capacity(plan.sized_for as usize).pool_for(plan.keys as usize).build()?;
-        let filled = Filled { map, share, of: plan.sized_for };
-        Ok(Box::new(Prepared::new(self.gpu, plan, filled)?))
+        let filled = Tested::filled(map, share, plan.sized_for, SlabHash::utilisation);
+        Ok(Box::new(Prepared::new(self.0, plan, filled)?))
     }
 }
 
@@ -59,10 +49,4 @@ impl BothWidths for SlabMaps<'_> {
 fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<SlabHash<K, V>> {
     let builder = SlabHash::builder().device(&gpu.device).growth(Growth::Fixed);
     if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }
-}
-
-impl<K: Key, V: Value> Table for SlabHash<K, V> {
-    fn fill(&self) -> Result<f64> {
-        Ok(self.utilisation()?)
-    }
 }

@@ -6,7 +6,7 @@
 //! pieces. Sorting and merging use the primitives.
 use super::driver::{Batch, Prepared, Subject};
 use super::map_plan::{Call, Plan};
-use super::ordered::{Asking, ByOrder, Neighbours, Ranges};
+use super::ordered::{Asking, ByOrder, Neighbours, Query, RANGE, Ranges, SUCCESSOR};
 use crate::engine::benchmark::{Benchmark, Structure};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -21,7 +21,7 @@ use simt::GlobalSlice;
 const THREADS: u32 = 128;
 
 /// Supported operations.
-const OPS: &[&str] = &["find_hit", "find_miss", "successor", "range"];
+const OPS: &[&str] = &["find_hit", "find_miss", SUCCESSOR, RANGE];
 
 /// Maximum number of levels, because each look-up searches all of them.
 const MOST_LEVELS: f64 = 20.0;
@@ -76,8 +76,7 @@ impl Structure for Baseline<'_> {
         ensure!((key, value) == (32, 32), "runs are of pairs of 32 bits here, not {key} and {value}");
         let runs = Runs::new(self.gpu, case.n as usize, self.piece(case)?)?;
         Ok(match case.op.as_str() {
-            "range" => Box::new(Asking::<_, _, _, Ranges<u32, u32>>::new(self.gpu, case, runs)?),
-            "successor" => Box::new(Asking::<_, _, _, Neighbours<u32, u32>>::new(self.gpu, case, runs)?),
+            RANGE | SUCCESSOR => Box::new(Asking::new(self.gpu, case, runs)?),
             _ => Box::new(Prepared::new(self.gpu, Plan::new(case)?, runs)?),
         })
     }
@@ -185,7 +184,17 @@ impl Subject<u32, u32> for Runs<'_> {
 }
 
 impl ByOrder<u32, u32> for Runs<'_> {
+    fn ask_by_order(&mut self, stream: &Stream, query: &mut Query<u32, u32>) -> Result<()> {
+        match query {
+            Query::Neighbours(asked) => self.successor(stream, asked),
+            Query::Ranges(asked) => self.range(stream, asked),
+        }
+    }
+}
+
+impl Runs<'_> {
     fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<u32, u32>) -> Result<()> {
+        ensure!(asked.up, "there is no predecessor here");
         let Neighbours { keys, found, values, outcomes, .. } = asked;
         let (keys, runs) = (keys.slice(), self.view());
         let (found, values, outcomes) = (found.slice(), values.slice(), outcomes.slice());

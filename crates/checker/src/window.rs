@@ -1,7 +1,7 @@
 //! Reduces an inexplicable history to the few operations that show the violation.
 use crate::search::{Cuts, Outcome, Search};
 use crate::timeline::Point;
-use crate::{EventOf, Model, Violation};
+use crate::{Model, Violation};
 use std::collections::HashSet;
 
 /// Maximum number of cuts that are tried as the window's start, and whose states count as possible states
@@ -68,14 +68,10 @@ fn report<M: Model>(
     Violation {
         part: part.clone(),
         stuck: kept.iter().position(|&event| event == culprit).unwrap_or(0),
-        events: kept.iter().map(|&event| clone_of::<M>(search.events[event])).collect(),
+        events: kept.iter().map(|&event| search.events[event].clone()).collect(),
         states,
         whatever_before,
     }
-}
-
-fn clone_of<M: Model>(event: &EventOf<M>) -> EventOf<M> {
-    event.clone()
 }
 
 /// Returns events without which the window still fails. Only observers are tried: leaving out a writer could

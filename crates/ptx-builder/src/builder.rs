@@ -9,15 +9,8 @@ use std::process::Command;
 /// Profile of device code, passed on the command line so that a device crate outside of this workspace needs
 /// none.
 const PROFILE: [&str; 9] = [
-    "inherits=\"release\"",
-    "opt-level=3",
-    "lto=\"fat\"",
-    "codegen-units=1",
-    "panic=\"abort\"",
-    "debug=0",
-    "debug-assertions=false",
-    "overflow-checks=false",
-    "strip=\"none\"",
+    "inherits=\"release\"", "opt-level=3", "lto=\"fat\"", "codegen-units=1", "panic=\"abort\"", "debug=0",
+    "debug-assertions=false", "overflow-checks=false", "strip=\"none\"",
 ];
 
 /// Prefixes of variables that come from an outer cargo or rustup and belong to another build.
@@ -26,18 +19,8 @@ const LEAKS: [&str; 3] = ["CARGO", "RUSTC", "RUSTDOC"];
 const KEPT: [&str; 6] =
     ["CARGO_HOME", "CARGO_HTTP", "CARGO_NET", "CARGO_REGISTRIES", "CARGO_REGISTRY", "CARGO_TERM"];
 const LEAKED: [&str; 12] = [
-    "RUSTFLAGS",
-    "RUSTUP_TOOLCHAIN",
-    "MAKEFLAGS",
-    "MFLAGS",
-    "TARGET",
-    "HOST",
-    "OUT_DIR",
-    "OPT_LEVEL",
-    "DEBUG",
-    "PROFILE",
-    "NUM_JOBS",
-    "LLVM_PROFILE_FILE",
+    "RUSTFLAGS", "RUSTUP_TOOLCHAIN", "MAKEFLAGS", "MFLAGS", "TARGET", "HOST", "OUT_DIR", "OPT_LEVEL",
+    "DEBUG", "PROFILE", "NUM_JOBS", "LLVM_PROFILE_FILE",
 ];
 
 /// Builder that compiles a device crate to PTX.

@@ -39,7 +39,7 @@ pub use arch::Arch;
 pub use builder::PtxBuilder;
 pub use error::Error;
 pub use header::Header;
-pub use manifest::workspace_root;
+pub use manifest::{pinned_channel, workspace_root};
 pub use ptx::Ptx;
 pub use ptxas::{EntryReport, Ptxas, PtxasReport};
 pub use sources::Sources;

@@ -2,10 +2,11 @@
 //! lanes.
 mod common;
 
-use common::{Buffer, devices};
+use common::{devices, on_zeros};
 use simt::emulator::Emulator;
 use simt::hash::mix32;
 use simt::{Convergence, GlobalSlice, Grid, Independent, Kernel, Lockstep, Thread, Tile, kernel, share_work};
+use std::marker::PhantomData;
 
 /// Number of results per lane.
 const RESULTS: usize = 17;
@@ -82,7 +83,7 @@ fn expected(width: usize, lockstep: bool, thread: usize) -> [u32; RESULTS] {
 #[derive(Clone, Copy)]
 struct Collectives<const W: u32, C> {
     out: GlobalSlice<u32>,
-    convergence: core::marker::PhantomData<C>,
+    convergence: PhantomData<C>,
 }
 
 impl<const W: u32, C: Convergence> Kernel for Collectives<W, C> {
@@ -100,18 +101,11 @@ impl<const W: u32, C: Convergence> Kernel for Collectives<W, C> {
 }
 
 fn check_width<const W: u32, C: Convergence + Send + Sync>(device: &Emulator) {
-    let grid = Grid { blocks: 2, threads: 64 };
-    let out = Buffer::zeroed(device, 128 * RESULTS);
-    device
-        .launch(grid, Collectives::<W, C> { out: out.slice(), convergence: core::marker::PhantomData })
-        .unwrap();
-    for (thread, results) in out.read().chunks(RESULTS).enumerate() {
-        assert_eq!(
-            results,
-            expected(W as usize, C::LOCKSTEP, thread),
-            "width {W}, {C:?}, thread {thread}",
-            C = C::default()
-        );
+    let kernel = |[out]: [_; 1]| Collectives::<W, C> { out, convergence: PhantomData };
+    let [out] = on_zeros(device, [128 * RESULTS], Grid::new(2, 64), kernel).unwrap();
+    for (thread, results) in out.chunks(RESULTS).enumerate() {
+        let expected = expected(W as usize, C::LOCKSTEP, thread);
+        assert_eq!(results, expected, "width {W}, {:?}, thread {thread}", C::default());
     }
 }
 
@@ -149,10 +143,10 @@ fn independent_tiles_diverge(out: GlobalSlice<u32>) {
 #[test]
 fn independent_tiles_may_call_different_numbers_of_collectives() {
     for device in devices() {
-        let out = Buffer::zeroed(&device, 32);
-        device.launch(Grid { blocks: 1, threads: 32 }, IndependentTilesDiverge { out: out.slice() }).unwrap();
+        let kernel = |[out]: [_; 1]| IndependentTilesDiverge { out };
+        let [out] = on_zeros(&device, [32], Grid::new(1, 32), kernel).unwrap();
         let expected: Vec<_> = (0..32).map(|lane| (0..1 + lane / 4).sum::<u32>() * 4).collect();
-        assert_eq!(out.read(), expected);
+        assert_eq!(out, expected);
     }
 }
 
@@ -165,17 +159,16 @@ fn vote_in_short_warp(out: GlobalSlice<u32>) {
 #[test]
 fn the_last_warp_of_a_block_may_be_short() {
     for device in devices() {
-        let out = Buffer::zeroed(&device, 2 * 40);
-        device.launch(Grid { blocks: 2, threads: 40 }, VoteInShortWarp { out: out.slice() }).unwrap();
+        let [out] = on_zeros(&device, [2 * 40], Grid::new(2, 40), |[out]| VoteInShortWarp { out }).unwrap();
         let expected = [[u32::MAX; 32].as_slice(), &[0xff; 8]].concat().repeat(2);
-        assert_eq!(out.read(), expected);
+        assert_eq!(out, expected);
     }
 }
 
 #[derive(Clone, Copy)]
 struct Share<const W: u32, C> {
     done: GlobalSlice<u32>,
-    convergence: core::marker::PhantomData<C>,
+    convergence: PhantomData<C>,
 }
 
 impl<const W: u32, C: Convergence> Kernel for Share<W, C> {
@@ -204,10 +197,9 @@ impl<const W: u32, C: Convergence> Kernel for Share<W, C> {
 }
 
 fn check_sharing<const W: u32, C: Convergence + Send + Sync>(device: &Emulator) {
-    let done = Buffer::zeroed(device, 64 * 32);
-    let kernel = Share::<W, C> { done: done.slice(), convergence: core::marker::PhantomData };
-    device.launch(Grid { blocks: 1, threads: 64 }, kernel).unwrap();
-    for (thread, counts) in done.read().chunks(32).enumerate() {
+    let kernel = |[done]: [_; 1]| Share::<W, C> { done, convergence: PhantomData };
+    let [done] = on_zeros(device, [64 * 32], Grid::new(1, 64), kernel).unwrap();
+    for (thread, counts) in done.chunks(32).enumerate() {
         for (rank, &count) in counts.iter().enumerate() {
             let once = vote(thread) && rank < W as usize;
             assert_eq!(count, u32::from(once), "width {W}: operation {thread} at rank {rank}");

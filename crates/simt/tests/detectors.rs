@@ -3,7 +3,7 @@
 //! failure.
 mod common;
 
-use common::{Buffer, fast, line, random, random_with};
+use common::{Buffer, fast, line, on_zeros, random, random_with};
 use simt::emulator::{Detect, Emulator, Failure, FailureKind, Mode, Options, Schedule, Whereabouts};
 use simt::{
     Block, Global, GlobalSlice, Grid, Independent, Order, Scope, Thread, Tile, kernel, shared, spin_hint,
@@ -37,8 +37,7 @@ fn lane_5_ends(out: GlobalSlice<u32>) {
 #[test]
 fn a_lane_that_ended_is_missing() {
     for device in [fast(), random(1), random(2)] {
-        let out = Buffer::zeroed(&device, 1);
-        let failure = device.launch(WARP, Lane5Ends { out: out.slice() }).unwrap_err();
+        let failure = on_zeros(&device, [1], WARP, |[out]| Lane5Ends { out }).unwrap_err();
         let FailureKind::MissingLane { collective: "ballot", mask: u32::MAX, missing } = &failure.kind else {
             panic!("{failure}")
         };
@@ -51,9 +50,8 @@ fn a_lane_that_ended_is_missing() {
 #[test]
 fn lanes_that_ended_need_not_come_when_collectives_are_not_watched() {
     for device in without(|detect| (detect.collectives, detect.races) = (false, false)) {
-        let out = Buffer::zeroed(&device, 1);
-        device.launch(WARP, Lane5Ends { out: out.slice() }).unwrap();
-        assert_eq!(out.read(), [!(1 << 5)]);
+        let [out] = on_zeros(&device, [1], WARP, |[out]| Lane5Ends { out }).unwrap();
+        assert_eq!(out, [!(1 << 5)]);
     }
 }
 
@@ -70,25 +68,19 @@ fn halves_part(out: GlobalSlice<u32>) {
 #[test]
 fn lanes_that_wait_for_each_other_at_different_collectives_are_missing() {
     for device in [fast(), random(1), random(2)] {
-        let out = Buffer::zeroed(&device, 2);
-        let failure = device.launch(WARP, HalvesPart { out: out.slice() }).unwrap_err();
+        let failure = on_zeros(&device, [2], WARP, |[out]| HalvesPart { out }).unwrap_err();
         assert!(matches!(failure.kind, FailureKind::MissingLane { .. }), "{failure}");
         let other = failure.other.as_ref().map_or(0, |other| other.location.line);
-        let mut lines = [line(&failure), other];
-        lines.sort_unstable();
-        assert_eq!(
-            lines,
-            [marked("vote of the lower half"), marked("shuffle of the upper half")],
-            "{failure}"
-        );
+        let lines = [line(&failure), other];
+        let marks = ["vote of the lower half", "shuffle of the upper half"].map(marked);
+        assert_eq!([lines[0].min(lines[1]), lines[0].max(lines[1])], marks, "{failure}");
     }
 }
 
 #[test]
 fn a_deadlock_is_a_hang_when_collectives_are_not_watched() {
     for device in without(|detect| detect.collectives = false) {
-        let out = Buffer::zeroed(&device, 2);
-        let failure = device.launch(WARP, HalvesPart { out: out.slice() }).unwrap_err();
+        let failure = on_zeros(&device, [2], WARP, |[out]| HalvesPart { out }).unwrap_err();
         assert!(matches!(failure.kind, FailureKind::Hang { .. }), "{failure}");
     }
 }
@@ -105,15 +97,11 @@ fn half_at_the_barrier(out: GlobalSlice<u32>) {
 #[test]
 fn a_lane_at_the_barrier_is_missing_from_the_collective() {
     for device in [fast(), random(1)] {
-        let out = Buffer::zeroed(&device, 1);
-        let failure = device.launch(WARP, HalfAtTheBarrier { out: out.slice() }).unwrap_err();
+        let failure = on_zeros(&device, [1], WARP, |[out]| HalfAtTheBarrier { out }).unwrap_err();
         assert!(matches!(failure.kind, FailureKind::MissingLane { .. }), "{failure}");
         assert_eq!(line(&failure), marked("vote of the upper half"), "{failure}");
-        assert_eq!(
-            failure.other.as_ref().unwrap().location.line,
-            marked("barrier of the lower half"),
-            "{failure}"
-        );
+        let other = failure.other.as_ref().unwrap().location.line;
+        assert_eq!(other, marked("barrier of the lower half"), "{failure}");
     }
 }
 
@@ -126,8 +114,8 @@ fn read_beyond_a_short_warp(out: GlobalSlice<u32>) {
 #[test]
 fn a_shuffle_from_a_lane_that_does_not_exist_is_reported() {
     for device in [fast(), random(1)] {
-        let out = Buffer::zeroed(&device, 12);
-        let failure = device.launch(Grid::new(1, 12), ReadBeyondAShortWarp { out: out.slice() }).unwrap_err();
+        let kernel = |[out]: [_; 1]| ReadBeyondAShortWarp { out };
+        let failure = on_zeros(&device, [12], Grid::new(1, 12), kernel).unwrap_err();
         let FailureKind::MissingLane { missing, .. } = &failure.kind else { panic!("{failure}") };
         assert_eq!(missing[0].whereabouts, Whereabouts::Outside, "{failure}");
         assert_eq!(line(&failure), marked("shuffle in a short warp"), "{failure}");
@@ -278,24 +266,23 @@ fn read_uninit_shared(out: GlobalSlice<u32>) {
 fn a_read_that_asks_for_no_written_element_is_not_reported() {
     for seed in 0..4 {
         let device = random(seed);
-        let out = Buffer::zeroed(&device, 2);
-        device.launch(Grid::new(1, 1), ReadUninitShared { out: out.slice() }).unwrap();
-        assert_eq!(out.read()[0], 7);
+        let [out] = on_zeros(&device, [2], Grid::new(1, 1), |[out]| ReadUninitShared { out }).unwrap();
+        assert_eq!(out[0], 7);
     }
 }
 
 #[test]
 fn a_read_of_unwritten_shared_memory_is_reported() {
+    let read =
+        |device: &Emulator| on_zeros(device, [1], Grid::new(1, 1), |[out]| ReadUnwrittenShared { out });
     let watching = Options { detect: Detect { uninitialized: true, ..Detect::CHEAP }, ..Options::default() };
     for device in [Emulator::new(watching), random(1)] {
-        let out = Buffer::zeroed(&device, 1);
-        let failure = device.launch(Grid::new(1, 1), ReadUnwrittenShared { out: out.slice() }).unwrap_err();
+        let failure = read(&device).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Uninitialized { bytes: 4, within: None }, "{failure}");
         assert_eq!(line(&failure), marked("read unwritten shared memory"), "{failure}");
     }
     for device in without(|detect| detect.uninitialized = false) {
-        let out = Buffer::zeroed(&device, 1);
-        device.launch(Grid::new(1, 1), ReadUnwrittenShared { out: out.slice() }).unwrap();
+        read(&device).unwrap();
     }
 }
 
@@ -317,13 +304,10 @@ fn read_between_words(of: GlobalSlice<u64>, out: GlobalSlice<u64>, vector: u32) 
 fn a_misaligned_access_is_reported() {
     for device in [fast(), random(1)] {
         for (vector, bytes, mark) in [(0, 8, "misaligned word"), (1, 16, "misaligned vector")] {
-            let (of, out) = (Buffer::zeroed(&device, 4), Buffer::zeroed(&device, 1));
-            let kernel = ReadBetweenWords { of: of.slice(), out: out.slice(), vector };
-            let failure = device.launch(Grid::new(1, 1), kernel).unwrap_err();
-            assert!(
-                matches!(failure.kind, FailureKind::Misaligned { bytes: found, .. } if found == bytes),
-                "{failure}"
-            );
+            let kernel = |[of, out]: [_; 2]| ReadBetweenWords { of, out, vector };
+            let failure = on_zeros(&device, [4, 1], Grid::new(1, 1), kernel).unwrap_err();
+            let FailureKind::Misaligned { bytes: found, .. } = failure.kind else { panic!("{failure}") };
+            assert_eq!(found, bytes, "{failure}");
             assert_eq!(line(&failure), marked(mark), "{failure}");
         }
     }
@@ -367,9 +351,8 @@ fn slot_pairs() -> impl Iterator<Item = (usize, usize)> {
 }
 
 fn try_race(device: &Emulator, first: usize, second: usize) -> Result<(), Failure> {
-    let place = Buffer::zeroed(device, 1);
-    let kernel = Race { place: place.slice(), first: first as u32, second: second as u32 };
-    device.launch(PAIR, kernel).map(drop)
+    let (first, second) = (first as u32, second as u32);
+    on_zeros(device, [1], PAIR, |[place]| Race { place, first, second }).map(drop)
 }
 
 #[test]
@@ -433,20 +416,19 @@ fn empty_slice() -> GlobalSlice<u32> {
 #[test]
 fn traps_faults_and_panics_are_failures() {
     for device in [fast(), random(1)] {
-        let trap = device.launch(WARP, Stop { how: 0 }).unwrap_err();
-        assert_eq!((&trap.kind, line(&trap)), (&FailureKind::Trap, marked("trap")));
-        let panic = device.launch(WARP, Stop { how: 1 }).unwrap_err();
-        assert_eq!(
-            (&panic.kind, line(&panic)),
-            (&FailureKind::Panic("on purpose: 1".into()), marked("panic"))
-        );
-        let fault = device.launch(WARP, Stop { how: 3 }).unwrap_err();
-        assert_eq!((&fault.kind, line(&fault)), (&FailureKind::Fault("told"), marked("fault")));
-        let panic = device.launch(WARP, Stop { how: 2 }).unwrap_err();
-        assert!(
-            matches!(panic.kind, FailureKind::Panic(_)) && line(&panic) == marked("failed assertion"),
-            "{panic}"
-        );
+        let stop = |how| device.launch(WARP, Stop { how }).unwrap_err();
+        let kinds = [
+            (0, FailureKind::Trap, "trap"),
+            (1, FailureKind::Panic("on purpose: 1".into()), "panic"),
+            (3, FailureKind::Fault("told"), "fault"),
+        ];
+        for (how, kind, mark) in kinds {
+            let failure = stop(how);
+            assert_eq!((&failure.kind, line(&failure)), (&kind, marked(mark)));
+        }
+        let panic = stop(2);
+        assert!(matches!(panic.kind, FailureKind::Panic(_)), "{panic}");
+        assert_eq!(line(&panic), marked("failed assertion"), "{panic}");
     }
 }
 
@@ -480,9 +462,8 @@ fn lanes_that_only_spin_hang() {
         for (hint, mark) in [(1, "spin"), (0, "wait")] {
             let options = Options { mode: mode.clone(), step_limit: 100_000, ..Options::default() };
             let device = Emulator::new(options);
-            let flag = Buffer::zeroed(&device, 1);
-            let kernel = WaitForEver { flag: flag.slice(), hint };
-            let failure = device.launch(Grid::new(3, 40), kernel).unwrap_err();
+            let kernel = |[flag]: [_; 1]| WaitForEver { flag, hint };
+            let failure = on_zeros(&device, [1], Grid::new(3, 40), kernel).unwrap_err();
             assert!(matches!(failure.kind, FailureKind::Hang { .. }), "{failure}");
             assert!([marked("wait"), marked(mark)].contains(&line(&failure)), "{failure}");
         }
@@ -491,9 +472,8 @@ fn lanes_that_only_spin_hang() {
 
 #[test]
 fn spinning_is_found_long_before_the_step_limit() {
-    let device = random(1);
-    let flag = Buffer::zeroed(&device, 1);
-    let failure = device.launch(Grid::new(1, 4), WaitForEver { flag: flag.slice(), hint: 1 }).unwrap_err();
+    let kernel = |[flag]: [_; 1]| WaitForEver { flag, hint: 1 };
+    let failure = on_zeros(&random(1), [1], Grid::new(1, 4), kernel).unwrap_err();
     assert!(matches!(failure.kind, FailureKind::Hang { steps } if steps < 10_000), "{failure}");
 }
 

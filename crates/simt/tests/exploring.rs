@@ -2,17 +2,17 @@
 //! found and replayed, and stale values occur where they may.
 mod common;
 
-use common::Buffer;
-use simt::emulator::{Detect, Emulator, Failure, FailureKind, Options, Report, Schedule, Trace};
+use common::{Buffer, on_zeros};
+use simt::emulator::{Detect, Emulator, Failure, FailureKind, Options, Schedule, Trace};
 use simt::{
-    Block, GlobalSlice, Grid, Independent, Order, Scope, Thread, Tile, fence, fence_sc, kernel, shared,
+    Global, GlobalSlice, Grid, Independent, Order, Scope, Thread, Tile, fence, fence_sc, kernel, shared,
     spin_hint,
 };
 
 const SEEDS: u64 = 40;
 
 /// Launches under many seeds of both policies, until one fails.
-fn explore(launch: impl Fn(&Emulator) -> Result<Report, Failure>) -> Result<(), Failure> {
+fn explore<T>(launch: impl Fn(&Emulator) -> Result<T, Failure>) -> Result<(), Failure> {
     for seed in 0..SEEDS {
         for schedule in [Schedule::Random { seed }, Schedule::Pct { seed, depth: 3 }] {
             launch(&Emulator::new(Options::explore(schedule)))?;
@@ -27,127 +27,101 @@ fn is_race(result: Result<(), Failure>) -> bool {
 
 // Message passing, with one part omitted.
 
-const ALL_PARTS: u32 = 0;
-const NO_FENCE_OF_SENDER: u32 = 1;
-const NO_FENCE_OF_RECEIVER: u32 = 2;
-const FENCE_OF_BLOCK_SCOPE: u32 = 3;
-const RELEASE_ACQUIRE: u32 = 4;
-const RELEASE_RELAXED: u32 = 5;
-const RELAXED_ACQUIRE: u32 = 6;
-const RELEASE_OF_BLOCK_SCOPE: u32 = 7;
-const THROUGH_UPDATES: u32 = 8;
-const CHAIN_BROKEN_BY_A_STORE: u32 = 9;
-const SC_FENCES: u32 = 10;
-const SC_FENCE_OF_SENDER_IN_BLOCK: u32 = 11;
-const SC_FENCE_OF_RECEIVER_IN_BLOCK: u32 = 12;
+/// Step of the sender or of the receiver of a message.
+#[derive(Clone, Copy)]
+enum Step {
+    Fence(Scope),
+    FenceSc(Scope),
+    /// Writes the flag.
+    Store(u32, Order, Scope),
+    /// Sets bits of the flag.
+    Set(u32, Order),
+    /// Waits for the flag.
+    Wait(Order, Scope),
+}
+use Order::{Acquire, Relaxed, Release};
+use Scope::{Block, Device};
+use Step::*;
 
+impl Step {
+    fn execute(self, flag: Global<u32>) {
+        match self {
+            Fence(scope) => fence(scope),
+            FenceSc(scope) => fence_sc(scope),
+            Store(value, order, scope) => flag.store(value, order, scope),
+            Set(bits, order) => drop(flag.fetch_or(bits, order, Device)),
+            Wait(order, scope) => {
+                while flag.load(order, scope) & 1 == 0 {
+                    spin_hint();
+                }
+            }
+        }
+    }
+}
+
+const STORE: Step = Store(1, Relaxed, Device);
+const RELEASE: Step = Store(1, Release, Device);
+const WAIT: Step = Wait(Relaxed, Device);
+const ACQUIRE: Step = Wait(Acquire, Device);
+
+/// Name of a protocol, the steps of the sender after it writes the data, and those of the receiver before it
+/// reads the data.
+type Protocol = (&'static str, &'static [Step], &'static [Step]);
+
+/// The first four are right.
+const PROTOCOLS: [Protocol; 14] = [
+    ("fences", &[Fence(Device), STORE], &[WAIT, Fence(Device)]),
+    ("release and acquire", &[RELEASE], &[ACQUIRE]),
+    ("a chain of updates", &[Set(2, Release), Set(1, Relaxed)], &[ACQUIRE]),
+    ("sequentially consistent fences", &[FenceSc(Device), STORE], &[WAIT, FenceSc(Device)]),
+    ("no fence of the sender", &[STORE], &[WAIT, Fence(Device)]),
+    ("no fence of the receiver", &[Fence(Device), STORE], &[WAIT]),
+    ("a fence of block scope", &[Fence(Block), STORE], &[WAIT, Fence(Device)]),
+    ("release and relaxed", &[RELEASE], &[WAIT]),
+    ("relaxed and acquire", &[STORE], &[ACQUIRE]),
+    ("a release of block scope", &[Store(1, Release, Block)], &[ACQUIRE]),
+    ("a chain broken by a store", &[Store(2, Release, Device), Store(3, Relaxed, Device)], &[ACQUIRE]),
+    ("the sender's fence in its block", &[FenceSc(Block), STORE], &[WAIT, FenceSc(Device)]),
+    ("the receiver's fence in its block", &[FenceSc(Device), STORE], &[WAIT, FenceSc(Block)]),
+    ("block scope", &[Fence(Block), Store(1, Relaxed, Block)], &[Wait(Relaxed, Block), Fence(Block)]),
+];
+const BLOCK_SCOPE: usize = 13;
+
+/// Passes a message from the first thread to the second.
 #[kernel]
-fn pass_message(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
-    if Thread::block_index() == 0 {
-        send(flag, data, variant);
-    } else if Thread::block_index() == 1 {
-        receive(flag, data, variant);
+fn pass_message(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, protocol: usize) {
+    let (_, send, receive) = PROTOCOLS[protocol];
+    if Thread::index() == 0 {
+        data.write(0, 42);
+        send.iter().for_each(|step| step.execute(flag.at(0)));
+    } else {
+        receive.iter().for_each(|step| step.execute(flag.at(0)));
+        data.write(1, data.read(0));
     }
 }
 
-fn send(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
-    let scope = if variant == FENCE_OF_BLOCK_SCOPE { Scope::Block } else { Scope::Device };
-    data.write(0, 42);
-    match variant {
-        ALL_PARTS | NO_FENCE_OF_RECEIVER | FENCE_OF_BLOCK_SCOPE => {
-            fence(scope);
-            flag.at(0).store(1, Order::Relaxed, Scope::Device);
-        }
-        SC_FENCES | SC_FENCE_OF_RECEIVER_IN_BLOCK => {
-            fence_sc(Scope::Device);
-            flag.at(0).store(1, Order::Relaxed, Scope::Device);
-        }
-        SC_FENCE_OF_SENDER_IN_BLOCK => {
-            fence_sc(Scope::Block);
-            flag.at(0).store(1, Order::Relaxed, Scope::Device);
-        }
-        RELEASE_ACQUIRE | RELEASE_RELAXED => flag.at(0).store(1, Order::Release, Scope::Device),
-        RELEASE_OF_BLOCK_SCOPE => flag.at(0).store(1, Order::Release, Scope::Block),
-        THROUGH_UPDATES => {
-            flag.at(0).fetch_or(2, Order::Release, Scope::Device);
-            flag.at(0).fetch_or(1, Order::Relaxed, Scope::Device);
-        }
-        CHAIN_BROKEN_BY_A_STORE => {
-            flag.at(0).store(2, Order::Release, Scope::Device);
-            flag.at(0).store(3, Order::Relaxed, Scope::Device);
-        }
-        _ => flag.at(0).store(1, Order::Relaxed, Scope::Device),
-    }
-}
-
-fn receive(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
-    let acquires = (RELEASE_ACQUIRE..SC_FENCES).contains(&variant) && variant != RELEASE_RELAXED;
-    let order = if acquires { Order::Acquire } else { Order::Relaxed };
-    while flag.at(0).load(order, Scope::Device) & 1 == 0 {
-        spin_hint();
-    }
-    if variant == ALL_PARTS || variant == NO_FENCE_OF_SENDER || variant == FENCE_OF_BLOCK_SCOPE {
-        fence(Scope::Device);
-    }
-    if variant >= SC_FENCES {
-        fence_sc(if variant == SC_FENCE_OF_RECEIVER_IN_BLOCK { Scope::Block } else { Scope::Device });
-    }
-    data.write(1, data.read(0));
-}
-
-fn message_races(variant: u32) -> bool {
-    is_race(explore(|device| {
-        let (flag, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 2));
-        let kernel = PassMessage { flag: flag.slice(), data: data.slice(), variant };
-        let report = device.launch(Grid::new(2, 1), kernel)?;
-        assert_eq!(data.read(), [42, 42]);
-        Ok(report)
-    }))
+fn try_protocol(protocol: usize, grid: Grid) -> Result<(), Failure> {
+    explore(|device| {
+        let [_, data] = on_zeros(device, [1, 2], grid, |[flag, data]| PassMessage { flag, data, protocol })?;
+        assert_eq!(data, [42, 42]);
+        Ok(())
+    })
 }
 
 #[test]
 fn a_message_needs_both_fences_or_release_and_acquire() {
-    for variant in [ALL_PARTS, RELEASE_ACQUIRE, THROUGH_UPDATES, SC_FENCES] {
-        assert!(!message_races(variant), "variant {variant} is right");
-    }
-    let broken = [
-        NO_FENCE_OF_SENDER,
-        NO_FENCE_OF_RECEIVER,
-        FENCE_OF_BLOCK_SCOPE,
-        RELEASE_RELAXED,
-        RELAXED_ACQUIRE,
-        RELEASE_OF_BLOCK_SCOPE,
-        CHAIN_BROKEN_BY_A_STORE,
-        SC_FENCE_OF_SENDER_IN_BLOCK,
-        SC_FENCE_OF_RECEIVER_IN_BLOCK,
-    ];
-    for variant in broken {
-        assert!(message_races(variant), "variant {variant} lacks something");
-    }
-}
-
-#[kernel]
-fn pass_message_in_block(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
-    if Thread::index_in_block() == 0 {
-        data.write(0, 42);
-        fence(Scope::Block);
-        flag.at(0).store(1, Order::Relaxed, Scope::Block);
-    } else {
-        while flag.at(0).load(Order::Relaxed, Scope::Block) == 0 {
-            spin_hint();
+    for (protocol, (name, ..)) in PROTOCOLS.iter().enumerate() {
+        match try_protocol(protocol, Grid::new(2, 1)) {
+            Ok(()) => assert!(protocol < 4, "{name} is enough"),
+            Err(failure) if protocol < 4 => panic!("{name}: {failure}"),
+            failed => assert!(is_race(failed), "{name}"),
         }
-        fence(Scope::Block);
-        data.write(1, data.read(0));
     }
 }
 
 #[test]
 fn in_a_block_block_scope_is_enough() {
-    let launch = |device: &Emulator, grid| {
-        let (flag, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 2));
-        device.launch(grid, PassMessageInBlock { flag: flag.slice(), data: data.slice() })
-    };
-    explore(|device| launch(device, Grid::new(1, 2))).unwrap();
+    try_protocol(BLOCK_SCOPE, Grid::new(1, 2)).unwrap();
 }
 
 #[kernel]
@@ -169,8 +143,7 @@ fn write_after_release(flags: GlobalSlice<u32>, data: GlobalSlice<u32>) {
 #[test]
 fn a_release_orders_only_what_precedes_it() {
     assert!(is_race(explore(|device| {
-        let (flags, data) = (Buffer::zeroed(device, 2), Buffer::zeroed(device, 1));
-        device.launch(Grid::new(2, 1), WriteAfterRelease { flags: flags.slice(), data: data.slice() })
+        on_zeros(device, [2, 1], Grid::new(2, 1), |[flags, data]| WriteAfterRelease { flags, data })
     })));
 }
 
@@ -188,11 +161,10 @@ fn publish_in_turns(turn: GlobalSlice<u32>, data: GlobalSlice<u32>) {
 #[test]
 fn order_passes_on_from_lane_to_lane() {
     explore(|device| {
-        let (turn, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 1));
-        let report =
-            device.launch(Grid::new(4, 1), PublishInTurns { turn: turn.slice(), data: data.slice() })?;
-        assert_eq!(data.read(), [6]);
-        Ok(report)
+        let kernel = |[turn, data]: [_; 2]| PublishInTurns { turn, data };
+        let [_, data] = on_zeros(device, [1, 1], Grid::new(4, 1), kernel)?;
+        assert_eq!(data, [6]);
+        Ok(())
     })
     .unwrap();
 }
@@ -214,11 +186,10 @@ fn exchange_in_tile(words: GlobalSlice<u32>, out: GlobalSlice<u32>, sync: u32) {
 
 fn exchange_races(sync: u32) -> bool {
     is_race(explore(|device| {
-        let (words, out) = (Buffer::zeroed(device, 8), Buffer::zeroed(device, 8));
-        let kernel = ExchangeInTile { words: words.slice(), out: out.slice(), sync };
-        let report = device.launch(Grid::new(1, 8), kernel)?;
-        assert_eq!(out.read(), [3, 2, 1, 0, 7, 6, 5, 4]);
-        Ok(report)
+        let kernel = |[words, out]: [_; 2]| ExchangeInTile { words, out, sync };
+        let [_, out] = on_zeros(device, [8, 8], Grid::new(1, 8), kernel)?;
+        assert_eq!(out, [3, 2, 1, 0, 7, 6, 5, 4]);
+        Ok(())
     }))
 }
 
@@ -235,11 +206,11 @@ fn exchange_in_block(out: GlobalSlice<u32>, barriers: u32) {
     let i = Thread::index_in_block() as usize;
     words.store(i, i as u32);
     if barriers & 1 != 0 {
-        Block::sync();
+        simt::Block::sync();
     }
     let other = words.load(39 - i);
     if barriers & 2 != 0 {
-        Block::sync();
+        simt::Block::sync();
     }
     words.store(i, other);
     out.write(i, words.load(i));
@@ -249,10 +220,10 @@ fn exchange_in_block(out: GlobalSlice<u32>, barriers: u32) {
 fn a_block_needs_each_of_its_barriers() {
     let try_barriers = |barriers| {
         explore(|device| {
-            let out = Buffer::zeroed(device, 40);
-            let report = device.launch(Grid::new(1, 40), ExchangeInBlock { out: out.slice(), barriers })?;
-            assert_eq!(out.read(), (0..40).rev().collect::<Vec<_>>());
-            Ok(report)
+            let grid = Grid::new(1, 40);
+            let [out] = on_zeros(device, [40], grid, |[out]| ExchangeInBlock { out, barriers })?;
+            assert_eq!(out, (0..40).rev().collect::<Vec<_>>());
+            Ok(())
         })
     };
     try_barriers(3).unwrap();
@@ -433,9 +404,9 @@ fn read_own_bytes(bytes: GlobalSlice<u8>, out: GlobalSlice<u8>) {
 fn a_lane_sees_what_it_wrote_itself() {
     for seed in 0..SEEDS {
         let device = Emulator::new(Options { stale_l1: true, ..Options::explore(Schedule::Random { seed }) });
-        let (bytes, out) = (Buffer::zeroed(&device, 8), Buffer::zeroed(&device, 8));
-        device.launch(Grid::new(8, 1), ReadOwnBytes { bytes: bytes.slice(), out: out.slice() }).unwrap();
-        assert_eq!(out.read(), [20, 21, 22, 23, 24, 25, 26, 27]);
+        let kernel = |[bytes, out]: [_; 2]| ReadOwnBytes { bytes, out };
+        let [_, out] = on_zeros(&device, [8, 8], Grid::new(8, 1), kernel).unwrap();
+        assert_eq!(out, [20, 21, 22, 23, 24, 25, 26, 27]);
     }
 }
 
@@ -458,10 +429,9 @@ fn take_turns(turn: GlobalSlice<u32>) {
 #[test]
 fn memory_of_a_block_that_ended_is_not_that_of_one_that_begins() {
     let result = explore(|device| {
-        let turn = Buffer::zeroed(device, 1);
-        let report = device.launch(Grid::new(6, 32), TakeTurns { turn: turn.slice() })?;
-        assert_eq!(turn.read(), [6]);
-        Ok(report)
+        let [turn] = on_zeros(device, [1], Grid::new(6, 32), |[turn]| TakeTurns { turn })?;
+        assert_eq!(turn, [6]);
+        Ok(())
     });
     assert!(result.is_ok(), "{}", result.unwrap_err());
 }

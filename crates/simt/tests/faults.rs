@@ -1,7 +1,7 @@
 //! Tests the injection of faults: each kind of fault changes what it should, and exploration finds it.
 mod common;
 
-use common::{Buffer, line};
+use common::{line, on_zeros};
 use simt::emulator::{
     Emulator, Failure, FailureKind, Fault, Options, Schedule, SiteError, SiteId, WeakMemory,
 };
@@ -43,9 +43,8 @@ fn pass_message(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
 }
 
 fn passes(device: &Emulator) -> Result<[u32; 2], Failure> {
-    let (flag, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 2));
-    device.launch(Grid::new(2, 1), PassMessage { flag: flag.slice(), data: data.slice() })?;
-    Ok([data.read()[0], data.read()[1]])
+    let [_, data] = on_zeros(device, [1, 2], Grid::new(2, 1), |[flag, data]| PassMessage { flag, data })?;
+    Ok([data[0], data[1]])
 }
 
 #[test]
@@ -93,9 +92,7 @@ fn pass_by_fences(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
 #[test]
 fn missing_fences_are_found() {
     let passes = |device: &Emulator| {
-        let (flag, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 2));
-        let kernel = PassByFences { flag: flag.slice(), data: data.slice() };
-        device.launch(Grid::new(2, 1), kernel).err()
+        on_zeros(device, [1, 2], Grid::new(2, 1), |[flag, data]| PassByFences { flag, data }).err()
     };
     assert!(explore(&[], passes).is_none());
     for text in ["fence(Scope::Device)", "fence_sc(Scope::Device)"] {
@@ -118,8 +115,7 @@ fn pass_to_neighbours(data: GlobalSlice<u32>) {
 #[test]
 fn missing_barriers_are_found() {
     let passes = |device: &Emulator| {
-        let data = Buffer::zeroed(device, 128);
-        device.launch(Grid::new(1, 64), PassToNeighbours { data: data.slice() }).err()
+        on_zeros(device, [128], Grid::new(1, 64), |[data]| PassToNeighbours { data }).err()
     };
     assert!(explore(&[], passes).is_none());
     for text in ["Block::sync", "lockstep().sync"] {
@@ -148,9 +144,8 @@ fn count(counters: GlobalSlice<u32>) {
 }
 
 fn counts(device: &Emulator) -> Vec<u32> {
-    let counters = Buffer::zeroed(device, 3);
-    device.launch(Grid::new(1, 4), Count { counters: counters.slice() }).unwrap();
-    counters.read()
+    let [counters] = on_zeros(device, [3], Grid::new(1, 4), |[counters]| Count { counters }).unwrap();
+    counters
 }
 
 /// Returns the first counts that are wrong.
@@ -195,8 +190,7 @@ fn chain(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
 #[test]
 fn torn_updates_do_not_continue_a_release_sequence() {
     let passes = |device: &Emulator| {
-        let (flag, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 2));
-        device.launch(Grid::new(2, 1), Chain { flag: flag.slice(), data: data.slice() }).err()
+        on_zeros(device, [1, 2], Grid::new(2, 1), |[flag, data]| Chain { flag, data }).err()
     };
     assert!(explore(&[], passes).is_none());
     let fault = Fault::tear(site("chain", "fetch_or(1,"));
@@ -217,9 +211,8 @@ fn late_stores_precede_spin_hints() {
     let late = Fault::late(site("store_and_spin", "words.at(0).store"), fence);
     let options = Options { faults: vec![late.clone()], ..Options::explore(Schedule::Random { seed: 0 }) };
     let device = Emulator::new(options);
-    let words = Buffer::zeroed(&device, 2);
-    device.launch(Grid::new(1, 1), StoreAndSpin { words: words.slice() }).unwrap();
-    assert_eq!((words.read(), late.effects()), (vec![1, 1], 1));
+    let [words] = on_zeros(&device, [2], Grid::new(1, 1), |[words]| StoreAndSpin { words }).unwrap();
+    assert_eq!((words, late.effects()), (vec![1, 1], 1));
 }
 
 /// A word and its version, which is odd while the word changes.
@@ -240,9 +233,9 @@ fn change_and_read(words: GlobalSlice<u32>, found: GlobalSlice<u32>) {
 
 /// Returns a word and its version that do not belong together.
 fn tears(device: &Emulator) -> Option<Vec<u32>> {
-    let (words, found) = (Buffer::zeroed(device, 2), Buffer::zeroed(device, 2));
-    device.launch(Grid::new(2, 1), ChangeAndRead { words: words.slice(), found: found.slice() }).unwrap();
-    Some(found.read()).filter(|found| found[1] != 1 && *found != [0, 0] && *found != [42, 2])
+    let kernel = |[words, found]: [_; 2]| ChangeAndRead { words, found };
+    let [_, found] = on_zeros(device, [2, 2], Grid::new(2, 1), kernel).unwrap();
+    Some(found).filter(|found| found[1] != 1 && *found != [0, 0] && *found != [42, 2])
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! an earlier read; it treats each read as dependent on all reads before it.
 mod common;
 
-use common::Buffer;
+use common::{Buffer, on_zeros};
 use simt::emulator::{Detect, Emulator, FailureKind, Options, Schedule, Trace, WeakMemory};
 use simt::{
     GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence, fence_sc, kernel, spin_hint, timer,
@@ -409,11 +409,9 @@ fn sixteen_bytes_are_read_whole_and_forwards() {
     let mut seen = [false; 4];
     for seed in 0..SEEDS {
         let device = device(WeakMemory::Ptx, schedule(seed));
-        let (word, out) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 3));
-        let kernel = WriteAndReadWhole { word: word.slice(), out: out.slice() };
-        device.launch(Grid::new(2, 1), kernel).unwrap();
-        let values: Vec<_> =
-            out.read().iter().map(|value| (*value >> 64, *value & u64::MAX as u128)).collect();
+        let kernel = |[word, out]: [_; 2]| WriteAndReadWhole { word, out };
+        let [_, out] = on_zeros(&device, [1, 3], Grid::new(2, 1), kernel).unwrap();
+        let values: Vec<_> = out.iter().map(|value| (*value >> 64, *value & u64::MAX as u128)).collect();
         assert!(values.iter().all(|(high, low)| high == low), "{values:?}");
         assert!(values.is_sorted(), "{values:?}");
         values.iter().for_each(|(high, _)| seen[*high as usize] = true);
@@ -502,20 +500,19 @@ fn look_for_another(memory: GlobalSlice<u32>, out: GlobalSlice<u32>, how: u32) {
 /// Returns `true` if under some seed the reader observes the flag but not the data.
 fn shows_stale<K: Kernel + Send + Sync + 'static>(
     weak_memory: WeakMemory,
-    kernel: impl Fn(GlobalSlice<u32>, GlobalSlice<u32>) -> K,
+    kernel: impl Fn([GlobalSlice<u32>; 2]) -> K,
 ) -> bool {
     (0..SEEDS).any(|seed| {
         let device = device(weak_memory, schedule(seed));
-        let (memory, out) = (Buffer::zeroed(&device, 2 * STRIDE), Buffer::zeroed(&device, 2));
-        device.launch(Grid::new(2, 32), kernel(memory.slice(), out.slice())).unwrap();
-        out.read() == [1, 0]
+        let [_, out] = on_zeros(&device, [2 * STRIDE, 2], Grid::new(2, 32), &kernel).unwrap();
+        out == [1, 0]
     })
 }
 
 #[test]
 fn a_shuffle_publishes_nothing_and_a_barrier_of_the_tile_does() {
     for weak_memory in [WeakMemory::Ptx, WeakMemory::Hardware] {
-        let shown = |how| shows_stale(weak_memory, |memory, out| PublishForAnother { memory, out, how });
+        let shown = |how| shows_stale(weak_memory, |[memory, out]| PublishForAnother { memory, out, how });
         assert!(shown(SHUFFLE), "{weak_memory:?}");
         assert!(!shown(SYNC), "{weak_memory:?}");
     }
@@ -525,7 +522,7 @@ fn a_shuffle_publishes_nothing_and_a_barrier_of_the_tile_does() {
 #[test]
 fn a_shuffle_acquires_nothing_under_ptx() {
     for (weak_memory, stale) in [(WeakMemory::Ptx, true), (WeakMemory::Hardware, false)] {
-        let shown = |how| shows_stale(weak_memory, |memory, out| LookForAnother { memory, out, how });
+        let shown = |how| shows_stale(weak_memory, |[memory, out]| LookForAnother { memory, out, how });
         assert_eq!(shown(SHUFFLE), stale, "{weak_memory:?}");
         assert!(!shown(SYNC), "{weak_memory:?}");
     }
@@ -586,9 +583,9 @@ fn reused_memory_is_written_after_what_was_written_before() {
     let reuse = |weak_memory, fences| {
         (0..SEEDS).find_map(|seed| {
             let device = device(weak_memory, schedule(seed));
-            let (word, freed) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 1));
-            let kernel = FreeAndReuse { word: word.slice(), freed: freed.slice(), fences };
-            device.launch(Grid::new(2, 1), kernel).err().map(|failure| failure.kind.clone())
+            let kernel = |[word, freed]: [_; 2]| FreeAndReuse { word, freed, fences };
+            let failure = on_zeros(&device, [1, 1], Grid::new(2, 1), kernel).err();
+            failure.map(|failure| failure.kind.clone())
         })
     };
     assert_eq!(reuse(WeakMemory::Off, 0), None, "told where memory is weak");
@@ -616,11 +613,10 @@ fn an_address_that_was_read_weakly_is_a_dependency_too() {
     for (weak_memory, stale) in [(WeakMemory::Ptx, true), (WeakMemory::Hardware, false)] {
         let shown = (0..SEEDS).any(|seed| {
             let device = device(weak_memory, schedule(seed));
-            let (pointer, memory) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, LOCATIONS * STRIDE));
-            let out = Buffer::zeroed(&device, 2);
-            let kernel = FollowWeakly { pointer: pointer.slice(), memory: memory.slice(), out: out.slice() };
-            device.launch(Grid::new(2, 1), kernel).unwrap();
-            out.read() == [X as u32, 0]
+            let kernel = |[pointer, memory, out]: [_; 3]| FollowWeakly { pointer, memory, out };
+            let lens = [1, LOCATIONS * STRIDE, 2];
+            let [.., out] = on_zeros(&device, lens, Grid::new(2, 1), kernel).unwrap();
+            out == [X as u32, 0]
         });
         assert_eq!(shown, stale, "{weak_memory:?}");
     }

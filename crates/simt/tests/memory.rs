@@ -1,7 +1,7 @@
 //! Tests global and shared memory, ids, barriers and launches with correct kernels.
 mod common;
 
-use common::{Buffer, devices, fast};
+use common::{Buffer, devices, fast, on_zeros};
 use simt::emulator::{Emulator, FailureKind, Launch, Mode, Options, Schedule};
 use simt::{
     Block, Global, GlobalSlice, Grid, Order, Scope, Shared, SharedShape, Thread, Word, fence, kernel, shared,
@@ -24,9 +24,8 @@ fn who_am_i(out: GlobalSlice<u64>) {
 #[test]
 fn threads_know_who_they_are() {
     for device in devices() {
-        let out = Buffer::zeroed(&device, 144);
-        device.launch(GRID, WhoAmI { out: out.slice() }).unwrap();
-        for (thread, packed) in out.read().into_iter().enumerate() {
+        let [out] = on_zeros(&device, [144], GRID, |[out]| WhoAmI { out }).unwrap();
+        for (thread, packed) in out.into_iter().enumerate() {
             let (block, index) = (thread as u64 / 48, thread as u64 % 48);
             let expected = block << 48 | index << 32 | (index % 32) << 16 | 48;
             assert_eq!(packed, expected ^ 3 << 60 ^ 144 << 48 << 8);
@@ -77,10 +76,9 @@ fn updates_of_4_and_8_bytes() {
 #[test]
 fn updates_of_other_sizes_trap() {
     for device in devices() {
-        let bytes = Buffer::<u8>::zeroed(&device, 7);
-        assert_eq!(device.launch(GRID, Updates(bytes.slice())).unwrap_err().kind, FailureKind::Trap);
-        let wide = Buffer::<u128>::zeroed(&device, 7);
-        assert_eq!(device.launch(GRID, Updates(wide.slice())).unwrap_err().kind, FailureKind::Trap);
+        let bytes = on_zeros(&device, [7], GRID, |[bytes]| Updates::<u8>(bytes)).unwrap_err();
+        let wide = on_zeros(&device, [7], GRID, |[wide]| Updates::<u128>(wide)).unwrap_err();
+        assert_eq!([&bytes.kind, &wide.kind], [&FailureKind::Trap; 2]);
     }
 }
 
@@ -213,9 +211,8 @@ fn reverse_in_shared_memory(out: GlobalSlice<u32>) {
 #[test]
 fn blocks_have_memory_of_their_own() {
     for device in devices() {
-        let out = Buffer::zeroed(&device, 144);
-        device.launch(GRID, ReverseInSharedMemory { out: out.slice() }).unwrap();
-        for (thread, found) in out.read().into_iter().enumerate() {
+        let [out] = on_zeros(&device, [144], GRID, |[out]| ReverseInSharedMemory { out }).unwrap();
+        for (thread, found) in out.into_iter().enumerate() {
             let block = thread as u32 / 48;
             let sum: u32 = (48 * block..48 * block + 48).sum();
             assert_eq!(found, 48 * block + 47 - thread as u32 % 48 + 1000 * sum + 7);
@@ -240,10 +237,9 @@ fn grid_barrier(arrived: GlobalSlice<u32>, out: GlobalSlice<u32>, patient: u32) 
 }
 
 fn check_grid_barrier(device: &Emulator, blocks: u32, patient: bool) {
-    let (arrived, out) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 40 * blocks as usize));
-    let kernel = GridBarrier { arrived: arrived.slice(), out: out.slice(), patient: patient.into() };
-    device.launch(Grid { blocks, threads: 40 }, kernel).unwrap();
-    assert!(out.read().into_iter().all(|seen| seen == blocks));
+    let kernel = |[arrived, out]: [_; 2]| GridBarrier { arrived, out, patient: patient.into() };
+    let [_, out] = on_zeros(device, [1, 40 * blocks as usize], Grid::new(blocks, 40), kernel).unwrap();
+    assert!(out.into_iter().all(|seen| seen == blocks));
 }
 
 #[test]
@@ -319,9 +315,7 @@ fn grids_may_be_larger_than_what_fits() {
     let big = Grid::new(20, 1000);
     for device in devices() {
         assert!(device.options().resident_blocks(big.threads) < big.blocks);
-        let to = Buffer::zeroed(&device, 1);
-        device.launch(big, AddOne { to: to.slice() }).unwrap();
-        assert_eq!(to.read(), [20_000]);
+        assert_eq!(on_zeros(&device, [1], big, |[to]| AddOne { to }).unwrap(), [[20_000]]);
     }
 }
 
@@ -335,9 +329,7 @@ fn count_up(out: GlobalSlice<u64>) {
 #[test]
 fn no_two_reads_of_the_timer_are_equal() {
     for device in devices() {
-        let out = Buffer::zeroed(&device, 288);
-        device.launch(GRID, CountUp { out: out.slice() }).unwrap();
-        let mut times = out.read();
+        let [mut times] = on_zeros(&device, [288], GRID, |[out]| CountUp { out }).unwrap();
         assert!(times.chunks(2).all(|pair| pair[0] < pair[1]));
         times.sort_unstable();
         times.dedup();
@@ -427,11 +419,10 @@ fn use_heap(uses: u32, kept: GlobalSlice<u64>) {
 #[test]
 fn memory_of_the_heap_is_memory() {
     for device in devices() {
-        let kept = Buffer::zeroed(&device, 144);
-        device.launch(GRID, UseHeap { uses: 0, kept: kept.slice() }).unwrap();
-        let places: std::collections::BTreeSet<u64> = kept.read().into_iter().collect();
+        let launch = |uses| on_zeros(&device, [144], GRID, |[kept]| UseHeap { uses, kept });
+        let places: std::collections::BTreeSet<u64> = launch(0).unwrap().concat().into_iter().collect();
         assert!(places.len() == 144 && places.iter().all(|place| place % 16 == 0 && *place != 0));
-        let failure = device.launch(GRID, UseHeap { uses: 1, kept: kept.slice() }).unwrap_err();
+        let failure = launch(1).unwrap_err();
         assert!(matches!(failure.kind, FailureKind::UseAfterFree { bytes: 8, .. }), "{failure}");
     }
 }
@@ -468,9 +459,8 @@ fn keep_in_shapes(out: GlobalSlice<u64>) {
 #[test]
 fn shapes_are_arrays_of_their_own() {
     for device in devices() {
-        let out = Buffer::zeroed(&device, 144);
-        device.launch(GRID, KeepInShapes { out: out.slice() }).unwrap();
-        for (thread, found) in out.read().into_iter().enumerate() {
+        let [out] = on_zeros(&device, [144], GRID, |[out]| KeepInShapes { out }).unwrap();
+        for (thread, found) in out.into_iter().enumerate() {
             let next = (thread as u64 % 48 + 1) % 48;
             assert_eq!(found, (next + 3) << 32 | (next + next + 8), "thread {thread}");
         }
@@ -487,9 +477,8 @@ fn read_beyond_shape(at: u32, out: GlobalSlice<u32>) {
 
 #[test]
 fn unchecked_accesses_beyond_an_array_are_reported() {
-    let device = fast();
-    let out = Buffer::zeroed(&device, 1);
-    let failure = device.launch(Grid::new(1, 1), ReadBeyondShape { at: 4, out: out.slice() }).unwrap_err();
+    let kernel = |[out]: [_; 1]| ReadBeyondShape { at: 4, out };
+    let failure = on_zeros(&fast(), [1], Grid::new(1, 1), kernel).unwrap_err();
     assert!(failure.to_string().contains("element 4 of 4 in shared memory"), "{failure}");
 }
 
@@ -530,9 +519,7 @@ fn store_askew(words: GlobalSlice<u32>) {
 
 #[test]
 fn vectors_written_askew_are_reported() {
-    let device = fast();
-    let words = Buffer::zeroed(&device, 4);
-    let failure = device.launch(Grid::new(1, 1), StoreAskew { words: words.slice() }).unwrap_err();
+    let failure = on_zeros(&fast(), [4], Grid::new(1, 1), |[words]| StoreAskew { words }).unwrap_err();
     assert!(matches!(failure.kind, FailureKind::Misaligned { bytes: 8, .. }), "{failure}");
 }
 
@@ -547,8 +534,7 @@ fn pile_up(out: GlobalSlice<u64>) {
 #[test]
 fn stacks_are_large_enough_for_kernels_that_are_not_optimised() {
     for device in devices() {
-        let out = Buffer::zeroed(&device, 32);
-        device.launch(Grid::new(1, 32), PileUp { out: out.slice() }).unwrap();
-        assert_eq!(out.read(), (0..32).map(|lane| lane * (160 << 10) / 8).collect::<Vec<u64>>());
+        let [out] = on_zeros(&device, [32], Grid::new(1, 32), |[out]| PileUp { out }).unwrap();
+        assert_eq!(out, (0..32).map(|lane| lane * (160 << 10) / 8).collect::<Vec<u64>>());
     }
 }

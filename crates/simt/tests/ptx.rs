@@ -65,17 +65,7 @@ fn describe(ptx: &Ptx, wanted: impl Fn(&str) -> bool) -> String {
 
 /// Instructions that access memory or other threads; all others are omitted.
 const EFFECTS: [&str; 12] = [
-    "ld.",
-    "st.",
-    "atom.",
-    "fence.",
-    "trap;",
-    "vote.",
-    "shfl.",
-    "match.",
-    "redux.",
-    "bar.",
-    "barrier.",
+    "ld.", "st.", "atom.", "fence.", "trap;", "vote.", "shfl.", "match.", "redux.", "bar.", "barrier.",
     "nanosleep.",
 ];
 
@@ -95,22 +85,8 @@ fn family(name: &str) -> &str {
 }
 
 const COLLECTIVES: [&str; 17] = [
-    "rank",
-    "ballot",
-    "any",
-    "all",
-    "any_converged",
-    "elect",
-    "shuffle",
-    "shuffle_wide",
-    "shuffle_xor",
-    "shuffle_up",
-    "shuffle_down",
-    "match_any",
-    "match_bits",
-    "reduce_add",
-    "reduce_min",
-    "reduce_max",
+    "rank", "ballot", "any", "all", "any_converged", "elect", "shuffle", "shuffle_wide", "shuffle_xor",
+    "shuffle_up", "shuffle_down", "match_any", "match_bits", "reduce_add", "reduce_min", "reduce_max",
     "tile_sync",
 ];
 const ATOMICS: [&str; 7] =
@@ -120,18 +96,8 @@ const LOADS: [&str; 7] =
 const STORES: [&str; 3] = ["store", "store_pair", "store_quad"];
 const HOT: &str = "hot";
 const REST: [&str; 12] = [
-    "heap",
-    "hidden_value",
-    "thread_ids",
-    "clocks",
-    "spin_hint",
-    "pause",
-    "fault",
-    "trap",
-    "panic",
-    "block_sync",
-    "fences",
-    "sc_fences",
+    "heap", "hidden_value", "thread_ids", "clocks", "spin_hint", "pause", "fault", "trap", "panic",
+    "block_sync", "fences", "sc_fences",
 ];
 
 #[test]

@@ -4,7 +4,7 @@
 //! is replaced by another with the probability `error_rate` (substitutions only, the dominant error of
 //! short-read machines).
 use crate::random::{Source, below, unit};
-use crate::{Error, Result};
+use crate::{Error, Result, check_available};
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 
@@ -50,10 +50,7 @@ impl Genome {
         if len == 0 {
             return Err(Error::Empty { what: "the length of a read" });
         }
-        if len > self.bases.len() {
-            let available = self.bases.len() as u64;
-            return Err(Error::TooMany { what: "bases a read", asked: len as u64, available });
-        }
+        check_available("bases a read", len as u64, self.bases.len() as u64)?;
         if !(0.0..=1.0).contains(&error_rate) {
             return Err(Error::OutOfRange { what: "the error rate", range: "0..=1", found: error_rate });
         }

@@ -6,7 +6,7 @@
 //! to tell them apart.
 use crate::permutation::Permutation;
 use crate::random::{Source, below, tabulate};
-use crate::{Error, Result};
+use crate::{Error, Result, check_available};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -117,10 +117,7 @@ impl<K: Key> UniqueKeys<K> {
 
     /// Returns the keys of `n` counters, starting at `first`.
     fn range(&self, first: u64, n: usize) -> Result<Vec<K>> {
-        let (asked, available) = (n as u64, Self::FIRST_ABSENT);
-        if asked > available {
-            return Err(Error::TooMany { what: "unique keys", asked, available });
-        }
+        check_available("unique keys", n as u64, Self::FIRST_ABSENT)?;
         Ok(tabulate(n, |index| self.at(first + index)))
     }
 }

@@ -9,7 +9,7 @@ use crate::keys::{Key, UniqueKeys, updated_value_of, value_of};
 use crate::permutation::Permutation;
 use crate::random::{Source, below};
 use crate::stream::{Op, Stream};
-use crate::{Error, Result};
+use crate::{Error, Result, check_available};
 
 /// Shares of operations. Only their proportions matter; they need not sum to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -107,7 +107,7 @@ impl Layout {
 
     fn check_keys(&self, available: u64) -> Result<()> {
         let asked = self.present.saturating_add(self.counts[0]).max(self.counts[3]);
-        if asked > available { Err(Error::TooMany { what: "unique keys", asked, available }) } else { Ok(()) }
+        check_available("unique keys", asked, available)
     }
 
     /// Returns the operation at `place` of the layout and its key's counter. `chosen` is a random key among

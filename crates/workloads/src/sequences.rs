@@ -22,7 +22,7 @@
 use crate::keys::repeats;
 use crate::permutation::Permutation;
 use crate::random::{Source, below};
-use crate::{Error, Result};
+use crate::{Error, Result, check_available};
 use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::str::FromStr;
@@ -75,13 +75,10 @@ impl Sequence {
     /// # Errors
     /// [`Error::TooMany`] when the sequence has fewer than `n` keys; [`Error::Empty`] when `block` is 0.
     pub fn keys_in_blocks(self, n: usize, block: u64, seed: u64) -> Result<Vec<u32>> {
-        let (asked, available) = (n as u64, self.longest(block));
         if block == 0 {
             return Err(Error::Empty { what: "the block of a sequence" });
         }
-        if asked > available {
-            return Err(Error::TooMany { what: "keys of a sequence", asked, available });
-        }
+        check_available("keys of a sequence", n as u64, self.longest(block))?;
         let plan = Plan::new(self, n as u64, block, seed)?;
         let source = Source::new(seed, "repeats of a sequence");
         Ok(source.generate(n, |generator, index| plan.key(generator, index as u64) as u32))
@@ -94,24 +91,11 @@ impl Sequence {
             _ => LARGEST,
         }
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::MI => "MI",
-            Self::DU => "DU",
-            Self::DR => "DR",
-            Self::SU => "SU",
-            Self::SR => "SR",
-            Self::SUR => "SUR",
-            Self::DUL => "DUL",
-            Self::ZZ => "ZZ",
-        }
-    }
 }
 
 impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(&format!("{self:?}"))
     }
 }
 
@@ -119,12 +103,7 @@ impl FromStr for Sequence {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|sequence| sequence.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| Error::Unknown {
-            what: "key sequence",
-            found: text.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        crate::named(&Self::ALL, "key sequence", text)
     }
 }
 
@@ -257,25 +236,19 @@ mod tests {
         for sequence in Sequence::ALL {
             let expected =
                 if matches!(sequence, Sequence::DR | Sequence::SR) { 80_000..80_010 } else { N..N + 1 };
-            assert!(
-                expected.contains(&distinct(&keys(sequence))),
-                "{sequence}: {}",
-                distinct(&keys(sequence))
-            );
+            let found = distinct(&keys(sequence));
+            assert!(expected.contains(&found), "{sequence}: {found}");
         }
     }
 
     /// Every block of positions holds keys of its own block of numbers, out of order.
     #[test]
     fn dense_sequences_are_shuffled_within_blocks() {
-        for (sequence, block) in [(Sequence::DU, BLOCK), (Sequence::DR, BLOCK)] {
-            let keys = keys(sequence);
-            for (index, positions) in keys.chunks(block as usize).enumerate() {
-                let numbers = index as u64 * block + 1..=((index as u64 + 1) * block).min(N as u64);
-                assert!(
-                    positions.iter().all(|&key| numbers.contains(&key.into())),
-                    "{sequence}, block {index}"
-                );
+        for sequence in [Sequence::DU, Sequence::DR] {
+            for (index, positions) in (0..).zip(keys(sequence).chunks(BLOCK as usize)) {
+                let numbers = index * BLOCK + 1..=((index + 1) * BLOCK).min(N as u64);
+                let is_inside = |key: &u32| numbers.contains(&(*key).into());
+                assert!(positions.iter().all(is_inside), "{sequence}, block {index}");
                 assert!(!positions.is_sorted());
             }
         }

@@ -20,7 +20,7 @@ use crate::keys::{Key, UniqueKeys, updated_value_of, value_of};
 use crate::random::{CHUNK, Source, below, tabulate, unit};
 use crate::stream::{Op, Stream};
 use crate::zipf::{ScrambledZipf, Zipf};
-use crate::{Error, Result};
+use crate::{Error, Result, check_available};
 use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::str::FromStr;
@@ -63,23 +63,11 @@ impl Ycsb {
             Self::F => (0.5, Op::Read, Op::ReadModifyWrite),
         }
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Load => "LOAD",
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-            Self::D => "D",
-            Self::E => "E",
-            Self::F => "F",
-        }
-    }
 }
 
 impl fmt::Display for Ycsb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(&format!("{self:?}").to_uppercase())
     }
 }
 
@@ -87,12 +75,7 @@ impl FromStr for Ycsb {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|workload| workload.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| Error::Unknown {
-            what: "YCSB workload",
-            found: text.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        crate::named(&Self::ALL, "YCSB workload", text)
     }
 }
 
@@ -135,11 +118,8 @@ impl Ycsb {
     /// [`Error::Empty`] without records; [`Error::TooMany`] with more than half of all keys;
     /// [`Error::OutOfRange`] for a theta outside its range.
     pub fn stream<K: Key, V: Key>(self, options: &YcsbOptions) -> Result<Stream<K, V>> {
-        let available = UniqueKeys::<K>::FIRST_ABSENT;
         let asked = options.records.saturating_add(options.operations as u64);
-        if asked > available {
-            return Err(Error::TooMany { what: "records and operations", asked, available });
-        }
+        check_available("records and operations", asked, UniqueKeys::<K>::FIRST_ABSENT)?;
         if self == Self::Load { Ok(load(options)) } else { self.run(options) }
     }
 
@@ -151,8 +131,9 @@ impl Ycsb {
         let source = Source::new(options.seed, "ycsb records");
         let mut records = vec![0u64; options.operations];
         fill_records(&mut records, &ops, &inserted, &source, &chooser);
-        let lengths = Source::new(options.seed, "ycsb scan lengths");
-        let lengths = if self == Self::E { scan_lengths(&lengths, ops.len()) } else { vec![] };
+        let scans = if self == Self::E { ops.len() } else { 0 };
+        let lengths = Source::new(options.seed, "ycsb scan lengths")
+            .generate(scans, |generator, _| 1 + below(generator, LONGEST_SCAN));
         let operations = tabulate(ops.len(), |index| {
             let op = ops[index as usize];
             let key = keys.at(records[index as usize]);
@@ -187,10 +168,6 @@ fn carried<K: Key, V: Key>(op: Op, key: K, scan_length: impl Fn() -> u64) -> V {
         Op::Scan => V::truncate(scan_length()),
         _ => value_of(key),
     }
-}
-
-fn scan_lengths(source: &Source, operations: usize) -> Vec<u64> {
-    source.generate(operations, |generator, _| 1 + below(generator, LONGEST_SCAN))
 }
 
 /// Returns the number of inserts before each chunk, so that chunks can be filled in parallel.

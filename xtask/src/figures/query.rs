@@ -1,5 +1,5 @@
 //! Query for one number of one record.
-use crate::files::File;
+use crate::files::{File, find};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
@@ -66,8 +66,7 @@ impl Query {
     }
 
     fn record(&self, path: &str, files: &[File]) -> Result<Value> {
-        let file = files.iter().find(|file| file.path == path).context("no such file")?;
-        let lines = file.text.lines().filter(|line| !line.is_empty());
+        let lines = find(files, path)?.text.lines().filter(|line| !line.is_empty());
         let records: Result<Vec<Value>, _> = lines.map(serde_json::from_str).collect();
         let mut found = records?;
         found.retain(|record| self.matches(record));

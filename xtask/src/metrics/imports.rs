@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn files_that_import_each_other_are_a_cycle() {
-        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
         let files = [
-            file("x/src/lib.rs", "mod a; mod b;"),
-            file("x/src/a/mod.rs", "mod one; pub use one::One;"),
-            file("x/src/a/one.rs", "use crate::b::Two;"),
-            file("x/src/b.rs", "use super::a::One; use std::fmt;"),
-            file("x/src/c.rs", "use crate::b::Two;"),
-        ];
+            ("x/src/lib.rs", "mod a; mod b;"),
+            ("x/src/a/mod.rs", "mod one; pub use one::One;"),
+            ("x/src/a/one.rs", "use crate::b::Two;"),
+            ("x/src/b.rs", "use super::a::One; use std::fmt;"),
+            ("x/src/c.rs", "use crate::b::Two;"),
+        ]
+        .map(|(path, text)| File::new(path, text));
         let files: Vec<&File> = files.iter().collect();
         let [on_cycles, largest] = count("x/src/", &files);
         assert_eq!((on_cycles.value, largest.value), (2.0, 2.0));

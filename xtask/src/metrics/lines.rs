@@ -21,20 +21,13 @@ pub fn count(folder: &str, files: &[&File]) -> [Metric; 5] {
     lengths.sort_unstable();
     let long = lengths.iter().filter(|length| **length > LONGEST_FUNCTION).count();
     [
-        Metric::new(folder, "lines of code", lines().filter(is_code).count()),
-        Metric::new(
-            folder,
-            "lines of attributes that device functions repeat",
-            lines().filter(is_attribute).count(),
-        ),
-        Metric::new(folder, "lines over 110 columns", long_lines),
-        Metric::new(folder, "functions over 60 lines", long),
-        Metric::new(
-            folder,
-            "lines of the median function",
-            lengths.get(lengths.len() / 2).copied().unwrap_or(0),
-        ),
+        ("lines of code", lines().filter(is_code).count()),
+        ("lines of attributes that device functions repeat", lines().filter(is_attribute).count()),
+        ("lines over 110 columns", long_lines),
+        ("functions over 60 lines", long),
+        ("lines of the median function", lengths.get(lengths.len() / 2).copied().unwrap_or(0)),
     ]
+    .map(|(what, value)| Metric::new(folder, what, value))
 }
 
 /// Whether a trimmed line is neither blank nor a comment.
@@ -96,8 +89,7 @@ mod tests {
     #[test]
     fn blocks_that_stand_twice_are_counted_once() {
         let block: String = (0..25).map(|n| format!("let a{n} = {n};\n")).collect();
-        let file = |text: String| File { path: String::new(), text };
-        let (one, two) = (file(block.clone()), file(format!("fn other() {{}}\n{block}")));
+        let (one, two) = (File::new("", block.clone()), File::new("", format!("fn other() {{}}\n{block}")));
         assert_eq!(repeated("x", &[&one, &two]).value, 1.0);
         assert_eq!(repeated("x", &[&one]).value, 0.0);
     }

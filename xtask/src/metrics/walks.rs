@@ -1,7 +1,7 @@
 //! Call paths from a public function down to the hardware: `xtask/walks.toml` lists their hops, and this
 //! checks that each of them exists and calls the next.
 use super::Metric;
-use crate::files::File;
+use crate::files::{File, find};
 use crate::tidy::name_of;
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
@@ -37,13 +37,12 @@ impl Walk {
         let paths: BTreeSet<&str> = self.hops.iter().map(|hop| hop.file.as_str()).collect();
         let Some(commit) = &self.commit else {
             let is_here = |file: &&File| paths.contains(&*file.path);
-            let copy = |file: &File| File { path: file.path.clone(), text: file.text.clone() };
-            return Some(current.iter().filter(is_here).map(copy).collect());
+            return Some(current.iter().filter(is_here).cloned().collect());
         };
         let show = |path: &&str| {
             let output = Command::new("git").arg("show").arg(format!("{commit}:{path}")).output().ok()?;
             let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
-            Some(File { path: (*path).to_owned(), text })
+            Some(File::new(path, text))
         };
         paths.iter().map(show).collect()
     }
@@ -68,8 +67,7 @@ impl Hop {
 /// # Errors
 /// [`anyhow::Error`] if a function is not in its file, or does not call the next.
 pub fn count(files: &[File]) -> Result<Vec<Metric>> {
-    let list = files.iter().find(|file| file.path == LIST).with_context(|| format!("{LIST} is missing"))?;
-    let Walks { walk: walks } = toml::from_str(&list.text).context(LIST)?;
+    let Walks { walk: walks } = toml::from_str(&find(files, LIST)?.text).context(LIST)?;
     let mut metrics = Vec::new();
     for walk in &walks {
         // An archive or a shallow clone does not have the earlier commits.
@@ -90,8 +88,7 @@ pub fn count(files: &[File]) -> Result<Vec<Metric>> {
 
 fn check(walk: &Walk, files: &[File]) -> Result<()> {
     for (place, hop) in walk.hops.iter().enumerate() {
-        let file = files.iter().find(|file| file.path == hop.file);
-        let file = file.with_context(|| format!("there is no file {}", hop.file))?;
+        let file = find(files, &hop.file)?;
         let parsed = syn::parse_file(&file.text).with_context(|| hop.file.clone())?;
         let mut found = Found { sought: &hop.function, around: String::new(), bodies: Vec::new() };
         found.visit_file(&parsed);
@@ -170,15 +167,12 @@ mod tests {
     use super::*;
 
     fn walked(hops: &[(&str, &str)]) -> Result<Vec<Metric>> {
-        let hops: String = hops
-            .iter()
-            .map(|(file, function)| format!("{{ file = \"{file}\", function = \"{function}\" }},\n"))
-            .collect();
-        let file = |path: &str, text: String| File { path: path.to_owned(), text };
+        let hop = |(file, function)| format!("{{ file = \"{file}\", function = \"{function}\" }},\n");
+        let hops: String = hops.iter().copied().map(hop).collect();
         count(&[
-            file(LIST, format!("[[walk]]\nname = \"get\"\nhops = [\n{hops}]\n")),
-            file("a.rs", "impl Map { fn get(&self) { run(1) } }".into()),
-            file("b.rs", "fn run(n: u32) { launch(n) }".into()),
+            File::new(LIST, format!("[[walk]]\nname = \"get\"\nhops = [\n{hops}]\n")),
+            File::new("a.rs", "impl Map { fn get(&self) { run(1) } }"),
+            File::new("b.rs", "fn run(n: u32) { launch(n) }"),
         ])
     }
 

@@ -1,6 +1,6 @@
 //! Rule for safe device functions: the list states, for each function that takes an index or a handle, what
 //! it does with one that is out of range.
-use crate::files::{File, Violation};
+use crate::files::{File, Violation, find};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Attribute, FnArg, ImplItem, Item, Pat, Safety, Signature, TraitItem, Type, Visibility};
 
@@ -27,33 +27,25 @@ type Place = (String, String);
 /// Reports functions that are missing in the list, listed functions that do not exist, and lines without a
 /// valid prefix.
 pub fn check(files: &[File]) -> Vec<Violation> {
-    let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
+    let Ok(list) = find(files, LIST) else { return Vec::new() };
     let listed = match listed(&list.text) {
         Ok(listed) => listed,
-        Err(error) => return vec![violation(LIST, 0, error.to_string())],
+        Err(error) => return vec![Violation::new(LIST, 0, error.to_string())],
     };
     let found: BTreeSet<Place> =
         files.iter().filter(|file| is_device(&file.path)).flat_map(functions).collect();
     let missing = found.iter().filter(|place| !listed.contains_key(*place)).map(|(path, name)| {
-        violation(
-            path,
-            0,
-            format!("`{name}` takes an index or a handle and is safe: {LIST} says how it is checked"),
-        )
+        let reason = "takes an index or a handle and is safe";
+        Violation::new(path, 0, format!("`{name}` {reason}: {LIST} says how it is checked"))
     });
-    let gone = listed.keys().filter(|place| !found.contains(*place)).map(|(path, name)| {
-        violation(LIST, 0, format!("{path} has no safe public function `{name}` with an index or a handle"))
-    });
-    let unclear = listed.iter().filter(|(_, way)| !WAYS.iter().any(|known| way.starts_with(known))).map(
-        |((_, name), way)| {
-            violation(LIST, 0, format!("`{name}` = \"{way}\": a line begins with one of {WAYS:?}"))
-        },
-    );
-    missing.chain(gone).chain(unclear).collect()
-}
-
-fn violation(path: &str, line: usize, reason: String) -> Violation {
-    Violation { path: path.to_owned(), line, reason }
+    let gone = listed
+        .keys()
+        .filter(|place| !found.contains(*place))
+        .map(|(path, name)| format!("{path} has no safe public function `{name}` with an index or a handle"));
+    let unclear = listed.iter().filter(|(_, way)| !WAYS.iter().any(|known| way.starts_with(known)));
+    let unclear =
+        unclear.map(|((_, name), way)| format!("`{name}` = \"{way}\": a line begins with one of {WAYS:?}"));
+    missing.chain(gone.chain(unclear).map(|reason| Violation::new(LIST, 0, reason))).collect()
 }
 
 fn is_device(path: &str) -> bool {

@@ -108,14 +108,10 @@ pub fn check(file: &File) -> Vec<Violation> {
     violations
 }
 
-fn violation(file: &File, line: usize, reason: String) -> Violation {
-    Violation { path: file.path.clone(), line, reason }
-}
-
 /// Reports the lines of a file for which `reason` returns one.
 fn each_line(file: &File, reason: impl Fn(&str) -> Option<String>) -> Vec<Violation> {
     let lines = file.text.lines().enumerate();
-    lines.filter_map(|(index, line)| Some(violation(file, index + 1, reason(line)?))).collect()
+    lines.filter_map(|(index, line)| Some(Violation::new(&file.path, index + 1, reason(line)?))).collect()
 }
 
 fn words(rule: &Words, file: &File) -> Vec<Violation> {
@@ -146,7 +142,7 @@ fn length(file: &File) -> Option<Violation> {
     let lines = file.text.lines().count();
     let is_listed = LONG.iter().any(|(path, _)| *path == file.path);
     let reason = format!("{lines} lines; split it at {LONGEST}, or list it in xtask with the reason");
-    (lines > LONGEST && !is_listed).then(|| violation(file, 0, reason))
+    (lines > LONGEST && !is_listed).then(|| Violation::new(&file.path, 0, reason))
 }
 
 /// Whether a line is too long and is not a row of a table, which cannot be broken.
@@ -185,14 +181,12 @@ fn dependencies(file: &File) -> Vec<Violation> {
     let folder = file.path.trim_end_matches("Cargo.toml").trim_end_matches('/');
     let is_about =
         |package: &str| folder == package || (package.ends_with('/') && folder.starts_with(package));
-    let forbidden =
-        DEPENDENCIES.iter().filter(|(package, _)| is_about(package)).flat_map(|(_, names)| names.iter());
+    let rules = DEPENDENCIES.iter().filter(|(package, _)| is_about(package));
     let found = dependency_names(&file.text);
+    let forbidden =
+        rules.flat_map(|(_, names)| *names).filter(|name| found.iter().any(|found| found == *name));
     let reason = |name| format!("depends on {name}: docs/architecture.md says what may depend on what");
-    forbidden
-        .filter(|name| found.iter().any(|found| found == *name))
-        .map(|name| violation(file, 0, reason(name)))
-        .collect()
+    forbidden.map(|name| Violation::new(&file.path, 0, reason(name))).collect()
 }
 
 /// Returns the dependencies except those of tests.

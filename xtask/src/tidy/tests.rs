@@ -4,7 +4,7 @@ use super::rules::check;
 use crate::files::File;
 
 fn reasons(path: &str, text: &str) -> Vec<String> {
-    check(&File { path: path.into(), text: text.into() }).iter().map(ToString::to_string).collect()
+    check(&File::new(path, text)).iter().map(ToString::to_string).collect()
 }
 
 fn breaks(path: &str, text: &str) -> bool {
@@ -112,8 +112,7 @@ fn a_violation_says_where_and_why() {
 
 /// Returns the violations of the rule for safe device functions in a source and a list.
 fn bounds(source: &str, list: &str) -> Vec<String> {
-    let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
-    let files = [file("kernels-gpu/src/map.rs", source), file(bounds::LIST, list)];
+    let files = [File::new("kernels-gpu/src/map.rs", source), File::new(bounds::LIST, list)];
     bounds::check(&files).iter().map(ToString::to_string).collect()
 }
 

@@ -1,9 +1,10 @@
 //! Names and phrases to be removed: `xtask/words.toml` lists the number of remaining occurrences, which may
 //! only fall.
-use crate::files::{File, Violation};
+use crate::files::{File, Violation, find};
 use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use serde::Deserialize;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Path of the lists.
@@ -32,7 +33,7 @@ struct Words {
 
 /// Reports words that occur more often than the list states, and entries of the list that are too high.
 pub fn check(files: &[File]) -> Vec<Violation> {
-    let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
+    let Ok(list) = find(files, LIST) else { return Vec::new() };
     let listed: Words = match toml::from_str(&list.text) {
         Ok(listed) => listed,
         Err(error) => return vec![violation(error.to_string())],
@@ -48,25 +49,21 @@ pub fn check(files: &[File]) -> Vec<Violation> {
 
 /// Returns how many of the listed names and phrases stand in the files.
 pub fn left(files: &[File]) -> anyhow::Result<usize> {
-    let list = files.iter().find(|file| file.path == LIST).with_context(|| format!("{LIST} is missing"))?;
-    let found = count(files, &toml::from_str(&list.text).context(LIST)?);
+    let found = count(files, &toml::from_str(&find(files, LIST)?.text).context(LIST)?);
     Ok(found.names.values().chain(found.phrases.values()).sum())
 }
 
 fn violation(reason: String) -> Violation {
-    Violation { path: LIST.to_owned(), line: 0, reason }
+    Violation::new(LIST, 0, reason)
 }
 
 fn differs(word: &str, found: usize, most: usize) -> Option<Violation> {
-    match found {
-        _ if found > most => Some(violation(format!(
-            "`{word}` stands {found} times, and {most} were left: use the standard term"
-        ))),
-        _ if found < most => {
-            Some(violation(format!("`{word}` stands {found} times: lower the count from {most}")))
-        }
-        _ => None,
-    }
+    let remedy = match found.cmp(&most) {
+        Ordering::Greater => format!(", and {most} were left: use the standard term"),
+        Ordering::Less => format!(": lower the count from {most}"),
+        Ordering::Equal => return None,
+    };
+    Some(violation(format!("`{word}` stands {found} times{remedy}")))
 }
 
 /// Counts the words of the list.
@@ -169,8 +166,7 @@ mod tests {
     use super::*;
 
     fn reasons(list: &str, path: &str, text: &str) -> Vec<String> {
-        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
-        let found = check(&[file(LIST, list), file(path, text)]);
+        let found = check(&[File::new(LIST, list), File::new(path, text)]);
         found.into_iter().map(|violation| violation.reason).collect()
     }
 

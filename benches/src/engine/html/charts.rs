@@ -3,6 +3,7 @@ use super::axis::{Axis, count};
 use super::figure::{Chart, Limit, Series};
 use crate::engine::record::Record;
 use crate::engine::suite::{Figure, Plot};
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Field of a plot that is charted over epochs.
@@ -28,7 +29,7 @@ const MOST_BARS: usize = 16;
 pub fn charts(records: &[&Record], figure: &Figure) -> Vec<Chart> {
     let records = newest(records);
     let mut charts = Vec::new();
-    let mut rest: Vec<&Record> = records.clone();
+    let mut rest = records.clone();
     for plot in &figure.plots {
         let own: Vec<_> = records.iter().copied().filter(|record| plot.includes(&record.op)).collect();
         let bars = lines(&own, figure, plot, &mut charts);
@@ -36,7 +37,7 @@ pub fn charts(records: &[&Record], figure: &Figure) -> Vec<Chart> {
         rest.retain(|record| !plot.includes(&record.op));
     }
     let mut bars = Vec::new();
-    for op in distinct(rest.iter().map(|record| record.op.as_str())) {
+    for op in rest.iter().map(|record| record.op.as_str()).unique() {
         let own: Vec<_> = rest.iter().copied().filter(|record| record.op == op).collect();
         bars.push(lines(&own, figure, &Plot::of_op(op), &mut charts));
     }
@@ -50,14 +51,7 @@ pub fn charts(records: &[&Record], figure: &Figure) -> Vec<Chart> {
 fn newest<'a>(records: &[&'a Record]) -> Vec<&'a Record> {
     let verified = || records.iter().filter(|record| record.verified);
     let last: BTreeMap<_, _> = verified().map(|record| (record.identity(), *record)).collect();
-    let identities: Vec<_> = verified().map(|record| record.identity()).collect();
-    distinct(identities.iter().map(String::as_str)).into_iter().map(|identity| last[identity]).collect()
-}
-
-/// Returns the distinct texts in order of appearance.
-fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = BTreeSet::new();
-    texts.filter(|text| seen.insert(*text)).collect()
+    verified().map(|record| record.identity()).unique().map(|identity| last[&identity]).collect()
 }
 
 /// Adds a chart for each width whose records lie at several values of the axis. Returns the other records.
@@ -157,10 +151,8 @@ fn epochs(record: &Record, plot: &Plot) -> Option<Chart> {
         caption: Traits::of(&[record]).common(record, ""),
         x: Some(Axis { name: "epoch".to_owned(), is_log: false }),
         y: "10^6 bytes".to_owned(),
-        log_y: false,
         series: vec![series("retired so far", 1), series("reclaimed so far", 2)],
-        limits: Vec::new(),
-        is_emulated: false,
+        ..Chart::default()
     })
 }
 
@@ -196,11 +188,11 @@ impl Chart {
             caption: traits.common(first, title),
             x: axis,
             y,
-            log_y: false,
             series,
             limits,
             is_emulated: TIMED.contains(&plot.y.as_str())
                 && records.iter().any(|record| record.is_emulated()),
+            ..Self::default()
         })
     }
 }
@@ -276,7 +268,7 @@ impl Traits {
     fn label(&self, record: &Record) -> String {
         let is_told = |name: &String| self.differ.contains(name) && self.axis.as_ref() != Some(name);
         let texts = traits(record).into_iter().filter(|(name, _)| is_told(name)).map(|(_, text)| text);
-        let label = texts.collect::<Vec<_>>().join(" ");
+        let label = texts.into_iter().join(" ");
         if label.is_empty() { record.variant.clone() } else { label }
     }
 
@@ -286,11 +278,7 @@ impl Traits {
             let is_unclear = name.starts_with(VARIANT) && self.differ.contains("structure");
             name != "bits" && !is_unclear && !self.differ.contains(name)
         };
-        let texts = traits(record)
-            .into_iter()
-            .filter(|(name, _)| is_common(name))
-            .map(|(_, text)| text)
-            .filter(|text| text != title);
-        texts.collect::<Vec<_>>().join(", ")
+        let common = traits(record).into_iter().filter(|(name, _)| is_common(name));
+        common.map(|(_, text)| text).filter(|text| text != title).join(", ")
     }
 }

@@ -1,5 +1,6 @@
 //! One figure as SVG: lines over a parameter, or bars if there is none, and the limits of the machine.
 use super::axis::{Axis, CHARACTER, Heights, Tick, rounded, three_digits};
+use itertools::Itertools;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
@@ -51,6 +52,7 @@ pub struct Limit {
 }
 
 /// Contents of a figure.
+#[derive(Default)]
 pub struct Chart {
     pub title: String,
     /// Text below the figure.
@@ -117,11 +119,8 @@ fn width<'a>(labels: impl Iterator<Item = &'a str>) -> u32 {
 
 /// Returns the ascending values on the horizontal axis.
 fn values(chart: &Chart) -> Vec<f64> {
-    let mut values: Vec<f64> =
-        chart.series.iter().flat_map(|series| &series.points).map(|point| point.0).collect();
-    values.sort_by(f64::total_cmp);
-    values.dedup();
-    values
+    let points = chart.series.iter().flat_map(|series| &series.points);
+    points.map(|point| point.0).sorted_by(f64::total_cmp).dedup().collect()
 }
 
 /// Coordinate with given ticks.
@@ -264,14 +263,8 @@ mod tests {
     fn long_labels_of_bars_are_not_cut_off() {
         let label = "long ".repeat(16);
         let chart = Chart {
-            title: "t".to_owned(),
-            caption: String::new(),
-            x: None,
-            y: "unit".to_owned(),
-            log_y: false,
             series: vec![Series { label: label.clone(), points: vec![(0.0, 1.0)] }],
-            limits: Vec::new(),
-            is_emulated: false,
+            ..Chart::default()
         };
         let svg = draw(&chart).unwrap();
         let element = &svg[..svg.find(label.trim()).unwrap()];

@@ -1,9 +1,10 @@
 //! Self-contained HTML report: one figure per group of records, followed by a table of all numbers.
 use super::compare::Comparison;
-use super::record::{Record, describe};
+use super::record::Record;
 use super::suite::{Figure, Suite};
-use super::table::{EMULATOR_BANNER, throughput};
+use super::table::{self, Column, EMULATOR_BANNER, Output};
 use anyhow::{Result, anyhow};
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -52,14 +53,11 @@ fn preamble(records: &[Record]) -> String {
     if records.iter().any(Record::is_emulated) {
         let _ = writeln!(text, "<p class=\"banner\"><strong>{}</strong></p>", escape(EMULATOR_BANNER));
     }
-    let runs: BTreeSet<_> = records
-        .iter()
-        .map(|record| {
-            let dirty = if record.dirty { ", with uncommitted changes" } else { "" };
-            format!("{} (driver {}), commit {}{dirty}", record.device, record.driver, record.commit)
-        })
-        .collect();
-    let _ = writeln!(text, "<p>{}</p>", runs.iter().map(|run| escape(run)).collect::<Vec<_>>().join("<br>"));
+    let run = |record: &Record| {
+        let dirty = if record.dirty { ", with uncommitted changes" } else { "" };
+        escape(&format!("{} (driver {}), commit {}{dirty}", record.device, record.driver, record.commit))
+    };
+    let _ = writeln!(text, "<p>{}</p>", records.iter().map(run).sorted().dedup().join("<br>"));
     text
 }
 
@@ -90,34 +88,16 @@ fn guess(records: &[&Record]) -> Figure {
 }
 
 fn table(records: &[&Record]) -> String {
-    let mut text = String::from(
-        "<details><summary>All numbers</summary><table>\
-         <tr><th>structure<th>variant<th>op<th>bits<th>n<th>params\
-         <th>M ops/s<th>of limit<th>median ms<th>interval ms<th>reps<th>verified\n",
-    );
+    let columns = table::columns(Output::Page);
+    let headings = columns.clone().map(|column| column.heading).join("<th>");
+    let mut text = format!("<details><summary>All numbers</summary><table><tr><th>{headings}\n");
     for record in records {
-        let (low, high) = record.interval_ms();
-        let class = if record.verified { "" } else { " class=\"fault\"" };
-        let verified = record.fault.as_deref().unwrap_or(if record.verified { "yes" } else { "no" });
-        let ratio = record.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-        let _ = writeln!(
-            text,
-            "<tr{class}><td>{}<td>{}<td>{}<td>{}/{}<td class=n>{}<td>{}\
-             <td class=n>{}<td class=n>{ratio} {}<td class=n>{:.3}\
-             <td class=n>{low:.3} to {high:.3}<td class=n>{}<td>{}",
-            escape(&record.structure),
-            escape(&record.variant),
-            escape(&record.op),
-            record.key_bits,
-            record.value_bits,
-            record.n,
-            escape(&describe(&record.params)),
-            throughput(record.mops),
-            escape(record.limit.as_deref().unwrap_or("")),
-            record.median_ms,
-            record.reps,
-            escape(verified),
-        );
+        let fault = if record.verified { "" } else { " class=\"fault\"" };
+        let cell = |column: &Column| {
+            let class = if column.is_number { " class=n" } else { "" };
+            format!("<td{class}>{}", escape(&(column.text)(record)))
+        };
+        let _ = writeln!(text, "<tr{fault}>{}", columns.clone().map(cell).join(""));
     }
     text + "</table>" + COLUMNS + "</details>\n"
 }
@@ -170,11 +150,7 @@ mod tests {
     fn a_page_has_figures_with_axes_legend_and_limit() {
         let page = page(&records(), &[], &[]).unwrap();
         for part in [
-            "<svg",
-            "load_factor",
-            "10^6 operations per second",
-            "load-factor: insert",
-            "limit line128",
+            "<svg", "load_factor", "10^6 operations per second", "load-factor: insert", "limit line128",
             "0.50",
         ] {
             assert!(page.contains(part), "'{part}' is missing");

@@ -103,11 +103,7 @@ fn an_entry_without_needs_stands_alone() {
 fn functions_come_with_their_declarations_and_what_they_need() {
     let calls = cut("calls").text;
     let needed = [
-        "panic_bounds\n(",
-        ".noreturn\n;",
-        "{\n\tcall.uni panic_bounds",
-        "location_one[2]",
-        "text_one[5]",
+        "panic_bounds\n(", ".noreturn\n;", "{\n\tcall.uni panic_bounds", "location_one[2]", "text_one[5]",
         "59};",
     ];
     assert_holds(

@@ -1,9 +1,16 @@
 //! The devices on which the suite runs.
-use gpu::{Device, Program};
+use gpu::{Device, Error, Program};
 use simt::emulator::Options;
 
 /// The compiled kernels of the suite.
 pub static PROGRAM: Program = Program { name: "gpu", ptx: &[(80, include_str!("kernels.ptx"))] };
+
+/// Checks that a message has these parts.
+#[track_caller]
+pub fn expect_parts(error: &Error, parts: &[&str]) {
+    let text = error.to_string();
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
 
 pub fn emulator() -> Option<Device> {
     let device = Device::emulator(Options::default());

@@ -203,15 +203,8 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     launch(&device, forest.units as usize, move || {
         let found = M::examine(tree, Thread::index() as u32);
         let many = [
-            found.nodes,
-            found.children,
-            found.latched,
-            found.misplaced,
-            found.children_wrong,
-            found.link_wrong,
-            found.pairs,
-            found.versions,
-            found.undated,
+            found.nodes, found.children, found.latched, found.misplaced, found.children_wrong,
+            found.link_wrong, found.pairs, found.versions, found.undated,
         ];
         for (place, many) in many.into_iter().enumerate() {
             told.at(place).fetch_add(many.into(), Order::Relaxed, Scope::Device);

@@ -251,10 +251,7 @@ impl Block {
         }
         let blamed = expected.map(|slot| self.stuck_group(warp, slot)).or_else(|| self.stuck_barrier());
         if let Some(blamed) = blamed {
-            self.worker().run.fail(self.blame(blamed));
-            loop {
-                lane.suspend();
-            }
+            lane.end_launch(self.blame(blamed));
         }
     }
 

@@ -232,7 +232,13 @@ impl Lane {
     /// Ends the launch with a failure of `culprit`.
     #[cold]
     pub fn fail_as(&self, culprit: &Self, kind: FailureKind, site: Site, other: Option<Party>) -> ! {
-        self.worker().run.fail(culprit.failure(kind, Some(site.into()), other));
+        self.end_launch(culprit.failure(kind, Some(site.into()), other))
+    }
+
+    /// Ends the launch with a failure.
+    #[cold]
+    pub fn end_launch(&self, failure: Failure) -> ! {
+        self.worker().run.fail(failure);
         loop {
             self.suspend();
         }

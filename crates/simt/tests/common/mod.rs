@@ -1,7 +1,7 @@
 //! Buffers on an emulator, for tests.
 #![allow(dead_code)] // each test program uses a part
 use simt::emulator::{Detect, Emulator, Failure, Mode, Options, Schedule};
-use simt::{GlobalSlice, Word};
+use simt::{GlobalSlice, Grid, Kernel, Word};
 
 /// Creates a device in fast mode with two workers.
 pub fn fast() -> Emulator {
@@ -71,6 +71,18 @@ impl<T> Drop for Buffer<T> {
         // SAFETY: no kernel and no slice uses the buffer any more.
         unsafe { self.device.free(self.pointer.cast()) };
     }
+}
+
+/// Launches a kernel on buffers of zeros with these lengths. Returns their contents.
+pub fn on_zeros<T: Word, K: Kernel + Send + Sync + 'static, const N: usize>(
+    device: &Emulator,
+    lens: [usize; N],
+    grid: Grid,
+    kernel: impl FnOnce([GlobalSlice<T>; N]) -> K,
+) -> Result<[Vec<T>; N], Failure> {
+    let buffers = lens.map(|len| Buffer::zeroed(device, len));
+    device.launch(grid, kernel(buffers.each_ref().map(Buffer::slice)))?;
+    Ok(buffers.map(|buffer| buffer.read()))
 }
 
 /// Returns the source line of a failure.

@@ -210,22 +210,13 @@ impl Explorer {
 
     #[cold]
     fn give_up(&self, lane: &Lane) -> ! {
-        lane.worker().run.fail(hang(std::slice::from_ref(lane), self.steps.get()));
-        loop {
-            lane.suspend();
-        }
+        lane.end_launch(hang(std::slice::from_ref(lane), self.steps.get()))
     }
 
     #[cold]
     fn mismatch(&self, lane: &Lane) -> ! {
-        lane.worker().run.fail(lane.failure(
-            FailureKind::TraceMismatch { step: self.steps.get() },
-            None,
-            None,
-        ));
-        loop {
-            lane.suspend();
-        }
+        let kind = FailureKind::TraceMismatch { step: self.steps.get() };
+        lane.end_launch(lane.failure(kind, None, None))
     }
 
     /// Suspends the lane until another lane wakes it.

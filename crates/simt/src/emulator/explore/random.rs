@@ -9,23 +9,15 @@ pub fn below(generator: &mut ChaCha8Rng, range: u32) -> u32 {
 }
 
 /// Scheduler that picks every runnable lane with the same probability.
-pub struct Random {
-    generator: ChaCha8Rng,
-}
-
-impl Random {
-    pub fn new(generator: ChaCha8Rng) -> Self {
-        Self { generator }
-    }
-}
+pub struct Random(pub ChaCha8Rng);
 
 impl Scheduler for Random {
     fn next(&mut self, runnable: &Runnable, _current: Option<u32>) -> Option<u32> {
         let lanes = runnable.lanes();
-        Some(lanes[below(&mut self.generator, lanes.len() as u32) as usize])
+        Some(lanes[below(&mut self.0, lanes.len() as u32) as usize])
     }
 
     fn choose(&mut self, options: u32) -> Option<u32> {
-        Some(below(&mut self.generator, options))
+        Some(below(&mut self.0, options))
     }
 }

@@ -63,7 +63,7 @@ impl Schedule {
     /// Creates the scheduler for the `index`-th launch of its device.
     pub(super) fn start(&self, index: usize) -> Box<dyn Scheduler> {
         match self {
-            Self::Random { seed } => Box::new(Random::new(generator(*seed, index))),
+            Self::Random { seed } => Box::new(Random(generator(*seed, index))),
             Self::Pct { seed, depth } => Box::new(Pct::new(generator(*seed, index), *depth)),
             Self::Replay(trace) => Box::new(Replay::new(trace.launch(index))),
         }

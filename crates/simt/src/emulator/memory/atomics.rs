@@ -56,10 +56,6 @@ fn update_order(order: Order) -> Ordering {
     }
 }
 
-fn failure_order(order: Order) -> Ordering {
-    load_order(order)
-}
-
 /// Reads 1, 4, 8 or 16 bytes.
 ///
 /// # Safety
@@ -111,7 +107,7 @@ pub unsafe fn store(address: usize, bytes: usize, value: u128, order: Order) {
 /// - `address` is valid for reads and writes of `bytes` bytes, and aligned to them.
 #[device]
 pub unsafe fn compare_exchange(address: usize, bytes: usize, current: u128, new: u128, order: Order) -> u128 {
-    let (at, failing) = (update_order(order), failure_order(order));
+    let (at, failing) = (update_order(order), load_order(order));
     // SAFETY: the caller's obligation; all accesses to device memory are atomic.
     unsafe {
         match bytes {
