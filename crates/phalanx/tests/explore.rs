@@ -26,6 +26,7 @@ use phalanx_kernels::keyed::PerLane;
 use script::{ByLanes, ByTiles};
 use simt::emulator::WeakMemory;
 use simt::{Independent, Instance, Lockstep, Tile};
+use std::convert::Infallible;
 
 /// Name of this test program in replay commands.
 const PROGRAM: &str = "explore";
@@ -36,21 +37,28 @@ const WEAK: WeakMemory = WeakMemory::Ptx;
 /// Number of seeds per table variant.
 const SEEDS: u64 = 400;
 
-/// Tests a compiled table variant whose warps share the work of their lanes.
-struct Lanewise;
+/// Tests the compiled table variants with these names; their warps share the work of their lanes.
+struct Lanewise<W> {
+    which: W,
+    count: usize,
+}
 
-impl Visitor for Lanewise {
-    type Output = ();
+impl<W: Fn(&str) -> bool> Visitor for Lanewise<W> {
+    type Output = Infallible;
 
-    fn visit<M: Config + Instance>(self) {
-        all_are_sound::<M, ByLanes>(M::NAME, if M::TILE <= 4 { SEEDS } else { SEEDS / 5 });
+    fn visit<M: Config + Instance>(&mut self) -> Option<Infallible> {
+        if (self.which)(M::NAME) {
+            all_are_sound::<M, ByLanes>(M::NAME, if M::TILE <= 4 { SEEDS } else { SEEDS / 5 });
+            self.count += 1;
+        }
+        None
     }
 }
 
 fn kinds(which: impl Fn(&str) -> bool) {
-    let names: Vec<_> = hash_map::NAMES.iter().filter(|name| which(name)).collect();
-    assert!(!names.is_empty());
-    names.into_iter().for_each(|name| hash_map::visit(name, Lanewise).expect("a name of the list"));
+    let mut tested = Lanewise { which, count: 0 };
+    hash_map::visit(&mut tested);
+    assert!(tested.count > 0);
 }
 
 #[test]

@@ -47,8 +47,8 @@ kinds! {
     spread_128_4x4_u32_u32: Lists<Packed, Spread<128>, 4, 4>, SEEDS;
     spread_128_4x2_u64_u64: Lists<Wide<u64, u64>, Spread<128>, 4, 2>, SEEDS;
     spread_128_4x2_u32_u64: Lists<Wide<u32, u64>, Spread<128>, 4, 2>, SEEDS / 2;
-    published_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>, SEEDS;
-    published_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>, SEEDS / 2;
+    published_spread_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>, SEEDS;
+    published_spread_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>, SEEDS / 2;
     light_128_4x4_u32_u32: Lists<Packed, Light<128>, 4, 4>, SEEDS / 2;
     spread_128_2x8_u32_u32: Lists<Packed, Spread<128>, 2, 8>, SEEDS / 2;
     spread_128_8x2_u32_u32: Lists<Packed, Spread<128>, 8, 2>, SEEDS / 3;

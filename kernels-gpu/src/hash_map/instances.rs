@@ -9,16 +9,16 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: scheme (and filter bits), bytes per bucket, lanes x slots per lane, bits of key and value.
-        // First the defaults.
+        // Names: `published` or nothing, scheme and filter bits, bytes per bucket, lanes x slots per lane,
+        // bits of key and value. First the defaults.
         hinted8_64_2x4_u32_u32: Table<Packed, Hinted<8>, 2, 4>,
         double_64_2x2_u64_u64: Table<Wide<u64, u64>, DoubleHash, 2, 2>,
         double_64_2x2_u32_u64: Table<Wide<u32, u64>, DoubleHash, 2, 2>,
         double_64_2x2_u64_u32: Table<Wide<u64, u32>, DoubleHash, 2, 2>,
         // The defaults on devices without a 16-byte compare-and-swap.
-        published_64_2x2_u64_u64: Table<Published<u64, u64>, DoubleHash, 2, 2>,
-        published_64_2x2_u32_u64: Table<Published<u32, u64>, DoubleHash, 2, 2>,
-        published_64_2x2_u64_u32: Table<Published<u64, u32>, DoubleHash, 2, 2>,
+        published_double_64_2x2_u64_u64: Table<Published<u64, u64>, DoubleHash, 2, 2>,
+        published_double_64_2x2_u32_u64: Table<Published<u32, u64>, DoubleHash, 2, 2>,
+        published_double_64_2x2_u64_u32: Table<Published<u64, u32>, DoubleHash, 2, 2>,
         // Filters with other bucket and tile sizes.
         hinted16_64_2x4_u32_u32: Table<Packed, Hinted<16>, 2, 4>,
         hinted32_64_2x4_u32_u32: Table<Packed, Hinted<32>, 2, 4>,
@@ -39,5 +39,5 @@ instances! {
         choice_128_4x2_u64_u64: Table<Wide<u64, u64>, TwoChoice, 4, 2>,
     }
     kernels { Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween }
-    visitor { super::table::Visitor }
+    visitor: super::table::Config
 }

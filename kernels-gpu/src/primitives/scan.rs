@@ -2,32 +2,38 @@
 //! and writes its results. [`super::tiles`] describes how.
 use super::lookback::Monoid;
 use super::tiles::{Summed, Walk, Whole};
+use super::{Tiled, plan_name, tile_name};
 use core::marker::PhantomData;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Tile, Word, device, kernel};
 
 /// An associative operation on words, by which arrays are scanned and reduced.
 pub trait Operator: Monoid<Value: Word> {
+    /// Names of the operator and of its words, as in `sum_u32`.
+    const NAME: &'static str;
+
     /// Combines `value` into a value in memory, atomically. Threads may do so in any order: all these
     /// operators commute.
     fn combine_at(place: Global<Self::Value>, value: Self::Value);
 }
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $name:ident = $combine:ident, $fetch:ident, $reduce:ident, $identity:ident;)*) => {$(
+    ($($(#[$doc:meta])*
+       $name:ident = $text:literal, $combine:ident, $fetch:ident, $reduce:ident, $identity:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name<T>(PhantomData<fn() -> T>);
 
-        operators!(of $name, u32, $combine, $fetch, $identity; {
+        operators!(of $name, $text, u32, $combine, $fetch, $identity; {
             /// One instruction: the order in which 32-bit values are combined does not matter.
             #[device(caller)]
             fn fold(warp: Tile<32>, value: u32) -> u32 {
                 warp.$reduce(value)
             }
         });
-        operators!(of $name, u64, $combine, $fetch, $identity; {});
+        operators!(of $name, $text, u64, $combine, $fetch, $identity; {});
     )*};
-    (of $name:ident, $word:ident, $combine:ident, $fetch:ident, $identity:ident; {$($fold:item)?}) => {
+    (of $name:ident, $text:literal, $word:ident, $combine:ident, $fetch:ident, $identity:ident;
+     {$($fold:item)?}) => {
         impl Monoid for $name<$word> {
             type Value = $word;
             const IDENTITY: $word = $word::$identity;
@@ -41,6 +47,8 @@ macro_rules! operators {
         }
 
         impl Operator for $name<$word> {
+            const NAME: &'static str = concat!($text, "_", stringify!($word));
+
             #[device(caller)]
             fn combine_at(place: Global<$word>, value: $word) {
                 place.$fetch(value, Order::Relaxed, Scope::Device);
@@ -50,15 +58,15 @@ macro_rules! operators {
 }
 operators! {
     /// Wrapping sum.
-    Sum = wrapping_add, fetch_add, reduce_add, MIN;
+    Sum = "sum", wrapping_add, fetch_add, reduce_add, MIN;
     /// Minimum.
-    Min = min, fetch_min, reduce_min, MAX;
+    Min = "min", min, fetch_min, reduce_min, MAX;
     /// Maximum.
-    Max = max, fetch_max, reduce_max, MIN;
+    Max = "max", max, fetch_max, reduce_max, MIN;
 }
 
 /// The operator of a scan and the size of its tiles.
-pub trait ScanPlan: Copy + Send + Sync + 'static {
+pub trait ScanPlan: Tiled {
     /// Type of the operator.
     type Operator: Operator;
     /// Number of threads per block.
@@ -111,6 +119,39 @@ impl<
     const WIDE: usize,
     const AHEAD: bool,
     const NAP: u32,
+> Instance for Vectors<O, THREADS, VECTORS, WIDE, AHEAD, NAP>
+{
+    const NAME: &'static str = const { &plan_name::<Self>() }.as_str();
+}
+
+impl<
+    O: Operator,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const WIDE: usize,
+    const AHEAD: bool,
+    const NAP: u32,
+> Tiled for Vectors<O, THREADS, VECTORS, WIDE, AHEAD, NAP>
+{
+    type Types = O;
+    const TYPES: &'static str = O::NAME;
+    const TILE: &'static str = const {
+        &tile_name(THREADS, VECTORS * WIDE).part(if AHEAD { "ahead" } else { "" }).part(if NAP > 0 {
+            "nap"
+        } else {
+            ""
+        })
+    }
+    .as_str();
+}
+
+impl<
+    O: Operator,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const WIDE: usize,
+    const AHEAD: bool,
+    const NAP: u32,
 > ScanPlan for Vectors<O, THREADS, VECTORS, WIDE, AHEAD, NAP>
 {
     type Operator = O;
@@ -143,13 +184,4 @@ impl<
 #[kernel]
 pub fn scan<P: ScanPlan + Instance>(job: Job<Scanned<P>>) {
     P::scan(job);
-}
-
-/// Receives a type by its name: see `simt::instances!`.
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-
-    /// Visits the type `P`.
-    fn visit<P: ScanPlan + Instance>(self) -> Self::Output;
 }

@@ -3,7 +3,7 @@
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::search::search;
-use simt::{Global, Instance, Order, Scope, device};
+use simt::{Global, Instance, Name, Order, Scope, device};
 
 /// Maximum number of super blocks of a [`Spread`] pool.
 pub const MOST_SUPER_BLOCKS: usize = 255;
@@ -42,7 +42,7 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 ///   returns the address of [`Self::BYTES`] bytes of live memory, aligned to [`Self::BYTES`]; no two slabs
 ///   overlap.
 #[device(caller)]
-pub unsafe trait Pool: Copy + Send + Sync + 'static {
+pub unsafe trait Pool: Instance + Send + Sync {
     /// Number of bytes of a slab: 128 or 256.
     const BYTES: usize;
 
@@ -225,6 +225,10 @@ impl<const BYTES: usize> Spread<BYTES> {
     }
 }
 
+impl<const BYTES: usize> Instance for Spread<BYTES> {
+    const NAME: &'static str = const { &Name::of("spread").text("_").number(BYTES) }.as_str();
+}
+
 // SAFETY: `new` requires super blocks of `2^shift` slabs.
 unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
     const BYTES: usize = BYTES;
@@ -288,6 +292,10 @@ impl<const BYTES: usize> Light<BYTES> {
     }
 }
 
+impl<const BYTES: usize> Instance for Light<BYTES> {
+    const NAME: &'static str = const { &Name::of("light").text("_").number(BYTES) }.as_str();
+}
+
 // SAFETY: `new` requires memory for each slab of `bitmaps`.
 unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     const BYTES: usize = BYTES;
@@ -318,12 +326,4 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     fn handle(self, number: u32) -> Handle {
         Handle::from_word(number)
     }
-}
-
-/// Receives from [`super::visit`] the kind of pool with a given name.
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-    /// Visits the kind `P`.
-    fn visit<P: Pool + Instance>(self) -> Self::Output;
 }
