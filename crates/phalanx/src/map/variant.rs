@@ -49,6 +49,14 @@ impl Variant {
     fn runs_on(self, device: &Device) -> bool {
         !self.needs_wide_swap || device.supports_cas128()
     }
+
+    /// Returns an error if the variant's kernels do not run on the device.
+    pub fn check_runs_on(self, device: &Device) -> Result<()> {
+        if self.runs_on(device) {
+            return Ok(());
+        }
+        Err(Error::NeedsWideSwap { name: self.name.to_owned(), device: device.name() })
+    }
 }
 
 impl Debug for Variant {
@@ -87,10 +95,7 @@ pub fn select<T: HasVariant + ?Sized + 'static>(
             known: names(variants).join(", "),
         });
     };
-    let variant = selected.variant();
-    if !variant.runs_on(device) {
-        return Err(Error::NeedsWideSwap { name: variant.name.to_owned(), device: device.name() });
-    }
+    selected.variant().check_runs_on(device)?;
     Ok(selected)
 }
 
