@@ -2,7 +2,8 @@
 use crate::engine::benchmark::Machine;
 use anyhow::Result;
 use clap::ValueEnum;
-use gpu::{Device, Stream};
+use gpu::{Device, Program, Stream};
+use std::sync::{Mutex, PoisonError};
 
 /// Device selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -20,6 +21,14 @@ impl DeviceChoice {
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
+}
+
+/// PTX that is registered with a device when it is opened.
+static PROGRAMS: Mutex<Vec<&Program>> = Mutex::new(Vec::new());
+
+/// Adds the PTX of another package to that of every device opened later.
+pub fn add_program(program: &'static Program) {
+    PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner).push(program);
 }
 
 /// Device, and the stream that all launches use.
@@ -45,6 +54,8 @@ impl Gpu {
             DeviceChoice::Emulator => Device::named("emulator")?,
         };
         device.add_program(&phalanx::PROGRAM);
+        let programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.iter().for_each(|program| device.add_program(program));
         let stream = device.stream()?;
         Ok(Self { device, stream, choice })
     }

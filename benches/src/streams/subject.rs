@@ -408,7 +408,7 @@ impl Structure {
             "slab_multi_map" => Box::new(multi.build()?),
             "btree" | "btree_u64" => Box::new(tree().build()?),
             "btree_no_directory" => Box::new(tree().directory(false).build()?),
-            "btree_sorted_batches" => Box::new(tree().variant("tree_sorted_128_4x4_u32_u32").build()?),
+            "btree_sorted_batches" => Box::new(tree().variant("tree_sorted_spread_128_4x4_u32_u32").build()?),
             "mvbtree_in_place" => Box::new(versions().updates(Updates::InPlace).build()?),
             "mvbtree_no_directory" => Box::new(versions().directory(false).build()?),
             "mvbtree_out_of_place" => Box::new(versions().updates(Updates::OutOfPlace).build()?),

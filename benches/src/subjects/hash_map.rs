@@ -14,6 +14,10 @@ use crate::machine::Gpu;
 use anyhow::Result;
 use phalanx::HashMap;
 use phalanx::hash_map::{Builder, Growth, Key, Value, variants};
+use phalanx_kernels::hash_map::Config;
+use simt::Instance;
+use std::any::Any;
+use std::sync::{Mutex, PoisonError};
 use workloads::Key as Word;
 
 /// Variants of the hash map.
@@ -25,7 +29,8 @@ impl BothWidths for Maps<'_> {
     const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::REBUILD, first_launch::OP]];
 
     fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-        variants::<K, V>()
+        let registered = registered::<K, V>().into_iter().map(|(name, _)| name);
+        variants::<K, V>().into_iter().chain(registered).collect()
     }
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
@@ -57,5 +62,28 @@ fn share(case: &Case) -> Result<f64> {
 /// Returns a builder with the parameters common to all operations.
 fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<K, V> {
     let builder = HashMap::builder().device(&gpu.device).growth(Growth::Fixed);
-    if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }
+    let selects = registered::<K, V>().into_iter().find(|(name, _)| *name == case.variant);
+    match selects {
+        Some((_, select)) => select(builder),
+        None if case.variant == DEFAULT => builder,
+        None => builder.variant(&case.variant),
+    }
+}
+
+/// Function that selects a variant by its type.
+type Select<K, V> = fn(Builder<K, V>) -> Builder<K, V>;
+
+/// Names of the registered variants, and the function of each: a [`Select`].
+static REGISTERED: Mutex<Vec<(&str, Box<dyn Any + Send>)>> = Mutex::new(Vec::new());
+
+/// Adds a variant of another package to those that suites can name. [`crate::bench!`] calls it.
+pub fn register<M: Config<Key: Key, Value: Value> + Instance>() {
+    let select: Select<M::Key, M::Value> = Builder::variant_of::<M>;
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).push((M::NAME, Box::new(select)));
+}
+
+/// Returns the registered variants with these types.
+fn registered<K: Key, V: Value>() -> Vec<(&'static str, Select<K, V>)> {
+    let variants = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    variants.iter().filter_map(|(name, select)| Some((*name, *select.downcast_ref()?))).collect()
 }

@@ -7,15 +7,15 @@ mod common;
 mod faults;
 #[path = "btree_explore/mutants.rs"]
 mod mutants;
-#[path = "explore/mutation.rs"]
+#[path = "../../testing/src/explore/mutation.rs"]
 mod mutation;
 #[path = "btree_explore/order.rs"]
 mod order;
-#[path = "explore/plan.rs"]
+#[path = "../../testing/src/explore/plan.rs"]
 mod plan;
 #[path = "btree_explore/rooms.rs"]
 mod rooms;
-#[path = "explore/script.rs"]
+#[path = "../../testing/src/explore/script.rs"]
 mod script;
 #[path = "explore/sessions.rs"]
 mod sessions;
@@ -23,31 +23,22 @@ mod sessions;
 mod steps;
 #[path = "btree_explore/trees.rs"]
 mod trees;
-#[path = "explore/world.rs"]
+#[path = "../../testing/src/explore/world.rs"]
 mod world;
 
-use mutation::kinds;
-use phalanx_kernels::keyed::{Packed, PerLane, Slot, Wide};
-use phalanx_kernels::mvbtree::{
-    Access, Concurrent, Coupled, Grouped, InPlace, OutOfPlace, Phased, Tree, Versioned,
-};
-use phalanx_kernels::slab::{Light, Pool, Spread};
-use simt::Tile;
-use simt::emulator::WeakMemory;
-
-trees::crowded!(Tree: Access, refuses false);
-
-/// Name of this test program in replay commands.
-const PROGRAM: &str = "btree_explore";
-
-/// Weak memory model for additional plans. Searches follow links, whose order relies on address dependencies.
-const WEAK: WeakMemory = WeakMemory::Hardware;
+use phalanx_kernels::btree::{self, Config, ReadOnly, phased};
+use phalanx_kernels::keyed::{Packed, PerLane, Wide};
+use phalanx_kernels::mvbtree::{Concurrent, Coupled, Grouped, InPlace, OutOfPlace, Tree, Versioned};
+use phalanx_kernels::slab::{Light, Spread};
+use script::ByLanes;
+use simt::{Instance, Tile};
+use std::convert::Infallible;
 
 /// Number of seeds per tree variant.
 const SEEDS: u64 = 400;
 
 // Nodes of 6 pairs, so that small trees have every feature of large ones, and the compiled nodes of 14 pairs.
-kinds! {
+explore! {
     [by_order: order, one seed in 2]
     six_4x2_u32_u32: Tree<Packed, Spread<64>, Concurrent, 4, 2>, SEEDS;
     six_8x1_u64_u64: Tree<Wide<u64, u64>, Light<128>, Concurrent, 8, 1>, SEEDS / 2;
@@ -95,8 +86,41 @@ fn a_pair_that_is_seen_twice_is_told_once() {
 fn ranges_go_where_they_should() {
     type By<A, const W: u32, const L: usize> = Tree<Packed, Spread<128>, A, W, L>;
     rooms::ranges_go_where_they_should::<By<Concurrent, 4, 4>, By<Concurrent, 4, 4>>(SEEDS / 2);
-    rooms::ranges_go_where_they_should::<By<Concurrent, 4, 4>, By<Phased, 4, 4>>(SEEDS / 2);
     rooms::ranges_go_where_they_should::<By<Concurrent, 8, 2>, By<Concurrent, 8, 2>>(SEEDS / 4);
+}
+
+/// Explores the compiled variants.
+struct Compiled;
+
+impl btree::Visitor for Compiled {
+    type Output = Infallible;
+
+    fn visit<M: Config + Instance>(&mut self) -> Option<Infallible> {
+        mutation::all_are_sound::<M, ByLanes>(M::NAME, SEEDS / 20);
+        order::all_are_sound::<M>(M::NAME, SEEDS / 40);
+        None
+    }
+}
+
+/// Collects ranges by read-only kernels from trees that other kernels filled: more seeds for the default.
+impl phased::Visitor for Compiled {
+    type Output = Infallible;
+
+    fn visit<M: ReadOnly + Instance>(&mut self) -> Option<Infallible> {
+        let seeds = if M::NAME == phased::NAMES[0] { SEEDS / 2 } else { SEEDS / 20 };
+        rooms::ranges_go_where_they_should::<M::Writers, M>(seeds);
+        None
+    }
+}
+
+#[test]
+fn compiled_kinds_are_linearizable() {
+    btree::visit(&mut Compiled);
+}
+
+#[test]
+fn read_only_kinds_read_what_others_wrote() {
+    phased::visit(&mut Compiled);
 }
 
 #[test]

@@ -3,131 +3,37 @@
 //! the random choices.
 #[path = "conformance/allocation_failures.rs"]
 mod allocation_failures;
-#[path = "conformance/batches.rs"]
-mod batches;
 mod common;
-#[path = "conformance/duplicates.rs"]
-mod duplicates;
-#[path = "conformance/files.rs"]
-mod files;
 #[path = "conformance/frozen.rs"]
 mod frozen;
-#[path = "conformance/kinds.rs"]
-mod kinds;
 #[path = "conformance/layers.rs"]
 mod layers;
-#[path = "conformance/limits.rs"]
-mod limits;
-#[path = "conformance/methods.rs"]
-mod methods;
 #[path = "conformance/moments.rs"]
 mod moments;
 #[path = "conformance/ordered.rs"]
 mod ordered;
 #[path = "conformance/room.rs"]
 mod room;
-#[path = "conformance/sequences.rs"]
-mod sequences;
 #[path = "conformance/walks.rs"]
 mod walks;
-#[path = "conformance/whole.rs"]
-mod whole;
 
-/// Declares tests of cases, each on the variants of a structure that `$of` selects.
-macro_rules! cases {
-    ($device:ident, $structure:ident, $of:ident: $($module:ident { $($case:ident)* })*) => {$($(
-        #[test]
-        fn $case() {
-            if let Some(device) = crate::common::$device() {
-                crate::kinds::$of::<phalanx::$structure<u32, u32>>(&device, crate::$module::$case);
-                crate::kinds::$of::<phalanx::$structure<u32, u64>>(&device, crate::$module::$case);
-                crate::kinds::$of::<phalanx::$structure<u64, u32>>(&device, crate::$module::$case);
-                crate::kinds::$of::<phalanx::$structure<u64, u64>>(&device, crate::$module::$case);
-            }
-        }
-    )*)*};
-}
-
-/// Cases for every map.
-macro_rules! every_map {
-    ($device:ident, $structure:ident) => {
-        cases! { $device, $structure, each:
-            methods {
-                every_method_answers_as_std_does
-                empty_batches_answer_nothing
-            }
-            sequences {
-                batches_on_a_fixed_map_agree_with_the_model
-                batches_on_a_growing_map_agree_with_the_model
-            }
-            duplicates {
-                of_equal_keys_one_is_inserted
-                sums_over_equal_keys_are_exact
-                of_equal_keys_one_is_removed
-            }
-            limits {
-                every_pattern_is_a_key_and_a_value
-            }
-            whole {
-                growth_keeps_everything
-                ranges_are_retained
-                predicates_are_retained
-                cleared_maps_begin_anew
-                threads_share_a_growing_map
-                threads_each_see_their_own_keys
-            }
-            batches {
-                buffers_and_streams_do_the_same
-            }
-            files {
-                saved_maps_load
-                every_map_reads_what_another_wrote
-            }
-        }
-        cases! { $device, $structure, first:
-            whole { pairs_are_listed_beside_insertions }
-        }
-    };
-}
+use phalanx_testing::kinds;
 
 macro_rules! suite {
     ($device:ident) => {
         mod $device {
             mod hash_map {
-                every_map!($device, HashMap);
-                cases! { $device, HashMap, each:
-                    limits {
-                        a_full_table_refuses_and_loses_nothing
-                        a_full_table_still_knows_the_topmost_keys
-                        capacities_of_all_sizes_hold_what_they_say
-                        capacity_is_reached_without_growing
-                        a_crowded_table_doubles_rather_than_rehash_for_ever
-                        removing_and_reinserting_goes_on_for_ever
-                        a_fixed_table_comes_back_by_compaction
-                        a_key_that_comes_and_goes_is_let_in_again
-                    }
-                    whole {
-                        a_growing_table_keeps_its_measure
-                        tables_are_resized
-                        reserved_room_is_there
-                        the_capacity_is_held_without_growing
-                        a_table_that_gets_too_full_grows
-                        threads_that_are_refused_together_grow_once
-                    }
-                    files {
-                        a_loaded_map_has_the_capacity_asked_for
-                        full_maps_load
-                    }
-                }
+                phalanx_testing::every_map!(crate::common::$device, [each HashMap], [first HashMap]);
+                phalanx_testing::hash_map_cases!(crate::common::$device, [each HashMap]);
             }
 
             mod slab_hash {
-                every_map!($device, SlabHash);
+                phalanx_testing::every_map!(crate::common::$device, [each SlabHash], [first SlabHash]);
             }
 
             mod btree {
-                every_map!($device, BTree);
-                cases! { $device, BTree, each:
+                phalanx_testing::every_map!(crate::common::$device, [each BTree], [first BTree]);
+                phalanx_testing::cases! { crate, crate::common::$device, [each BTree]:
                     ordered {
                         order_is_that_of_std
                         ranges_are_those_of_std
@@ -149,7 +55,7 @@ macro_rules! suite {
                         trees_without_a_directory_grow
                     }
                 }
-                cases! { $device, BTree, first:
+                phalanx_testing::cases! { crate, crate::common::$device, [first BTree]:
                     room {
                         pools_that_cannot_grow_are_exchanged
                         trees_are_built_in_pools_that_are_large_enough
@@ -164,8 +70,8 @@ macro_rules! suite {
             }
 
             mod skip_list {
-                every_map!($device, SkipList);
-                cases! { $device, SkipList, each:
+                phalanx_testing::every_map!(crate::common::$device, [each SkipList], [first SkipList]);
+                phalanx_testing::cases! { crate, crate::common::$device, [each SkipList]:
                     ordered {
                         order_is_that_of_std
                         ranges_are_those_of_std
@@ -190,7 +96,7 @@ macro_rules! suite {
                     }
                     room { windows_that_move_take_no_more_memory }
                 }
-                cases! { $device, SkipList, first:
+                phalanx_testing::cases! { crate, crate::common::$device, [first SkipList]:
                     layers { what_is_done_is_counted }
                     room {
                         pools_that_cannot_grow_are_exchanged
@@ -200,8 +106,10 @@ macro_rules! suite {
             }
 
             mod mvbtree {
-                every_map!($device, MultiVersionBTree);
-                cases! { $device, MultiVersionBTree, each:
+                phalanx_testing::every_map!(
+                    crate::common::$device, [each MultiVersionBTree], [first MultiVersionBTree]
+                );
+                phalanx_testing::cases! { crate, crate::common::$device, [each MultiVersionBTree]:
                     moments {
                         snapshots_are_past_moments
                         order_is_that_of_std_now_and_then
@@ -219,7 +127,7 @@ macro_rules! suite {
                     }
                     room { calls_on_a_full_pool_end }
                 }
-                cases! { $device, MultiVersionBTree, each:
+                phalanx_testing::cases! { crate, crate::common::$device, [each MultiVersionBTree]:
                     room {
                         pools_are_exchanged_where_no_snapshot_lives
                         trees_with_versions_are_built_in_pools_that_are_large_enough
@@ -237,7 +145,7 @@ mod without_memory {
     macro_rules! lacking {
         ($($module:ident $structure:ident { $($case:ident)* })*) => {$(
             mod $module {
-                cases! { emulator, $structure, first:
+                phalanx_testing::cases! { crate, crate::common::emulator, [first $structure]:
                     allocation_failures {
                         insertions_that_lack_memory_lose_nothing
                         removals_that_lack_memory_lose_nothing
@@ -259,12 +167,12 @@ mod without_memory {
         }
     }
     mod sorted {
-        cases! { emulator, BTree, each:
+        phalanx_testing::cases! { crate, crate::common::emulator, [each BTree]:
             allocation_failures { sorted_batches_that_lack_memory_lose_nothing }
         }
     }
     mod mvbtree {
-        cases! { emulator, MultiVersionBTree, each:
+        phalanx_testing::cases! { crate, crate::common::emulator, [each MultiVersionBTree]:
             allocation_failures {
                 insertions_that_lack_memory_lose_nothing
                 removals_that_lack_memory_lose_nothing

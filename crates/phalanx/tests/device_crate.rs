@@ -42,8 +42,11 @@ fn words_are_counted(device: &Device) {
 
 /// The chains have many lengths, so that adjacent tiles diverge.
 fn links_are_followed(device: &Device) {
-    let map =
-        HashMap::<u64, u64>::builder().device(device).variant("published_64_2x2_u64_u64").build().unwrap();
+    let map = HashMap::<u64, u64>::builder()
+        .device(device)
+        .variant("published_double_64_2x2_u64_u64")
+        .build()
+        .unwrap();
     let starts: Vec<u64> = (0..50).map(|chain| chain * 1000).collect();
     let length = |start: u64| start / 1000 % 7;
     let links: Vec<u64> = starts.iter().flat_map(|&start| start..start + length(start)).collect();

@@ -9,11 +9,11 @@ mod faults;
 mod moments;
 #[path = "mvbtree_explore/mutants.rs"]
 mod mutants;
-#[path = "explore/mutation.rs"]
+#[path = "../../testing/src/explore/mutation.rs"]
 mod mutation;
-#[path = "explore/plan.rs"]
+#[path = "../../testing/src/explore/plan.rs"]
 mod plan;
-#[path = "explore/script.rs"]
+#[path = "../../testing/src/explore/script.rs"]
 mod script;
 #[path = "mvbtree_explore/several.rs"]
 mod several;
@@ -21,27 +21,20 @@ mod several;
 mod steps;
 #[path = "btree_explore/trees.rs"]
 mod trees;
-#[path = "explore/world.rs"]
+#[path = "../../testing/src/explore/world.rs"]
 mod world;
 
 use faults::{assert_effects, with};
-use mutation::{all_are_sound_if, kinds};
-use phalanx_kernels::keyed::{Packed, Slot, Wide};
-use phalanx_kernels::mvbtree::{Access, InPlace, OutOfPlace, Tree, Versioned, Versions};
+use mutation::all_are_sound_if;
+use phalanx_kernels::keyed::{Packed, Wide};
+use phalanx_kernels::mvbtree::{self, Config, InPlace, OutOfPlace, Tree, Versioned};
 use phalanx_kernels::reclaim::{Blocks, Group, Tiles};
-use phalanx_kernels::slab::{Light, Pool, Spread};
+use phalanx_kernels::slab::{Light, Spread};
 use script::{ByLanes, ByTiles};
-use simt::emulator::{Fault, WeakMemory};
-use simt::{Independent, Lockstep};
+use simt::emulator::Fault;
+use simt::{Independent, Instance, Lockstep};
+use std::convert::Infallible;
 use std::fmt::Debug;
-
-trees::crowded!(Tree: Access, refuses A::Versions::VERSIONED);
-
-/// Name of this test program in replay commands.
-const PROGRAM: &str = "mvbtree_explore";
-
-/// Weak memory model for additional plans. Searches follow links, whose order relies on address dependencies.
-const WEAK: WeakMemory = WeakMemory::Hardware;
 
 /// Number of seeds per tree variant.
 const SEEDS: u64 = 400;
@@ -55,7 +48,7 @@ pub fn eager() -> Fault {
 /// Trees with leaves of 5 pairs.
 type Small<A> = Tree<Versioned<Packed>, Spread<64>, A, 4, 2>;
 
-kinds! {
+explore! {
     [moments: moments, one seed in 1]
     in_place_4x2_u32_u32: Small<InPlace>, SEEDS;
     in_place_8x1_u64_u64: Tree<Versioned<Wide<u64, u64>>, Light<128>, InPlace, 8, 1>, SEEDS / 2;
@@ -64,13 +57,31 @@ kinds! {
     out_of_place_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, OutOfPlace, 4, 4>, SEEDS / 4;
 }
 
+/// Explores the compiled variants.
+struct Compiled;
+
+impl mvbtree::Visitor for Compiled {
+    type Output = Infallible;
+
+    fn visit<M: Config + Instance>(&mut self) -> Option<Infallible> {
+        mutation::all_are_sound::<M, ByLanes>(M::NAME, SEEDS / 40);
+        moments::all_are_sound::<M>(M::NAME, SEEDS / 20);
+        None
+    }
+}
+
+#[test]
+fn compiled_kinds_are_linearizable() {
+    mvbtree::visit(&mut Compiled);
+}
+
 /// Explores a variant whose participants try to advance the epoch at each entry: by lanes, by tiles, and
 /// snapshots.
 fn eager_ones_are_sound<G: Group + Debug>(name: &str, count: u64) {
     let faults = [eager()];
     all_are_sound_if::<Small<OutOfPlace<G>>, ByLanes>(name, count, with(&faults));
-    all_are_sound_if::<Small<OutOfPlace<G>>, ByTiles<Independent>>(name, count / 2, with(&faults));
-    all_are_sound_if::<Small<OutOfPlace<G>>, ByTiles<Lockstep>>(name, count / 2, with(&faults));
+    all_are_sound_if::<Small<OutOfPlace<G>>, ByTiles<Independent, 4>>(name, count / 2, with(&faults));
+    all_are_sound_if::<Small<OutOfPlace<G>>, ByTiles<Lockstep, 4>>(name, count / 2, with(&faults));
     moments::all_are_sound_with::<Small<OutOfPlace<G>>>(name, count, &faults);
     assert_effects(&faults);
 }

@@ -7,13 +7,13 @@ mod common;
 mod faults;
 #[path = "skiplist_explore/mutants.rs"]
 mod mutants;
-#[path = "explore/mutation.rs"]
+#[path = "../../testing/src/explore/mutation.rs"]
 mod mutation;
 #[path = "btree_explore/order.rs"]
 mod order;
-#[path = "explore/plan.rs"]
+#[path = "../../testing/src/explore/plan.rs"]
 mod plan;
-#[path = "explore/script.rs"]
+#[path = "../../testing/src/explore/script.rs"]
 mod script;
 #[path = "explore/sessions.rs"]
 mod sessions;
@@ -23,30 +23,22 @@ mod steps;
 mod thin;
 #[path = "btree_explore/trees.rs"]
 mod trees;
-#[path = "explore/world.rs"]
+#[path = "../../testing/src/explore/world.rs"]
 mod world;
 
-use mutation::kinds;
-use phalanx_kernels::keyed::{Packed, PerLane, Slot, Wide};
-use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
-use phalanx_kernels::slab::{Layered, Light, Pool, Spread};
-use simt::Tile;
-use simt::emulator::WeakMemory;
-
-trees::crowded!(List: Policy, refuses false);
-
-/// Name of this test program in replay commands.
-const PROGRAM: &str = "skiplist_explore";
-
-/// Weak memory model for additional plans. Searches follow links, whose order relies on address dependencies.
-const WEAK: WeakMemory = WeakMemory::Hardware;
+use phalanx_kernels::keyed::{Packed, PerLane, Wide};
+use phalanx_kernels::skiplist::{self, Layers, List, Sorted, Unsorted};
+use phalanx_kernels::slab::{Layered, Light, Spread};
+use script::ByLanes;
+use simt::{Instance, Tile};
+use std::convert::Infallible;
 
 /// Number of seeds per list variant.
 const SEEDS: u64 = 400;
 
 // Nodes of 6 pairs, so that small lists have every feature of large ones, and the compiled nodes of 14 and 30
 // pairs.
-kinds! {
+explore! {
     [by_order: order, one seed in 2]
     six_4x2_u32_u32: List<Packed, Spread<64>, Unsorted, 4, 2>, SEEDS;
     six_8x1_u64_u64: List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>, SEEDS / 2;
@@ -55,6 +47,24 @@ kinds! {
     apart_4x2_u32_u32: List<Packed, Layered<Spread<64>, true>, Unsorted, 4, 2>, SEEDS / 4;
     fourteen_8x2_u32_u32: List<Packed, Spread<128>, Unsorted, 8, 2>, SEEDS / 4;
     thirty_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>, SEEDS / 8;
+}
+
+/// Explores the compiled variants.
+struct Compiled;
+
+impl skiplist::Visitor for Compiled {
+    type Output = Infallible;
+
+    fn visit<M: Layers + Instance>(&mut self) -> Option<Infallible> {
+        mutation::all_are_sound::<M, ByLanes>(M::NAME, SEEDS / 20);
+        order::all_are_sound::<M>(M::NAME, SEEDS / 40);
+        None
+    }
+}
+
+#[test]
+fn compiled_kinds_are_linearizable() {
+    skiplist::visit(&mut Compiled);
 }
 
 /// Like the test for trees.

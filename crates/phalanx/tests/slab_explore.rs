@@ -11,9 +11,10 @@ mod pool;
 #[path = "slab_explore/world.rs"]
 mod world;
 
-use phalanx_kernels::slab::{Light, Pool, Spread};
+use phalanx_kernels::slab::{self, Light, Pool, Spread};
 use play::{Alone, Tiles, Ways};
 use simt::{Independent, Instance, Lockstep};
+use std::convert::Infallible;
 use world::{Finding, Played, explore};
 
 /// Number of seeds per allocation method.
@@ -25,7 +26,7 @@ fn all_are_sound<P: Pool + Instance, A: Ways<P>>(count: u64) {
     let (mut sum, seeds) = (Played::default(), common::seeds(count));
     for seed in seeds {
         let played = explore::<P, A>(seed)
-            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", common::replay("slab_explore", seed)));
+            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", common::replay(seed)));
         sum += played;
     }
     println!("{name}: {sum:?}");
@@ -51,6 +52,24 @@ fn is_found<P: Pool + Instance, A: Ways<P>>(name: &str, count: u64, is: fn(&Find
 fn lanes_alone() {
     all_are_sound::<Light<128>, Alone>(SEEDS);
     all_are_sound::<Spread<256>, Alone>(SEEDS);
+}
+
+/// Explores the compiled pools.
+struct Compiled;
+
+impl slab::Visitor for Compiled {
+    type Output = Infallible;
+
+    fn visit<P: Pool + Instance>(&mut self) -> Option<Infallible> {
+        all_are_sound::<P, Alone>(SEEDS / 15);
+        all_are_sound::<P, Tiles<32, Lockstep>>(SEEDS / 30);
+        None
+    }
+}
+
+#[test]
+fn compiled_pools() {
+    slab::visit(&mut Compiled);
 }
 
 macro_rules! tiles {

@@ -131,9 +131,9 @@ where
 {
     let mut had = 0;
     for seed in common::seeds(40) {
-        let [slabs, wrong] = explored::<M>(seed, BOTH)
-            .unwrap_or_else(|failure| panic!("{failure}\n{}", common::replay("slab_kernels", seed)));
-        assert_eq!(wrong, 0, "{}", common::replay("slab_kernels", seed));
+        let [slabs, wrong] =
+            explored::<M>(seed, BOTH).unwrap_or_else(|failure| panic!("{failure}\n{}", common::replay(seed)));
+        assert_eq!(wrong, 0, "{}", common::replay(seed));
         had += slabs;
     }
     assert!(had > 40 * 32, "{had} slabs: none went from lane to lane");

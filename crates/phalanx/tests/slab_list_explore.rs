@@ -12,55 +12,77 @@ mod flaws;
 mod many;
 #[path = "slab_list_explore/mutants.rs"]
 mod mutants;
-#[path = "explore/mutation.rs"]
+#[path = "../../testing/src/explore/mutation.rs"]
 mod mutation;
-#[path = "explore/plan.rs"]
+#[path = "../../testing/src/explore/plan.rs"]
 mod plan;
 #[path = "explore/pool.rs"]
 mod pool;
-#[path = "explore/script.rs"]
+#[path = "../../testing/src/explore/script.rs"]
 mod script;
 #[path = "explore/sessions.rs"]
 mod sessions;
-#[path = "explore/world.rs"]
+#[path = "../../testing/src/explore/world.rs"]
 mod world;
 
-use mutation::kinds;
 use phalanx_kernels::keyed::{Bare, Packed, PerLane, Published, Wide};
-use phalanx_kernels::slab::list::Lists;
+use phalanx_kernels::slab::list::{self, Config, Lists};
 use phalanx_kernels::slab::{Light, Spread};
-use simt::Tile;
-use simt::emulator::WeakMemory;
-
-/// Name of this test program in replay commands.
-const PROGRAM: &str = "slab_list_explore";
-
-/// Weak memory model for additional plans. Searches follow links, whose order relies on address dependencies.
-const WEAK: WeakMemory = WeakMemory::Hardware;
+use simt::{Instance, Tile};
+use std::any::TypeId;
+use std::convert::Infallible;
 
 /// Number of seeds per list variant.
 const SEEDS: u64 = 300;
 
 // Named like the compiled variants.
-kinds! {
+explore! {
+    (maps)
     [many_values_a_key: many, one seed in 1]
     spread_128_4x4_u32_u32: Lists<Packed, Spread<128>, 4, 4>, SEEDS;
     spread_128_4x2_u64_u64: Lists<Wide<u64, u64>, Spread<128>, 4, 2>, SEEDS;
     spread_128_4x2_u32_u64: Lists<Wide<u32, u64>, Spread<128>, 4, 2>, SEEDS / 2;
-    published_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>, SEEDS;
-    published_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>, SEEDS / 2;
+    spread_128_4x2_u64_u32: Lists<Wide<u64, u32>, Spread<128>, 4, 2>, SEEDS / 15;
+    published_spread_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>, SEEDS;
+    published_spread_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>, SEEDS / 2;
+    published_spread_128_4x2_u32_u64: Lists<Published<u32, u64>, Spread<128>, 4, 2>, SEEDS / 15;
     light_128_4x4_u32_u32: Lists<Packed, Light<128>, 4, 4>, SEEDS / 2;
+    light_128_4x2_u64_u64: Lists<Wide<u64, u64>, Light<128>, 4, 2>, SEEDS / 15;
     spread_128_2x8_u32_u32: Lists<Packed, Spread<128>, 2, 8>, SEEDS / 2;
     spread_128_8x2_u32_u32: Lists<Packed, Spread<128>, 8, 2>, SEEDS / 3;
     spread_128_16x1_u32_u32: Lists<Packed, Spread<128>, 16, 1>, SEEDS / 4;
+    spread_256_8x4_u32_u32: Lists<Packed, Spread<256>, 8, 4>, SEEDS / 30;
     spread_256_32x1_u32_u32: Lists<Packed, Spread<256>, 32, 1>, SEEDS / 6;
 }
 
 // Sets: no key has several values.
-kinds! {
+explore! {
+    (sets)
     spread_128_4x8_u32: Lists<Bare<u32>, Spread<128>, 4, 8>, SEEDS;
     spread_128_4x4_u64: Lists<Bare<u64>, Spread<128>, 4, 4>, SEEDS;
+    light_128_4x8_u32: Lists<Bare<u32>, Light<128>, 4, 8>, SEEDS / 15;
     spread_128_32x1_u32: Lists<Bare<u32>, Spread<128>, 32, 1>, SEEDS / 6;
+}
+
+/// Collects the names of the compiled variants that are not among the types.
+struct Missing(Vec<TypeId>, Vec<&'static str>);
+
+impl list::Visitor for Missing {
+    type Output = Infallible;
+
+    fn visit<M: Config + Instance>(&mut self) -> Option<Infallible> {
+        if !self.0.contains(&TypeId::of::<M>()) {
+            self.1.push(M::NAME);
+        }
+        None
+    }
+}
+
+#[test]
+fn every_compiled_kind_is_explored() {
+    let mut missing = Missing([maps(), sets()].concat(), Vec::new());
+    list::visit(&mut missing);
+    assert!(missing.1.is_empty(), "add {:?} to the lists of this program", missing.1);
 }
 
 #[test]

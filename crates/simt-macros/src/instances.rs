@@ -1,6 +1,6 @@
 //! The expansion of `instances!`.
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Ident, Path, Result, Token, Type, braced};
@@ -22,27 +22,48 @@ impl Parse for Named {
 /// Parsed contents of the braces of `instances!`.
 pub struct List {
     types: Vec<Named>,
-    /// Whether another list already names the types.
-    known: bool,
+    /// Whether the types have no names of their own, so that the list implements `Instance` for them.
+    names: bool,
     kernels: Vec<Path>,
-    visitors: Vec<Path>,
+    /// Bound of the types that a visitor visits.
+    bound: Option<Path>,
 }
 
 impl Parse for List {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let known = input.fork().parse::<Ident>().is_ok_and(|title| title == "known");
-        let types = section(input, if known { "known" } else { "types" })?;
+        let names = input.fork().parse::<Ident>().is_ok_and(|title| title == "named");
+        let types: Vec<Named> = section(input, if names { "named" } else { "types" })?;
         let kernels = section(input, "kernels")?;
-        let visitors = if input.is_empty() { Vec::new() } else { section(input, "visitor")? };
-        Ok(Self { types, known, kernels, visitors })
+        let bound = if input.is_empty() { None } else { Some(bound(input)?) };
+        match repeated(&types) {
+            Some(name) => Err(syn::Error::new(name.span(), "another type of the list has the same name")),
+            None => Ok(Self { types, names, kernels, bound }),
+        }
     }
 }
 
-fn section<T: Parse>(input: ParseStream<'_>, title: &str) -> Result<Vec<T>> {
+/// Returns the first name that has occurred before.
+fn repeated(types: &[Named]) -> Option<&Ident> {
+    let known =
+        |(index, named): &(usize, &Named)| types[..*index].iter().any(|other| other.name == named.name);
+    types.iter().enumerate().find(known).map(|(_, named)| &named.name)
+}
+
+fn bound(input: ParseStream<'_>) -> Result<Path> {
+    title(input, "visitor")?;
+    input.parse::<Token![:]>()?;
+    let bound = input.parse()?;
+    input.parse::<Option<Token![,]>>()?;
+    Ok(bound)
+}
+
+fn title(input: ParseStream<'_>, title: &str) -> Result<()> {
     let found: Ident = input.parse()?;
-    if found != title {
-        return Err(syn::Error::new(found.span(), format!("expected `{title}`")));
-    }
+    if found == title { Ok(()) } else { Err(syn::Error::new(found.span(), format!("expected `{title}`"))) }
+}
+
+fn section<T: Parse>(input: ParseStream<'_>, title: &str) -> Result<Vec<T>> {
+    self::title(input, title)?;
     let content;
     braced!(content in input);
     Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
@@ -61,27 +82,23 @@ fn function_name(kernel: &Ident) -> String {
 }
 
 pub fn expand(list: &List) -> TokenStream {
-    let named_here = if list.known { &[][..] } else { &list.types[..] };
-    let implementations = named_here.iter().map(|Named { name, of }| {
-        let text = name.to_string();
-        quote!(impl ::simt::Instance for #of { const NAME: &'static str = #text; })
-    });
+    let names = list.types.iter().map(if list.names { implementation } else { assertion });
     let pairs: Vec<_> =
         list.kernels.iter().flat_map(|kernel| list.types.iter().map(move |named| (kernel, named))).collect();
     let symbols: Vec<_> = pairs.iter().map(|(kernel, named)| symbol(kernel, named)).collect();
-    let named = pairs.iter().map(|(kernel, named)| {
+    let checked = pairs.iter().map(|(kernel, named)| {
         let of = &named.of;
         quote!(<#kernel<#of> as ::simt::Kernel>::NAME)
     });
     let entries = pairs.iter().zip(&symbols).map(|((kernel, named), symbol)| entry(kernel, named, symbol));
-    let names = list.types.iter().map(|named| named.name.to_string());
-    let visits = list.visitors.iter().map(|visitor| visit(visitor, &list.types));
+    let texts = list.types.iter().map(|named| named.name.to_string());
+    let visitor = list.bound.iter().map(|bound| visitor(bound, &list.types));
     quote! {
-        #(#implementations)*
-        #(#visits)*
+        #(#names)*
+        #(#visitor)*
 
         /// Names of all types.
-        pub const NAMES: &[&str] = &[#(#names),*];
+        pub const NAMES: &[&str] = &[#(#texts),*];
 
         /// Symbols of all instances, as in the PTX.
         pub const SYMBOLS: &[&str] = &[#(#symbols),*];
@@ -90,24 +107,49 @@ pub fn expand(list: &List) -> TokenStream {
 
         // Checks on the host too that every pair of type and kernel is a kernel.
         #[cfg(not(target_arch = "nvptx64"))]
-        const _: &[&str] = &[#(#named),*];
+        const _: &[&str] = &[#(#checked),*];
     }
 }
 
-/// Generates the function that passes the type of a name to a visitor.
-fn visit(visitor: &Path, types: &[Named]) -> TokenStream {
-    let arms = types.iter().map(|Named { name, of }| {
-        let text = name.to_string();
-        quote!(#text => ::core::option::Option::Some(visitor.visit::<#of>()))
-    });
+/// Gives the name to its type.
+fn implementation(Named { name, of }: &Named) -> TokenStream {
+    let text = name.to_string();
+    quote!(impl ::simt::Instance for #of { const NAME: &'static str = #text; })
+}
+
+/// Compares the name with that of its type. (A symbol needs the text itself, so the line contains it.)
+fn assertion(Named { name, of }: &Named) -> TokenStream {
+    let text = name.to_string();
+    quote_spanned! { name.span() =>
+        const _: () = if !::simt::private::is_name(#text, <#of as ::simt::Instance>::NAME) {
+            ::core::panic!("{}", const {
+                &::simt::Name::of("the name of this type is ").text(<#of as ::simt::Instance>::NAME)
+            }.as_str())
+        };
+    }
+}
+
+/// Generates the trait of visitors, and the function that shows them the types.
+fn visitor(bound: &Path, types: &[Named]) -> TokenStream {
+    let types = types.iter().map(|named| &named.of);
     quote! {
-        /// Passes the type called `name` to the visitor, if there is such a type.
+        /// Receives the types of the list from [`visit`].
         #[cfg(not(target_arch = "nvptx64"))]
-        pub fn visit<V: #visitor>(name: &str, visitor: V) -> ::core::option::Option<V::Output> {
-            match name {
-                #(#arms,)*
-                _ => ::core::option::Option::None,
-            }
+        pub trait Visitor {
+            /// Result that ends the visit.
+            type Output;
+
+            /// Visits the type `T`. Returns a result to end the visit.
+            fn visit<T: #bound + ::simt::Instance>(&mut self) -> ::core::option::Option<Self::Output>;
+        }
+
+        /// Shows the types to the visitor, in the order of the list, until it returns a result.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub fn visit<V: Visitor>(visitor: &mut V) -> ::core::option::Option<V::Output> {
+            #(if let ::core::option::Option::Some(output) = visitor.visit::<#types>() {
+                return ::core::option::Option::Some(output);
+            })*
+            ::core::option::Option::None
         }
     }
 }

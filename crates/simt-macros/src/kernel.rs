@@ -127,7 +127,7 @@ fn launcher(
 }
 
 /// Returns `true` if cargo builds this package as a dependency of another. The other package's PTX then needs
-/// no entries for this one, because a kernel is looked up in the program of its own package.
+/// no entries for this one, because a kernel is looked up in the program of its own package first.
 pub fn is_dependency() -> bool {
     let is_set = |name| std::env::var_os(name).is_some();
     is_set("CARGO_PKG_NAME") && !is_set("CARGO_PRIMARY_PACKAGE")

@@ -37,11 +37,14 @@ pub fn device(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Lists the types for which generic kernels are compiled.
 ///
-/// `instances! { types { line_u32: Map<u32, Line>, .. } kernels { Insert, Get } }` implements
-/// `simt::Instance` for each type, generates a PTX entry of every kernel for every type (`insert__line_u32`),
-/// and lists the names in `NAMES` and the symbols in `SYMBOLS`. With a third section `visitor { Visitor }`,
-/// it also generates `visit(name, visitor)`, by which a host finds the type of a name. The trait `Visitor`
-/// has a type `Output` and a method `visit<T: ..>(self) -> Self::Output`.
+/// `instances! { types { line_u32: Map<u32, Line>, .. } kernels { Insert, Get } }` generates a PTX entry of
+/// every kernel for every type (`insert__line_u32`), and lists the names in `NAMES` and the symbols in
+/// `SYMBOLS`. The types implement `simt::Instance`; a name that is not `Instance::NAME` does not compile, and
+/// the error contains the right one. With `named` instead of `types`, the list implements `Instance`.
+///
+/// With a third section `visitor: Bound`, it also generates the trait `Visitor` and `visit(&mut visitor)`, by
+/// which a host finds a type: `Visitor` has a type `Output` and a method `visit<T: Bound + Instance>(&mut
+/// self) -> Option<Output>`.
 #[proc_macro]
 pub fn instances(item: TokenStream) -> TokenStream {
     let list = syn::parse_macro_input!(item as instances::List);

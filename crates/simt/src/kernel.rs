@@ -42,7 +42,42 @@ pub trait Kernel: Copy {
     }
 }
 
-/// A type that generic kernels are compiled for. [`crate::instances!`] implements it.
+/// A type that generic kernels can be compiled for: [`crate::instances!`] lists those for which they are.
+///
+/// A generic type composes its name from the names of its parts, so that types of other packages have one,
+/// too:
+///
+/// ```
+/// use simt::{Instance, Name, instances, kernel};
+///
+/// #[derive(Clone, Copy)]
+/// pub struct Rows<const N: usize>;
+///
+/// impl<const N: usize> Instance for Rows<N> {
+///     const NAME: &'static str = const { &Name::of("rows").number(N) }.as_str();
+/// }
+///
+/// #[kernel]
+/// pub fn clear<T: Instance>(_rows: T) {}
+///
+/// instances! { types { rows3: Rows<3>, rows4: Rows<4> } kernels { Clear } visitor: Copy }
+/// # fn main() { assert_eq!(SYMBOLS, ["clear__rows3", "clear__rows4"]) }
+/// ```
+///
+/// A name that is not the type's does not compile:
+///
+/// ```compile_fail,E0080
+/// # use simt::{Instance, Name, instances, kernel};
+/// # #[derive(Clone, Copy)]
+/// # pub struct Rows<const N: usize>;
+/// # impl<const N: usize> Instance for Rows<N> {
+/// #     const NAME: &'static str = const { &Name::of("rows").number(N) }.as_str();
+/// # }
+/// # #[kernel]
+/// # pub fn clear<T: Instance>(_rows: T) {}
+/// instances! { types { rows3: Rows<4> } kernels { Clear } }
+/// # fn main() {}
+/// ```
 pub trait Instance: Copy + 'static {
     /// Name of the type in symbols: letters, digits and underscores.
     const NAME: &'static str;

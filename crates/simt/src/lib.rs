@@ -17,6 +17,7 @@
 //! | [`fence`], [`fence_sc`], [`Block::sync`] | fences and barriers |
 //! | [`shared!`], [`Shared`], [`SharedShape`] | shared memory of a block |
 //! | [`Kernel`], [`kernel`], [`instances!`] | entry points and their typed launches |
+//! | [`Instance`], [`Name`] | the types that generic kernels are compiled for, and their names |
 //!
 //! The examples of this crate call `run(grid, words, kernel)`, which they do not show: it launches a kernel
 //! on the emulator, with a slice of the words as its argument.
@@ -189,6 +190,7 @@ mod grid;
 pub mod hash;
 mod kernel;
 mod memory;
+mod name;
 mod thread;
 mod tile;
 mod work_sharing;
@@ -200,6 +202,7 @@ pub use kernel::{Instance, Kernel};
 pub use memory::{
     Global, GlobalSlice, Order, Scope, Word, fence, fence_sc, heap_allocate, heap_free, poison, unpoison,
 };
+pub use name::Name;
 pub use simt_macros::{device, instances, kernel};
 pub use thread::{Thread, black_box, clock, fault, pause, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
@@ -216,4 +219,5 @@ pub mod private {
     pub use crate::backend::{SharedAddress, shared_site};
     #[cfg(not(target_arch = "nvptx64"))]
     pub use crate::kernel::symbol_of;
+    pub use crate::name::is_name;
 }

@@ -14,7 +14,7 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: pool, bytes per node, lanes x words per lane, bits of key and value.
+        // Names: access policy, pool, bytes per node, lanes x words per lane, bits of key and value.
         //
         // The defaults.
         tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
@@ -27,16 +27,16 @@ instances! {
         tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
         tree_spread_128_16x1_u32_u32: Tree<Packed, Spread<128>, Concurrent, 16, 1>,
         // Batches are sorted first.
-        tree_sorted_128_4x4_u32_u32: Tree<Packed, Spread<128>, Grouped, 4, 4>,
+        tree_sorted_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Grouped, 4, 4>,
         // The baseline.
-        tree_coupled_128_4x4_u32_u32: Tree<Packed, Spread<128>, Coupled, 4, 4>,
+        tree_coupled_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Coupled, 4, 4>,
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
         BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
             Successor, CheckSorted,
     }
-    visitor { crate::ordered::view::Visitor }
+    visitor: crate::ordered::Config
 }
 
 /// The kinds whose kernels only read, while nothing writes: read-only views of the kinds of the same names
@@ -59,7 +59,7 @@ pub mod phased {
             tree_phased_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Phased, 16, 1>,
         }
         kernels { Get, ContainsKey, CountRange, Predecessor, Range, Successor }
-        visitor { super::super::tree::ReadOnlyVisitor }
+        visitor: super::super::tree::ReadOnly
     }
 }
 
@@ -73,10 +73,10 @@ pub mod sorted {
     use simt::instances;
 
     instances! {
-        known {
-            tree_sorted_128_4x4_u32_u32: Tree<Packed, Spread<128>, Grouped, 4, 4>,
+        types {
+            tree_sorted_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Grouped, 4, 4>,
         }
         kernels { InsertSorted, RemoveSorted, CodedSorted }
-        visitor { crate::ordered::view::Visitor }
+        visitor: crate::ordered::Config
     }
 }

@@ -22,4 +22,4 @@ mod walk;
 #[doc(no_inline)]
 pub use crate::ordered::*;
 pub use instances::*;
-pub use tree::{ReadOnly, ReadOnlyVisitor, Tree, TreeOf};
+pub use tree::{ReadOnly, Tree, TreeOf};

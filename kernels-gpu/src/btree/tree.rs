@@ -9,7 +9,7 @@ use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::range::{Answer, Seek, Span};
 use crate::ordered::sink::Sink;
-use crate::ordered::types::{Key, Stored, Types, Value, VersionsOf, WordOf};
+use crate::ordered::types::{Key, Stored, Types, Value, VersionsOf, WordOf, name};
 use crate::ordered::versioning::Versions;
 use crate::ordered::view::{Config, TreeView};
 use crate::slab::Pool;
@@ -24,6 +24,10 @@ pub type Tree<S, P, A, const W: u32, const L: usize> = TreeOf<(S, P, A), W, L>;
 #[derive(Clone, Copy, Debug)]
 pub struct TreeOf<T, const W: u32, const L: usize>(PhantomData<T>);
 
+impl<T: Types, const W: u32, const L: usize> Instance for TreeOf<T, W, L> {
+    const NAME: &'static str = const { &name::<T>(W, L) }.as_str();
+}
+
 /// A kind of tree whose kernels only read, while nothing writes.
 pub trait ReadOnly: Config {
     /// The kind of tree that it reads.
@@ -32,32 +36,6 @@ pub trait ReadOnly: Config {
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> ReadOnly for Tree<S, P, Phased, W, L> {
     type Writers = Tree<S, P, Concurrent, W, L>;
-}
-
-/// Visitor that [`super::phased::visit`] calls with the read-only kind of tree of a given name.
-///
-/// ```
-/// use phalanx_kernels::btree::{ReadOnly, ReadOnlyVisitor};
-/// use simt::Instance;
-/// use phalanx_kernels::btree::phased::visit;
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl ReadOnlyVisitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: ReadOnly + Instance>(self) -> usize {
-///         M::SLOTS as usize
-///     }
-/// }
-///
-/// assert_eq!(visit("tree_phased_spread_128_4x4_u32_u32", Ask), Some(14));
-/// ```
-pub trait ReadOnlyVisitor {
-    /// Result of the visit.
-    type Output;
-    /// Visits the kind `M`.
-    fn visit<M: ReadOnly + Instance>(self) -> Self::Output;
 }
 
 #[device(caller)]

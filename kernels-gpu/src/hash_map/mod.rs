@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 32, 32 bits | `hinted8_64_2x4_u32_u32` | [`DefaultTable`] |
 //! | others | `double_64_2x2_u64_u64`, `.._u32_u64`, `.._u64_u32` | [`DefaultWide<K, V>`](DefaultWide) |
-//! | others, before sm_90 | `published_64_2x2_u64_u64`, `.._u32_u64`, `.._u64_u32` | [`DefaultPublished<K, V>`](DefaultPublished) |
+//! | others, before sm_90 | `published_double_64_2x2_u64_u64`, `.._u32_u64`, `.._u64_u32` | [`DefaultPublished<K, V>`](DefaultPublished) |
 //!
 //! [`NAMES`] lists the names of all kinds.
 //!
@@ -77,7 +77,7 @@ mod table;
 pub use crate::keyed::*;
 pub use instances::*;
 pub use probing_scheme::{Cursor, DoubleHash, Hinted, LONG, OVERFLOW_BUCKETS, Probe, TwoChoice};
-pub use table::{Config, MapView, Table, Visitor};
+pub use table::{Config, MapView, Table};
 
 /// The default kind of table for 32-bit keys and values.
 pub type DefaultTable = Table<Packed, Hinted<8>, 2, 4>;

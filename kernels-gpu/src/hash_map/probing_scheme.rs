@@ -6,8 +6,8 @@
 //! it: where in the sequence a key may be inserted, and how a search learns that the key did not overflow
 //! further.
 use crate::keyed::Hashed;
-use simt::device;
 use simt::hash::{mix32, reduce};
+use simt::{Name, device};
 
 /// Position of an operation in its probe sequence. Lives in the registers of the operation's owner.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +94,7 @@ impl Cursor {
 ///
 /// // The cursor determines which memory is accessed: this needs an `unsafe impl`.
 /// impl Probe for Astray {
+///     const NAME: &'static str = "astray";
 ///     const FILTER_BITS: u32 = 0;
 ///     const EXTRA_PROBES: u32 = 0;
 ///     fn advance(cursor: &mut Cursor, _hash: Hashed, _buckets: u32) {
@@ -106,6 +107,8 @@ impl Cursor {
 /// - [`Self::advance`] leaves the cursor at a bucket below `buckets` if it was at one before.
 /// - [`Self::FILTER_BITS`] is 0, 8, 16 or 32.
 pub unsafe trait Probe: Copy + Send + Sync + 'static {
+    /// Name of the scheme, with which the names of its tables begin: letters, digits and underscores.
+    const NAME: &'static str;
     /// Number of filter bits per bucket (0, 8, 16 or 32). The filter records which keys overflowed from the
     /// full bucket.
     const FILTER_BITS: u32;
@@ -132,6 +135,7 @@ pub struct Hinted<const BITS: u32>;
 
 // SAFETY: a stride ends within the table; the number of bits is asserted.
 unsafe impl<const BITS: u32> Probe for Hinted<BITS> {
+    const NAME: &'static str = const { &Name::of("hinted").number(BITS as usize) }.as_str();
     const FILTER_BITS: u32 = {
         assert!(BITS == 8 || BITS == 16 || BITS == 32);
         BITS
@@ -150,6 +154,7 @@ pub struct DoubleHash;
 
 // SAFETY: a stride ends within the table.
 unsafe impl Probe for DoubleHash {
+    const NAME: &'static str = "double";
     const FILTER_BITS: u32 = 0;
     const EXTRA_PROBES: u32 = 0;
 
@@ -172,6 +177,7 @@ pub struct TwoChoice;
 // SAFETY: strides, and the step back from one, end within the table.
 #[device]
 unsafe impl Probe for TwoChoice {
+    const NAME: &'static str = "choice";
     const FILTER_BITS: u32 = 0;
     const EXTRA_PROBES: u32 = 2;
 

@@ -1,10 +1,10 @@
 //! A kind of table, and the map view that kernels take.
 use super::probing_scheme::{Cursor, OVERFLOW_BUCKETS, Probe};
 use crate::keyed::{
-    Bucket, Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash,
+    Bucket, Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash, kind_name,
 };
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Instance, Tile, device};
+use simt::{Convergence, Global, Instance, Name, Tile, device};
 
 /// A kind of table: slots `S`, probing scheme `P`, and buckets of `W * L` slots read by tiles of `W` lanes,
 /// `L` slots per lane.
@@ -35,30 +35,12 @@ pub unsafe trait Config: Kind<View = MapView<Self>> {
     }
 }
 
-/// Receives from [`super::visit`] the kind of table with a given name.
-///
-/// ```
-/// use phalanx_kernels::hash_map::{Config, Visitor, visit};
-/// use simt::Instance;
-///
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: Config + Instance>(self) -> usize {
-///         M::BUCKET_BYTES
-///     }
-/// }
-///
-/// assert_eq!(visit("hinted8_64_2x4_u32_u32", Ask), Some(64));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-    /// Visits the kind `M`.
-    fn visit<M: Config + Instance>(self) -> Self::Output;
+impl<S: Slot, P: Probe, const W: u32, const L: usize> Instance for Table<S, P, W, L> {
+    const NAME: &'static str = const {
+        let name = Name::of(S::NAME).part(P::NAME).text("_").number(Self::BUCKET_BYTES);
+        &kind_name::<S>(name, W, L)
+    }
+    .as_str();
 }
 
 /// A map as a kernel sees it.

@@ -2,11 +2,11 @@
 use super::counters::Counters;
 use super::operation::{Operation, Outcome};
 use super::slot::{Scalar, Slot};
-use simt::{Convergence, Global, Order, Scope, Tile, device};
+use simt::{Convergence, Global, Name, Order, Scope, Tile, device};
 
 /// A kind of structure: the types it stores, its view, and its operations.
 ///
-/// Kinds for which the kernels of this package are compiled also have a name ([`simt::Instance`]).
+/// Kinds have a name, too: [`simt::Instance`].
 ///
 /// # Safety
 /// - All functions access only the memory from which the view was made.
@@ -123,4 +123,10 @@ impl<M: Kind> EntryRef<M> {
     pub fn erase(self) -> bool {
         M::erase(self.slot)
     }
+}
+
+/// Completes the name of a kind: lanes per tile x slots or words per lane, and the types of key and value.
+pub(crate) const fn kind_name<S: Slot>(name: Name, lanes: u32, each: usize) -> Name {
+    let name = name.tile(lanes, each).unsigned::<S::Key>();
+    if S::HAS_VALUE { name.unsigned::<S::Value>() } else { name }
 }

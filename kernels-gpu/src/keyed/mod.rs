@@ -137,6 +137,7 @@ pub(crate) use bucket::{Bucket, Lane};
 pub(crate) use bucket_probe::{BucketProbe, Request};
 pub use counters::{COUNTER_SHARDS, CounterDelta, Counters, SHARD_WORDS};
 pub use hash::{Hashed, hash};
+pub(crate) use kind::kind_name;
 pub use kind::{EntryRef, Kind, TileKind, View};
 pub use operation::{
     Append, Change, ContainsKey, Get, Insert, InsertNew, Merge, MultiOpCode, OpCode, Operation, Outcome,

@@ -126,6 +126,9 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// Whether a pair is published in steps, so that other tiles that want the slot must wait.
     const PUBLISHES: bool;
 
+    /// Part of the names of structures with such slots, besides the types of key and value; may be empty.
+    const NAME: &'static str = "";
+
     /// Returns the word of a slot that contains the pair.
     fn pack(key: Self::Stored, value: Self::Value) -> Self::Word;
     /// Returns the stored key, or a reserved pattern.
@@ -271,6 +274,8 @@ pub unsafe trait Appearance: Copy + Send + Sync + 'static {
     const RESERVED: u32;
     /// As [`Slot::PUBLISHES`].
     const PUBLISHES: bool;
+    /// As [`Slot::NAME`].
+    const NAME: &'static str;
 
     /// As [`Slot::claim`].
     fn claim(slot: Global<u128>, pair: u128) -> bool;
@@ -321,6 +326,7 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for SplitWord<K, V, A> {
     const EMPTY: u128 = EMPTY;
     const RESERVED: u32 = A::RESERVED;
     const PUBLISHES: bool = A::PUBLISHES;
+    const NAME: &'static str = A::NAME;
 
     fn pack(key: u64, value: V) -> u128 {
         join(key, value.to_u64())
@@ -369,6 +375,7 @@ unsafe impl Appearance for AtOnce {
     type Chunk = [u128; 1];
     const RESERVED: u32 = 2;
     const PUBLISHES: bool = false;
+    const NAME: &'static str = "";
 
     fn claim(slot: Global<u128>, pair: u128) -> bool {
         swap(slot, EMPTY, pair)
@@ -413,6 +420,7 @@ unsafe impl Appearance for InSteps {
     type Chunk = SplitChunk;
     const RESERVED: u32 = 3;
     const PUBLISHES: bool = true;
+    const NAME: &'static str = "published";
 
     fn claim(slot: Global<u128>, pair: u128) -> bool {
         if !swap(key_half(slot), EMPTY as u64, Reserved::BUSY.pattern()) {

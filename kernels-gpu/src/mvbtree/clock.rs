@@ -160,6 +160,7 @@ impl<G: Group + core::fmt::Debug> Versions for MovingClock<G> {
 pub struct InPlace;
 
 impl Access for InPlace {
+    const NAME: &'static str = "mvtree_in_place";
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     type Versions = FixedClock;
@@ -171,6 +172,7 @@ impl Access for InPlace {
 pub struct OutOfPlace<G = Blocks>(PhantomData<G>);
 
 impl<G: Group + core::fmt::Debug> Access for OutOfPlace<G> {
+    const NAME: &'static str = "mvtree_out_of_place";
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     type Versions = MovingClock<G>;

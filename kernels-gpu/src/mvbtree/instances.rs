@@ -18,17 +18,17 @@ use simt::instances;
 
 instances! {
     types {
-        mvtree_in_place_128_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>,
-        mvtree_in_place_256_16x1_u64_u64: Tree<Versioned<Wide<u64, u64>>, Spread<256>, InPlace, 16, 1>,
-        mvtree_in_place_256_16x1_u32_u64: Tree<Versioned<Wide<u32, u64>>, Spread<256>, InPlace, 16, 1>,
-        mvtree_in_place_256_16x1_u64_u32: Tree<Versioned<Wide<u64, u32>>, Spread<256>, InPlace, 16, 1>,
-        mvtree_out_of_place_128_4x4_u32_u32:
+        mvtree_in_place_spread_128_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>,
+        mvtree_in_place_spread_256_16x1_u64_u64: Tree<Versioned<Wide<u64, u64>>, Spread<256>, InPlace, 16, 1>,
+        mvtree_in_place_spread_256_16x1_u32_u64: Tree<Versioned<Wide<u32, u64>>, Spread<256>, InPlace, 16, 1>,
+        mvtree_in_place_spread_256_16x1_u64_u32: Tree<Versioned<Wide<u64, u32>>, Spread<256>, InPlace, 16, 1>,
+        mvtree_out_of_place_spread_128_4x4_u32_u32:
             Tree<Versioned<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
-        mvtree_out_of_place_256_16x1_u64_u64:
+        mvtree_out_of_place_spread_256_16x1_u64_u64:
             Tree<Versioned<Wide<u64, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
-        mvtree_out_of_place_256_16x1_u32_u64:
+        mvtree_out_of_place_spread_256_16x1_u32_u64:
             Tree<Versioned<Wide<u32, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
-        mvtree_out_of_place_256_16x1_u64_u32:
+        mvtree_out_of_place_spread_256_16x1_u64_u32:
             Tree<Versioned<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
     }
     kernels {
@@ -36,7 +36,7 @@ instances! {
         BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
         Successor, CheckSorted, MarkVersions, SweepVersions, ClearMarkedVersions,
     }
-    visitor { crate::ordered::view::Visitor }
+    visitor: crate::ordered::Config
 }
 
 /// The kinds that persistent kernels are compiled for: each kind of versioning, with pairs of 32 bits.
@@ -52,10 +52,10 @@ pub mod concurrent_mix {
     use simt::instances;
 
     instances! {
-        known {
+        types {
             tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
-            mvtree_in_place_128_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>,
-            mvtree_out_of_place_128_4x4_u32_u32:
+            mvtree_in_place_spread_128_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>,
+            mvtree_out_of_place_spread_128_4x4_u32_u32:
                 Tree<Versioned<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
         }
         kernels { InsertAndRange }

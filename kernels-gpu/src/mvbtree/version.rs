@@ -48,6 +48,7 @@ unsafe impl<S: Slot> Slot for Versioned<S> {
     const EMPTY: S::Word = S::EMPTY;
     const RESERVED: u32 = S::RESERVED;
     const PUBLISHES: bool = S::PUBLISHES;
+    const NAME: &'static str = S::NAME;
     const HAS_VALUE: bool = S::HAS_VALUE;
     const BESIDE: u32 = 1;
 

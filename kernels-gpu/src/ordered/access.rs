@@ -5,6 +5,9 @@ use simt::Order;
 
 /// Memory orders, versioning and traversal strategy of a kind of tree.
 pub trait Access: Copy + Send + Sync + 'static {
+    /// Name of the family and the policy, with which the names of its kinds begin: letters, digits and
+    /// underscores.
+    const NAME: &'static str;
     /// Order in which a node is read without its latch.
     const READ: Order;
     /// Whether writers may run concurrently with the kernel. If so, a leaf's tail is read again, after its
@@ -31,6 +34,7 @@ pub trait Access: Copy + Send + Sync + 'static {
 pub struct Concurrent;
 
 impl Access for Concurrent {
+    const NAME: &'static str = "tree";
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     type Versions = Unversioned;
@@ -42,6 +46,7 @@ impl Access for Concurrent {
 pub struct Coupled;
 
 impl Access for Coupled {
+    const NAME: &'static str = "tree_coupled";
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     const COUPLED: bool = true;
@@ -54,6 +59,7 @@ impl Access for Coupled {
 pub struct Grouped;
 
 impl Access for Grouped {
+    const NAME: &'static str = "tree_sorted";
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     const GROUPS: bool = true;
@@ -65,6 +71,7 @@ impl Access for Grouped {
 pub struct Phased;
 
 impl Access for Phased {
+    const NAME: &'static str = "tree_phased";
     const READ: Order = Order::Weak;
     const CONCURRENT: bool = false;
     type Versions = Unversioned;

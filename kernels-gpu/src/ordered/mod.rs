@@ -194,4 +194,4 @@ pub use range::{Answer, Collect, CollectWide, Count, Highest, Lowest, Seek, Span
 pub use sink::Sink;
 pub use types::Types;
 pub use versioning::{FROM_PIN, LATEST, PIN, RawVersions, Time, Unversioned, Versions};
-pub use view::{Config, TreeView, Visitor};
+pub use view::{Config, TreeView};

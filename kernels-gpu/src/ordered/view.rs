@@ -11,7 +11,7 @@ use super::versioning::{LATEST, RawVersions, Versions};
 use crate::keyed::{Counters, Kind, View};
 use crate::slab::Pool;
 use core::fmt;
-use simt::{Global, GlobalSlice, Instance, device};
+use simt::{Global, GlobalSlice, device};
 
 /// Interface of a kind of tree, beyond [`Kind`]. The default methods are those of kinds without versions:
 /// they do nothing.
@@ -77,32 +77,6 @@ pub trait Config: Kind<View = TreeView<Self>> {
     /// Frees slab number `number` if it is a node that an empty tree does not have, by the lanes of the
     /// calling thread's tile.
     fn free_node(tree: TreeView<Self>, number: usize);
-}
-
-/// Visitor that [`crate::btree::visit`] calls with the kind of tree of a given name.
-///
-/// ```
-/// use phalanx_kernels::ordered::{Config, Visitor};
-/// use simt::Instance;
-/// use phalanx_kernels::btree::visit;
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: Config + Instance>(self) -> usize {
-///         M::SLOTS as usize
-///     }
-/// }
-///
-/// assert_eq!(visit("tree_spread_128_4x4_u32_u32", Ask), Some(14));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-    /// Visits the kind `M`.
-    fn visit<M: Config + Instance>(self) -> Self::Output;
 }
 
 /// A tree as a kernel sees it: all of it lies in slabs of a pool.

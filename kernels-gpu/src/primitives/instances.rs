@@ -3,8 +3,6 @@
 
 /// Passes of radix sorts. Names: bits of the key, bytes of the value, threads x elements per thread.
 pub mod passes {
-    #[cfg(not(target_arch = "nvptx64"))]
-    use crate::primitives::sort::Visitor;
     use crate::primitives::sort::{Radix, RadixPass};
     simt::instances! {
         types {
@@ -25,7 +23,7 @@ pub mod passes {
             u32_4_64x3: Radix<u32, u32, 64, 3>,
         }
         kernels { RadixPass }
-        visitor { Visitor }
+        visitor: crate::primitives::sort::Plan
     }
 }
 
@@ -62,8 +60,6 @@ pub mod moved {
 
 /// Scans.
 pub mod scans {
-    #[cfg(not(target_arch = "nvptx64"))]
-    use crate::primitives::scan::Visitor;
     use crate::primitives::scan::{Max, Min, Scan, Sum, Vectors};
     simt::instances! {
         types {
@@ -85,18 +81,16 @@ pub mod scans {
             sum_u32_64x4: Vectors<Sum<u32>, 64, 1, 4>,
             sum_u64_64x2: Vectors<Sum<u64>, 64, 1, 2>,
             sum_u32_64x4_ahead: Vectors<Sum<u32>, 64, 1, 4, true>,
-            sum_u64_64x2_ahead: Vectors<Sum<u64>, 64, 1, 2, true, 20>,
+            sum_u64_64x2_ahead_nap: Vectors<Sum<u64>, 64, 1, 2, true, 20>,
         }
         kernels { Scan }
-        visitor { Visitor }
+        visitor: crate::primitives::scan::ScanPlan
     }
 }
 
 /// Scans and sums of segments.
 pub mod segmented {
     use crate::primitives::scan::{Max, Min, Sum};
-    #[cfg(not(target_arch = "nvptx64"))]
-    use crate::primitives::segments::scan::Visitor;
     use crate::primitives::segments::scan::{ReduceSegments, ScanSegments, Segmented};
     simt::instances! {
         types {
@@ -110,14 +104,12 @@ pub mod segmented {
             sum_u64_64x4: Segmented<Sum<u64>, 64, 2, 2>,
         }
         kernels { ScanSegments, ReduceSegments }
-        visitor { Visitor }
+        visitor: crate::primitives::segments::scan::SegmentPlan
     }
 }
 
 /// Sorts of short segments.
 pub mod windows {
-    #[cfg(not(target_arch = "nvptx64"))]
-    use crate::primitives::segments::short::Visitor;
     use crate::primitives::segments::short::{SortShortSegments, Window};
     simt::instances! {
         types {
@@ -127,14 +119,12 @@ pub mod windows {
             u64_64x3: Window<u64, 64, 3>,
         }
         kernels { SortShortSegments }
-        visitor { Visitor }
+        visitor: crate::primitives::segments::short::ShortPlan
     }
 }
 
 /// Reductions.
 pub mod reductions {
-    #[cfg(not(target_arch = "nvptx64"))]
-    use crate::primitives::reduce::Visitor;
     use crate::primitives::reduce::{By, Reduce, ReduceBegin};
     use crate::primitives::scan::{Max, Min, Sum};
     simt::instances! {
@@ -144,14 +134,12 @@ pub mod reductions {
             max_u32: By<Max<u32>>, max_u64: By<Max<u64>>,
         }
         kernels { Reduce, ReduceBegin }
-        visitor { Visitor }
+        visitor: crate::primitives::reduce::Reduced
     }
 }
 
 /// Reductions of runs.
 pub mod runs {
-    #[cfg(not(target_arch = "nvptx64"))]
-    use crate::primitives::runs::Visitor;
     use crate::primitives::runs::{ReduceRuns, RunsOf};
     use crate::primitives::scan::{Max, Min, Sum};
     simt::instances! {
@@ -164,6 +152,6 @@ pub mod runs {
             u64_max_u32: RunsOf<u64, Max<u32>>, u64_max_u64: RunsOf<u64, Max<u64>>,
         }
         kernels { ReduceRuns }
-        visitor { Visitor }
+        visitor: crate::primitives::runs::Runs
     }
 }

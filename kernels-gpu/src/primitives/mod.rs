@@ -39,7 +39,28 @@ pub mod sort;
 pub(crate) mod tiles;
 pub mod words;
 
-use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Word, device, shared};
+use simt::{Block, Global, GlobalSlice, Instance, Name, Order, Scope, Thread, Word, device, shared};
+
+/// A plan of a primitive: the types of its elements, and the tiles that blocks process. A primitive may have
+/// several plans for the same types.
+pub trait Tiled: Instance + Send + Sync {
+    /// Types of the elements, or their operator.
+    type Types: 'static;
+    /// Names of these types.
+    const TYPES: &'static str;
+    /// Name of the tile: threads x elements per thread, and further properties.
+    const TILE: &'static str;
+}
+
+/// Returns the name of a plan.
+const fn plan_name<P: Tiled>() -> Name {
+    Name::of(P::TYPES).part(P::TILE)
+}
+
+/// Returns the name of tiles with this number of threads, and of elements per thread.
+const fn tile_name(threads: u32, each: usize) -> Name {
+    Name::of("").number(threads as usize).text("x").number(each)
+}
 
 /// Calls `body` with 0 to `N - 1`, fully unrolled: arrays indexed by the argument stay in registers, however
 /// long `body` is.

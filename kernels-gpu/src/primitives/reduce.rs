@@ -24,6 +24,10 @@ impl<O: Operator> Reduced for By<O> {
     type Operator = O;
 }
 
+impl<O: Operator> Instance for By<O> {
+    const NAME: &'static str = O::NAME;
+}
+
 type Value<R> = <<R as Reduced>::Operator as Monoid>::Value;
 
 /// Writes the identity to all of `results`. At most one thread per word.
@@ -97,31 +101,4 @@ pub fn bin_words<B: Binned + Instance>(from: GlobalSlice<B::Word>, shift: u32, b
             bins.at(bin).fetch_add(count, Order::Relaxed, Scope::Device);
         }
     });
-}
-
-/// Receives a type by its name: see `simt::instances!`.
-///
-/// ```
-/// use phalanx_kernels::primitives::reduce::{Reduced, Visitor};
-/// use simt::Instance;
-/// use phalanx_kernels::primitives::instances::reductions::visit;
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: Reduced + Instance>(self) -> usize {
-///         size_of::<M>()
-///     }
-/// }
-///
-/// assert_eq!(visit("sum_u32", Ask), Some(0));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-
-    /// Visits the type `P`.
-    fn visit<P: Reduced + Instance>(self) -> Self::Output;
 }

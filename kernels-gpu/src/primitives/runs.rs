@@ -9,7 +9,7 @@ use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;
 use super::{ticket, unrolled};
 use core::marker::PhantomData;
-use simt::{GlobalSlice, Instance, Thread, Tile, Word, device, kernel};
+use simt::{GlobalSlice, Instance, Name, Thread, Tile, Word, device, kernel};
 
 /// A reduction of runs of equal adjacent keys.
 pub trait Runs: Copy + Send + Sync + 'static {
@@ -26,6 +26,10 @@ pub struct RunsOf<K, O>(PhantomData<fn() -> (K, O)>);
 impl<K: Word, O: Operator> Runs for RunsOf<K, O> {
     type Key = K;
     type Operator = O;
+}
+
+impl<K: Word, O: Operator> Instance for RunsOf<K, O> {
+    const NAME: &'static str = const { &Name::of("").unsigned::<K>().part(O::NAME) }.as_str();
 }
 
 /// Type of the values of runs.
@@ -101,31 +105,4 @@ impl<O: Operator> Monoid for InRuns<O> {
         let value = if second.0 > 0 { second.1 } else { O::combine(first.1, second.1) };
         (first.0 + second.0, value)
     }
-}
-
-/// Receives a type by its name: see `simt::instances!`.
-///
-/// ```
-/// use phalanx_kernels::primitives::runs::{Runs, Visitor};
-/// use simt::Instance;
-/// use phalanx_kernels::primitives::instances::runs::visit;
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: Runs + Instance>(self) -> usize {
-///         size_of::<M::Key>()
-///     }
-/// }
-///
-/// assert_eq!(visit("u32_sum_u64", Ask), Some(4));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-
-    /// Visits the type `P`.
-    fn visit<P: Runs + Instance>(self) -> Self::Output;
 }

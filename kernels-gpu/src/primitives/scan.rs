@@ -6,6 +6,7 @@
 //! Reads and writes each element once. [`Operator::combine_at`] is one instruction.
 use super::lookback::Monoid;
 use super::tiles::{Summed, Walk, Whole};
+use super::{Tiled, plan_name, tile_name};
 use core::marker::PhantomData;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Tile, Word, device, kernel};
 
@@ -22,27 +23,32 @@ use simt::{Global, GlobalSlice, Instance, Order, Scope, Tile, Word, device, kern
 /// }
 /// ```
 pub trait Operator: Monoid<Value: Word> {
+    /// Names of the operator and of its words, as in `sum_u32`.
+    const NAME: &'static str;
+
     /// Combines `value` into a value in memory, atomically. Threads may do so in any order: all these
     /// operators commute.
     fn combine_at(place: Global<Self::Value>, value: Self::Value);
 }
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $name:ident = $combine:ident, $fetch:ident, $reduce:ident, $identity:ident;)*) => {$(
+    ($($(#[$doc:meta])*
+       $name:ident = $text:literal, $combine:ident, $fetch:ident, $reduce:ident, $identity:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name<T>(PhantomData<fn() -> T>);
 
-        operators!(of $name, u32, $combine, $fetch, $identity; {
+        operators!(of $name, $text, u32, $combine, $fetch, $identity; {
             /// One instruction: the order in which 32-bit values are combined does not matter.
             #[device(caller)]
             fn fold(warp: Tile<32>, value: u32) -> u32 {
                 warp.$reduce(value)
             }
         });
-        operators!(of $name, u64, $combine, $fetch, $identity; {});
+        operators!(of $name, $text, u64, $combine, $fetch, $identity; {});
     )*};
-    (of $name:ident, $word:ident, $combine:ident, $fetch:ident, $identity:ident; {$($fold:item)?}) => {
+    (of $name:ident, $text:literal, $word:ident, $combine:ident, $fetch:ident, $identity:ident;
+     {$($fold:item)?}) => {
         impl Monoid for $name<$word> {
             type Value = $word;
             const IDENTITY: $word = $word::$identity;
@@ -56,6 +62,8 @@ macro_rules! operators {
         }
 
         impl Operator for $name<$word> {
+            const NAME: &'static str = concat!($text, "_", stringify!($word));
+
             #[device(caller)]
             fn combine_at(place: Global<$word>, value: $word) {
                 place.$fetch(value, Order::Relaxed, Scope::Device);
@@ -65,11 +73,11 @@ macro_rules! operators {
 }
 operators! {
     /// Wrapping sum.
-    Sum = wrapping_add, fetch_add, reduce_add, MIN;
+    Sum = "sum", wrapping_add, fetch_add, reduce_add, MIN;
     /// Minimum.
-    Min = min, fetch_min, reduce_min, MAX;
+    Min = "min", min, fetch_min, reduce_min, MAX;
     /// Maximum.
-    Max = max, fetch_max, reduce_max, MIN;
+    Max = "max", max, fetch_max, reduce_max, MIN;
 }
 
 /// The operator of a scan and the size of its tiles.
@@ -82,7 +90,7 @@ operators! {
 ///     P::scan(job);
 /// }
 /// ```
-pub trait ScanPlan: Copy + Send + Sync + 'static {
+pub trait ScanPlan: Tiled {
     /// Type of the operator.
     type Operator: Operator;
     /// Number of threads per block.
@@ -135,6 +143,39 @@ impl<
     const WIDE: usize,
     const AHEAD: bool,
     const NAP: u32,
+> Instance for Vectors<O, THREADS, VECTORS, WIDE, AHEAD, NAP>
+{
+    const NAME: &'static str = const { &plan_name::<Self>() }.as_str();
+}
+
+impl<
+    O: Operator,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const WIDE: usize,
+    const AHEAD: bool,
+    const NAP: u32,
+> Tiled for Vectors<O, THREADS, VECTORS, WIDE, AHEAD, NAP>
+{
+    type Types = O;
+    const TYPES: &'static str = O::NAME;
+    const TILE: &'static str = const {
+        &tile_name(THREADS, VECTORS * WIDE).part(if AHEAD { "ahead" } else { "" }).part(if NAP > 0 {
+            "nap"
+        } else {
+            ""
+        })
+    }
+    .as_str();
+}
+
+impl<
+    O: Operator,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const WIDE: usize,
+    const AHEAD: bool,
+    const NAP: u32,
 > ScanPlan for Vectors<O, THREADS, VECTORS, WIDE, AHEAD, NAP>
 {
     type Operator = O;
@@ -167,31 +208,4 @@ impl<
 #[kernel]
 pub fn scan<P: ScanPlan + Instance>(job: Job<Scanned<P>>) {
     P::scan(job);
-}
-
-/// Receives a type by its name: see `simt::instances!`.
-///
-/// ```
-/// use phalanx_kernels::primitives::scan::{ScanPlan, Visitor};
-/// use simt::Instance;
-/// use phalanx_kernels::primitives::instances::scans::visit;
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: ScanPlan + Instance>(self) -> usize {
-///         M::ITEMS
-///     }
-/// }
-///
-/// assert_eq!(visit("sum_u64_512x8", Ask), Some(8));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-
-    /// Visits the type `P`.
-    fn visit<P: ScanPlan + Instance>(self) -> Self::Output;
 }

@@ -3,7 +3,7 @@
 //! # Cost
 //!
 //! Each kernel reads and writes each word once; a gather reads at random addresses.
-use simt::{GlobalSlice, Instance, Thread, Word, kernel};
+use simt::{GlobalSlice, Instance, Name, Thread, Word, kernel};
 
 /// Writes zeros. At most one thread per word.
 #[kernel]
@@ -39,9 +39,17 @@ impl<T: Word> Moved for Words<T> {
     type Word = T;
 }
 
+impl<T: Word> Instance for Words<T> {
+    const NAME: &'static str = const { &Name::of("").unsigned::<T>() }.as_str();
+}
+
 /// Words of type `T` that are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordered<T>(core::marker::PhantomData<fn() -> T>);
+
+impl<T: Word> Instance for Ordered<T> {
+    const NAME: &'static str = const { &Name::of("").unsigned::<T>() }.as_str();
+}
 
 /// Copies as many words as `to` has. At most one thread per word.
 #[kernel]

@@ -15,7 +15,7 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: pool, bytes per node, lanes x words per lane, bits of key and value.
+        // Names: policy, pool, bytes per node, lanes x words per lane, bits of key and value.
         //
         // The defaults: 14 pairs per node.
         list_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Unsorted, 8, 2>,
@@ -30,8 +30,8 @@ instances! {
         list_sorted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Sorted, 8, 2>,
         list_sorted_spread_256_16x1_u64_u64: List<Wide<u64, u64>, Spread<256>, Sorted, 16, 1>,
         // Index layers in a part of the pool: all in one part, and each in its own.
-        list_layered_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, false>, Unsorted, 8, 2>,
-        list_apart_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, true>, Unsorted, 8, 2>,
+        list_layered_spread_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, false>, Unsorted, 8, 2>,
+        list_apart_spread_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, true>, Unsorted, 8, 2>,
         // Tiles of a warp that read together and write together.
         list_together_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Together, 8, 2>,
         // Kinds that count latches and steps.
@@ -43,5 +43,5 @@ instances! {
             Successor, CheckSorted,
         InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep, Relink, Claim, Index,
     }
-    visitor { super::list::Visitor }
+    visitor: super::list::Layers
 }

@@ -11,7 +11,7 @@ use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::range::{Answer, Seek, Span};
 use crate::ordered::sink::Sink;
-use crate::ordered::types::{Key, Stored, Types, Value, VersionsOf, WordOf};
+use crate::ordered::types::{Key, Stored, Types, Value, VersionsOf, WordOf, name};
 use crate::ordered::view::{Config, TreeView};
 use core::marker::PhantomData;
 use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile, device};
@@ -23,6 +23,10 @@ pub type List<S, P, A, const W: u32, const L: usize> = ListOf<(S, P, A), W, L>;
 /// A kind of skip list with the types `T`: see [`List`].
 #[derive(Clone, Copy, Debug)]
 pub struct ListOf<T, const W: u32, const L: usize>(PhantomData<T>);
+
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> Instance for ListOf<T, W, L> {
+    const NAME: &'static str = const { &name::<T>(W, L) }.as_str();
+}
 
 #[device]
 impl<T: Types<Access: Policy>, const W: u32, const L: usize> TreeView<ListOf<T, W, L>> {
@@ -197,32 +201,6 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Layers for ListOf<T
     fn index(list: TreeView<Self>, number: u64, data: NodeArray<Key<T>>) {
         list.nodes().index(number, data);
     }
-}
-
-/// Visitor that [`super::visit`] calls with the kind of list of a given name.
-///
-/// ```
-/// use phalanx_kernels::skiplist::{Layers, Visitor, visit};
-/// use simt::Instance;
-///
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: Layers + Instance>(self) -> usize {
-///         M::SLOTS as usize
-///     }
-/// }
-///
-/// assert_eq!(visit("list_spread_128_8x2_u32_u32", Ask), Some(14));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-    /// Visits the kind `M`.
-    fn visit<M: Layers + Instance>(self) -> Self::Output;
 }
 
 const _: () = assert!(EMPTY_TREE_NODES == 3, "root, annex and first data node");

@@ -59,5 +59,5 @@ mod walk;
 pub use crate::ordered::*;
 pub use compact::{Layout, NodeArray, SlabReservation};
 pub use instances::*;
-pub use list::{Layers, List, ListOf, Visitor};
+pub use list::{Layers, List, ListOf};
 pub use policy::{Counted, Event, Policy, Sorted, Together, Unsorted};

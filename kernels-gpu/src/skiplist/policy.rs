@@ -51,8 +51,9 @@ pub struct Together;
 pub struct Counted;
 
 macro_rules! policies {
-    ($($name:ident { $($access:item)* } { $($item:item)* })*) => {$(
+    ($($name:ident = $text:literal { $($access:item)* } { $($item:item)* })*) => {$(
         impl Access for $name {
+            const NAME: &'static str = $text;
             const READ: Order = Order::Relaxed;
             const CONCURRENT: bool = true;
             const MERGES: bool = true;
@@ -67,14 +68,14 @@ macro_rules! policies {
 }
 
 policies! {
-    Unsorted {} {}
-    Sorted {
+    Unsorted = "list" {} {}
+    Sorted = "list_sorted" {
         const SORTED: bool = true;
     } {}
-    Together {} {
+    Together = "list_together" {} {
         const TOGETHER: bool = true;
     }
-    Counted {} {
+    Counted = "list_counted" {} {
         const COUNTS: bool = true;
     }
 }

@@ -12,5 +12,5 @@ instances! {
         light_256: Light<256>,
     }
     kernels { SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire, DrainSlabs }
-    visitor { super::pool::Visitor }
+    visitor: super::pool::Pool
 }

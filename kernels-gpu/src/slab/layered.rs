@@ -14,7 +14,7 @@ use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::pool::{Pool, Supers};
 use super::search::search_in;
-use simt::{Global, device};
+use simt::{Global, Instance, Name, device};
 
 /// A pool `P` whose first super block is reserved for the index, with a separate part for each layer if
 /// `EACH`.
@@ -40,6 +40,11 @@ impl<P: Pool, const EACH: bool> Layered<P, EACH> {
         };
         (first, end.saturating_sub(first))
     }
+}
+
+impl<P: Pool, const EACH: bool> Instance for Layered<P, EACH> {
+    const NAME: &'static str =
+        const { &Name::of(if EACH { "apart" } else { "layered" }).part(P::NAME) }.as_str();
 }
 
 // SAFETY: all slabs are those of the inner pool.

@@ -88,5 +88,5 @@ pub use bitmaps::{BLOCK_WORDS, Bitmaps};
 pub use handle::Handle;
 pub use instances::*;
 pub use layered::Layered;
-pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Supers, Visitor};
+pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Supers};
 pub use search::LOOKS;

@@ -3,7 +3,7 @@
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::search::search;
-use simt::{Global, Instance, Order, Scope, device};
+use simt::{Global, Instance, Name, Order, Scope, device};
 
 /// Maximum number of super blocks of a [`Spread`] pool.
 pub const MOST_SUPER_BLOCKS: usize = 255;
@@ -85,7 +85,7 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 ///   returns the address of [`Self::BYTES`] bytes of live memory, aligned to [`Self::BYTES`]; no two slabs
 ///   overlap.
 #[device(caller)]
-pub unsafe trait Pool: Copy + Send + Sync + 'static {
+pub unsafe trait Pool: Instance + Send + Sync {
     /// Number of bytes of a slab: 128 or 256.
     const BYTES: usize;
 
@@ -281,6 +281,10 @@ impl<const BYTES: usize> Spread<BYTES> {
     }
 }
 
+impl<const BYTES: usize> Instance for Spread<BYTES> {
+    const NAME: &'static str = const { &Name::of("spread").text("_").number(BYTES) }.as_str();
+}
+
 // SAFETY: `new` requires super blocks of `2^shift` slabs.
 unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
     const BYTES: usize = BYTES;
@@ -357,6 +361,10 @@ impl<const BYTES: usize> Light<BYTES> {
     }
 }
 
+impl<const BYTES: usize> Instance for Light<BYTES> {
+    const NAME: &'static str = const { &Name::of("light").text("_").number(BYTES) }.as_str();
+}
+
 // SAFETY: `new` requires memory for each slab of `bitmaps`.
 unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     const BYTES: usize = BYTES;
@@ -387,30 +395,4 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     fn handle(self, number: u32) -> Handle {
         Handle::from_word(number)
     }
-}
-
-/// Receives from [`super::visit`] the kind of pool with a given name.
-///
-/// ```
-/// use phalanx_kernels::slab::{Pool, Visitor, visit};
-/// use simt::Instance;
-///
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: Pool + Instance>(self) -> usize {
-///         M::BYTES
-///     }
-/// }
-///
-/// assert_eq!(visit("spread_128", Ask), Some(128));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-    /// Visits the kind `P`.
-    fn visit<P: Pool + Instance>(self) -> Self::Output;
 }

@@ -22,25 +22,8 @@ use syn::{Attribute, Expr, Item, Lit};
 
 /// Words by which a text states a cost begin with one of these, or are the `O` of `O(n)`.
 const UNITS: [&str; 19] = [
-    "access",
-    "allocat",
-    "atomic",
-    "barrier",
-    "byte",
-    "collective",
-    "copies",
-    "copy",
-    "fence",
-    "instruction",
-    "launch",
-    "load",
-    "lock",
-    "read",
-    "store",
-    "synchroniz",
-    "transaction",
-    "wait",
-    "write",
+    "access", "allocat", "atomic", "barrier", "byte", "collective", "copies", "copy", "fence", "instruction",
+    "launch", "load", "lock", "read", "store", "synchroniz", "transaction", "wait", "write",
 ];
 
 /// Documentation of an item, as Markdown.

@@ -90,15 +90,27 @@ impl Kernels {
     }
 
     fn load(&self, context: &Context, launch: LaunchName, bytes: usize) -> Result<Loaded> {
-        let (known, arch, text) = self.text(launch, context.facts.arch)?;
-        let symbol = launch.symbol();
-        let module = known.module(text);
-        let entry = module.cut(&symbol).ok_or_else(|| unknown(launch, arch, &module))?;
+        let entry = self.entry(launch, context.facts.arch)?;
         check_arguments(launch, bytes, &entry.parameters)?;
         let module = compile(context, launch, &entry.text)?;
         let follows = entry.text.contains(follow::WAIT);
-        let function = Function { handle: function(context, module, &symbol)?, follows };
+        let function = Function { handle: function(context, module, &launch.symbol())?, follows };
         Ok(Loaded { bytes, module, function })
+    }
+
+    /// Returns the entry of a kernel from the program of its package or, for an instance that is not there,
+    /// from any other: a package compiles the generic kernels of another one for types of its own.
+    fn entry(&self, launch: LaunchName, arch: u32) -> Result<ptx::Entry> {
+        let (known, built, text) = self.text(launch, arch)?;
+        let (symbol, module) = (launch.symbol(), known.module(text));
+        let elsewhere = || launch.kernel.instance.and_then(|_| self.entry_anywhere(&symbol, arch));
+        module.cut(&symbol).or_else(elsewhere).ok_or_else(|| unknown(launch, built, &module))
+    }
+
+    /// Returns the entry of this name from the first program, by name, that has it.
+    fn entry_anywhere(&self, symbol: &str, arch: u32) -> Option<ptx::Entry> {
+        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
+        programs.values().find_map(|known| known.module(known.program.best(arch)?.1).cut(symbol))
     }
 
     /// Returns the program of a kernel, and its text for the device.
@@ -318,5 +330,22 @@ mod tests {
         assert_eq!((arch, text), (80, "eighty"));
         let error = kernels.text(launch("fill", None), 75).unwrap_err().to_string();
         assert!(error.contains("sm_80") && error.contains("sm_75"), "{error}");
+    }
+
+    #[test]
+    fn instances_are_found_in_the_programs_of_other_packages() {
+        const OWN: &str = ".visible .entry get__line() { }";
+        const OTHER: &str = ".visible .entry get__circle(.param .b64 a) { }\n.visible .entry fill() { }";
+        static PROGRAMS: [Program; 2] =
+            [Program { name: "p", ptx: &[(80, OWN)] }, Program { name: "a", ptx: &[(80, OTHER)] }];
+        let kernels = Kernels::default();
+        kernels.add(&PROGRAMS[0]);
+        let circle = launch("get", Some("circle"));
+        assert!(kernels.entry(circle, 90).is_err(), "the other program is not registered");
+        kernels.add(&PROGRAMS[1]);
+        assert_eq!(kernels.entry(circle, 90).unwrap().parameters.len(), 1);
+        assert!(kernels.entry(launch("get", Some("line")), 90).unwrap().parameters.is_empty());
+        let error = kernels.entry(launch("fill", None), 90).unwrap_err().to_string();
+        assert!(error.contains("`fill`"), "a kernel that is not generic is its package's alone: {error}");
     }
 }

@@ -89,6 +89,6 @@ pub struct Small(pub u32);
 pub struct Large(pub [u64; 2]);
 
 simt::instances! {
-    types { small: Small, large: Large }
+    named { small: Small, large: Large }
     kernels { Size }
 }

@@ -1,12 +1,15 @@
 //! Construction of hash maps.
 use super::growth::{Growing, Growth};
+use super::kernels::Kernels;
 use super::table::Table;
 use super::{HashMap, Key, Value, kernels};
 use crate::map::handle::Handle;
-use crate::map::variant::{names, select};
+use crate::map::variant::{VariantTag, names, select};
 use crate::program::open;
 use crate::{Error, Result};
 use gpu::Device;
+use phalanx_kernels::hash_map::Config;
+use simt::Instance;
 
 /// Parameters of a map. Created by [`HashMap::builder`].
 ///
@@ -38,8 +41,16 @@ pub struct Builder<K, V> {
     load_factor: f64,
     pub(super) growth: Growth,
     max_probes: u32,
-    variant: Option<String>,
-    of: std::marker::PhantomData<fn() -> (K, V)>,
+    variant: Choice<K, V>,
+}
+
+/// Choice of a variant. (A function returns the kernels, because a reference to them would require that the
+/// types of key and value are `'static`.)
+#[derive(Clone, Debug)]
+enum Choice<K, V> {
+    Default,
+    Named(String),
+    Given(fn() -> Box<dyn Kernels<K, V>>),
 }
 
 impl<K: Key, V: Value> Default for Builder<K, V> {
@@ -50,8 +61,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             load_factor: 0.8,
             growth: Growth::Doubling,
             max_probes: 512,
-            variant: None,
-            of: std::marker::PhantomData,
+            variant: Choice::Default,
         }
     }
 }
@@ -92,8 +102,39 @@ impl<K: Key, V: Value> Builder<K, V> {
 
     /// Selects the variant of the table by name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
-        self.variant = Some(name.to_owned());
+        self.variant = Choice::Named(name.to_owned());
         self
+    }
+
+    /// Selects the variant by its type. It can be one of another package, which then compiles the kernels for
+    /// it; on a GPU, register that package's PTX by [`Device::add_program`].
+    ///
+    /// ```
+    /// use phalanx::kernels::hash_map::{Hinted, Packed, Table};
+    /// use phalanx::{HashMap, Map};
+    ///
+    /// let map = HashMap::builder().variant_of::<Table<Packed, Hinted<16>, 2, 4>>().build()?;
+    /// map.insert(&[1], &[10])?;
+    /// assert_eq!(map.variant(), "hinted16_64_2x4_u32_u32");
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn variant_of<M: Config<Key = K, Value = V> + Instance>(mut self) -> Self {
+        self.variant = Choice::Given(|| Box::new(VariantTag::<M>::NEW));
+        self
+    }
+
+    /// Returns the kernels of the selected variant.
+    fn kernels(&self, device: &Device) -> Result<Box<dyn Kernels<K, V>>> {
+        let name = match &self.variant {
+            Choice::Default => None,
+            Choice::Named(name) => Some(name.as_str()),
+            Choice::Given(kernels) => {
+                let kernels = kernels();
+                kernels.variant().check_runs_on(device)?;
+                return Ok(kernels);
+            }
+        };
+        Ok(select(device, name, kernels::all())?.boxed())
     }
 
     /// Raises the capacity to `pairs` if it is less.
@@ -117,10 +158,10 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::LoadFactor(self.load_factor));
         }
         let device = open(self.device.as_ref())?;
-        let kernels = select(&device, self.variant.as_deref(), kernels::all())?;
+        let kernels = self.kernels(&device)?;
         let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;
-        let table = Table::new(&device, kernels, slots, self.max_probes)?;
-        let handle = Handle::new(device, kernels.boxed(), table);
+        let table = Table::new(&device, &*kernels, slots, self.max_probes)?;
+        let handle = Handle::new(device, kernels, table);
         Ok(HashMap { table: Growing { handle, load_factor: self.load_factor, growth: self.growth } })
     }
 }

@@ -59,7 +59,7 @@ pub trait Kernels<K, V>: HasVariant + Send + Sync {
 
 variants! {
     /// Returns the kernels of all variants with these key and value types, the defaults first.
-    all: Kernels, hash_map, hash_map::Visitor, Config
+    all: Kernels, hash_map, Config
 }
 
 impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {

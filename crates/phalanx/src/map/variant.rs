@@ -49,6 +49,14 @@ impl Variant {
     fn runs_on(self, device: &Device) -> bool {
         !self.needs_wide_swap || device.supports_cas128()
     }
+
+    /// Returns an error if the variant's kernels do not run on the device.
+    pub fn check_runs_on(self, device: &Device) -> Result<()> {
+        if self.runs_on(device) {
+            return Ok(());
+        }
+        Err(Error::NeedsWideSwap { name: self.name.to_owned(), device: device.name() })
+    }
 }
 
 impl Debug for Variant {
@@ -87,10 +95,7 @@ pub fn select<T: HasVariant + ?Sized + 'static>(
             known: names(variants).join(", "),
         });
     };
-    let variant = selected.variant();
-    if !variant.runs_on(device) {
-        return Err(Error::NeedsWideSwap { name: variant.name.to_owned(), device: device.name() });
-    }
+    selected.variant().check_runs_on(device)?;
     Ok(selected)
 }
 
@@ -102,34 +107,37 @@ pub fn names<T: HasVariant + ?Sized + 'static>(
 }
 
 /// Defines `fn $all<K, V>()`, an iterator over the kernels of the variants with keys `K` and values `V` in
-/// the list `$list`, whose visitor trait is `$visitor` and visits types that implement `$bound`.
+/// the list `$list`, whose types implement `$bound`.
 macro_rules! variants {
-    ($(#[$meta:meta])* $all:ident: $kernels:ident, $list:path, $visitor:path, $bound:path) => {
+    ($(#[$meta:meta])* $all:ident: $kernels:ident, $list:path, $bound:path) => {
         $(#[$meta])*
         pub fn $all<K: phalanx_kernels::keyed::Scalar, V: phalanx_kernels::keyed::Scalar>()
         -> impl Iterator<Item = &'static dyn $kernels<K, V>> + Clone {
             use $crate::map::variant::VariantTag;
             use $list as list;
 
-            struct Find;
+            struct Collect(Vec<&'static dyn std::any::Any>);
 
-            impl $visitor for Find {
-                type Output = &'static dyn std::any::Any;
+            impl list::Visitor for Collect {
+                type Output = std::convert::Infallible;
 
-                fn visit<M: $bound + simt::Instance>(self) -> Self::Output {
-                    const { &(&VariantTag::<M>::NEW as &'static dyn $kernels<M::Key, M::Value>) }
+                fn visit<M: $bound + simt::Instance>(&mut self) -> Option<Self::Output> {
+                    self.0.push(const {
+                        &(&VariantTag::<M>::NEW as &'static dyn $kernels<M::Key, M::Value>)
+                    });
+                    None
                 }
             }
 
             /// Not generic: the emulator's kernels are compiled in this crate, and not again in every program
             /// that creates a structure.
-            fn any(name: &str) -> Option<&'static dyn std::any::Any> {
-                list::visit(name, Find)
+            fn any() -> Vec<&'static dyn std::any::Any> {
+                let mut kernels = Collect(Vec::new());
+                list::visit(&mut kernels);
+                kernels.0
             }
 
-            list::NAMES.iter().filter_map(|name| {
-                any(name)?.downcast_ref::<&'static dyn $kernels<K, V>>().copied()
-            })
+            any().into_iter().filter_map(|any| any.downcast_ref::<&'static dyn $kernels<K, V>>().copied())
         }
     };
 }

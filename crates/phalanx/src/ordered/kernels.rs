@@ -4,7 +4,7 @@ use crate::map::launch::{self, Batch, BatchOp, Scan, THREADS};
 use crate::map::variant::{HasVariant, Variant, VariantTag, variants};
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{CodedSorted, InsertSorted, RemoveSorted, sorted_threads};
-use phalanx_kernels::btree::{self, ReadOnly, ReadOnlyVisitor, phased, sorted};
+use phalanx_kernels::btree::{self, ReadOnly, phased, sorted};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS, Scalar};
 use phalanx_kernels::mvbtree;
 use phalanx_kernels::mvbtree::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
@@ -162,17 +162,17 @@ pub trait SortedKernels<K, V>: HasVariant + Send + Sync {
 
 variants! {
     /// Returns the kernels of all B-trees with these key and value types, the defaults first.
-    trees: Kernels, btree, ordered::Visitor, Config
+    trees: Kernels, btree, Config
 }
 
 variants! {
     /// Returns the kernels of all trees with snapshots and these key and value types, the defaults first.
-    versioned_trees: Kernels, mvbtree, ordered::Visitor, Config
+    versioned_trees: Kernels, mvbtree, Config
 }
 
 variants! {
     /// Returns the kernels for sorted batches of all variants that sort, with these key and value types.
-    sorting: SortedKernels, sorted, ordered::Visitor, Config
+    sorting: SortedKernels, sorted, Config
 }
 
 /// Returns the kernels for sorted batches of a variant, if it sorts batches.
@@ -182,17 +182,16 @@ pub fn sorted_kernels<K: Scalar, V: Scalar>(variant: Variant) -> Option<&'static
 
 /// Returns the read-only kernels for trees of a variant while nothing writes, if there are such kernels.
 pub fn read_only<K: Scalar, V: Scalar>(variant: Variant) -> Option<&'static dyn Reader<K, V>> {
-    let find = |name: &&str| phased::visit(name, FindReader(variant)).flatten();
-    phased::NAMES.iter().find_map(find)?.downcast_ref::<&'static dyn Reader<K, V>>().copied()
+    phased::visit(&mut FindReader(variant))?.downcast_ref::<&'static dyn Reader<K, V>>().copied()
 }
 
 /// Finds the read-only kernels for trees of a variant.
 struct FindReader(Variant);
 
-impl ReadOnlyVisitor for FindReader {
-    type Output = Option<&'static dyn Any>;
+impl phased::Visitor for FindReader {
+    type Output = &'static dyn Any;
 
-    fn visit<M: ReadOnly + Instance>(self) -> Self::Output {
+    fn visit<M: ReadOnly + Instance>(&mut self) -> Option<Self::Output> {
         self.0
             .is::<M::Writers>()
             .then_some(const { &(&VariantTag::<M>::NEW as &'static dyn Reader<M::Key, M::Value>) })

@@ -57,8 +57,9 @@ pub use workspace::Workspace;
 use crate::{Error, Result};
 use gpu::Grid;
 use phalanx_kernels::primitives::segments::long;
-use phalanx_kernels::primitives::{compact, merge, reduce, sort as kernels, words};
+use phalanx_kernels::primitives::{Tiled, compact, merge, reduce, sort as kernels, words};
 use simt::{Instance, Word};
+use std::any::TypeId;
 
 mod sealed {
     pub trait Sealed {}
@@ -68,9 +69,6 @@ mod sealed {
 
 /// A number type that primitives support: `u32` or `u64`.
 pub trait Number: sealed::Sealed + Word + Ord + Send + Sync {
-    /// Name of the type in the names of kernels.
-    #[doc(hidden)]
-    const NAME: &'static str;
     /// Type for which the kernels are compiled.
     #[doc(hidden)]
     type Ordered: compact::Element<Word = Self>
@@ -86,7 +84,6 @@ pub trait Number: sealed::Sealed + Word + Ord + Send + Sync {
 macro_rules! numbers {
     ($($number:ident)*) => {$(
         impl Number for $number {
-            const NAME: &'static str = stringify!($number);
             type Ordered = words::Ordered<$number>;
             type Keys = kernels::Keys<$number>;
         }
@@ -116,22 +113,89 @@ fn check_count(what: &'static str, asked: usize, most: usize) -> Result<()> {
     if asked <= most { Ok(()) } else { Err(Error::TooMany { what, asked, most }) }
 }
 
-/// Returns the kernel of a family (a prefix of kernel names) whose tile is called `tile`, or the family's
-/// first one.
-fn instance(family: &str, tile: Option<&str>, names: &[&'static str]) -> Result<&'static str> {
-    let of_family: Vec<_> = names
-        .iter()
-        .filter_map(|name| Some((*name, name.strip_prefix(family)?.strip_prefix('_')?)))
-        .collect();
-    let found = of_family.iter().find(|(_, own)| tile.is_none_or(|tile| tile == *own));
-    found.map(|(name, _)| *name).ok_or_else(|| Error::UnknownTile {
-        asked: tile.unwrap_or_default().to_owned(),
-        what: family.to_owned(),
-        known: of_family.iter().map(|(_, own)| *own).collect::<Vec<_>>().join(", "),
-    })
+/// A plan for which kernels are compiled.
+#[derive(Clone, Copy)]
+struct PlanId {
+    plan: TypeId,
+    /// Number of elements of a tile or, for sorts of short segments, of the longest of them.
+    size: usize,
 }
 
-/// Returns the names of a family's tiles.
-fn tiles(family: &str, names: &[&'static str]) -> Vec<&'static str> {
-    names.iter().filter_map(|name| name.strip_prefix(family)?.strip_prefix('_')).collect()
+impl PlanId {
+    /// Returns whether this is the plan `P`.
+    fn is<P: Tiled>(self) -> bool {
+        self.plan == TypeId::of::<P>()
+    }
+}
+
+/// Visitor that selects a plan for the types of a call: the one with the given tile or, without one, the
+/// first.
+struct Select<'a> {
+    types: TypeId,
+    tile: Option<&'a str>,
+    /// Name of the types.
+    what: &'static str,
+    /// Names of the tiles of all plans for the types.
+    tiles: Vec<&'static str>,
+}
+
+impl<'a> Select<'a> {
+    fn new(types: TypeId, tile: Option<&'a str>) -> Self {
+        Self { types, tile, what: "elements", tiles: Vec::new() }
+    }
+
+    /// Returns a visitor that selects nothing and sees all tiles.
+    fn all(types: TypeId) -> Self {
+        Self::new(types, Some(""))
+    }
+
+    fn see<P: Tiled>(&mut self, size: usize) -> Option<PlanId> {
+        if TypeId::of::<P::Types>() != self.types {
+            return None;
+        }
+        self.what = P::TYPES;
+        self.tiles.push(P::TILE);
+        self.tile.is_none_or(|tile| tile == P::TILE).then_some(PlanId { plan: TypeId::of::<P>(), size })
+    }
+
+    /// Returns the selected plan.
+    fn found(self, plan: Option<PlanId>) -> Result<PlanId> {
+        plan.ok_or_else(|| Error::UnknownTile {
+            asked: self.tile.unwrap_or_default().to_owned(),
+            what: self.what.to_owned(),
+            known: self.tiles.join(", "),
+        })
+    }
+}
+
+/// Defines `plan(types, tile)`, which selects a plan of the list `$list`, and `tiles(types)`, which returns
+/// the names of its tiles. `$size` is the size of the plan `$plan`.
+macro_rules! plans {
+    ($vis:vis $list:ident: $bound:path, |$plan:ident| $size:expr) => {
+        impl $list::Visitor for $crate::primitives::Select<'_> {
+            type Output = $crate::primitives::PlanId;
+
+            fn visit<$plan: $bound + simt::Instance>(&mut self) -> Option<Self::Output> {
+                self.see::<$plan>($size)
+            }
+        }
+
+        $vis fn plan(types: std::any::TypeId, tile: Option<&str>) -> Result<$crate::primitives::PlanId> {
+            let mut select = $crate::primitives::Select::new(types, tile);
+            let plan = $list::visit(&mut select);
+            select.found(plan)
+        }
+
+        $vis fn tiles(types: std::any::TypeId) -> Vec<&'static str> {
+            let mut select = $crate::primitives::Select::all(types);
+            $list::visit(&mut select);
+            select.tiles
+        }
+    };
+}
+use plans;
+
+/// Returns the result of a launch by a visitor, which does nothing if no kernel is compiled for the types.
+fn launched(result: Option<Result<()>>) -> Result<()> {
+    result.unwrap_or_else(|| Err(Error::Invalid("no kernel is compiled for these types".to_owned())))
 }

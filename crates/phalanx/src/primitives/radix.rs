@@ -1,14 +1,15 @@
 //! Parts of sorts: pieces of the workspace, and passes over digits.
 use super::workspace::{Cutter, slice};
-use super::{Number, any_grid};
+use super::{Number, PlanId, any_grid, launched, plans};
 use crate::Result;
 use gpu::{Grid, Stream};
 use phalanx_kernels::primitives::instances::passes;
 use phalanx_kernels::primitives::sort::{
-    DIGIT_BITS, DIGITS, Moved, Pass, PassParts, Plan, RadixHistograms, RadixPass, Visitor, tile,
+    DIGIT_BITS, DIGITS, Moved, Pass, PassParts, Plan, RadixHistograms, RadixPass, tile,
 };
 use phalanx_kernels::primitives::words::{ClearWords, CopyWords, Words};
 use simt::{GlobalSlice, Instance};
+use std::any::TypeId;
 
 /// Data that moves with a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,8 +44,14 @@ impl Carried {
         }
     }
 
-    pub fn family<K: Number>(self) -> String {
-        format!("{}_{}", K::NAME, self.moved())
+    /// Returns the types of the plans that move such data with keys of type `K`.
+    pub fn types<K: Number>(self) -> TypeId {
+        match self.moved() {
+            0 => TypeId::of::<(K, ())>(),
+            4 => TypeId::of::<(K, u32)>(),
+            8 => TypeId::of::<(K, u64)>(),
+            _ => TypeId::of::<(K, u128)>(),
+        }
     }
 }
 
@@ -84,16 +91,7 @@ impl Pieces {
     }
 }
 
-/// Visitor that returns the number of elements in a plan's tile.
-pub struct TileSize;
-
-impl Visitor for TileSize {
-    type Output = usize;
-
-    fn visit<P: Plan + Instance>(self) -> usize {
-        tile::<P>()
-    }
-}
+plans!(pub passes: Plan, |P| tile::<P>());
 
 /// An array that passes move between buffers.
 #[derive(Clone, Copy)]
@@ -158,6 +156,7 @@ pub unsafe fn copy(stream: &Stream, from: *mut u8, to: *mut u8, bytes: usize) ->
 
 /// A sort to launch.
 pub struct Sort<'a> {
+    pub plan: PlanId,
     pub stream: &'a Stream,
     pub pieces: Pieces,
     pub keys: Lane,
@@ -172,15 +171,15 @@ pub struct Sort<'a> {
 }
 
 impl Sort<'_> {
-    /// Submits the histograms and all passes, with the plan called `name`.
+    /// Submits the histograms and all passes.
     ///
     /// # Safety
     /// - Lanes and pieces have at least `len` elements, and live until the stream has executed the sort.
     ///   Spare buffers are neither keys nor values.
-    pub unsafe fn launch<K: Number>(self, name: &str) -> Result<()> {
+    pub unsafe fn launch<K: Number>(mut self) -> Result<()> {
         // SAFETY: the caller's obligations.
         unsafe { self.prepare::<K>()? };
-        passes::visit(name, self).unwrap_or(Ok(()))
+        launched(passes::visit(&mut self))
     }
 
     /// Clears the counters of the passes, and computes the histograms.
@@ -207,10 +206,16 @@ impl Sort<'_> {
     }
 }
 
-impl Visitor for Sort<'_> {
+impl passes::Visitor for Sort<'_> {
     type Output = Result<()>;
 
-    fn visit<P: Plan + Instance>(mut self) -> Result<()> {
+    fn visit<P: Plan + Instance>(&mut self) -> Option<Result<()>> {
+        self.plan.is::<P>().then(|| self.launch_passes::<P>())
+    }
+}
+
+impl Sort<'_> {
+    fn launch_passes<P: Plan + Instance>(&mut self) -> Result<()> {
         let count = (self.end - self.first).div_ceil(DIGIT_BITS);
         // SAFETY: the pointers are those of buffers and of the workspace, which outlive the launches.
         unsafe {
@@ -226,9 +231,7 @@ impl Visitor for Sort<'_> {
         }
         Ok(())
     }
-}
 
-impl Sort<'_> {
     fn pass<P: Plan>(&self, number: u32, count: u32) -> Pass<P::Key, Moved<P>> {
         let (from, to) = self.keys.ends(number, count);
         let (values, values_to) = self.values.ends(number, count);

@@ -1,13 +1,16 @@
 //! Runs of equal adjacent keys.
 use super::scan::Published;
 use super::workspace::{Cutter, Workspace, slice};
-use super::{Fold, Number, check_count, check_len};
-use crate::{Error, Result};
+use super::{Fold, Number, check_count, check_len, launched};
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
+use crate::Result;
 use gpu::{Buffer, Grid, Stream};
 use phalanx_kernels::primitives::instances::runs;
-use phalanx_kernels::primitives::runs::{RUN_ITEMS, RUN_THREADS, ReduceRuns, Runs, Visitor};
+use phalanx_kernels::primitives::runs::{RUN_ITEMS, RUN_THREADS, ReduceRuns, Runs};
 use phalanx_kernels::primitives::words::ClearWords;
 use simt::Instance;
+use std::any::TypeId;
 
 const TILE: usize = RUN_THREADS as usize * RUN_ITEMS;
 
@@ -28,6 +31,9 @@ fn cut(cutter: &mut Cutter, len: usize) -> Published {
 
 /// A reduction of runs to launch.
 struct Launch<'a> {
+    /// Types of the keys and of the operator.
+    key: TypeId,
+    operator: TypeId,
     stream: &'a Stream,
     published: Published,
     len: usize,
@@ -38,10 +44,17 @@ struct Launch<'a> {
     count: *mut u8,
 }
 
-impl Visitor for Launch<'_> {
+impl runs::Visitor for Launch<'_> {
     type Output = Result<()>;
 
-    fn visit<R: Runs + Instance>(self) -> Result<()> {
+    fn visit<R: Runs + Instance>(&mut self) -> Option<Result<()>> {
+        let fits = (TypeId::of::<R::Key>(), TypeId::of::<R::Operator>()) == (self.key, self.operator);
+        fits.then(|| self.launch::<R>())
+    }
+}
+
+impl Launch<'_> {
+    fn launch<R: Runs + Instance>(&self) -> Result<()> {
         let kernel = ReduceRuns::<R> {
             keys: slice(self.keys, self.len),
             values: slice(self.values.0, self.values.1),
@@ -148,8 +161,9 @@ impl Workspace {
         }
         // SAFETY: the workspace outlives the launch.
         unsafe { published.clear(stream)? };
-        let name = format!("{}_{}_{}", K::NAME, fold.name(), T::NAME);
-        let launch = Launch {
+        let mut launch = Launch {
+            key: TypeId::of::<K>(),
+            operator: fold.operator::<T>(),
             stream,
             published,
             len: keys.len(),
@@ -159,7 +173,6 @@ impl Workspace {
             run_values: run_values.pointer().cast(),
             count: count.pointer().cast(),
         };
-        runs::visit(&name, launch)
-            .unwrap_or_else(|| Err(Error::Invalid(format!("no kernel reduces runs by {name}"))))
+        launched(runs::visit(&mut launch))
     }
 }

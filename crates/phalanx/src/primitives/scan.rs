@@ -1,14 +1,17 @@
 //! Scans and reductions.
 use super::workspace::{Cutter, Workspace, slice};
-use super::{Number, any_grid, check_count, check_len, instance, tiles};
-use crate::{Error, Result};
+use super::{Number, PlanId, any_grid, check_count, check_len, launched, plans};
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
+use crate::Result;
 use gpu::{Buffer, Grid, Stream};
 use phalanx_kernels::primitives::instances::{reductions, scans};
 use phalanx_kernels::primitives::lookback;
-use phalanx_kernels::primitives::reduce::{Reduce, ReduceBegin, Reduced, Visitor as ReduceVisitor};
-use phalanx_kernels::primitives::scan::{Job, Scan, ScanPlan, Visitor};
+use phalanx_kernels::primitives::reduce::{Reduce, ReduceBegin, Reduced};
+use phalanx_kernels::primitives::scan::{Job, Max, Min, Scan, ScanPlan, Sum};
 use phalanx_kernels::primitives::words::ClearWords;
 use simt::{GlobalSlice, Instance};
+use std::any::TypeId;
 
 /// Operation that combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,17 +25,13 @@ pub enum Fold {
 }
 
 impl Fold {
-    /// Returns the operation's name in the names of kernels.
-    pub(super) fn name(self) -> &'static str {
+    /// Returns the type of the operator in kernels.
+    pub(super) fn operator<T: Number>(self) -> TypeId {
         match self {
-            Self::Sum => "sum",
-            Self::Min => "min",
-            Self::Max => "max",
+            Self::Sum => TypeId::of::<Sum<T>>(),
+            Self::Min => TypeId::of::<Min<T>>(),
+            Self::Max => TypeId::of::<Max<T>>(),
         }
-    }
-
-    pub(super) fn family<T: Number>(self) -> String {
-        format!("{}_{}", self.name(), T::NAME)
     }
 }
 
@@ -91,9 +90,10 @@ impl Published {
 /// assert!(scan_bytes::<u32>(1 << 20) < 1 << 14);
 /// ```
 pub fn scan_bytes<T: Number>(len: usize) -> usize {
-    let name = instance(&Fold::Sum.family::<T>(), None, scans::NAMES);
-    let size = name.ok().and_then(|name| scans::visit(name, TileSize)).unwrap_or(1);
-    Cutter::measure(|cutter| Published::cut(cutter, len.div_ceil(size), size_of::<T>() / 4))
+    let bytes = |plan: PlanId| {
+        Cutter::measure(|cutter| Published::cut(cutter, len.div_ceil(plan.size), size_of::<T>() / 4))
+    };
+    plan(Fold::Sum.operator::<T>(), None).map_or(0, bytes)
 }
 
 /// Returns the names of the tiles for scans of these elements, the default one first: see
@@ -104,22 +104,14 @@ pub fn scan_bytes<T: Number>(len: usize) -> usize {
 /// assert_eq!(scan_tiles::<u64>(Fold::Max), ["512x8"]);
 /// ```
 pub fn scan_tiles<T: Number>(fold: Fold) -> Vec<&'static str> {
-    tiles(&fold.family::<T>(), scans::NAMES)
+    tiles(fold.operator::<T>())
 }
 
-/// Visitor that returns the number of elements in a plan's tile.
-struct TileSize;
-
-impl Visitor for TileSize {
-    type Output = usize;
-
-    fn visit<P: ScanPlan + Instance>(self) -> usize {
-        P::THREADS as usize * P::ITEMS
-    }
-}
+plans!(scans: ScanPlan, |P| P::THREADS as usize * P::ITEMS);
 
 /// A scan to launch.
 struct Launch<'a> {
+    plan: PlanId,
     stream: &'a Stream,
     published: Published,
     from: (*mut u8, usize),
@@ -127,10 +119,16 @@ struct Launch<'a> {
     inclusive: bool,
 }
 
-impl Visitor for Launch<'_> {
+impl scans::Visitor for Launch<'_> {
     type Output = Result<()>;
 
-    fn visit<P: ScanPlan + Instance>(self) -> Result<()> {
+    fn visit<P: ScanPlan + Instance>(&mut self) -> Option<Result<()>> {
+        self.plan.is::<P>().then(|| self.launch::<P>())
+    }
+}
+
+impl Launch<'_> {
+    fn launch<P: ScanPlan + Instance>(&self) -> Result<()> {
         let job = Job {
             from: slice(self.from.0, self.from.1),
             to: slice(self.to.0, self.to.1),
@@ -138,7 +136,7 @@ impl Visitor for Launch<'_> {
             tickets: self.published.tickets(),
             inclusive: self.inclusive.into(),
         };
-        let mut grid = Grid::new(self.from.1.div_ceil(P::THREADS as usize * P::ITEMS) as u32, P::THREADS);
+        let mut grid = Grid::new(self.from.1.div_ceil(self.plan.size) as u32, P::THREADS);
         if P::AHEAD {
             let resident = self.stream.device().occupancy_grid::<Scan<P>>(P::THREADS)?;
             grid.blocks = grid.blocks.min(resident.blocks);
@@ -150,15 +148,22 @@ impl Visitor for Launch<'_> {
 
 /// A reduction to launch.
 struct Reduction<'a> {
+    operator: TypeId,
     stream: &'a Stream,
     from: (*mut u8, usize),
     result: *mut u8,
 }
 
-impl ReduceVisitor for Reduction<'_> {
+impl reductions::Visitor for Reduction<'_> {
     type Output = Result<()>;
 
-    fn visit<R: Reduced + Instance>(self) -> Result<()> {
+    fn visit<R: Reduced + Instance>(&mut self) -> Option<Result<()>> {
+        (TypeId::of::<R::Operator>() == self.operator).then(|| self.launch::<R>())
+    }
+}
+
+impl Reduction<'_> {
+    fn launch<R: Reduced + Instance>(&self) -> Result<()> {
         let (from, result) = (slice(self.from.0, self.from.1), slice(self.result, 1));
         // SAFETY: as for a scan.
         unsafe {
@@ -307,9 +312,8 @@ impl Workspace {
     ) -> Result<()> {
         self.check_device("elements to scan", from)?;
         check_count("a scan", from.len(), 1 << 40)?;
-        let name = instance(&fold.family::<T>(), self.tile(), scans::NAMES)?;
-        let size = scans::visit(name, TileSize).unwrap_or(1);
-        let tiles = from.len().div_ceil(size);
+        let plan = plan(fold.operator::<T>(), self.tile())?;
+        let tiles = from.len().div_ceil(plan.size);
         let published = self.cut("a scan", |cutter| Published::cut(cutter, tiles, size_of::<T>() / 4))?;
         let stream = self.stream();
         if from.is_empty() {
@@ -322,7 +326,7 @@ impl Workspace {
         // SAFETY: the workspace outlives the launch.
         unsafe { published.clear(stream)? };
         let (from, to) = ((from.pointer().cast(), from.len()), (to.cast(), to_len));
-        scans::visit(name, Launch { stream, published, from, to, inclusive }).unwrap_or(Ok(()))
+        launched(scans::visit(&mut Launch { plan, stream, published, from, to, inclusive }))
     }
 
     /// Writes the combination of all elements to `result`, which has one element. Without elements it is the
@@ -348,12 +352,12 @@ impl Workspace {
         check_len("the result of a reduction", 1, result.len())?;
         self.check_device("elements to reduce", from)?;
         self.check_device("the result of a reduction", result)?;
-        let launch = Reduction {
+        let mut launch = Reduction {
+            operator: fold.operator::<T>(),
             stream: self.stream(),
             from: (from.pointer().cast(), from.len()),
             result: result.pointer().cast(),
         };
-        reductions::visit(&fold.family::<T>(), launch)
-            .unwrap_or_else(|| Err(Error::Invalid(format!("no kernel reduces by {}", fold.family::<T>()))))
+        launched(reductions::visit(&mut launch))
     }
 }

@@ -1,11 +1,10 @@
 //! Radix sorts.
-use super::radix::{Carried, Lane, Pieces, Sort, TileSize, gather};
+use super::radix::{self, Carried, Lane, Pieces, Sort, gather};
 use super::workspace::{Cutter, Workspace, slice};
-use super::{Number, any_grid, check_count, check_len, instance, tiles};
+use super::{Number, PlanId, any_grid, check_count, check_len};
 use crate::{Error, Result};
 use bytemuck::Pod;
 use gpu::{Buffer, Stream};
-use phalanx_kernels::primitives::instances::passes;
 use phalanx_kernels::primitives::sort::MOST;
 use phalanx_kernels::primitives::words::CountUp;
 use simt::GlobalSlice;
@@ -58,11 +57,8 @@ impl Bits {
 /// ```
 pub fn sort_bytes<K: Number, V: Pod>(len: usize) -> usize {
     let moved = Carried::of::<V>();
-    let measure = |name: &'static str| {
-        let size = passes::visit(name, TileSize).unwrap_or(1);
-        Cutter::measure(|cutter| Pieces::cut::<K>(cutter, len, size, moved))
-    };
-    instance(&moved.family::<K>(), None, passes::NAMES).map_or(0, measure)
+    let measure = |plan: PlanId| Cutter::measure(|cutter| Pieces::cut::<K>(cutter, len, plan.size, moved));
+    radix::plan(moved.types::<K>(), None).map_or(0, measure)
 }
 
 /// Returns the names of the tiles for sorts of these keys and values, the default one first: see
@@ -73,7 +69,7 @@ pub fn sort_bytes<K: Number, V: Pod>(len: usize) -> usize {
 /// assert_eq!(sort_tiles::<u32, u32>()[0], "384x19");
 /// ```
 pub fn sort_tiles<K: Number, V: Pod>() -> Vec<&'static str> {
-    tiles(&Carried::of::<V>().family::<K>(), passes::NAMES)
+    radix::tiles(Carried::of::<V>().types::<K>())
 }
 
 /// Sorts.
@@ -245,9 +241,8 @@ impl Workspace {
         let (first, end) = bits.of::<K>()?;
         check_count("a sort", len, MOST)?;
         let carried = Carried::of::<V>();
-        let name = instance(&carried.family::<K>(), self.tile(), passes::NAMES)?;
-        let size = passes::visit(name, TileSize).unwrap_or(1);
-        let pieces = self.cut("a sort", |cutter| Pieces::cut::<K>(cutter, len, size, carried))?;
+        let plan = radix::plan(carried.types::<K>(), self.tile())?;
+        let pieces = self.cut("a sort", |cutter| Pieces::cut::<K>(cutter, len, plan.size, carried))?;
         if len == 0 {
             return Ok(());
         }
@@ -259,13 +254,13 @@ impl Workspace {
             (moved.from, moved.to) = (pieces.numbers, pieces.numbers);
         }
         let limit = slice(std::ptr::dangling_mut(), 0);
-        let sort = Sort { stream, pieces, keys, values: moved, len, limit, first, end };
+        let sort = Sort { plan, stream, pieces, keys, values: moved, len, limit, first, end };
         // SAFETY: buffers and workspace outlive the launches (dropping them waits). All lengths were checked.
         unsafe {
             if let Carried::Number(_) = carried {
                 count_up(stream, slice(pieces.numbers, len))?;
             }
-            sort.launch::<K>(name)?;
+            sort.launch::<K>()?;
             match carried {
                 Carried::Number(bytes) => {
                     let (order, ends) = (slice(pieces.numbers, len), (values.0.cast(), values.1.cast()));

@@ -80,7 +80,7 @@ pub trait Kernels<K, V>: TreeKernels<K, V> {
 
 variants! {
     /// Returns the kernels of all variants with these key and value types, the defaults first.
-    all: Kernels, skiplist, skiplist::Visitor, Layers
+    all: Kernels, skiplist, Layers
 }
 
 impl<M: Layers + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {

@@ -2,7 +2,7 @@
 use super::memory::Memory;
 use gpu::{Grid, Stream};
 use phalanx_kernels::slab::kernels::{SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire};
-use phalanx_kernels::slab::{self, Pool, Visitor};
+use phalanx_kernels::slab::{self, Pool};
 use simt::{GlobalSlice, Instance};
 use std::marker::PhantomData;
 
@@ -39,7 +39,7 @@ pub trait Kernels: Send + Sync {
 
 /// Returns the kernels for pools with slabs of `bytes` bytes.
 pub fn find(light: bool, bytes: usize) -> Option<&'static dyn Kernels> {
-    slab::NAMES.iter().find_map(|name| slab::visit(name, Find { light, bytes }).flatten())
+    slab::visit(&mut Find { light, bytes })
 }
 
 struct Find {
@@ -47,10 +47,10 @@ struct Find {
     bytes: usize,
 }
 
-impl Visitor for Find {
-    type Output = Option<&'static dyn Kernels>;
+impl slab::Visitor for Find {
+    type Output = &'static dyn Kernels;
 
-    fn visit<P: Pool + Instance>(self) -> Self::Output {
+    fn visit<P: Pool + Instance>(&mut self) -> Option<Self::Output> {
         let fits = P::CONTIGUOUS == self.light && P::BYTES == self.bytes;
         fits.then_some(const { &PoolTag::<P>(PhantomData) })
     }

@@ -111,7 +111,7 @@ pub trait Kernels<K, V>: HasVariant + Send + Sync {
 
 variants! {
     /// Returns the kernels of all variants with these key and value types, the defaults first.
-    any: Kernels, list, list::Visitor, Config
+    any: Kernels, list, Config
 }
 
 /// Returns the kernels of all variants with these key and value types that have values, or have none. The

@@ -535,10 +535,10 @@ pub fn late_headers_are_waited_for<M: HasFixture<Memory = crate::trees::Forest> 
         let shows = Show { words: memory.words(), place, word, after: seed % 400 };
         let launches = vec![Launch::new(Grid::new(1, 4), reads), Launch::new(Grid::new(1, 1), shows)];
         let ended = device.emulator_handle().expect("an emulator").launch_all(launches);
-        assert!(ended.is_ok(), "{ended:?}\n{}", replay(crate::PROGRAM, seed));
+        assert!(ended.is_ok(), "{ended:?}\n{}", replay(seed));
         for (step, _, told) in told.answers() {
             let wanted = keys.iter().copied().filter(|key| (step.from..=step.to).contains(key));
-            assert!(told.iter().copied().eq(wanted), "{step:?}: {told:?}\n{}", replay(crate::PROGRAM, seed));
+            assert!(told.iter().copied().eq(wanted), "{step:?}: {told:?}\n{}", replay(seed));
         }
     }
 }
@@ -606,7 +606,7 @@ pub fn are_sound_under_weak_memory<M: HasFixture<Memory = crate::trees::Forest> 
     seeds: std::ops::Range<u64>,
 ) {
     for seed in seeds {
-        let setting = Setting { weak_memory: crate::WEAK, ..setting::<M>(seed) };
+        let setting = Setting { weak_memory: M::WEAK, ..setting::<M>(seed) };
         explore::<M>(&Plan::new::<M>(seed), &setting)
             .unwrap_or_else(|finding| panic!("{}", told("weak memory", seed, &setting, &finding)));
     }

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 
 /// Exclusive upper bound of keys.
 const KEYS: u64 = 300;
-/// Content of unwritten elements.
-const BLANK: u32 = 0x7b7b_7b7b;
+/// Byte of unwritten elements.
+const BLANK: u8 = 0x7b;
 /// Number of guard elements after a slice.
 const GUARD: usize = 24;
 
@@ -89,12 +89,18 @@ type Part = (usize, usize);
 
 /// Returns the expected content of a buffer after the pairs of `all` in the ranges were written to a part of
 /// it, each as its key.
-fn written(asked: &[RangeRequest], counts: &[u64], all: &BTreeSet<u64>, (before, len): Part) -> Vec<u32> {
-    let mut words = vec![BLANK; before + len + GUARD];
+fn written<T: Scalar>(
+    asked: &[RangeRequest],
+    counts: &[u64],
+    all: &BTreeSet<u64>,
+    (before, len): Part,
+) -> Vec<T> {
+    let blank = T::from_u64(u64::from_ne_bytes([BLANK; 8]));
+    let mut words = vec![blank; before + len + GUARD];
     for (range, &count) in asked.iter().zip(counts) {
         let keys = all.iter().filter(|key| (range.from..=range.to).contains(*key));
         for (place, &key) in (range.offset as usize..len).zip(keys.take(count as usize)) {
-            words[before + place] = key as u32;
+            words[before + place] = T::from_u64(key);
         }
     }
     words
@@ -114,8 +120,8 @@ fn expected_counts(asked: &[RangeRequest], all: &BTreeSet<u64>, places: u64) -> 
 /// with the same layout.
 pub fn ranges_go_where_they_should<F, M>(count: u64)
 where
-    F: HasFixture<Memory = Forest> + Config<Key = u32, Value = u32>,
-    M: Config<Key = u32, Value = u32>,
+    F: HasFixture<Memory = Forest> + Config<Key = M::Key, Value = M::Value>,
+    M: Config,
 {
     seeds(count).for_each(collect_ranges::<F, M>);
 }
@@ -123,8 +129,8 @@ where
 /// Collects the ranges of one seed, and compares counts, keys and values with the expected ones.
 fn collect_ranges<F, M>(seed: u64)
 where
-    F: HasFixture<Memory = Forest> + Config<Key = u32, Value = u32>,
-    M: Config<Key = u32, Value = u32>,
+    F: HasFixture<Memory = Forest> + Config<Key = M::Key, Value = M::Value>,
+    M: Config,
 {
     let mut rng = Rng::new(seed);
     let all: BTreeSet<u64> = (0..rng.pick(&[0, 6, 60, 200])).map(|_| rng.below(KEYS)).collect();
@@ -139,8 +145,9 @@ where
     let len = end.expect("a range") as usize + 40;
     let mut part = || (rng.below(5) as usize, len.saturating_sub(rng.pick(&[0, 0, 1, 30, 60])));
     let (keys, values): (Part, Part) = (part(), part());
-    let buffer = |part: Part| device.filled::<u32>(part.0 + part.1 + GUARD, 0x7b).expect("memory");
-    let (to_keys, to_values) = (buffer(keys), buffer(values));
+    let elements = |part: Part| part.0 + part.1 + GUARD;
+    let to_keys = device.filled::<M::Key>(elements(keys), BLANK).expect("memory");
+    let to_values = device.filled::<M::Value>(elements(values), BLANK).expect("memory");
     let counts = device.zeroed::<u64>(asked.len()).expect("memory");
     let column = |of: fn(&RangeRequest) -> u64| -> Buffer<u64> {
         device.from_slice(&asked.iter().map(of).collect::<Vec<_>>()).expect("memory")
@@ -155,14 +162,12 @@ where
     };
     let emulator = device.emulator_handle().expect("an emulator");
     let ended = emulator.launch_all(vec![Launch::new(Grid::new(1, 32), gather)]);
-    assert!(ended.is_ok(), "{ended:?}\n{}", replay(crate::PROGRAM, seed));
+    assert!(ended.is_ok(), "{ended:?}\n{}", replay(seed));
     let expected = expected_counts(&asked, &all, keys.1.max(values.1) as u64);
-    let say = || format!("{asked:?}, into {keys:?} and {values:?}\n{}", replay(crate::PROGRAM, seed));
+    let say = || format!("{asked:?}, into {keys:?} and {values:?}\n{}", replay(seed));
     assert_eq!(counts.read().expect("memory"), expected, "{}", say());
-    let check = |what: &str, found: &Buffer<u32>, part: Part| {
-        let found = found.read().expect("memory");
-        assert_eq!(found, written(&asked, &expected, &all, part), "{what}: {}", say());
-    };
-    check("keys", &to_keys, keys);
-    check("values", &to_values, values);
+    let found = to_keys.read().expect("memory");
+    assert_eq!(found, written(&asked, &expected, &all, keys), "keys: {}", say());
+    let found = to_values.read().expect("memory");
+    assert_eq!(found, written(&asked, &expected, &all, values), "values: {}", say());
 }

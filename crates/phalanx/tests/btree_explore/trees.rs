@@ -1,6 +1,6 @@
 //! Memory of a small tree in a pool of few slabs.
 use crate::common::Rng;
-use crate::world::{Finding, Fixture, counted};
+use crate::world::{Finding, Fixture, HasFixture, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
     Config, EMPTY_TREE_NODES, FIRST_LEAF, Input, LATEST, RawVersions, Time, TreeView, Versions,
@@ -263,96 +263,54 @@ fn contents_of<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> V
     words[1..].chunks(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// Generates fixtures: empty trees, trees of one full leaf, and trees with about as many keys as fill an
-/// inner node, also the root. `buckets` is the number of the pool's slabs.
-pub fn crowd<M: Config>(rng: &mut Rng) -> Fixture {
-    let slots = u64::from(M::SLOTS);
-    let (half, under) = (slots / 2, slots * (slots / 2));
-    let about = rng.pick(&[0, 1, slots, slots + half, under, under + half, under * half + slots]);
-    let fill = about + rng.below(slots);
-    // The number of slabs that the keys need, or slightly less or more.
-    let needed = EMPTY_TREE_NODES as u64 + fill / half + fill / (half * half);
-    let spare = rng.pick(&[0, 1, 2, 3, 40, 40, 40, 40]);
-    Fixture { buckets: (needed + spare) as u32, fill, news: rng.pick(&[1, 3, 12, 20]) }
-}
+impl<M: Config> HasFixture for M {
+    type Memory = Forest;
 
-/// Creates an empty tree in `units` slabs.
-pub fn memory<M: Config>(device: &Device, units: u32) -> gpu::Result<Forest> {
-    let (calm, mut forest) = Forest::new(device, M::Pool::BYTES, units)?.calm::<M>();
-    build_empty::<M>(&calm, &forest)?;
-    let planted = std::mem::replace(&mut forest, Forest::new(device, M::Pool::BYTES, units)?);
-    forest.take(&planted)?;
-    Ok(forest)
-}
+    const REFUSES_CHANGES: bool = M::Versions::VERSIONED;
 
-/// Copies the tree. In pools with an even number of slabs it also rebuilds the directory.
-pub fn copy<M: Config>(to: &mut Forest, from: &Forest) -> gpu::Result<()> {
-    let (device, copy) = from.calm::<M>();
-    let tree = copy.view::<M>();
-    if copy.units.is_multiple_of(2) {
-        launch(&device, 32, move || M::rebuild_directory(tree));
+    /// Generates empty trees, trees of one full leaf, and trees with about as many keys as fill an inner
+    /// node, also the root. `buckets` is the number of the pool's slabs.
+    fn crowd(rng: &mut Rng) -> Fixture {
+        let slots = u64::from(M::SLOTS);
+        let (half, under) = (slots / 2, slots * (slots / 2));
+        let about = rng.pick(&[0, 1, slots, slots + half, under, under + half, under * half + slots]);
+        let fill = about + rng.below(slots);
+        // The number of slabs that the keys need, or slightly less or more.
+        let needed = EMPTY_TREE_NODES as u64 + fill / half + fill / (half * half);
+        let spare = rng.pick(&[0, 1, 2, 3, 40, 40, 40, 40]);
+        Fixture { buckets: (needed + spare) as u32, fill, news: rng.pick(&[1, 3, 12, 20]) }
     }
-    to.take(&copy)
-}
 
-/// Returns the pairs of a tree after checking its layout.
-pub fn sound_pairs<M: Config>(memory: &Forest) -> Result<HashMap<u64, u64>, Finding> {
-    let pairs = check::<M>(memory)?;
-    let mut map = HashMap::new();
-    if let Some((key, _)) = pairs.into_iter().find(|&(key, value)| map.insert(key, value).is_some()) {
-        return Err(Finding::Twice(key));
+    /// Creates an empty tree in `units` slabs.
+    fn memory(device: &Device, units: u32) -> gpu::Result<Forest> {
+        let (calm, mut forest) = Forest::new(device, M::Pool::BYTES, units)?.calm::<M>();
+        build_empty::<M>(&calm, &forest)?;
+        let planted = std::mem::replace(&mut forest, Forest::new(device, M::Pool::BYTES, units)?);
+        forest.take(&planted)?;
+        Ok(forest)
     }
-    counted(&memory.counters, map.len(), map)
-}
 
-/// Implements the fixture for a tree variant, executed by tiles of its own width.
-macro_rules! crowded {
-    ($kind:ident: $access:ident, refuses $refuses:expr) => {
-        impl<S: Slot, P: Pool, A: $access, const W: u32, const L: usize> $crate::world::HasFixture
-            for $kind<S, P, A, W, L>
-        {
-            type Memory = $crate::trees::Forest;
-            const REFUSES_CHANGES: bool = $refuses;
-
-            fn crowd(rng: &mut $crate::common::Rng) -> $crate::world::Fixture {
-                $crate::trees::crowd::<Self>(rng)
-            }
-
-            fn memory(device: &gpu::Device, units: u32) -> gpu::Result<$crate::trees::Forest> {
-                $crate::trees::memory::<Self>(device, units)
-            }
-
-            fn copy(to: &mut $crate::trees::Forest, from: &$crate::trees::Forest) -> gpu::Result<()> {
-                $crate::trees::copy::<Self>(to, from)
-            }
-
-            fn view(memory: &$crate::trees::Forest, _units: u32) -> phalanx_kernels::btree::TreeView<Self> {
-                memory.view()
-            }
-
-            fn contents(
-                memory: &$crate::trees::Forest,
-                _units: u32,
-            ) -> Result<std::collections::HashMap<u64, u64>, $crate::world::Finding> {
-                $crate::trees::sound_pairs::<Self>(memory)
-            }
+    /// Copies the tree. In pools with an even number of slabs it also rebuilds the directory.
+    fn copy(to: &mut Forest, from: &Forest) -> gpu::Result<()> {
+        let (device, copy) = from.calm::<M>();
+        let tree = copy.view::<M>();
+        if copy.units.is_multiple_of(2) {
+            launch(&device, 32, move || M::rebuild_directory(tree));
         }
+        to.take(&copy)
+    }
 
-        impl<S: Slot, P: Pool, A: $access, C, const W: u32, const L: usize>
-            $crate::script::Execution<$kind<S, P, A, W, L>> for $crate::script::ByTiles<C>
-        where
-            C: simt::Convergence + Send + Sync,
-        {
-            const WIDTH: u32 = W;
+    fn view(memory: &Forest, _units: u32) -> TreeView<Self> {
+        memory.view()
+    }
 
-            fn play(
-                map: phalanx_kernels::btree::TreeView<$kind<S, P, A, W, L>>,
-                rows: $crate::script::Rows<S::Key, S::Value>,
-            ) {
-                let (tile, row) = (simt::Tile::<W, C>::this(), simt::Thread::index() / W as usize);
-                $crate::script::play::<$kind<S, P, A, W, L>, _>(map, rows, tile, row);
-            }
+    /// Returns the pairs of a tree after checking its layout.
+    fn contents(memory: &Forest, _units: u32) -> Result<HashMap<u64, u64>, Finding> {
+        let pairs = check::<M>(memory)?;
+        let mut map = HashMap::new();
+        if let Some((key, _)) = pairs.into_iter().find(|&(key, value)| map.insert(key, value).is_some()) {
+            return Err(Finding::Twice(key));
         }
-    };
+        counted(&memory.counters, map.len(), map)
+    }
 }
-pub(crate) use crowded;

@@ -1,14 +1,9 @@
 //! Common parts of the tests: devices, and replayable seeds.
-#![allow(dead_code, unused_macros)] // each test uses some of these
+#![allow(dead_code, unused_imports, unused_macros)] // each test uses some of these
+#[cfg(feature = "cuda")]
 use gpu::Device;
-use phalanx::{Error, Outcome, Result};
+pub use phalanx_testing::common::*;
 use ptx_builder::{Arch, Ptx, PtxBuilder};
-use simt::emulator::Options;
-
-/// Returns the emulator on all cores.
-pub fn emulator() -> Option<Device> {
-    Some(Device::emulator(Options::default()))
-}
 
 /// Returns the first CUDA device. Without one the test is skipped, or fails if `PHALANX_REQUIRE_CUDA` is set.
 #[cfg(feature = "cuda")]
@@ -46,66 +41,6 @@ pub fn cuda_with_test_kernels() -> Option<Device> {
     });
     device.add_program(program);
     Some(device)
-}
-
-/// Returns the seed of a test's random choices: `PHALANX_SEED`, or a constant.
-pub fn seed() -> u64 {
-    std::env::var("PHALANX_SEED").map_or(1, |text| text.parse().expect("PHALANX_SEED is a number"))
-}
-
-/// Returns the seeds to explore: `PHALANX_SEED` alone, or the first `count` times `PHALANX_SEEDS`.
-pub fn seeds(count: u64) -> std::ops::Range<u64> {
-    let times =
-        std::env::var("PHALANX_SEEDS").map_or(1, |text| text.parse().expect("PHALANX_SEEDS is a number"));
-    match std::env::var_os("PHALANX_SEED") {
-        Some(_) => seed()..seed() + 1,
-        None => 0..count * times,
-    }
-}
-
-/// Returns the command that replays a failure.
-pub fn replay(test: &str, seed: u64) -> String {
-    format!("replay: PHALANX_SEED={seed} cargo test -p phalanx --test {test}")
-}
-
-/// Random number generator: a 64-bit linear congruential generator with a mixing function.
-#[derive(Clone, Debug)]
-pub struct Rng(u64);
-
-impl Rng {
-    /// Creates a generator with a distinct sequence for each seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678)
-    }
-
-    /// Returns the next number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        simt::hash::mix64(self.0) % end
-    }
-
-    /// Returns a random element.
-    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
-
-/// Returns the outcomes of a call, including refused elements.
-#[track_caller]
-pub fn outcomes(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
-    match said {
-        Err(Error::NoRoom { outcomes }) => outcomes.into(),
-        said => said.unwrap(),
-    }
-}
-
-/// Returns the outcomes of a call on a structure that could not grow; some of them must be refusals.
-#[track_caller]
-pub fn no_room(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
-    assert!(matches!(said, Err(Error::NoRoom { .. })), "{said:?}");
-    let outcomes = outcomes(said);
-    assert!(outcomes.contains(&Outcome::Refused), "{outcomes:?}");
-    outcomes
 }
 
 /// Declares a test for each case of each module, on the named device.

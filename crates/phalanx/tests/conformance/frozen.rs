@@ -3,18 +3,18 @@ use crate::kinds::{Kind, contents};
 use crate::ordered::{grown, questions};
 use checker::MapValue;
 use phalanx::{BTree, Error, Key, Map, Outcome, Value};
+use phalanx_kernels::btree::phased;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// The default variants have read-only kernels.
 pub fn frozen_trees_are_read_by_kernels_of_their_own<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
-    let phased = kind.name.replace("tree_spread", "tree_phased_spread");
-    let is_usual = match (K::BITS, V::BITS) {
-        (32, 32) => ["tree_spread_128_8x2_u32_u32", "tree_spread_128_4x4_u32_u32"].contains(&kind.name),
-        _ => true,
-    };
-    let expected = if is_usual { &phased } else { kind.name };
+    let read_only = kind.name.replace("tree_spread", "tree_phased_spread");
+    let has_own = phased::NAMES.contains(&read_only.as_str());
+    let is_default = kind.name == phalanx::btree::variants::<K, V>()[0];
+    assert!(has_own || !(is_default || kind.name == "tree_spread_128_8x2_u32_u32"), "{}", kind.name);
+    let expected = if has_own { &read_only } else { kind.name };
     assert_eq!(tree.frozen().unwrap().variant(), expected);
 }
 

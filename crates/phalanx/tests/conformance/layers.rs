@@ -347,10 +347,10 @@ where
 fn lists_that_were_put_in_order_keep_index_layers_in_their_parts() {
     type Layers<const EACH: bool> = List<Packed, Layered<Spread<128>, EACH>, Unsorted, 8, 2>;
     for seed in 0..3 {
-        let layers = slabs_of_layers::<Layers<false>>("list_layered_128_8x2_u32_u32", seed);
+        let layers = slabs_of_layers::<Layers<false>>("list_layered_spread_128_8x2_u32_u32", seed);
         assert!(layers[0].len() > 9 && layers[1].len() > 1, "{layers:?}");
         assert!(layers.iter().flatten().all(|slab| *slab < 256), "{layers:?}");
-        let layers = slabs_of_layers::<Layers<true>>("list_apart_128_8x2_u32_u32", seed);
+        let layers = slabs_of_layers::<Layers<true>>("list_apart_spread_128_8x2_u32_u32", seed);
         assert!(layers[0].len() > 9 && layers[1].len() > 1, "{layers:?}");
         assert!(layers[0].iter().all(|slab| (32..256).contains(slab)), "{layers:?}");
         assert!(layers[1].iter().all(|slab| *slab < 32), "{layers:?}");

@@ -20,6 +20,7 @@ struct Wandering;
 
 // SAFETY: the remainder is a bucket of the table.
 unsafe impl Probe for Wandering {
+    const NAME: &'static str = "wandering";
     const FILTER_BITS: u32 = 0;
     const EXTRA_PROBES: u32 = 0;
 
@@ -36,6 +37,7 @@ struct Moody;
 
 // SAFETY: advances as `TwoChoice` does.
 unsafe impl Probe for Moody {
+    const NAME: &'static str = "moody";
     const FILTER_BITS: u32 = 0;
     const EXTRA_PROBES: u32 = 2;
 
@@ -54,6 +56,7 @@ struct Leaving;
 
 // SAFETY: unsound on purpose: this is the planted bug, and the emulator must report its access.
 unsafe impl Probe for Leaving {
+    const NAME: &'static str = "leaving";
     const FILTER_BITS: u32 = 0;
     const EXTRA_PROBES: u32 = 0;
 

@@ -1,6 +1,6 @@
 //! Pool with a planted bug, for mutation tests.
 use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool, Supers};
-use simt::Global;
+use simt::{Global, Instance};
 use std::marker::PhantomData;
 
 /// Operations of a pool. The defaults are those of [`Light`]; a flaw overrides one of them.
@@ -29,6 +29,10 @@ pub trait PoolFlaw: Copy + Send + Sync + 'static {
 pub struct FlawedPool<F> {
     pool: Light<128>,
     of: PhantomData<F>,
+}
+
+impl<F: PoolFlaw> Instance for FlawedPool<F> {
+    const NAME: &'static str = "flawed";
 }
 
 // SAFETY: the memory is that of the pool without the flaw.

@@ -118,7 +118,7 @@ pub fn are_published<M: HasFixture, T: Asking<M> + 'static>(buckets: u32, count:
     for seed in 0..count {
         let options = Options {
             stale_l1: true,
-            weak_memory: crate::WEAK,
+            weak_memory: M::WEAK,
             cas128: !M::Slot::PUBLISHES,
             ..Options::explore(Schedule::Random { seed })
         };

@@ -15,7 +15,7 @@ fn use_streams(tree: &BTree<u32, u32>, device: &Device, streams: u32) {
 fn working_memory_does_not_grow_with_every_stream() {
     let device = Device::emulator(Default::default());
     let tree = BTree::<u32, u32>::builder().device(&device).capacity(1 << 14);
-    let tree = tree.variant("tree_sorted_128_4x4_u32_u32").build().unwrap();
+    let tree = tree.variant("tree_sorted_spread_128_4x4_u32_u32").build().unwrap();
     use_streams(&tree, &device, 40);
     let used = tree.memory_usage();
     use_streams(&tree, &device, 100);

@@ -80,6 +80,7 @@ impl Versions for LiveClock {
 struct LiveStamps;
 
 impl Access for LiveStamps {
+    const NAME: &'static str = "live_stamps";
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     type Versions = LiveClock;

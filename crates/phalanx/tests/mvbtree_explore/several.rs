@@ -243,9 +243,9 @@ fn play_seed<A: Access>(seed: u64, threads: u32, plan: impl Fn(&mut Rng) -> Scri
 fn are_sound(count: u64, plan: impl Fn(&mut Rng) -> Script) {
     for seed in seeds(count) {
         let blocks = play_seed::<OutOfPlace<Blocks>>(seed, 64, &plan);
-        blocks.unwrap_or_else(|finding| panic!("blocks: {finding}\n{}", replay(crate::PROGRAM, seed)));
+        blocks.unwrap_or_else(|finding| panic!("blocks: {finding}\n{}", replay(seed)));
         let tiles = play_seed::<OutOfPlace<Tiles<8, 4>>>(seed, 32, &plan);
-        tiles.unwrap_or_else(|finding| panic!("tiles: {finding}\n{}", replay(crate::PROGRAM, seed)));
+        tiles.unwrap_or_else(|finding| panic!("tiles: {finding}\n{}", replay(seed)));
     }
 }
 

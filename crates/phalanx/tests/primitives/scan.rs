@@ -99,7 +99,7 @@ fn blocks_that_work_ahead_share_any_number_of_tiles() {
         let numbers: Vec<u32> = random(tiles as u64, tiles * short - 3).map(key).collect();
         check(&device, Some("64x4_ahead"), Fold::Sum, &numbers);
         let numbers: Vec<u64> = random(tiles as u64, tiles * long).collect();
-        check(&device, Some("64x2_ahead"), Fold::Sum, &numbers);
+        check(&device, Some("64x2_ahead_nap"), Fold::Sum, &numbers);
     }
 }
 

@@ -45,7 +45,7 @@ where
 fn all_are_sound<A: Policy>(count: u64) {
     for seed in seeds(count) {
         let found = explore_thin::<List<Packed, Spread<64>, A, 4, 2>>(seed);
-        found.unwrap_or_else(|finding| panic!("{finding}\n{}", replay(crate::PROGRAM, seed)));
+        found.unwrap_or_else(|finding| panic!("{finding}\n{}", replay(seed)));
     }
 }
 

@@ -5,14 +5,10 @@ use crate::play::{Alone, Tiles, Ways};
 use crate::pool::{FlawedPool, PoolFlaw};
 use crate::world::Finding;
 use phalanx_kernels::slab::{Handle, Light, Pool};
-use simt::{Global, Instance, Lockstep, Order, Scope};
+use simt::{Global, Lockstep, Order, Scope};
 
 /// Number of seeds within which a planted bug must be found.
 const SEEDS: u64 = 50;
-
-impl<F: PoolFlaw> Instance for FlawedPool<F> {
-    const NAME: &'static str = "flawed";
-}
 
 /// Declares flaws: a type for each, and the operations that it overrides.
 macro_rules! flaws {

@@ -248,7 +248,7 @@ fn views_must_be_of_the_maps_kind() {
         let map = builder::<SlabHash<u64, u64>>().build().unwrap();
         assert!(map.view::<DefaultWide<u64, u64>>().is_ok());
         let published = map.view::<DefaultPublished<u64, u64>>();
-        refuses!(published, Error::OtherVariant { .. }, "published_128_4x2_u64_u64");
+        refuses!(published, Error::OtherVariant { .. }, "published_spread_128_4x2_u64_u64");
         let old = Device::emulator(Options { cas128: false, ..Options::default() });
         let many = builder::<SlabMultiMap<u64, u32>>().device(&old).build().unwrap();
         assert!(many.view::<DefaultPublished<u64, u32>>().is_ok());

@@ -45,7 +45,7 @@ struct Run<K, V> {
 
 pub fn values_agree_with_the_model(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabMultiMap<K, V>>) {
-        println!("{}", replay("slab_hash", seed()));
+        println!("{}", replay(seed()));
         let map = builder.buckets(2).slabs(1).build().unwrap();
         let mut run = Run { map, model: BTreeMap::new(), rng: Rng::new(seed()), next: 0 };
         for round in 0..40 {

@@ -33,7 +33,7 @@ fn draw<K: Key>(rng: &mut Rng) -> Vec<K> {
 
 pub fn sets_answer_as_std_does(device: &Device) {
     fn case<K: Key>(builder: Builder<SlabSet<K>>) {
-        println!("{}", replay("slab_hash", seed()));
+        println!("{}", replay(seed()));
         let mut set = builder.buckets(3).slabs(1).build().unwrap();
         let (mut model, mut rng) = (HashSet::new(), Rng::new(seed()));
         for round in 0..24 {

@@ -221,5 +221,5 @@ fn lists_without_a_flaw_pass() {
     all_are_sound::<Slots<AsDesigned>, ByLanes>("sound", SEEDS);
     all_are_sound::<WideSlots<TwoWordsAsDesigned>, ByLanes>("sound halves", SEEDS);
     all_are_sound::<Pools<Right>, ByLanes>("a sound pool", SEEDS);
-    all_are_sound::<Pools<Right>, ByTiles<Independent>>("a sound pool, by tiles", SEEDS);
+    all_are_sound::<Pools<Right>, ByTiles<Independent, 4>>("a sound pool, by tiles", SEEDS);
 }

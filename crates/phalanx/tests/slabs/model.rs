@@ -62,7 +62,7 @@ pub fn sequences_agree_with_the_model(device: &Device) {
         let mut rng = Rng::new(seed);
         let super_block = rng.pick(&[32, 64, 128]);
         for builder in kinds(device, super_block) {
-            println!("{}", replay("slab_alloc", seed));
+            println!("{}", replay(seed));
             let mut pool = builder.capacity(1 + rng.below(700) as usize).build().unwrap();
             let mut model = Model::default();
             for _ in 0..24 {

@@ -14,6 +14,7 @@ use crate::primitives::lookback::Monoid;
 use crate::primitives::runs::InRuns;
 use crate::primitives::scan::Operator;
 use crate::primitives::tiles::{Grouping, Summed, Walk};
+use crate::primitives::{Tiled, plan_name, tile_name};
 use core::marker::PhantomData;
 use simt::{GlobalSlice, Instance, device, kernel};
 
@@ -32,7 +33,7 @@ use simt::{GlobalSlice, Instance, device, kernel};
 ///     }
 /// }
 /// ```
-pub trait SegmentPlan: Copy + Send + Sync + 'static {
+pub trait SegmentPlan: Tiled {
     /// Type of the operator.
     type Operator: Operator;
     /// Number of threads per block.
@@ -103,6 +104,20 @@ impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize>
     }
 }
 
+impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> Instance
+    for Segmented<O, THREADS, VECTORS, WIDE>
+{
+    const NAME: &'static str = const { &plan_name::<Self>() }.as_str();
+}
+
+impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> Tiled
+    for Segmented<O, THREADS, VECTORS, WIDE>
+{
+    type Types = O;
+    const TYPES: &'static str = O::NAME;
+    const TILE: &'static str = const { &tile_name(THREADS, VECTORS * WIDE) }.as_str();
+}
+
 #[device(caller)]
 impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> SegmentPlan
     for Segmented<O, THREADS, VECTORS, WIDE>
@@ -161,31 +176,4 @@ pub fn reduce_segments<P: SegmentPlan + Instance>(
     results: GlobalSlice<Value<P>>,
 ) {
     P::reduce(job, list, results);
-}
-
-/// Receives a type by its name: see `simt::instances!`.
-///
-/// ```
-/// use phalanx_kernels::primitives::segments::scan::{SegmentPlan, Visitor};
-/// use simt::Instance;
-/// use phalanx_kernels::primitives::instances::segmented::visit;
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: SegmentPlan + Instance>(self) -> usize {
-///         M::ITEMS
-///     }
-/// }
-///
-/// assert_eq!(visit("sum_u64_256x8", Ask), Some(8));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-
-    /// Visits the type `P`.
-    fn visit<P: SegmentPlan + Instance>(self) -> Self::Output;
 }

@@ -19,10 +19,11 @@
 //! each key once.
 use super::Segments;
 use crate::primitives::sort::SortKey;
-use crate::primitives::unrolled;
+use crate::primitives::{Tiled, plan_name, tile_name, unrolled};
 use core::marker::PhantomData;
 use simt::{
-    Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Tile, Word, black_box, device, kernel, shared,
+    Block, GlobalSlice, Instance, Name, Shared, SharedShape, Thread, Tile, Word, black_box, device, kernel,
+    shared,
 };
 
 /// The key type of a sort of short segments and the size of its windows.
@@ -35,7 +36,7 @@ use simt::{
 ///     P::sort(job);
 /// }
 /// ```
-pub trait ShortPlan: Copy + Send + Sync + 'static {
+pub trait ShortPlan: Tiled {
     /// Key type.
     type Key: SortKey + Ord;
     /// Number of threads per block.
@@ -70,6 +71,16 @@ pub struct Window<K, const THREADS: u32, const ITEMS: usize>(PhantomData<fn() ->
 
 impl<K, const THREADS: u32, const ITEMS: usize> Window<K, THREADS, ITEMS> {
     const LEN: usize = THREADS as usize * ITEMS;
+}
+
+impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Instance for Window<K, THREADS, ITEMS> {
+    const NAME: &'static str = const { &plan_name::<Self>() }.as_str();
+}
+
+impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Tiled for Window<K, THREADS, ITEMS> {
+    type Types = K;
+    const TYPES: &'static str = const { &Name::of("").unsigned::<K>() }.as_str();
+    const TILE: &'static str = const { &tile_name(THREADS, ITEMS) }.as_str();
 }
 
 impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> ShortPlan for Window<K, THREADS, ITEMS> {
@@ -334,31 +345,4 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
             self.job.order.write(place, source as u32);
         }
     }
-}
-
-/// Receives a type by its name: see `simt::instances!`.
-///
-/// ```
-/// use phalanx_kernels::primitives::segments::short::{ShortPlan, Visitor};
-/// use simt::Instance;
-/// use phalanx_kernels::primitives::instances::windows::visit;
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: ShortPlan + Instance>(self) -> usize {
-///         M::THREADS as usize
-///     }
-/// }
-///
-/// assert_eq!(visit("u32_384x8", Ask), Some(384));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-
-    /// Visits the type `P`.
-    fn visit<P: ShortPlan + Instance>(self) -> Self::Output;
 }

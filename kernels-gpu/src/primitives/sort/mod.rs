@@ -61,8 +61,9 @@ pub use histogram::{Counted, RadixHistograms, radix_histograms};
 pub use key::{DIGIT_BITS, DIGITS, Payload, SortKey};
 pub use pass::{Moved, Pass, PassParts, Plan, RadixPass, radix_pass};
 
+use super::{Tiled, plan_name, tile_name};
 use core::marker::PhantomData;
-use simt::{Instance, device};
+use simt::{Instance, Name, Word, device};
 
 /// Maximum number of elements of a sort: counts have 30 bits beside their flag.
 pub const MOST: usize = (1 << 30) - 1;
@@ -76,12 +77,32 @@ pub const fn tile<P: Plan>() -> usize {
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<K>(PhantomData<K>);
 
+impl<K: Word> Instance for Keys<K> {
+    const NAME: &'static str = const { &Name::of("").unsigned::<K>() }.as_str();
+}
+
 /// A pass with `THREADS` threads per block and `ITEMS` elements per thread. Lanes with equal digits find each
 /// other by ballots, or by `match.any` if `MATCH`.
 #[derive(Clone, Copy, Debug)]
 pub struct Radix<K, V, const THREADS: u32, const ITEMS: usize, const MATCH: bool = false>(
     PhantomData<fn() -> (K, V)>,
 );
+
+impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usize, const MATCH: bool> Instance
+    for Radix<K, V, THREADS, ITEMS, MATCH>
+{
+    const NAME: &'static str = const { &plan_name::<Self>() }.as_str();
+}
+
+impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usize, const MATCH: bool> Tiled
+    for Radix<K, V, THREADS, ITEMS, MATCH>
+{
+    type Types = (K, V);
+    const TYPES: &'static str =
+        const { &Name::of("").unsigned::<K>().text("_").number(V::BYTES as usize) }.as_str();
+    const TILE: &'static str =
+        const { &tile_name(THREADS, ITEMS).part(if MATCH { "match" } else { "" }) }.as_str();
+}
 
 impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usize, const MATCH: bool> Plan
     for Radix<K, V, THREADS, ITEMS, MATCH>
@@ -96,31 +117,4 @@ impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usiz
     fn pass(pass: Pass<K, V::Word>) {
         pass::Job::<Self, ITEMS>::run(pass);
     }
-}
-
-/// Receives a type by its name: see `simt::instances!`.
-///
-/// ```
-/// use phalanx_kernels::primitives::sort::{Plan, Visitor};
-/// use simt::Instance;
-/// use phalanx_kernels::primitives::instances::passes::visit;
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: Plan + Instance>(self) -> usize {
-///         M::ITEMS
-///     }
-/// }
-///
-/// assert_eq!(visit("u32_4_384x19", Ask), Some(19));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-
-    /// Visits the type `P`.
-    fn visit<P: Plan + Instance>(self) -> Self::Output;
 }

@@ -1,7 +1,7 @@
 //! One pass over a digit.
 use super::key::{DIGITS, Payload, SortKey};
 use crate::primitives::lookback::{DigitCounts, Flag};
-use crate::primitives::{limited, ticket, unrolled};
+use crate::primitives::{Tiled, limited, ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{
     Block, GlobalSlice, Instance, Lockstep, Order, Scope, Shared, SharedShape, Thread, Tile, Word, black_box,
@@ -9,7 +9,7 @@ use simt::{
 };
 
 /// The types of a pass and the size of its tiles.
-pub trait Plan: Copy + Send + Sync + 'static {
+pub trait Plan: Tiled {
     /// Key type.
     type Key: SortKey;
     /// Payload type.

@@ -10,8 +10,8 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: pool, bytes per slab, lanes x slots per lane, bits of key and value (of the key alone: a
-        // set). First the defaults.
+        // Names: `published` or nothing, pool, bytes per slab, lanes x slots per lane, bits of key and value
+        // (of the key alone: a set). First the defaults.
         spread_128_4x4_u32_u32: Lists<Packed, Spread<128>, 4, 4>,
         spread_128_4x2_u64_u64: Lists<Wide<u64, u64>, Spread<128>, 4, 2>,
         spread_128_4x2_u32_u64: Lists<Wide<u32, u64>, Spread<128>, 4, 2>,
@@ -19,9 +19,9 @@ instances! {
         spread_128_4x8_u32: Lists<Bare<u32>, Spread<128>, 4, 8>,
         spread_128_4x4_u64: Lists<Bare<u64>, Spread<128>, 4, 4>,
         // The defaults on devices without a 16-byte compare-and-swap.
-        published_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>,
-        published_128_4x2_u32_u64: Lists<Published<u32, u64>, Spread<128>, 4, 2>,
-        published_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>,
+        published_spread_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>,
+        published_spread_128_4x2_u32_u64: Lists<Published<u32, u64>, Spread<128>, 4, 2>,
+        published_spread_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>,
         // Contiguous pools.
         light_128_4x4_u32_u32: Lists<Packed, Light<128>, 4, 4>,
         light_128_4x2_u64_u64: Lists<Wide<u64, u64>, Light<128>, 4, 2>,
@@ -38,5 +38,5 @@ instances! {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween,
         Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush, Inspect,
     }
-    visitor { super::lists::Visitor }
+    visitor: super::lists::Config
 }

@@ -4,12 +4,12 @@ use super::super::pool::Pool;
 use super::node::{Chosen, Node};
 use super::walk::Walk;
 use crate::keyed::{
-    Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View, hash,
+    Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View, hash, kind_name,
 };
 use core::fmt;
 use core::marker::PhantomData;
 use simt::hash::reduce;
-use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, device, share_work};
+use simt::{Convergence, Global, Instance, Name, Order, Scope, Thread, Tile, device, share_work};
 
 /// A kind of lists: slots `S`, slabs of the pool `P`, read by tiles of `W` lanes, `L` slots per lane.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,10 @@ pub trait Config: Kind<View = ListsView<Self>> {
     ) -> u32;
 }
 
+impl<S: Slot, P: Pool, const W: u32, const L: usize> Instance for Lists<S, P, W, L> {
+    const NAME: &'static str = const { &kind_name::<S>(Name::of(S::NAME).part(P::NAME), W, L) }.as_str();
+}
+
 /// Result of the examination of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
@@ -50,32 +54,6 @@ pub struct Findings {
     pub dead_links: u32,
     /// Number of pairs.
     pub pairs: u32,
-}
-
-/// Receives from [`super::visit`] the kind of lists with a given name.
-///
-/// ```
-/// use phalanx_kernels::slab::list::{Config, Visitor, visit};
-/// use simt::Instance;
-///
-/// /// Asks for a property of the kind.
-/// struct Ask;
-///
-/// impl Visitor for Ask {
-///     type Output = usize;
-///
-///     fn visit<M: Config + Instance>(self) -> usize {
-///         M::SLOTS as usize
-///     }
-/// }
-///
-/// assert_eq!(visit("spread_128_4x4_u32_u32", Ask), Some(15));
-/// ```
-pub trait Visitor {
-    /// Result of the visit.
-    type Output;
-    /// Visits the kind `M`.
-    fn visit<M: Config + Instance>(self) -> Self::Output;
 }
 
 /// Lists as a kernel sees them: a head slab for each bucket and one more, and a pool for the other slabs.

@@ -85,7 +85,7 @@ use crate::keyed::{Bare, Packed, Published, Wide};
 use crate::slab::Spread;
 pub use gather::{Collect, Count, Gather, RemoveAll};
 pub use instances::*;
-pub use lists::{Config, Findings, Lists, ListsView, Visitor};
+pub use lists::{Config, Findings, Lists, ListsView};
 pub use node::Node;
 pub use walk::LONG;
 

@@ -3,43 +3,32 @@ use super::{Marks, check_offsets};
 use crate::Result;
 use crate::primitives::scan::Published;
 use crate::primitives::workspace::{Cutter, Workspace, slice};
-use crate::primitives::{Fold, Number, any_grid, check_count, check_len, instance, tiles};
+use crate::primitives::{Fold, Number, PlanId, any_grid, check_count, check_len, launched, plans};
 use gpu::{Buffer, Grid, Stream};
 use phalanx_kernels::primitives::instances::{reductions, segmented};
-use phalanx_kernels::primitives::reduce::{ReduceBegin, Reduced, Visitor as ReduceVisitor};
-use phalanx_kernels::primitives::segments::scan::{
-    Job, ReduceSegments, ScanSegments, SegmentPlan, Visitor as ScanVisitor,
-};
+use phalanx_kernels::primitives::reduce::{ReduceBegin, Reduced};
+use phalanx_kernels::primitives::segments::scan::{Job, ReduceSegments, ScanSegments, SegmentPlan};
 use phalanx_kernels::primitives::segments::{List, Segments};
 use simt::Instance;
+use std::any::TypeId;
 
-/// Visitor that returns the number of elements in a plan's tile.
-struct Size;
-
-impl ScanVisitor for Size {
-    type Output = usize;
-
-    fn visit<P: SegmentPlan + Instance>(self) -> usize {
-        P::THREADS as usize * P::ITEMS
-    }
-}
+plans!(segmented: SegmentPlan, |P| P::THREADS as usize * P::ITEMS);
 
 /// Allocates the pieces of a call.
 fn scan_pieces<T: Number>(
     cutter: &mut Cutter,
-    name: &str,
+    plan: PlanId,
     len: usize,
     count: usize,
     listed: usize,
 ) -> (Marks, Published) {
     let marks = Marks::cut(cutter, len, count, listed, 0);
-    let size = segmented::visit(name, Size).unwrap_or(1);
-    (marks, Published::cut(cutter, len.div_ceil(size), 1 + size_of::<T>() / 4))
+    (marks, Published::cut(cutter, len.div_ceil(plan.size), 1 + size_of::<T>() / 4))
 }
 
 fn measure<T: Number>(len: usize, count: usize, listed: usize) -> usize {
-    let name = instance(&Fold::Sum.family::<T>(), None, segmented::NAMES).unwrap_or_default();
-    Cutter::measure(|cutter| scan_pieces::<T>(cutter, name, len, count, listed))
+    let bytes = |plan| Cutter::measure(|cutter| scan_pieces::<T>(cutter, plan, len, count, listed));
+    plan(Fold::Sum.operator::<T>(), None).map_or(0, bytes)
 }
 
 /// Returns the bytes of workspace that [`Workspace::reduce_segments`] needs for `len` elements in `segments`
@@ -71,11 +60,12 @@ pub fn scan_segments_bytes<T: Number>(len: usize) -> usize {
 /// assert_eq!(segment_tiles::<u64>(Fold::Max), ["256x8"]);
 /// ```
 pub fn segment_tiles<T: Number>(fold: Fold) -> Vec<&'static str> {
-    tiles(&fold.family::<T>(), segmented::NAMES)
+    tiles(fold.operator::<T>())
 }
 
 /// A scan or a reduction of segments to launch.
 struct Launch<'a> {
+    plan: PlanId,
     stream: &'a Stream,
     segments: Segments,
     published: Published,
@@ -90,12 +80,18 @@ enum What {
     Reduce { list: List, results: (*mut u8, usize) },
 }
 
-impl ScanVisitor for Launch<'_> {
+impl segmented::Visitor for Launch<'_> {
     type Output = Result<()>;
 
-    fn visit<P: SegmentPlan + Instance>(self) -> Result<()> {
+    fn visit<P: SegmentPlan + Instance>(&mut self) -> Option<Result<()>> {
+        self.plan.is::<P>().then(|| self.launch::<P>())
+    }
+}
+
+impl Launch<'_> {
+    fn launch<P: SegmentPlan + Instance>(&self) -> Result<()> {
         let (from, len) = self.from;
-        let grid = Grid::new(len.div_ceil(P::THREADS as usize * P::ITEMS) as u32, P::THREADS);
+        let grid = Grid::new(len.div_ceil(self.plan.size) as u32, P::THREADS);
         let job = Job {
             from: slice(from, len),
             segments: self.segments,
@@ -121,14 +117,21 @@ impl ScanVisitor for Launch<'_> {
 
 /// Fills results with the identity.
 struct Fill<'a> {
+    operator: TypeId,
     stream: &'a Stream,
     results: (*mut u8, usize),
 }
 
-impl ReduceVisitor for Fill<'_> {
+impl reductions::Visitor for Fill<'_> {
     type Output = Result<()>;
 
-    fn visit<R: Reduced + Instance>(self) -> Result<()> {
+    fn visit<R: Reduced + Instance>(&mut self) -> Option<Result<()>> {
+        (TypeId::of::<R::Operator>() == self.operator).then(|| self.launch::<R>())
+    }
+}
+
+impl Fill<'_> {
+    fn launch<R: Reduced + Instance>(&self) -> Result<()> {
         let results = slice(self.results.0, self.results.1);
         // SAFETY: the buffer outlives the launch.
         unsafe { Ok(self.stream.launch(any_grid(results.len()), ReduceBegin::<R> { results })?) }
@@ -179,11 +182,10 @@ impl Workspace {
         let count = check_offsets(offsets)?;
         check_len("results of segments", count, results.len())?;
         self.check_device("results of segments", results)?;
-        let fill = Fill { stream: self.stream(), results: (results.pointer().cast(), count) };
-        let what = |list| What::Reduce { list, results: (results.pointer().cast(), count) };
-        self.segments(fold, from, offsets, count, what, || {
-            reductions::visit(&fold.family::<T>(), fill).unwrap_or(Ok(()))
-        })
+        let results = (results.pointer().cast(), count);
+        let mut fill = Fill { operator: fold.operator::<T>(), stream: self.stream(), results };
+        let what = |list| What::Reduce { list, results };
+        self.segments(fold, from, offsets, count, what, || launched(reductions::visit(&mut fill)))
     }
 
     /// Runs [`Self::exclusive_scan`] on each segment. Results for elements in no segment (before the first
@@ -307,9 +309,9 @@ impl Workspace {
         self.check_device("offsets of segments", offsets)?;
         let (len, count) = (from.len(), offsets.len() - 1);
         check_count("segments of elements", len.max(count), u32::MAX as usize)?;
-        let name = instance(&fold.family::<T>(), self.tile(), segmented::NAMES)?;
+        let plan = plan(fold.operator::<T>(), self.tile())?;
         let (marks, published) =
-            self.cut("segments", |cutter| scan_pieces::<T>(cutter, name, len, count, listed))?;
+            self.cut("segments", |cutter| scan_pieces::<T>(cutter, plan, len, count, listed))?;
         before()?;
         if len == 0 {
             return Ok(());
@@ -321,7 +323,7 @@ impl Workspace {
             marks.launch(stream, offsets, len, 0)?
         };
         let from = (from.pointer().cast(), len);
-        let launch = Launch { stream, segments, published, from, what: what(marks.list) };
-        segmented::visit(name, launch).unwrap_or(Ok(()))
+        let mut launch = Launch { plan, stream, segments, published, from, what: what(marks.list) };
+        launched(segmented::visit(&mut launch))
     }
 }

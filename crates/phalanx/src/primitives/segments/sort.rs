@@ -1,17 +1,18 @@
 //! Sorts of segments.
 use super::{Marks, check_offsets};
 use crate::Result;
-use crate::primitives::radix::{Carried, Lane, Pieces, Sort, TileSize, gather};
+use crate::primitives::radix::{self, Carried, Lane, Pieces, Sort, gather};
 use crate::primitives::workspace::{Cutter, Workspace, slice};
-use crate::primitives::{Number, any_grid, check_count, check_len, instance, tiles};
+use crate::primitives::{Number, PlanId, any_grid, check_count, check_len, launched, plans};
 use bytemuck::Pod;
 use gpu::{Buffer, Grid, Stream};
-use phalanx_kernels::primitives::instances::{passes, windows};
+use phalanx_kernels::primitives::instances::windows;
 use phalanx_kernels::primitives::segments::Segments;
 use phalanx_kernels::primitives::segments::long::{Gathered, LongPlan, PutLong, TakeLong};
-use phalanx_kernels::primitives::segments::short::{Job, ShortPlan, SortShortSegments, Visitor};
+use phalanx_kernels::primitives::segments::short::{Job, ShortPlan, SortShortSegments};
 use phalanx_kernels::primitives::sort::{DIGIT_BITS, MOST};
 use simt::{GlobalSlice, Instance};
+use std::any::TypeId;
 
 /// Returns the bytes of workspace that sorts of segments need for `len` keys with values in `segments`
 /// segments. For keys without values, `V` is `()`.
@@ -21,8 +22,8 @@ use simt::{GlobalSlice, Instance};
 /// // Possibly long segments need most: their elements are gathered, and sorted by segment and key.
 /// ```
 pub fn sort_segments_bytes<K: Number, V: Pod>(len: usize, segments: usize) -> usize {
-    let plan = Plan::named::<K>(None).unwrap_or_default();
-    Cutter::measure(|cutter| SortPieces::cut::<K, V>(cutter, plan, len, segments))
+    let bytes = |plans| Cutter::measure(|cutter| SortPieces::cut::<K, V>(cutter, plans, len, segments));
+    Plans::new::<K>(None).map_or(0, bytes)
 }
 
 /// Returns the names of the windows for sorts of segments, the default one first: see
@@ -33,32 +34,24 @@ pub fn sort_segments_bytes<K: Number, V: Pod>(len: usize, segments: usize) -> us
 /// assert_eq!(segment_windows::<u32>()[0], "384x8");
 /// ```
 pub fn segment_windows<K: Number>() -> Vec<&'static str> {
-    tiles(K::NAME, windows::NAMES)
+    tiles(TypeId::of::<K>())
 }
 
-/// Properties of a plan for short segments that the host needs.
-#[derive(Clone, Copy, Default)]
-struct Plan {
-    name: &'static str,
-    /// Maximum number of elements of a short segment.
-    most: usize,
+plans!(windows: ShortPlan, |P| P::MOST);
+
+/// The plans of a sort.
+#[derive(Clone, Copy)]
+struct Plans {
+    /// Sort of short segments by blocks.
+    short: PlanId,
+    /// Radix sort of the elements of long segments.
+    long: PlanId,
 }
 
-/// Visitor that returns the maximum number of elements of a short segment.
-struct Most;
-
-impl Visitor for Most {
-    type Output = usize;
-
-    fn visit<P: ShortPlan + Instance>(self) -> usize {
-        P::MOST
-    }
-}
-
-impl Plan {
-    fn named<K: Number>(window: Option<&str>) -> Result<Self> {
-        let name = instance(K::NAME, window, windows::NAMES)?;
-        Ok(Self { name, most: windows::visit(name, Most).unwrap_or(1) })
+impl Plans {
+    fn new<K: Number>(window: Option<&str>) -> Result<Self> {
+        let long = radix::plan(Carried::Value(size_of::<K>()).types::<u64>(), None)?;
+        Ok(Self { short: plan(TypeId::of::<K>(), window)?, long })
     }
 }
 
@@ -79,36 +72,34 @@ struct LongPieces {
     firsts: *mut u8,
     besides: *mut u8,
     radix: Pieces,
-    /// Name of the radix sort's plan.
-    name: &'static str,
+    /// The radix sort's plan.
+    plan: PlanId,
     /// Number of bits of segment numbers.
     number_bits: u32,
 }
 
 impl SortPieces {
-    fn cut<K: Number, V: Pod>(cutter: &mut Cutter, plan: Plan, len: usize, segments: usize) -> Self {
-        let most_long = len / (plan.most + 1);
+    fn cut<K: Number, V: Pod>(cutter: &mut Cutter, plans: Plans, len: usize, segments: usize) -> Self {
+        let most_long = len / (plans.short.size + 1);
         let listed = most_long.min(segments);
         let valued = if size_of::<V>() > 0 { len } else { 0 };
         Self {
             marks: Marks::cut(cutter, len, segments, listed, listed),
             order: cutter.words(valued),
             old_values: cutter.take_bytes(valued.saturating_mul(size_of::<V>())),
-            long: (listed > 0).then(|| LongPieces::cut::<K>(cutter, len, listed)),
+            long: (listed > 0).then(|| LongPieces::cut::<K>(cutter, plans.long, len, listed)),
         }
     }
 }
 
 impl LongPieces {
-    fn cut<K: Number>(cutter: &mut Cutter, len: usize, listed: usize) -> Self {
+    fn cut<K: Number>(cutter: &mut Cutter, plan: PlanId, len: usize, listed: usize) -> Self {
         let carried = Carried::Value(size_of::<K>());
-        let name = instance(&carried.family::<u64>(), None, passes::NAMES).unwrap_or_default();
-        let tile = passes::visit(name, TileSize).unwrap_or(1);
         Self {
             firsts: cutter.take_bytes(len.saturating_mul(8)),
             besides: cutter.take_bytes(len.saturating_mul(size_of::<K>())),
-            radix: Pieces::cut::<u64>(cutter, len, tile, carried),
-            name,
+            radix: Pieces::cut::<u64>(cutter, len, plan.size, carried),
+            plan,
             number_bits: listed.next_power_of_two().trailing_zeros(),
         }
     }
@@ -126,6 +117,7 @@ impl LongPieces {
         let bits = 8 * size_of::<K>() as u32;
         let (firsts, besides) = ((self.firsts, self.radix.keys), (self.besides, self.radix.values));
         let sort = |keys: (Lane, Lane), first, end| Sort {
+            plan: self.plan,
             stream,
             pieces: self.radix,
             keys: keys.0,
@@ -139,7 +131,7 @@ impl LongPieces {
         let end = if is_short { bits + self.number_bits } else { bits };
         let lanes = (lane(firsts, 8, end), lane(besides, size_of::<K>(), end));
         // SAFETY: the caller's obligations.
-        unsafe { sort(lanes, 0, end).launch::<u64>(self.name)? };
+        unsafe { sort(lanes, 0, end).launch::<u64>()? };
         if is_short || self.number_bits == 0 {
             return Ok((lanes.0.to, lanes.1.to));
         }
@@ -147,7 +139,7 @@ impl LongPieces {
         let (end, bits) = (32 + self.number_bits, self.number_bits);
         let lanes = (lane(besides, 8, bits), lane(firsts, 8, bits));
         // SAFETY: the caller's obligations.
-        unsafe { sort(lanes, 32, end).launch::<u64>(self.name)? };
+        unsafe { sort(lanes, 32, end).launch::<u64>()? };
         Ok((lanes.1.to, lanes.0.to))
     }
 }
@@ -163,6 +155,7 @@ fn lane((from, other): (*mut u8, *mut u8), bytes: usize, bits: u32) -> Lane {
 
 /// A sort of short segments to launch.
 struct Launch<'a> {
+    plan: PlanId,
     stream: &'a Stream,
     segments: Segments,
     from: *mut u8,
@@ -171,10 +164,16 @@ struct Launch<'a> {
     len: usize,
 }
 
-impl Visitor for Launch<'_> {
+impl windows::Visitor for Launch<'_> {
     type Output = Result<()>;
 
-    fn visit<P: ShortPlan + Instance>(self) -> Result<()> {
+    fn visit<P: ShortPlan + Instance>(&mut self) -> Option<Result<()>> {
+        self.plan.is::<P>().then(|| self.launch::<P>())
+    }
+}
+
+impl Launch<'_> {
+    fn launch<P: ShortPlan + Instance>(&self) -> Result<()> {
         let job = Job {
             from: slice(self.from, self.len),
             to: slice(self.to, self.len),
@@ -340,18 +339,19 @@ impl Workspace {
         self.check_device("offsets of segments", offsets)?;
         check_count("a sort of segments", len, MOST)?;
         check_count("segments", count, u32::MAX as usize)?;
-        let plan = Plan::named::<K>(self.tile())?;
+        let plans = Plans::new::<K>(self.tile())?;
         let pieces =
-            self.cut("a sort of segments", |cutter| SortPieces::cut::<K, V>(cutter, plan, len, count))?;
+            self.cut("a sort of segments", |cutter| SortPieces::cut::<K, V>(cutter, plans, len, count))?;
         if len == 0 {
             return Ok(());
         }
         let (stream, order) = (self.stream(), pieces.order);
         // SAFETY: buffers and workspace outlive the launches (dropping them waits). All lengths were checked.
         unsafe {
-            let segments = pieces.marks.launch(stream, offsets, len, plan.most)?;
-            let launch = Launch { stream, segments, from: keys.0.cast(), to: keys.1.cast(), order, len };
-            windows::visit(plan.name, launch).unwrap_or(Ok(()))?;
+            let segments = pieces.marks.launch(stream, offsets, len, plans.short.size)?;
+            let (from, to) = (keys.0.cast(), keys.1.cast());
+            let mut launch = Launch { plan: plans.short, stream, segments, from, to, order, len };
+            launched(windows::visit(&mut launch))?;
             if let Some(long) = pieces.long {
                 let keys = (slice(keys.0.cast(), len), slice(keys.1.cast(), len));
                 sort_long::<K>(stream, long, (segments, pieces.marks), keys, order)?;

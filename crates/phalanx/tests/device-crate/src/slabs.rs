@@ -209,7 +209,7 @@ mod pools {
 }
 
 simt::instances! {
-    types {
+    named {
         alone: Alone<Spread<128>>,
         tiles_of_1: Tiles<Light<256>, 1, Lockstep>,
         tiles_of_4: Tiles<Spread<128>, 4, Lockstep>,

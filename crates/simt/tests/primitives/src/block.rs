@@ -80,6 +80,6 @@ pub fn shared_shapes(out: Global<u32>, at: u32) {
 }
 
 simt::instances! {
-    types { u8: In<5, u8>, u32: In<5, u32>, u64: In<5, u64>, u128: In<5, u128> }
+    named { u8: In<5, u8>, u32: In<5, u32>, u64: In<5, u64>, u128: In<5, u128> }
     kernels { SharedArray }
 }

@@ -77,7 +77,7 @@ collectives! {
 }
 
 simt::instances! {
-    types {
+    named {
         lockstep4: TileOf<4, Lockstep>,
         lockstep32: TileOf<32, Lockstep>,
         independent4: TileOf<4, Independent>,

@@ -158,7 +158,7 @@ macro_rules! sets {
         pub mod $module {
             use super::*;
             simt::instances! {
-                types { $($word: In<$set, $word>),* }
+                named { $($word: In<$set, $word>),* }
                 kernels { $($kernel),* }
             }
         }

@@ -10,7 +10,7 @@ pub fn every_method_answers_as_std_does<M: Tested>(kind: &Kind<M>) {
     let mut run = Run { map, model: BTreeMap::new(), rng: Rng::new(seed()) };
     for round in 0..20 {
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.round(round)));
-        assert!(done.is_ok(), "{}, round {round}; {}", kind.name, replay("conformance", seed()));
+        assert!(done.is_ok(), "{}, round {round}; {}", kind.name, replay(seed()));
     }
 }
 

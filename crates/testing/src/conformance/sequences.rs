@@ -90,7 +90,7 @@ fn compare<M: Tested>(kind: &Kind<M>, make: impl Fn(&Kind<M>) -> M) {
         Ok(())
     });
     if let Err(TestError::Fail(reason, batches)) = &result {
-        panic!("{}: {reason}\n{batches:?}\n{}", kind.name, replay("conformance", seed()));
+        panic!("{}: {reason}\n{batches:?}\n{}", kind.name, replay(seed()));
     }
     result.unwrap();
 }

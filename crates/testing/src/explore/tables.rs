@@ -5,6 +5,7 @@ use gpu::{Buffer, Device};
 use phalanx_kernels::hash_map::{Config, MapView, OVERFLOW_BUCKETS};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Slot};
 use simt::Global;
+use simt::emulator::WeakMemory;
 use std::collections::HashMap;
 
 /// Buffers of a table.
@@ -16,6 +17,9 @@ pub struct Memory {
 
 impl<M: Config> HasFixture for M {
     type Memory = Memory;
+
+    /// The order of reads in tables relies on the PTX memory model only.
+    const WEAK: WeakMemory = WeakMemory::Ptx;
 
     fn crowd(rng: &mut Rng) -> Fixture {
         let (buckets, slots) = (rng.pick(&[2, 3]), Self::SLOTS);

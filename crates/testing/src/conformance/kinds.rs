@@ -2,19 +2,26 @@
 use checker::MapValue;
 use gpu::Device;
 use phalanx::btree::{self, BTree};
-use phalanx::hash_map::{self, Builder, HashMap, Key, Value};
+use phalanx::hash_map::{self, HashMap, Key, Value};
 use phalanx::mvbtree::{self, MultiVersionBTree};
 use phalanx::skiplist::{self, SkipList};
 use phalanx::slab_hash::{self, SlabHash};
 use phalanx::{Error, Map};
+use phalanx_kernels::hash_map::Config;
 use phalanx_kernels::keyed::Scalar;
+use simt::Instance;
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 
 /// Properties of a map that cases need beyond those of all maps.
 pub trait Tested: Map<Key: Key, Value: Value + MapValue> + Sync + Sized {
+    /// Builder of such maps.
+    type Builder: Clone + Sync;
+
     /// Returns the names of its variants.
     fn names() -> Vec<&'static str>;
+
+    /// Returns a builder of the variant of this name.
+    fn builder(device: &Device, name: &str) -> Self::Builder;
 
     /// Creates a map of the variant with this capacity, which grows.
     fn growing(kind: &Kind<Self>, capacity: usize) -> phalanx::Result<Self>;
@@ -33,8 +40,14 @@ pub trait Tested: Map<Key: Key, Value: Value + MapValue> + Sync + Sized {
 }
 
 impl<K: Key, V: Value + MapValue> Tested for HashMap<K, V> {
+    type Builder = hash_map::Builder<K, V>;
+
     fn names() -> Vec<&'static str> {
         hash_map::variants::<K, V>()
+    }
+
+    fn builder(device: &Device, name: &str) -> Self::Builder {
+        Self::builder().device(device).variant(name)
     }
 
     fn growing(kind: &Kind<Self>, capacity: usize) -> phalanx::Result<Self> {
@@ -60,8 +73,14 @@ impl<K: Key, V: Value + MapValue> Tested for HashMap<K, V> {
 }
 
 impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
+    type Builder = slab_hash::Builder<Self>;
+
     fn names() -> Vec<&'static str> {
         slab_hash::variants::<K, V>()
+    }
+
+    fn builder(device: &Device, name: &str) -> Self::Builder {
+        Self::builder().device(device).variant(name)
     }
 
     /// Uses few buckets for any capacity, in order to test lists of many slabs.
@@ -94,8 +113,14 @@ impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
 }
 
 impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
+    type Builder = btree::Builder<K, V>;
+
     fn names() -> Vec<&'static str> {
         btree::variants::<K, V>()
+    }
+
+    fn builder(device: &Device, name: &str) -> Self::Builder {
+        Self::builder().device(device).variant(name)
     }
 
     /// Has almost no initial capacity, so that it grows.
@@ -123,8 +148,14 @@ impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
 }
 
 impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
+    type Builder = skiplist::Builder<K, V>;
+
     fn names() -> Vec<&'static str> {
         skiplist::variants::<K, V>()
+    }
+
+    fn builder(device: &Device, name: &str) -> Self::Builder {
+        Self::builder().device(device).variant(name)
     }
 
     /// Has almost no initial capacity, so that it grows.
@@ -152,8 +183,14 @@ impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
 }
 
 impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
+    type Builder = mvbtree::Builder<K, V>;
+
     fn names() -> Vec<&'static str> {
         mvbtree::variants::<K, V>()
+    }
+
+    fn builder(device: &Device, name: &str) -> Self::Builder {
+        Self::builder().device(device).variant(name)
     }
 
     /// Has almost no initial capacity, so that it grows. Out-of-place variants have more, because batches in
@@ -192,14 +229,18 @@ fn slots<M: Tested>(kind: &Kind<M>) -> u64 {
 }
 
 /// Variant of a map on a device.
-#[derive(Clone, Debug)]
-pub struct Kind<M> {
+pub struct Kind<M: Tested> {
     pub device: Device,
     pub name: &'static str,
-    of: PhantomData<fn() -> M>,
+    builder: M::Builder,
 }
 
 impl<M: Tested> Kind<M> {
+    /// Returns a builder of this variant.
+    pub fn builder(&self) -> M::Builder {
+        self.builder.clone()
+    }
+
     /// Creates a map with this capacity, which grows.
     pub fn map(&self, capacity: usize) -> M {
         M::growing(self, capacity).unwrap()
@@ -224,44 +265,18 @@ impl<M: Tested> Kind<M> {
     }
 }
 
-impl<K: Key, V: Value + MapValue> Kind<HashMap<K, V>> {
-    /// Returns a builder of this variant.
-    pub fn builder(&self) -> Builder<K, V> {
-        HashMap::builder().device(&self.device).variant(self.name)
-    }
-}
-
-impl<K: Key, V: Value + MapValue> Kind<SlabHash<K, V>> {
-    /// Returns a builder of this variant.
-    pub fn builder(&self) -> slab_hash::Builder<SlabHash<K, V>> {
-        SlabHash::builder().device(&self.device).variant(self.name)
-    }
-}
-
-impl<K: Key, V: Value + MapValue> Kind<BTree<K, V>> {
-    /// Returns a builder of this variant.
-    pub fn builder(&self) -> btree::Builder<K, V> {
-        BTree::builder().device(&self.device).variant(self.name)
-    }
-}
-
-impl<K: Key, V: Value + MapValue> Kind<SkipList<K, V>> {
-    /// Returns a builder of this variant.
-    pub fn builder(&self) -> skiplist::Builder<K, V> {
-        SkipList::builder().device(&self.device).variant(self.name)
-    }
-}
-
-impl<K: Key, V: Value + MapValue> Kind<MultiVersionBTree<K, V>> {
-    /// Returns a builder of this variant.
-    pub fn builder(&self) -> mvbtree::Builder<K, V> {
-        MultiVersionBTree::builder().device(&self.device).variant(self.name)
-    }
+/// Returns a variant of the hash map, which need not be one of `phalanx`.
+pub fn table_kind<M>(device: &Device) -> Kind<HashMap<M::Key, M::Value>>
+where
+    M: Config<Key: Key, Value: Value + MapValue> + Instance,
+{
+    let builder = HashMap::builder().device(device).variant_of::<M>();
+    Kind { device: device.clone(), name: M::NAME, builder }
 }
 
 /// Returns the variants for these types that the device supports.
 pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
-    let kind = |name| Kind { device: device.clone(), name, of: PhantomData };
+    let kind = |name| Kind { device: device.clone(), name, builder: M::builder(device, name) };
     let runs = |kind: &Kind<M>| !matches!(M::growing(kind, 1), Err(Error::NeedsWideSwap { .. }));
     let kinds: Vec<_> = M::names().into_iter().map(kind).filter(runs).collect();
     assert!(!kinds.is_empty(), "there is a kind of map for every pair of types");

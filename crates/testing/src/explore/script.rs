@@ -1,11 +1,8 @@
 //! Kernel that runs a part of a plan on any map variant and records the start and end of each operation.
-use phalanx_kernels::hash_map::{Probe, Table};
 use phalanx_kernels::keyed::{
     ContainsKey, Cooperation, Get, Insert, InsertNew, Kind, OpCode, Operation, Outcome, PerLane, Remove,
-    Session, Slot,
+    Session, TileKind,
 };
-use phalanx_kernels::slab::Pool;
-use phalanx_kernels::slab::list::Lists;
 use simt::{Convergence, Global, GlobalSlice, Kernel, Order, Scope, Thread, Tile, timer};
 use std::marker::PhantomData;
 
@@ -61,26 +58,14 @@ impl<M: Kind> Execution<M> for ByLanes {
 
 /// One row per tile.
 #[derive(Clone, Copy)]
-pub struct ByTiles<C>(PhantomData<C>);
+pub struct ByTiles<C, const W: u32>(PhantomData<C>);
 
-macro_rules! by_tiles {
-    ($($kind:ident: $policy:ident;)*) => {$(
-        impl<S: Slot, P: $policy, C, const W: u32, const L: usize> Execution<$kind<S, P, W, L>> for ByTiles<C>
-        where
-            C: Convergence + Send + Sync,
-        {
-            const WIDTH: u32 = W;
+impl<M: TileKind<W>, C: Convergence + Send + Sync, const W: u32> Execution<M> for ByTiles<C, W> {
+    const WIDTH: u32 = W;
 
-            fn play(map: <$kind<S, P, W, L> as Kind>::View, rows: Rows<S::Key, S::Value>) {
-                play::<$kind<S, P, W, L>, _>(map, rows, Tile::<W, C>::this(), Thread::index() / W as usize);
-            }
-        }
-    )*};
-}
-
-by_tiles! {
-    Table: Probe;
-    Lists: Pool;
+    fn play(map: M::View, rows: Rows<M::Key, M::Value>) {
+        play::<M, _>(map, rows, Tile::<W, C>::this(), Thread::index() / W as usize);
+    }
 }
 
 pub fn play<M: Kind, T: Cooperation<M>>(map: M::View, rows: Rows<M::Key, M::Value>, team: T, row: usize) {

@@ -26,6 +26,10 @@ pub trait HasFixture: Kind {
     /// Memory of the structure.
     type Memory;
 
+    /// Weak memory model for additional plans. Searches of most structures follow links, whose order relies
+    /// on address dependencies.
+    const WEAK: WeakMemory = WeakMemory::Hardware;
+
     /// Whether updates of existing keys may be refused, too.
     const REFUSES_CHANGES: bool = false;
 

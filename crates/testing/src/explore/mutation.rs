@@ -23,15 +23,15 @@ const WEAK_PART: u64 = 4;
 
 /// Returns the settings of `count` seeds, and then of the first of them under the program's weak memory
 /// model.
-pub fn settings<M: Kind>(count: u64) -> impl Iterator<Item = (u64, Setting)> {
+pub fn settings<M: HasFixture>(count: u64) -> impl Iterator<Item = (u64, Setting)> {
     let strong = seeds(count).map(|seed| (seed, setting::<M>(seed)));
-    let weak = |seed| (seed, Setting { weak_memory: crate::WEAK, ..setting::<M>(seed) });
+    let weak = |seed| (seed, Setting { weak_memory: M::WEAK, ..setting::<M>(seed) });
     strong.chain(seeds(count.div_ceil(WEAK_PART)).map(weak))
 }
 
 /// Returns the message for a finding: its memory model, and the command that replays it.
 pub fn told(name: &str, seed: u64, setting: &Setting, finding: &Finding) -> String {
-    format!("{name}, weak memory {:?}: {finding}\n{}", setting.weak_memory, replay(crate::PROGRAM, seed))
+    format!("{name}, weak memory {:?}: {finding}\n{}", setting.weak_memory, replay(seed))
 }
 
 /// Runs the plan of a seed.
@@ -87,17 +87,30 @@ pub fn is_found<M: HasFixture, E: Execution<M>>(
 }
 
 /// Declares tests for map variants given by types: all plans, by lanes and by tiles, for the given number of
-/// seeds, and optionally one more test by the `all_are_sound` of another module.
-#[allow(unused_macros)] // not every suite declares variants
-macro_rules! kinds {
-    ($([$also:ident: $module:ident, one seed in $part:literal])? $($name:ident: $of:ty, $seeds:expr;)*) => {
-        $crate::mutation::kinds! { @each [$($also: $module, $part)?] $($name: $of, $seeds;)* }
+/// seeds, and optionally one more test by the `all_are_sound` of another module. With a name in
+/// front, the function of that name returns the types.
+#[macro_export]
+macro_rules! explore {
+    ($(($explored:ident))? $([$also:ident: $module:ident, one seed in $part:literal])?
+     $($name:ident: $of:ty, $seeds:expr;)*) => {
+        $crate::explore! { @each [$($also: $module, $part)?] $($name: $of, $seeds;)* }
+
+        $crate::explore! { @ids [$($explored)?] $($of)* }
+    };
+    (@ids [] $($of:ty)*) => {};
+    (@ids [$explored:ident] $($of:ty)*) => {
+        fn $explored() -> Vec<std::any::TypeId> {
+            vec![$(std::any::TypeId::of::<$of>()),*]
+        }
     };
     (@each $also:tt $($name:ident: $of:ty, $seeds:expr;)*) => {$(
         mod $name {
             use super::*;
+            use phalanx_kernels::keyed::Kind;
             use $crate::mutation::all_are_sound;
             use $crate::script::{ByLanes, ByTiles};
+
+            const TILE: u32 = <$of as Kind>::TILE;
 
             #[test]
             fn by_lanes() {
@@ -106,11 +119,11 @@ macro_rules! kinds {
 
             #[test]
             fn by_tiles() {
-                all_are_sound::<$of, ByTiles<simt::Independent>>(stringify!($name), $seeds / 2);
-                all_are_sound::<$of, ByTiles<simt::Lockstep>>(stringify!($name), $seeds / 2);
+                all_are_sound::<$of, ByTiles<simt::Independent, TILE>>(stringify!($name), $seeds / 2);
+                all_are_sound::<$of, ByTiles<simt::Lockstep, TILE>>(stringify!($name), $seeds / 2);
             }
 
-            $crate::mutation::kinds! { @also $also $of, $name, $seeds }
+            $crate::explore! { @also $also $of, $name, $seeds }
         }
     )*};
     (@also [] $($rest:tt)*) => {};
@@ -121,5 +134,3 @@ macro_rules! kinds {
         }
     };
 }
-#[allow(unused_imports)] // as above
-pub(crate) use kinds;
