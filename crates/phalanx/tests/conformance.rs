@@ -125,10 +125,10 @@ macro_rules! suite {
                         what_does_not_fit_is_refused
                         trees_are_built_and_cleared
                     }
-                    room { calls_on_a_full_pool_end }
                 }
-                phalanx_testing::cases! { crate, crate::common::$device, [each MultiVersionBTree]:
+                phalanx_testing::cases! { crate, crate::common::$device, [each_of_one_size MultiVersionBTree]:
                     room {
+                        calls_on_a_full_pool_end
                         pools_are_exchanged_where_no_snapshot_lives
                         trees_with_versions_are_built_in_pools_that_are_large_enough
                         trees_are_built_anew_where_no_snapshot_lives

@@ -9,7 +9,14 @@ const MOST: usize = 192;
 /// use simt::Name;
 /// const NAME: &str = const { &Name::of("hinted").number(8).part("").part("64").tile(2, 4) }.as_str();
 /// assert_eq!(NAME, "hinted8_64_2x4");
+/// const PAIR: &str = const { &Name::of("pair").unsigned::<u32>().text("s") }.as_str();
+/// assert_eq!(PAIR, "pair_u32s");
 /// ```
+///
+/// # Cost
+///
+/// Evaluated at compile time, `number` and the other parts alike: no instruction, and one copy of the text in
+/// the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Name {
     text: [u8; MOST],

@@ -91,8 +91,9 @@ pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
         assert!(map.remove(&old[..390]).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
         map
     };
-    for insert in inserts() {
-        insertions_tell_what_they_did(kind, make, &before, insert, &new);
+    let all = inserts();
+    for insert in if kind.is_main { &all[..] } else { &all[3..] } {
+        insertions_tell_what_they_did(kind, make, &before, *insert, &new);
     }
 }
 

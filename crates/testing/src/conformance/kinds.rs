@@ -232,6 +232,8 @@ fn slots<M: Tested>(kind: &Kind<M>) -> u64 {
 pub struct Kind<M: Tested> {
     pub device: Device,
     pub name: &'static str,
+    /// Whether it is the first variant for keys and values of one size. Others share most of its code.
+    pub is_main: bool,
     builder: M::Builder,
 }
 
@@ -271,14 +273,19 @@ where
     M: Config<Key: Key, Value: Value + MapValue> + Instance,
 {
     let builder = HashMap::builder().device(device).variant_of::<M>();
-    Kind { device: device.clone(), name: M::NAME, builder }
+    Kind { device: device.clone(), name: M::NAME, is_main: true, builder }
 }
 
 /// Returns the variants for these types that the device supports.
 pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
-    let kind = |name| Kind { device: device.clone(), name, builder: M::builder(device, name) };
+    let kind = |(index, name)| Kind {
+        device: device.clone(),
+        name,
+        is_main: index == 0 && size_of::<M::Key>() == size_of::<M::Value>(),
+        builder: M::builder(device, name),
+    };
     let runs = |kind: &Kind<M>| !matches!(M::growing(kind, 1), Err(Error::NeedsWideSwap { .. }));
-    let kinds: Vec<_> = M::names().into_iter().map(kind).filter(runs).collect();
+    let kinds: Vec<_> = M::names().into_iter().enumerate().map(kind).filter(runs).collect();
     assert!(!kinds.is_empty(), "there is a kind of map for every pair of types");
     kinds
 }
@@ -286,6 +293,13 @@ pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
 /// Runs a case on every variant of a map for these types.
 pub fn each<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
     kinds::<M>(device).iter().for_each(case);
+}
+
+/// Runs a case on every variant, if key and value have one size: for long cases that do not depend on that.
+pub fn each_of_one_size<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
+    if size_of::<M::Key>() == size_of::<M::Value>() {
+        each(device, case);
+    }
 }
 
 /// Runs a case on the first variant for these types.

@@ -77,7 +77,8 @@ fn op<K: Key, V: Value>((code, key, value): (u8, u64, u64)) -> MapOp<K, V> {
 }
 
 fn compare<M: Tested>(kind: &Kind<M>, make: impl Fn(&Kind<M>) -> M) {
-    let config = Config { cases: 40, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
+    let cases = if kind.is_main { 40 } else { 10 };
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed().to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
