@@ -18,6 +18,7 @@ mod sets;
 use gpu::Device;
 use phalanx::slab_hash::{Builder, set_variants, variants};
 use phalanx::{Error, Key, SlabHash, SlabMultiMap, SlabSet, Value};
+use phalanx_kernels::slab::list;
 
 /// Returns builders of all variants that the device supports.
 fn all<T>(device: &Device, names: Vec<&'static str>, runs: impl Fn(Builder<T>) -> bool) -> Vec<Builder<T>> {
@@ -47,17 +48,19 @@ pub fn sets<K: Key>(device: &Device) -> Vec<Builder<SlabSet<K>>> {
     all(device, set_variants::<K>(), |_| true)
 }
 
-/// Returns the number of slots in a slab of a variant, from its name: pool, bytes, tile, and the bits of key
-/// and value.
+/// Returns the number of slots in a slab of a variant.
 pub fn slots(name: &str) -> usize {
-    let parts: Vec<&str> = name.split('_').collect();
-    let bytes: usize = parts[1].parse().expect("bytes of a slab");
-    match parts[3..] {
-        ["u32", "u32"] => bytes / 8 - 1,
-        ["u32"] => bytes / 4 - 2,
-        ["u64"] => bytes / 8 - 1,
-        _ => bytes / 16 - 1,
+    struct Slots;
+
+    impl list::Visitor for Slots {
+        type Output = usize;
+
+        fn visit<M: list::Config + simt::Instance>(self) -> usize {
+            M::SLOTS as usize
+        }
     }
+
+    list::visit(name, Slots).expect("a variant")
 }
 
 macro_rules! suite {
