@@ -50,17 +50,17 @@ pub fn sets<K: Key>(device: &Device) -> Vec<Builder<SlabSet<K>>> {
 
 /// Returns the number of slots in a slab of a variant.
 pub fn slots(name: &str) -> usize {
-    struct Slots;
+    struct Slots<'a>(&'a str);
 
-    impl list::Visitor for Slots {
+    impl list::Visitor for Slots<'_> {
         type Output = usize;
 
-        fn visit<M: list::Config + simt::Instance>(self) -> usize {
-            M::SLOTS as usize
+        fn visit<M: list::Config + simt::Instance>(&mut self) -> Option<usize> {
+            (M::NAME == self.0).then_some(M::SLOTS as usize)
         }
     }
 
-    list::visit(name, Slots).expect("a variant")
+    list::visit(&mut Slots(name)).expect("a variant")
 }
 
 macro_rules! suite {
