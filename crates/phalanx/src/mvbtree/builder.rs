@@ -154,7 +154,7 @@ impl<K: Key, V: Value> Builder<K, V> {
 ///
 /// ```
 /// let names = phalanx::mvbtree::variants::<u32, u32>();
-/// assert!(names.contains(&"mvtree_in_place_128_4x4_u32_u32"));
+/// assert!(names.contains(&"mvtree_in_place_spread_128_4x4_u32_u32"));
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     names(versioned_trees::<K, V>())

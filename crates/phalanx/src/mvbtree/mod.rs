@@ -54,7 +54,8 @@ use std::ops::RangeBounds;
 ///
 /// let mut tree = MultiVersionBTree::<u32, u32>::builder().capacity(1000).build()?;
 /// tree.bulk_build(&[10, 20, 30], &[1, 2, 3], 0.7)?;
-/// assert_eq!((tree.updates(), tree.variant()), (Updates::InPlace, "mvtree_in_place_128_4x4_u32_u32"));
+/// assert_eq!(tree.variant(), "mvtree_in_place_spread_128_4x4_u32_u32");
+/// assert_eq!(tree.updates(), Updates::InPlace);
 /// assert_eq!([tree.successor(&[20])?, tree.predecessor(&[20])?], [[Some((30, 3))], [Some((10, 1))]]);
 /// assert_eq!([tree.ceiling(&[15])?, tree.floor(&[15])?], [[Some((20, 2))], [Some((10, 1))]]);
 /// assert_eq!((tree.first()?, tree.last()?), (Some((10, 1)), Some((30, 3))));

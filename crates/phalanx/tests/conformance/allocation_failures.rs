@@ -84,7 +84,7 @@ fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
 pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let (old, values) = kind.columns((0..400).map(scattered).chain([(u64::MAX, 1)]));
     let before: BTreeMap<_, _> = old.iter().copied().zip(values.iter().copied()).skip(390).collect();
-    let new = kind.columns((400..1200).map(scattered));
+    let new = kind.columns((400..900).map(scattered));
     let make = || {
         let map = kind.map(1);
         map.insert(&old, &values).unwrap();
