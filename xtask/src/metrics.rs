@@ -56,8 +56,9 @@ pub fn run(options: &Options) -> Result<()> {
         let inside: Vec<&File> =
             files.iter().filter(|file| file.path.starts_with(folder) && file.path.ends_with(".rs")).collect();
         metrics.extend(imports::count(folder, &inside));
-        let documentation = if LIBRARIES.contains(&folder) { 2 } else { 0 };
-        metrics.extend(functions::count(folder, &inside)?.into_iter().take(3 + documentation));
+        let (signatures, documentation) = functions::count(folder, &inside)?;
+        metrics.extend(signatures);
+        metrics.extend(documentation.into_iter().filter(|_| LIBRARIES.contains(&folder)));
         metrics.extend(lines::count(folder, &inside));
     }
     let all: Vec<&File> = files.iter().filter(|file| file.path.ends_with(".rs")).collect();

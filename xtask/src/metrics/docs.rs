@@ -189,7 +189,7 @@ mod tests {
     fn missing(library: &str, module: &str) -> [Vec<String>; 2] {
         let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
         let files = [file("x/src/lib.rs", library), file("x/src/m.rs", module)];
-        let [.., costs, examples] = count("x/src/", &files.iter().collect::<Vec<_>>()).unwrap();
+        let (_, [costs, examples]) = count("x/src/", &files.iter().collect::<Vec<_>>()).unwrap();
         [costs.items, examples.items].map(|items| {
             items.iter().map(|item| item.rsplit(':').next().unwrap_or(item).to_owned()).collect()
         })
