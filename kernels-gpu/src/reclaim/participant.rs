@@ -315,8 +315,11 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         // SAFETY: as above, and the items have been cleared.
         self.each(place, bag, count, |item| unsafe { self.owner.free(item) });
         if G::rank() == 0 {
-            self.epochs.count_reclaimed(count);
             entry.set(COUNTS + bag as usize, 0);
+            // Readers retire nothing: they would all add 0 to one word.
+            if count > 0 {
+                self.epochs.count_reclaimed(count);
+            }
         }
     }
 
