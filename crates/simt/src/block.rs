@@ -16,22 +16,7 @@ use core::marker::PhantomData;
 ///     Block::sync();
 ///     words.write(Thread::index(), buffer.load(63 - own));
 /// }
-/// # use simt::emulator::{Emulator, Options};
-/// # /// Runs a kernel whose argument is a slice of `words`.
-/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
-/// #     grid: Grid,
-/// #     words: &mut [u32],
-/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-/// # ) {
-/// #     let device = Emulator::new(Options::default());
-/// #     let start = words.as_mut_ptr();
-/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
-/// #     let slice = unsafe {
-/// #         device.adopt(start.cast(), size_of_val(words));
-/// #         GlobalSlice::from_raw_parts(start, words.len())
-/// #     };
-/// #     device.launch(grid, kernel(slice)).unwrap();
-/// # }
+/// # use simt::emulator::run_example as run;
 ///
 /// let mut words: Vec<u32> = (0..128).collect();
 /// run(Grid::new(2, 64), &mut words, |words| Reverse { words });
@@ -95,22 +80,7 @@ impl Block {
 ///         words.write(thread as usize, counters.fetch_add(thread as usize, 0));
 ///     }
 /// }
-/// # use simt::emulator::{Emulator, Options};
-/// # /// Runs a kernel whose argument is a slice of `words`.
-/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
-/// #     grid: Grid,
-/// #     words: &mut [u32],
-/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-/// # ) {
-/// #     let device = Emulator::new(Options::default());
-/// #     let start = words.as_mut_ptr();
-/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
-/// #     let slice = unsafe {
-/// #         device.adopt(start.cast(), size_of_val(words));
-/// #         GlobalSlice::from_raw_parts(start, words.len())
-/// #     };
-/// #     device.launch(grid, kernel(slice)).unwrap();
-/// # }
+/// # use simt::emulator::run_example as run;
 ///
 /// let mut words: Vec<u32> = (0..64).map(|index| index % 4).collect();
 /// run(Grid::new(1, 64), &mut words, |words| Histogram { words });

@@ -51,22 +51,7 @@
 //!     }
 //!     words.write(2, black_box(rounds));
 //! }
-//! # use simt::emulator::{Emulator, Options};
-//! # /// Runs a kernel whose argument is a slice of `words`.
-//! # fn run<K: simt::Kernel + Send + Sync + 'static>(
-//! #     grid: Grid,
-//! #     words: &mut [u32],
-//! #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-//! # ) {
-//! #     let device = Emulator::new(Options::default());
-//! #     let start = words.as_mut_ptr();
-//! #     // SAFETY: the words outlive the launch, and nothing else uses them.
-//! #     let slice = unsafe {
-//! #         device.adopt(start.cast(), size_of_val(words));
-//! #         GlobalSlice::from_raw_parts(start, words.len())
-//! #     };
-//! #     device.launch(grid, kernel(slice)).unwrap();
-//! # }
+//! # use simt::emulator::run_example as run;
 //!
 //! let mut words = [0; 3];
 //! run(Grid::new(2, 1), &mut words, |words| Pass { words });
@@ -96,22 +81,7 @@
 //!         words.write(64 + lane as usize, sum);
 //!     }
 //! }
-//! # use simt::emulator::{Emulator, Options};
-//! # /// Runs a kernel whose argument is a slice of `words`.
-//! # fn run<K: simt::Kernel + Send + Sync + 'static>(
-//! #     grid: Grid,
-//! #     words: &mut [u32],
-//! #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-//! # ) {
-//! #     let device = Emulator::new(Options::default());
-//! #     let start = words.as_mut_ptr();
-//! #     // SAFETY: the words outlive the launch, and nothing else uses them.
-//! #     let slice = unsafe {
-//! #         device.adopt(start.cast(), size_of_val(words));
-//! #         GlobalSlice::from_raw_parts(start, words.len())
-//! #     };
-//! #     device.launch(grid, kernel(slice)).unwrap();
-//! # }
+//! # use simt::emulator::run_example as run;
 //!
 //! let mut words: Vec<u32> = (0..72).collect();
 //! run(Grid::new(1, 32), &mut words, |words| SumRows { words });
@@ -139,22 +109,7 @@
 //!         heap_free(pointer.cast());
 //!     }
 //! }
-//! # use simt::emulator::{Emulator, Options};
-//! # /// Runs a kernel whose argument is a slice of `words`.
-//! # fn run<K: simt::Kernel + Send + Sync + 'static>(
-//! #     grid: Grid,
-//! #     words: &mut [u32],
-//! #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-//! # ) {
-//! #     let device = Emulator::new(Options::default());
-//! #     let start = words.as_mut_ptr();
-//! #     // SAFETY: the words outlive the launch, and nothing else uses them.
-//! #     let slice = unsafe {
-//! #         device.adopt(start.cast(), size_of_val(words));
-//! #         GlobalSlice::from_raw_parts(start, words.len())
-//! #     };
-//! #     device.launch(grid, kernel(slice)).unwrap();
-//! # }
+//! # use simt::emulator::run_example as run;
 //!
 //! let mut words = [0];
 //! run(Grid::new(1, 1), &mut words, |words| Allocate { words });

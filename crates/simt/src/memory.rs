@@ -171,22 +171,7 @@ words!(u8 u32 u64 u128);
 ///     hot.fetch_and_hot(!2, Order::Relaxed, Scope::Device);
 ///     hot.store(hot.load_hot(Order::Relaxed, Scope::Device), Order::Release, Scope::Device);
 /// }
-/// # use simt::emulator::{Emulator, Options};
-/// # /// Runs a kernel whose argument is a slice of `words`.
-/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
-/// #     grid: Grid,
-/// #     words: &mut [u32],
-/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-/// # ) {
-/// #     let device = Emulator::new(Options::default());
-/// #     let start = words.as_mut_ptr();
-/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
-/// #     let slice = unsafe {
-/// #         device.adopt(start.cast(), size_of_val(words));
-/// #         GlobalSlice::from_raw_parts(start, words.len())
-/// #     };
-/// #     device.launch(grid, kernel(slice)).unwrap();
-/// # }
+/// # use simt::emulator::run_example as run;
 ///
 /// let mut words = [u128::from_le_bytes([1; 16]); 3]; // aligned to 16 bytes
 /// let words: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
@@ -394,22 +379,7 @@ impl Global<u32> {
 ///         words.write(index, words.read(index) + second.at(index).load(Order::Weak, Scope::Device));
 ///     }
 /// }
-/// # use simt::emulator::{Emulator, Options};
-/// # /// Runs a kernel whose argument is a slice of `words`.
-/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
-/// #     grid: Grid,
-/// #     words: &mut [u32],
-/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-/// # ) {
-/// #     let device = Emulator::new(Options::default());
-/// #     let start = words.as_mut_ptr();
-/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
-/// #     let slice = unsafe {
-/// #         device.adopt(start.cast(), size_of_val(words));
-/// #         GlobalSlice::from_raw_parts(start, words.len())
-/// #     };
-/// #     device.launch(grid, kernel(slice)).unwrap();
-/// # }
+/// # use simt::emulator::run_example as run;
 ///
 /// let mut words = [1, 2, 10, 20];
 /// // `run` makes the slice by `GlobalSlice::from_raw_parts`, and launches the kernel with it.

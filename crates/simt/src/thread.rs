@@ -13,22 +13,7 @@ use crate::{backend, device};
 ///     assert_eq!(Thread::count(), (Thread::grid_size() * Thread::block_size()) as usize);
 ///     words.write(Thread::index(), Thread::lane());
 /// }
-/// # use simt::emulator::{Emulator, Options};
-/// # /// Runs a kernel whose argument is a slice of `words`.
-/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
-/// #     grid: Grid,
-/// #     words: &mut [u32],
-/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-/// # ) {
-/// #     let device = Emulator::new(Options::default());
-/// #     let start = words.as_mut_ptr();
-/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
-/// #     let slice = unsafe {
-/// #         device.adopt(start.cast(), size_of_val(words));
-/// #         GlobalSlice::from_raw_parts(start, words.len())
-/// #     };
-/// #     device.launch(grid, kernel(slice)).unwrap();
-/// # }
+/// # use simt::emulator::run_example as run;
 ///
 /// let mut words = [0; 80];
 /// run(Grid::new(2, 40), &mut words, |words| Ids { words });

@@ -83,22 +83,7 @@ pub fn share_work<const W: u32, C: Convergence>(
 ///     }
 ///     rounds.write(Thread::index(), served * 100 + all);
 /// }
-/// # use simt::emulator::{Emulator, Options};
-/// # /// Runs a kernel whose argument is a slice of `words`.
-/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
-/// #     grid: Grid,
-/// #     words: &mut [u32],
-/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
-/// # ) {
-/// #     let device = Emulator::new(Options::default());
-/// #     let start = words.as_mut_ptr();
-/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
-/// #     let slice = unsafe {
-/// #         device.adopt(start.cast(), size_of_val(words));
-/// #         GlobalSlice::from_raw_parts(start, words.len())
-/// #     };
-/// #     device.launch(grid, kernel(slice)).unwrap();
-/// # }
+/// # use simt::emulator::run_example as run;
 ///
 /// let mut rounds = [0; 32];
 /// run(Grid::new(1, 32), &mut rounds, |rounds| Serve { rounds });

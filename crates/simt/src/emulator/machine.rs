@@ -8,7 +8,7 @@ use super::panics;
 use super::run::Run;
 use super::worker::{self, Worker};
 use super::world::World;
-use crate::{Grid, Kernel};
+use crate::{GlobalSlice, Grid, Kernel};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -209,4 +209,20 @@ fn check(launch: &Launch) -> Result<(), Failure> {
         trace: None,
         faults: Vec::new(),
     }))
+}
+
+/// Launches a kernel whose argument is a slice of `words`, for the examples of this crate.
+#[doc(hidden)]
+pub fn run_example<K: Kernel + Send + Sync + 'static>(
+    grid: Grid,
+    words: &mut [u32],
+    kernel: impl FnOnce(GlobalSlice<u32>) -> K,
+) {
+    let (device, start) = (Emulator::new(Options::default()), words.as_mut_ptr());
+    // SAFETY: the words outlive the launch, and nothing else uses them.
+    let slice = unsafe {
+        device.adopt(start.cast(), size_of_val(words));
+        GlobalSlice::from_raw_parts(start, words.len())
+    };
+    device.launch(grid, kernel(slice)).expect("an example runs");
 }

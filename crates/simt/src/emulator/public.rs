@@ -132,6 +132,8 @@ pub use super::explore::{Schedule, Trace, TraceError};
 pub use super::failure::{Absent, Failure, FailureDetails, FailureKind, Nearest, Party, Whereabouts};
 pub use super::fault::{Fault, Replacement};
 pub use super::launch::Launch;
+#[doc(hidden)]
+pub use super::machine::run_example;
 pub use super::machine::{Emulator, Report};
 pub use super::options::{Detect, Mode, Options, WeakMemory};
 pub use super::site::{SiteError, SiteId, SourceLine};
