@@ -17,6 +17,7 @@ use phalanx_test_kernels::lists::{
 };
 use phalanx_test_kernels::trees::{self, CollectRanges, CollectRangesWide, Moments, Plain, RecordMoments};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Link, Links, Record, Words};
+use phalanx_testing::sequences::answer;
 use ptx_builder::Arch;
 use simt::Kernel;
 use simt::hash::mix64;
@@ -351,14 +352,7 @@ fn asked(code: u8, key: u32, argument: u32) -> MapOp<u32, u32> {
 }
 
 fn answered(outcome: u8, value: u32) -> MapOutcome<u32> {
-    match Outcome::from_code(outcome).expect("the kernel wrote an outcome") {
-        Outcome::Refused => MapOutcome::Refused,
-        Outcome::Inserted => MapOutcome::Inserted,
-        Outcome::Replaced => MapOutcome::Replaced(Some(value)),
-        Outcome::Found => MapOutcome::Found(value),
-        Outcome::Removed => MapOutcome::Removed(None),
-        Outcome::Absent => MapOutcome::Absent,
-    }
+    answer(Outcome::from_code(outcome).expect("the kernel wrote an outcome"), value)
 }
 
 /// Sessions of lanes and of tiles on a map of slab lists.

@@ -18,7 +18,7 @@ mod sets;
 use gpu::Device;
 use phalanx::slab_hash::{Builder, set_variants, variants};
 use phalanx::{Error, Key, SlabHash, SlabMultiMap, SlabSet, Value};
-use phalanx_kernels::slab::list;
+pub use phalanx_testing::kinds::slots;
 
 /// Returns builders of all variants that the device supports.
 fn all<T>(device: &Device, names: Vec<&'static str>, runs: impl Fn(Builder<T>) -> bool) -> Vec<Builder<T>> {
@@ -46,21 +46,6 @@ pub fn multi_maps<K: Key, V: Value>(device: &Device) -> Vec<Builder<SlabMultiMap
 /// Returns builders of all set variants for this type.
 pub fn sets<K: Key>(device: &Device) -> Vec<Builder<SlabSet<K>>> {
     all(device, set_variants::<K>(), |_| true)
-}
-
-/// Returns the number of slots in a slab of a variant.
-pub fn slots(name: &str) -> usize {
-    struct Slots<'a>(&'a str);
-
-    impl list::Visitor for Slots<'_> {
-        type Output = usize;
-
-        fn visit<M: list::Config + simt::Instance>(&mut self) -> Option<usize> {
-            (M::NAME == self.0).then_some(M::SLOTS as usize)
-        }
-    }
-
-    list::visit(&mut Slots(name)).expect("a variant")
 }
 
 macro_rules! suite {

@@ -9,6 +9,7 @@ use phalanx::slab_hash::{self, SlabHash};
 use phalanx::{Error, Map};
 use phalanx_kernels::hash_map::Config;
 use phalanx_kernels::keyed::Scalar;
+use phalanx_kernels::slab::list;
 use simt::Instance;
 use std::collections::BTreeMap;
 
@@ -39,16 +40,34 @@ pub trait Tested: Map<Key: Key, Value: Value + MapValue> + Sync + Sized {
     fn validate(&self);
 }
 
+/// Implements methods of [`Tested`] by those of the same names of a map, whose builder is in `$module`.
+macro_rules! own_methods {
+    ($module:ident) => {
+        fn names() -> Vec<&'static str> {
+            $module::variants::<K, V>()
+        }
+
+        fn builder(device: &Device, name: &str) -> Self::Builder {
+            Self::builder().device(device).variant(name)
+        }
+
+        fn name(&self) -> &str {
+            self.variant()
+        }
+    };
+    ($module:ident, validate) => {
+        own_methods!($module);
+
+        fn validate(&self) {
+            Self::validate(self).unwrap_or_else(|error| panic!("{}: {error}", self.variant()));
+        }
+    };
+}
+
 impl<K: Key, V: Value + MapValue> Tested for HashMap<K, V> {
     type Builder = hash_map::Builder<K, V>;
 
-    fn names() -> Vec<&'static str> {
-        hash_map::variants::<K, V>()
-    }
-
-    fn builder(device: &Device, name: &str) -> Self::Builder {
-        Self::builder().device(device).variant(name)
-    }
+    own_methods!(hash_map);
 
     fn growing(kind: &Kind<Self>, capacity: usize) -> phalanx::Result<Self> {
         kind.builder().capacity(capacity).build()
@@ -62,10 +81,6 @@ impl<K: Key, V: Value + MapValue> Tested for HashMap<K, V> {
         Self::load(saved, kind.builder())
     }
 
-    fn name(&self) -> &str {
-        self.variant()
-    }
-
     fn validate(&self) {
         let load = self.len().unwrap() as f64 / self.slots() as f64;
         assert_eq!(self.load_factor().unwrap(), load, "{}", self.variant());
@@ -75,13 +90,7 @@ impl<K: Key, V: Value + MapValue> Tested for HashMap<K, V> {
 impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
     type Builder = slab_hash::Builder<Self>;
 
-    fn names() -> Vec<&'static str> {
-        slab_hash::variants::<K, V>()
-    }
-
-    fn builder(device: &Device, name: &str) -> Self::Builder {
-        Self::builder().device(device).variant(name)
-    }
+    own_methods!(slab_hash, validate);
 
     /// Uses few buckets for any capacity, in order to test lists of many slabs.
     fn growing(kind: &Kind<Self>, capacity: usize) -> phalanx::Result<Self> {
@@ -91,7 +100,7 @@ impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
     /// Leaves so few unused slots that a sequence of batches exhausts the pool.
     fn fixed(kind: &Kind<Self>) -> Self {
         let mut map = kind.builder().buckets(4).slabs(1).growth(slab_hash::Growth::Fixed).build().unwrap();
-        let slots = map.stats().unwrap().capacity as u64 * slots::<Self>(kind);
+        let slots = map.stats().unwrap().capacity as u64 * slots(kind.name) as u64;
         let (keys, values) = kind.columns((0..slots).map(|key| (1000 + key, key)));
         let inserted = map.insert(&keys, &values).unwrap();
         assert!(!inserted.contains(&phalanx::Outcome::Refused), "{}: {slots} slots", kind.name);
@@ -102,26 +111,12 @@ impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
     fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {
         Self::load(saved, kind.builder().slabs(1))
     }
-
-    fn name(&self) -> &str {
-        self.variant()
-    }
-
-    fn validate(&self) {
-        Self::validate(self).unwrap_or_else(|error| panic!("{}: {error}", self.variant()));
-    }
 }
 
 impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
     type Builder = btree::Builder<K, V>;
 
-    fn names() -> Vec<&'static str> {
-        btree::variants::<K, V>()
-    }
-
-    fn builder(device: &Device, name: &str) -> Self::Builder {
-        Self::builder().device(device).variant(name)
-    }
+    own_methods!(btree, validate);
 
     /// Has almost no initial capacity, so that it grows.
     fn growing(kind: &Kind<Self>, _capacity: usize) -> phalanx::Result<Self> {
@@ -137,26 +132,12 @@ impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
     fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {
         Self::load(saved, kind.builder().nodes(1))
     }
-
-    fn name(&self) -> &str {
-        self.variant()
-    }
-
-    fn validate(&self) {
-        Self::validate(self).unwrap_or_else(|error| panic!("{}: {error}", self.variant()));
-    }
 }
 
 impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
     type Builder = skiplist::Builder<K, V>;
 
-    fn names() -> Vec<&'static str> {
-        skiplist::variants::<K, V>()
-    }
-
-    fn builder(device: &Device, name: &str) -> Self::Builder {
-        Self::builder().device(device).variant(name)
-    }
+    own_methods!(skiplist, validate);
 
     /// Has almost no initial capacity, so that it grows.
     fn growing(kind: &Kind<Self>, _capacity: usize) -> phalanx::Result<Self> {
@@ -172,26 +153,12 @@ impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
     fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {
         Self::load(saved, kind.builder().nodes(1))
     }
-
-    fn name(&self) -> &str {
-        self.variant()
-    }
-
-    fn validate(&self) {
-        Self::validate(self).unwrap_or_else(|error| panic!("{}: {error}", self.variant()));
-    }
 }
 
 impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
     type Builder = mvbtree::Builder<K, V>;
 
-    fn names() -> Vec<&'static str> {
-        mvbtree::variants::<K, V>()
-    }
-
-    fn builder(device: &Device, name: &str) -> Self::Builder {
-        Self::builder().device(device).variant(name)
-    }
+    own_methods!(mvbtree, validate);
 
     /// Has almost no initial capacity, so that it grows. Out-of-place variants have more, because batches in
     /// streams need memory for the nodes that they replace.
@@ -211,21 +178,21 @@ impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
     fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {
         Self::load(saved, kind.builder().nodes(1))
     }
-
-    fn name(&self) -> &str {
-        self.variant()
-    }
-
-    fn validate(&self) {
-        Self::validate(self).unwrap_or_else(|error| panic!("{}: {error}", self.variant()));
-    }
 }
 
-/// Returns the number of pairs in a slab, whose size is part of the variant's name.
-fn slots<M: Tested>(kind: &Kind<M>) -> u64 {
-    let bytes = if kind.name.contains("_256_") { 256 } else { 128 };
-    let pair = if (M::Key::BITS, M::Value::BITS) == (32, 32) { 8 } else { 16 };
-    bytes / pair - 1
+/// Returns the number of pairs or keys in a slab of a variant of slab lists.
+pub fn slots(name: &str) -> usize {
+    struct Slots<'a>(&'a str);
+
+    impl list::Visitor for Slots<'_> {
+        type Output = usize;
+
+        fn visit<M: list::Config + Instance>(&mut self) -> Option<usize> {
+            (M::NAME == self.0).then_some(M::SLOTS as usize)
+        }
+    }
+
+    list::visit(&mut Slots(name)).expect("a variant")
 }
 
 /// Variant of a map on a device.

@@ -43,7 +43,8 @@ fn operation<K: Key, V: Value>(op: &MapOp<K, V>) -> Op<K, V> {
     }
 }
 
-fn answer<V>(outcome: Outcome, value: V) -> MapOutcome<V> {
+/// Converts an outcome and the value that came with it to those of the model.
+pub fn answer<V>(outcome: Outcome, value: V) -> MapOutcome<V> {
     match outcome {
         Outcome::Refused => MapOutcome::Refused,
         Outcome::Inserted => MapOutcome::Inserted,
