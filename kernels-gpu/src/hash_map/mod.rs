@@ -22,6 +22,7 @@
 //!
 //! // SAFETY: the next bucket, or the first one, is a bucket of the table.
 //! unsafe impl Probe for Linear {
+//!     const NAME: &'static str = "linear";
 //!     const FILTER_BITS: u32 = 0;
 //!     const EXTRA_PROBES: u32 = 0;
 //!
