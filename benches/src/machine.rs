@@ -53,7 +53,7 @@ impl Gpu {
             DeviceChoice::Cuda => Device::cuda(0)?,
             DeviceChoice::Emulator => Device::named("emulator")?,
         };
-        device.add_program(&phalanx::PROGRAM);
+        phalanx::register_kernels(&device);
         let programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
         programs.iter().for_each(|program| device.add_program(program));
         let stream = device.stream()?;

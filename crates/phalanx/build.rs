@@ -1,27 +1,49 @@
 //! Puts the kernels' PTX where the crate embeds it from: built from the sources beside this crate, or what
 //! the package ships.
-use ptx_builder::{Arch, Error, PtxBuilder};
-use std::env;
-use std::path::Path;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
-        return;
-    }
-    if let Err(error) = find_ptx() {
+    #[cfg(feature = "cuda")]
+    if let Err(error) = ptx::find() {
         eprintln!("{error}");
         std::process::exit(1);
     }
 }
 
-fn find_ptx() -> Result<(), Error> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let build = |arch| -> Result<(), Error> {
-        let builder = PtxBuilder::new(here.join("../../kernels-gpu")).arch(arch).shipped(here.join("ptx"));
-        let ptx = builder.emit_rerun(true).build()?;
-        println!("cargo:rustc-env=PHALANX_PTX_SM_{}={}", arch.number(), ptx.path().display());
+#[cfg(feature = "cuda")]
+mod ptx {
+    use ptx_builder::{Arch, Error, PtxBuilder};
+    use std::env;
+    use std::path::Path;
+
+    /// Features of `phalanx-kernels` whose kernels are files of their own, and the features of this package
+    /// that need them.
+    const PARTS: [(&str, &str); 8] = [
+        ("hash-map", "HASH_MAP"),
+        ("slab-alloc", "_SLAB_ALLOC"),
+        ("slab-hash", "SLAB_HASH"),
+        ("btree", "BTREE"),
+        ("mvbtree", "MVBTREE"),
+        ("skip-list", "SKIP_LIST"),
+        ("primitives", "PRIMITIVES"),
+        ("baselines", "VARIANTS"),
+    ];
+
+    /// Finds the PTX of all parts in use, and gives each path to the compiler.
+    pub fn find() -> Result<(), Error> {
+        let is_on = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+        let parts = PARTS.into_iter().filter(|(_, feature)| is_on(feature)).map(|(part, _)| part);
+        let parts: Vec<_> = parts.collect();
+        Arch::each(&[Arch::Sm80, Arch::Sm90], |arch| parts.iter().try_for_each(|part| find_part(part, arch)))
+            .map(drop)
+    }
+
+    fn find_part(part: &str, arch: Arch) -> Result<(), Error> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let builder = PtxBuilder::new(here.join("../../kernels-gpu")).features([part, "variants"]);
+        let path = builder.arch(arch).shipped(here.join("ptx")).emit_rerun(true).locate()?;
+        let name = part.to_uppercase().replace('-', "_");
+        println!("cargo:rustc-env=PHALANX_PTX_{name}_SM_{}={}", arch.number(), path.display());
         Ok(())
-    };
-    Arch::each(&[Arch::Sm80, Arch::Sm90], build).map(drop)
+    }
 }

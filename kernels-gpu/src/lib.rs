@@ -5,6 +5,13 @@
 //! authors depend on this package and call the structures' views from their own kernels; [`hash_map`]
 //! shows how.
 //!
+//! # Features
+//!
+//! A family's module is always there, for kernels of one's own. The features `hash-map`, `slab-alloc`,
+//! `slab-hash`, `btree`, `mvbtree`, `skip-list` and `primitives` (all on by default) add its list of compiled
+//! kernels for the default types; `variants` adds the types of the papers' experiments to these lists, and
+//! `baselines` the kernels of the benchmarks' baselines and limits.
+//!
 //! # Cost
 //!
 //! Modules and types state the accesses to memory of their functions: reads of 16 bytes per lane, atomics,
@@ -13,6 +20,7 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
+#[cfg(feature = "baselines")]
 pub mod baseline;
 pub mod btree;
 pub mod hash_map;
@@ -21,6 +29,7 @@ pub mod mvbtree;
 pub mod ordered;
 pub mod primitives;
 pub mod reclaim;
+#[cfg(feature = "baselines")]
 pub mod roofline;
 pub mod skiplist;
 pub mod slab;

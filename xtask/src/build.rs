@@ -16,7 +16,7 @@ pub struct Options {
 
 pub fn run(options: &Options) -> Result<()> {
     setup::ensure_ready()?;
-    kernels::ship(&kernels::build()?)?;
+    kernels::build()?;
     if options.ptx_only {
         return Ok(());
     }

@@ -43,7 +43,7 @@ const TEST_ARCH: Arch = Arch::Sm80;
 #[derive(clap::Args)]
 pub struct Options {
     /// Packages whose tests to pack
-    #[arg(long = "tests", value_name = "PACKAGE", default_values = ["gpu", "phalanx"])]
+    #[arg(long = "tests", value_name = "PACKAGE", default_values = ["phalanx-gpu", "phalanx"])]
     packages: Vec<String>,
     /// Programs to pack
     #[arg(long = "program", value_name = "PACKAGE", default_values = ["phalanx-bench", "kmer-count"])]
@@ -104,14 +104,15 @@ fn pack(contents: &Path, bundle: &Path) -> Result<()> {
 }
 
 impl Message {
-    /// Returns the name of a test: `gpu-launch` for the test `launch` of the package `gpu`, `gpu` for its
-    /// unit tests.
+    /// Returns the name of a test: `gpu-launch` for the test `launch` of the package `phalanx-gpu`, `gpu` for
+    /// its unit tests.
     fn test_name(&self) -> String {
-        // `path+file:///folder/gpu#0.1.0`, or `path+file:///folder/benches#phalanx-bench@0.1.0`
+        // `path+file:///folder/phalanx#0.1.0`, or `path+file:///folder/gpu#phalanx-gpu@0.1.0`
         let (folder, name) = self.package_id.rsplit_once('#').unwrap_or_default();
         let package = name
             .split_once('@')
             .map_or_else(|| folder.rsplit('/').next().unwrap_or_default(), |(name, _)| name);
+        let package = package.strip_prefix("phalanx-").unwrap_or(package);
         let target = &self.target.name;
         if package.replace('-', "_") == *target { package.to_owned() } else { format!("{package}-{target}") }
     }
@@ -214,15 +215,15 @@ mod tests {
     #[test]
     fn executables_are_found_in_the_messages_of_cargo() {
         let messages = [
-            message("crates/gpu#0.1.0", "gpu", None),
-            message("crates/gpu#0.1.0", "gpu", Some("/t/gpu-1")),
-            message("crates/gpu#0.1.0", "launch", Some("/t/launch-1")),
-            message("benches#phalanx-bench@0.1.0", "phalanx_bench", Some("/t/b")),
+            message("crates/gpu#phalanx-gpu@0.1.0", "gpu", None),
+            message("crates/gpu#phalanx-gpu@0.1.0", "gpu", Some("/t/gpu-1")),
+            message("crates/gpu#phalanx-gpu@0.1.0", "launch", Some("/t/launch-1")),
+            message("crates/phalanx#0.1.0", "phalanx", Some("/t/p")),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
         let found = executables(&messages.join("\n")).unwrap();
         let names: Vec<_> = found.iter().map(Message::test_name).collect();
-        assert_eq!(names, ["gpu", "gpu-launch", "phalanx-bench"]);
+        assert_eq!(names, ["gpu", "gpu-launch", "phalanx"]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 use crate::setup;
 use crate::workspace::{device_crate, root};
 use anyhow::{Context, Result, ensure};
-use ptx_builder::{Arch, Ptx, PtxBuilder, Sources};
+use ptx_builder::{Arch, Header, Ptx, PtxBuilder, Sources};
+use rayon::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -10,14 +11,45 @@ use std::time::Instant;
 /// Architectures of the built PTX: the baseline, and the first with 128-bit atomics.
 pub const BUILT: [Arch; 2] = [Arch::Sm80, Arch::Sm90];
 
+/// Features of the device crate that are not a part of the PTX of their own: `variants` adds to each part.
+const NO_PARTS: [&str; 2] = ["default", "variants"];
+
+/// Compression of the packaged copies: the highest level that needs no more than 8 MiB to unpack.
+const LEVEL: i32 = 19;
+
 /// Returns the folder of the packaged copies, which spare users of the package a compiler for PTX.
 fn shipped_folder() -> PathBuf {
     root().join("crates/phalanx/ptx")
 }
 
-/// Builds the PTX for every architecture.
+/// Builds the PTX of every part for every architecture.
 pub fn build() -> Result<Vec<Ptx>> {
-    build_crate(&device_crate())
+    let (toolchain, parts) = (setup::ensure_toolchain()?, parts()?);
+    let build = |arch: Arch| -> Result<Vec<Ptx>> {
+        let start = Instant::now();
+        let part = |part: &String| {
+            let features = [part.as_str(), "variants"];
+            let builder = PtxBuilder::new(device_crate()).features(features).arch(arch);
+            Ok(builder.toolchain(toolchain.clone()).build()?)
+        };
+        let built = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
+        let (kernels, seconds) = (count(&built), start.elapsed().as_secs_f64());
+        eprintln!("{arch}: {kernels} kernels in {} parts, {seconds:.1} s", built.len());
+        Ok(built)
+    };
+    Ok(Arch::each(&BUILT, build)?.into_iter().flatten().collect())
+}
+
+/// Returns the number of kernels.
+fn count(built: &[Ptx]) -> usize {
+    built.iter().map(|ptx| ptx.entries().count()).sum()
+}
+
+/// Returns the features of the device crate that are parts of the PTX.
+fn parts() -> Result<Vec<String>> {
+    let manifest: toml::Table = fs::read_to_string(device_crate().join("Cargo.toml"))?.parse()?;
+    let features = manifest.get("features").and_then(toml::Value::as_table).context("[features]")?;
+    Ok(features.keys().filter(|name| !NO_PARTS.contains(&name.as_str())).cloned().collect())
 }
 
 /// Builds the PTX of a device crate for every architecture.
@@ -38,9 +70,17 @@ pub fn build_crate(folder: &Path) -> Result<Vec<Ptx>> {
     Arch::each(&BUILT, build)
 }
 
-/// Copies the PTX to the folder of the packaged copies.
+/// Packs the PTX into the folder of the packaged copies.
 pub fn ship(built: &[Ptx]) -> Result<()> {
-    copy(built, &shipped_folder())
+    let folder = shipped_folder();
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    let pack = |ptx: &Ptx| -> Result<()> {
+        let name = ptx.path().file_name().context("a file has a name")?.to_string_lossy().into_owned();
+        let packed = ptx.pack(|text| zstd::bulk::compress(text, LEVEL).expect("text is compressible"));
+        Ok(fs::write(folder.join(name + ".zst"), packed)?)
+    };
+    built.par_iter().try_for_each(pack)
 }
 
 /// Copies the PTX into a folder.
@@ -65,9 +105,9 @@ fn check_fresh(folder: &Path, source: &str) -> Result<usize> {
     let mut fresh = 0;
     for file in files {
         let path = file?.path();
-        let ptx = Ptx::read(&path)?;
-        let is_fresh = ptx.header().is_fresh(source, ptx.header().arch);
-        ensure!(is_fresh, "{} is older than the kernels: run `cargo xtask build`", path.display());
+        let header = Header::of_packed(&path)?;
+        let is_fresh = header.is_fresh(source, header.arch);
+        ensure!(is_fresh, "{} is older than the kernels: run `cargo xtask package`", path.display());
         fresh += 1;
     }
     Ok(fresh)
@@ -80,10 +120,10 @@ mod tests {
     #[test]
     fn shipped_ptx_of_other_sources_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let ptx = "// phalanx-ptx source=abc compiler=1.96.0 arch=sm_90\n.version 8.4\n";
-        fs::write(folder.path().join("kernels.sm_90.ptx"), ptx).unwrap();
+        let ptx = "// phalanx-ptx source=abc compiler=1.96.0 arch=sm_90 features=\n.version 8.4\n";
+        fs::write(folder.path().join("kernels.sm_90.ptx.zst"), ptx).unwrap();
         assert_eq!(check_fresh(folder.path(), "abc").unwrap(), 1);
-        assert!(check_fresh(folder.path(), "abd").unwrap_err().to_string().contains("cargo xtask build"));
+        assert!(check_fresh(folder.path(), "abd").unwrap_err().to_string().contains("cargo xtask package"));
     }
 
     #[test]

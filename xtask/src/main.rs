@@ -8,6 +8,7 @@ mod files;
 mod kernels;
 mod limits;
 mod metrics;
+mod package;
 mod report;
 mod setup;
 mod soak;
@@ -44,6 +45,8 @@ enum Command {
     Soak(soak::Options),
     /// Pack programs, tests and PTX into ./bundle, for a GPU machine without Rust
     Bundle(bundle::Options),
+    /// Pack the crates as for the registry, with their PTX, and build the quick start from them
+    Package(package::Options),
     /// Print measures of maintainability: hops of call paths, import cycles, sizes, words to replace
     Metrics(metrics::Options),
     /// Report the tools of this machine, what is missing, and how to obtain it
@@ -71,6 +74,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Report(options) => report::run(&options),
         Command::Bundle(options) => bundle::run(&options),
         Command::Soak(options) => soak::run(&options),
+        Command::Package(options) => package::run(&options),
         Command::Metrics(options) => metrics::run(&options),
         Command::Doctor => doctor::run(),
         Command::Tidy => tidy::run(),

@@ -1,11 +1,10 @@
 //! `cargo xtask test`: runs everything that CI runs.
 use crate::limits::Limits;
 use crate::workspace::{cargo, device_crate, has_program, shell};
-use crate::{kernels, setup, tidy};
+use crate::{kernels, package, setup, tidy};
 use anyhow::{Result, bail};
 use ptx_builder::{Arch, Ptx, Ptxas, PtxasReport};
-use std::panic::resume_unwind;
-use std::thread::{self, ScopedJoinHandle};
+use rayon::prelude::*;
 use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
@@ -39,13 +38,10 @@ const STEPS: [Step; 9] = [
         },
     },
     Step { name: "ptx", run: ptx },
-    Step { name: "shipped", run: |_| shipped() },
     Step { name: "tests", run: tests },
     Step { name: "doctests", run: |context| context.cargo("test --workspace --all-features --doc --quiet") },
-    Step {
-        name: "no-features",
-        run: |context| context.cargo("check --package phalanx --no-default-features --quiet"),
-    },
+    Step { name: "features", run: features },
+    Step { name: "package", run: |_| package::run(&package::Options::default()) },
     Step { name: "docs", run: docs },
 ];
 
@@ -95,41 +91,40 @@ fn summarise(outcomes: &[Outcome]) -> Result<()> {
 }
 
 /// Checks that the assembler accepts the PTX of every architecture, and for Blackwell also that of sm_90,
-/// within the resource limits. The PTX that passes is shipped.
+/// within the resource limits.
 fn ptx(context: &Context) -> Result<()> {
     let limits = Limits::read(&device_crate().join("register_limits.toml"))?;
     let built = kernels::build()?;
-    for report in assemble(&context.ptxas, &built)? {
-        limits.check(&report)?;
-        let most = report.entries.iter().map(|entry| entry.registers).max().unwrap_or(0);
-        let (arch, kernels) = (report.arch, report.entries.len());
+    let reports = assemble(&context.ptxas, &built)?;
+    for arch in Arch::ALL {
+        let reports = reports.iter().filter(|report| report.arch == arch);
+        reports.clone().try_for_each(|report| limits.check(report))?;
+        let registers: Vec<_> =
+            reports.flat_map(|report| &report.entries).map(|entry| entry.registers).collect();
+        let (kernels, most) = (registers.len(), registers.iter().max().unwrap_or(&0));
         println!("{arch}: {kernels} kernels, at most {most} registers, no local memory");
     }
-    for ptx in &built {
-        limits.check_exceptions(&ptx.entries().collect::<Vec<_>>())?;
-    }
-    kernels::ship(&built)
+    limits.check_exceptions(&built.iter().flat_map(Ptx::entries).collect::<Vec<_>>())
 }
 
-/// Runs the assembler on all texts concurrently, since it uses one core per text.
+/// Runs the assembler on all texts, a text per core.
 fn assemble(ptxas: &Ptxas, built: &[Ptx]) -> Result<Vec<PtxasReport>> {
     let arches = |ptx: &Ptx| {
         let own = ptx.header().arch;
         [Some(own), (own == Arch::Sm90).then_some(Arch::Sm100)].into_iter().flatten()
     };
-    let pairs = built.iter().flat_map(|ptx| arches(ptx).map(move |arch| (ptx, arch)));
-    thread::scope(|scope| {
-        let spawned: Vec<_> = pairs.map(|(ptx, arch)| scope.spawn(move || ptxas.check(ptx, arch))).collect();
-        let join = |check: ScopedJoinHandle<'_, ptx_builder::Result<PtxasReport>>| {
-            Ok(check.join().unwrap_or_else(|payload| resume_unwind(payload))?)
-        };
-        spawned.into_iter().map(join).collect()
-    })
+    let pairs: Vec<_> = built.iter().flat_map(|ptx| arches(ptx).map(move |arch| (ptx, arch))).collect();
+    Ok(pairs.into_par_iter().map(|(ptx, arch)| ptxas.check(ptx, arch)).collect::<Result<_, _>>()?)
 }
 
-fn shipped() -> Result<()> {
-    println!("{} files of shipped PTX are fresh", kernels::check_shipped()?);
-    Ok(())
+/// Checks that each family compiles alone, without warnings, and none.
+fn features(context: &Context) -> Result<()> {
+    const FAMILIES: [&str; 7] = ["", "hash-map", "slab-hash", "btree", "mvbtree", "skip-list", "primitives"];
+    let (shell, cargo) = (&context.shell, cargo());
+    FAMILIES.into_iter().try_for_each(|family| {
+        let check = cmd!(shell, "{cargo} clippy --package phalanx --no-default-features --quiet");
+        Ok(check.args(["--features", family, "--", "--deny", "warnings"]).run_echo()?)
+    })
 }
 
 /// Runs unit and integration tests. `cargo test --all-targets` would also run benchmarks.

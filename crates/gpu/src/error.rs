@@ -173,6 +173,17 @@ pub enum Error {
         similar: String,
     },
 
+    /// The program's PTX cannot be unpacked or is no text.
+    #[error("{launch}: the PTX of `{program}` is damaged ({cause}): rebuild the program")]
+    DamagedPtx {
+        /// The launch.
+        launch: LaunchName,
+        /// Name of the package.
+        program: &'static str,
+        /// Cause.
+        cause: String,
+    },
+
     /// The host and the PTX disagree on the size of the arguments.
     #[error(
         "{launch}: the PTX takes arguments of {device:?} bytes, but the host passes {host}: the PTX was \

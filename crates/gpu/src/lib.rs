@@ -39,6 +39,7 @@
 //! Types and modules have a section on the cost of their calls. A call that returns no `Result` neither
 //! launches nor waits: it reads or sets O(1) words on the host, unless it states more. On the emulator,
 //! copies and launches have completed when the call returns.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod buffer;
 mod device;

@@ -1,11 +1,15 @@
 //! Kernels as PTX.
 
-/// The kernels of a package as PTX text, for one or more architectures.
+/// The kernels of a package, or a part of them, as PTX for one or more architectures: as text, or packed by
+/// `ptx_builder::Ptx::pack`.
 ///
 /// ```
-/// let program = gpu::Program { name: "mine", ptx: &[(80, "for sm_80"), (90, "for sm_90")] };
-/// assert_eq!(program.best(86), Some((80, "for sm_80")));
+/// let program = gpu::Program { name: "mine", ptx: &[(80, b"for sm_80"), (90, b"for sm_90")] };
+/// assert_eq!(program.best(86), Some((80, &b"for sm_80"[..])));
 /// ```
+///
+/// A package may have several programs of one name: a kernel is unpacked and compiled from the one that has
+/// it.
 ///
 /// # Cost
 ///
@@ -14,13 +18,13 @@
 pub struct Program {
     /// Name of the package: the value of `Kernel::PROGRAM` of its kernels.
     pub name: &'static str,
-    /// Architectures (90 for sm_90) and the text for each.
-    pub ptx: &'static [(u32, &'static str)],
+    /// Architectures (90 for sm_90) and the PTX for each, for example from `include_bytes!`.
+    pub ptx: &'static [(u32, &'static [u8])],
 }
 
 impl Program {
-    /// Returns the text for the newest architecture that a device of `arch` can run.
-    pub fn best(&self, arch: u32) -> Option<(u32, &'static str)> {
+    /// Returns the PTX for the newest architecture that a device of `arch` can run.
+    pub fn best(&self, arch: u32) -> Option<(u32, &'static [u8])> {
         self.ptx.iter().copied().filter(|&(built, _)| built <= arch).max_by_key(|&(built, _)| built)
     }
 }
@@ -31,11 +35,10 @@ mod tests {
 
     #[test]
     fn the_best_text_is_the_newest_that_runs() {
-        let program = Program { name: "p", ptx: &[(90, "ninety"), (80, "eighty"), (100, "hundred")] };
+        let program = Program { name: "p", ptx: &[(90, b"ninety"), (80, b"eighty"), (100, b"hundred")] };
         assert_eq!(program.best(75), None);
-        assert_eq!(program.best(80), Some((80, "eighty")));
-        assert_eq!(program.best(89), Some((80, "eighty")));
-        assert_eq!(program.best(90), Some((90, "ninety")));
-        assert_eq!(program.best(120), Some((100, "hundred")));
+        for (arch, expected) in [(80, "eighty"), (89, "eighty"), (90, "ninety"), (120, "hundred")] {
+            assert_eq!(program.best(arch).unwrap().1, expected.as_bytes());
+        }
     }
 }

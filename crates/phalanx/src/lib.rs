@@ -24,28 +24,55 @@
 //! accesses of each operation and measured rates. A call that returns no `Result` neither launches a kernel
 //! nor waits for the device: it reads or sets O(1) words on the host, unless it states more. It may wait for
 //! another thread that replaces the structure's memory.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(all(
+        feature = "hash-map",
+        feature = "slab-hash",
+        feature = "btree",
+        feature = "mvbtree",
+        feature = "skip-list"
+    )),
+    allow(dead_code, unused_imports, unused_macros, reason = "families share code, and some are left out")
+)]
+
+#[cfg(feature = "btree")]
 pub mod btree;
 mod error;
+#[cfg(feature = "hash-map")]
 pub mod hash_map;
 pub mod map;
+#[cfg(feature = "mvbtree")]
 pub mod mvbtree;
+mod number;
+#[cfg(feature = "_ordered")]
 pub(crate) mod ordered;
+#[cfg(feature = "primitives")]
 pub mod primitives;
 mod program;
+#[cfg(feature = "skip-list")]
 pub mod skiplist;
+#[cfg(feature = "_slab-alloc")]
 pub mod slab_alloc;
+#[cfg(feature = "slab-hash")]
 pub mod slab_hash;
 
+#[cfg(feature = "btree")]
 pub use btree::BTree;
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
+#[cfg(feature = "hash-map")]
 pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, Op, Outcome, Outcomes, Value};
+#[cfg(feature = "mvbtree")]
 pub use mvbtree::MultiVersionBTree;
 pub use phalanx_kernels as kernels;
-pub use program::PROGRAM;
+pub use program::register_kernels;
+#[cfg(feature = "skip-list")]
 pub use skiplist::SkipList;
+#[cfg(feature = "_slab-alloc")]
 pub use slab_alloc::SlabAlloc;
+#[cfg(feature = "slab-hash")]
 pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
 
 #[doc(hidden)]
@@ -53,7 +80,8 @@ pub mod private {
     //! Items for this package's own tests, hidden from users. They are exported because tests inside the
     //! library that build structures would compile all their kernels again.
     pub use crate::map::export::{by, of_count, on_device};
-    pub use crate::mvbtree::history::begin_at;
+    #[cfg(feature = "mvbtree")]
+    pub use crate::mvbtree::begin_at;
 }
 
 // Compiles and runs the examples of the pages.

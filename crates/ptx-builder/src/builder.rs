@@ -1,6 +1,6 @@
 //! The build of a device crate.
 use crate::manifest::Manifest;
-use crate::{Arch, Error, Header, Ptx, Result, Sources, Toolchain, ptx, workspace_root};
+use crate::{Arch, Error, Header, Ptx, Result, Sources, Toolchain, packed, ptx, workspace_root};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ const LEAKED: [&str; 12] = [
 pub struct PtxBuilder {
     folder: PathBuf,
     arch: Arch,
+    /// Cargo features instead of the crate's default ones.
+    features: Option<Vec<String>>,
     target: Option<PathBuf>,
     toolchain: Option<Toolchain>,
     shipped: Option<PathBuf>,
@@ -44,6 +46,7 @@ impl PtxBuilder {
         Self {
             folder: folder.into(),
             arch: Arch::Sm80,
+            features: None,
             target: None,
             toolchain: None,
             shipped: None,
@@ -54,6 +57,13 @@ impl PtxBuilder {
     /// Sets the architecture. The default is the baseline, [`Arch::Sm80`].
     pub fn arch(mut self, arch: Arch) -> Self {
         self.arch = arch;
+        self
+    }
+
+    /// Sets the crate's Cargo features; its default ones are then off. Their names become part of the name of
+    /// the PTX file.
+    pub fn features<'a>(mut self, features: impl IntoIterator<Item = &'a str>) -> Self {
+        self.features = Some(features.into_iter().map(str::to_owned).collect());
         self
     }
 
@@ -69,8 +79,7 @@ impl PtxBuilder {
         self
     }
 
-    /// Sets a folder that may hold prebuilt PTX, for packages that ship it. The prebuilt PTX is used if it is
-    /// fresh, or if the device crate is absent (as in a package from a registry); then no compiler is needed.
+    /// Sets a folder that may hold [packed](Ptx::pack) PTX, for packages that ship it: see [`Self::locate`].
     pub fn shipped(mut self, folder: impl Into<PathBuf>) -> Self {
         self.shipped = Some(folder.into());
         self
@@ -94,36 +103,66 @@ impl PtxBuilder {
     /// [`Error::NotACrate`] when the folder is no crate; [`Error::NoOutput`] and [`Error::Io`] when files are
     /// missing or inaccessible.
     pub fn build(&self) -> Result<Ptx> {
-        let shipped = self.shipped_ptx();
-        if let (Some(ptx), false) = (&shipped, self.folder.exists()) {
-            return Ok(ptx.clone());
-        }
-        let manifest = Manifest::read(&self.folder)?;
-        let sources = Sources::of(&self.folder)?;
+        let (manifest, sources) = (Manifest::read(&self.folder)?, Sources::of(&self.folder)?);
         if self.rerun {
             emit_rerun(&sources);
         }
         let source = sources.hash()?;
         let target = self.target_dir_or_default(&manifest);
-        let path = target.join(file_name(&manifest.name, self.arch));
-        let mut known = shipped.into_iter().chain(Ptx::read(&path).ok());
-        if let Some(fresh) = known.find(|ptx| ptx.header().is_fresh(&source, self.arch)) {
+        let path = target.join(self.file_name(&manifest.name));
+        if let Some(fresh) = Ptx::read(&path).ok().filter(|ptx| self.is_fresh(ptx.header(), &source)) {
             return Ok(fresh);
         }
         let toolchain = self.toolchain.clone().map_or_else(|| Toolchain::discover(&self.folder), Ok)?;
         let text = self.compile(&manifest, &toolchain, &target)?;
-        let header = Header { source, compiler: toolchain.version, arch: self.arch };
+        let header =
+            Header { source, compiler: toolchain.version, arch: self.arch, features: self.feature_list() };
         publish(&path, &format!("{header}\n{text}"))?;
         Ptx::read(&path)
     }
 
-    /// Returns the prebuilt PTX for the architecture. The device crate's name is unknown if the crate is
-    /// absent.
-    fn shipped_ptx(&self) -> Option<Ptx> {
+    /// Returns the path of the PTX to embed in a program: the file of the [shipped](Self::shipped) folder if
+    /// it is fresh, or if the device crate is absent (as in a package from a registry); then no compiler is
+    /// needed. Otherwise [builds](Self::build) it.
+    ///
+    /// # Errors
+    /// [`Error::NoToolchain`], [`Error::Compile`] and the others of [`Self::build`], if it builds; otherwise
+    /// [`Error::Io`] when a source is inaccessible.
+    pub fn locate(&self) -> Result<PathBuf> {
+        match self.shipped_file() {
+            Some((path, _)) if !self.folder.exists() => Ok(path),
+            Some((path, header)) if self.is_fresh(&header, &Sources::of(&self.folder)?.hash()?) => {
+                if self.rerun {
+                    emit_rerun(&Sources::of(&self.folder)?);
+                }
+                Ok(path)
+            }
+            _ => Ok(self.build()?.path().to_owned()),
+        }
+    }
+
+    /// Returns the packed PTX for the architecture and the features, with its header. The device crate's name
+    /// is unknown if the crate is absent.
+    fn shipped_file(&self) -> Option<(PathBuf, Header)> {
         let files = fs::read_dir(self.shipped.as_ref()?).ok()?.flatten().map(|file| file.path());
-        let end = file_name("", self.arch);
+        let end = format!("{}{}", self.file_name(""), packed::ENDING);
         let mut named = files.filter(|path| path.to_string_lossy().ends_with(&end));
-        named.find_map(|path| Ptx::read(&path).ok())
+        named.find_map(|path| Some((packed::header(&path).ok()?, path))).map(|(header, path)| (path, header))
+    }
+
+    fn is_fresh(&self, header: &Header, source: &str) -> bool {
+        header.is_fresh(source, self.arch) && header.features == self.feature_list()
+    }
+
+    /// Returns the features as the header states them: empty for the default ones.
+    fn feature_list(&self) -> String {
+        self.features.as_deref().unwrap_or_default().join(",")
+    }
+
+    /// Returns the file name of the PTX of a package, such as `phalanx-kernels.btree.sm_90.ptx`.
+    fn file_name(&self, package: &str) -> String {
+        let features: String = self.features.iter().flatten().map(|feature| format!(".{feature}")).collect();
+        format!("{package}{features}.{}.ptx", self.arch)
     }
 
     fn target_dir_or_default(&self, manifest: &Manifest) -> PathBuf {
@@ -139,7 +178,7 @@ impl PtxBuilder {
     /// Runs the compiler and returns the PTX after checking it.
     fn compile(&self, manifest: &Manifest, toolchain: &Toolchain, target: &Path) -> Result<String> {
         fs::create_dir_all(target).map_err(Error::io(target))?;
-        let assembly = target.join(format!("{}.{}.s", manifest.name, self.arch));
+        let assembly = target.join(self.file_name(&manifest.name)).with_extension("s");
         self.run(&mut self.command(manifest, toolchain, target, &assembly), manifest)?;
         if !assembly.exists() {
             // Cargo considered the build fresh, but its output was removed; another flag forces a rebuild.
@@ -163,6 +202,9 @@ impl PtxBuilder {
         command.args(
             PROFILE.iter().flat_map(|setting| ["--config".to_owned(), format!("profile.ptx.{setting}")]),
         );
+        if let Some(features) = &self.features {
+            command.args(["--no-default-features", "--features", &features.join(",")]);
+        }
         let root = workspace_root(&manifest.folder).unwrap_or_else(|| manifest.folder.clone());
         if root.join("Cargo.lock").exists() {
             command.arg("--locked");
@@ -191,11 +233,6 @@ impl PtxBuilder {
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         Err(Error::Compile { package: manifest.name.clone(), arch: self.arch, log })
     }
-}
-
-/// Returns the file name of built PTX, such as `phalanx-kernels.sm_90.ptx`.
-fn file_name(package: &str, arch: Arch) -> String {
-    format!("{package}.{arch}.ptx")
 }
 
 fn clear_leaks(command: &mut Command) {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 const MARK: &str = "// phalanx-ptx ";
 
-/// The first line of built PTX: `// phalanx-ptx source=<sha256> compiler=<version> arch=sm_90`.
+/// The first line of built PTX: `// phalanx-ptx source=<sha256> compiler=<version> arch=sm_90 features=a,b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Hash of the sources, in hexadecimal. See [`Sources::hash`](crate::Sources::hash).
@@ -14,9 +14,19 @@ pub struct Header {
     pub compiler: String,
     /// Target architecture.
     pub arch: Arch,
+    /// Cargo features, separated by commas; empty for the default ones.
+    pub features: String,
 }
 
 impl Header {
+    /// Reads the header of packed PTX: see [`Ptx::pack`](crate::Ptx::pack).
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be read; [`Error::BadHeader`] when it does not begin with a header.
+    pub fn of_packed(path: &std::path::Path) -> Result<Self> {
+        crate::packed::header(path)
+    }
+
     /// Returns `true` if the PTX was built from these sources for this architecture, by any compiler.
     pub fn is_fresh(&self, source: &str, arch: Arch) -> bool {
         self.source == source && self.arch == arch
@@ -25,8 +35,9 @@ impl Header {
 
 impl fmt::Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { source, compiler, arch } = self;
-        write!(f, "{MARK}source={source} compiler={} arch={arch}", compiler.replace(' ', "_"))
+        let Self { source, compiler, arch, features } = self;
+        let compiler = compiler.replace(' ', "_");
+        write!(f, "{MARK}source={source} compiler={compiler} arch={arch} features={features}")
     }
 }
 
@@ -47,6 +58,7 @@ fn parse(line: &str) -> Option<Header> {
         source: field("source")?,
         compiler: field("compiler")?,
         arch: field("arch")?.parse().ok()?,
+        features: field("features")?,
     })
 }
 
@@ -55,7 +67,7 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        Header { source: "ab12".into(), compiler: "1.96.0".into(), arch: Arch::Sm90 }
+        Header { source: "ab12".into(), compiler: "1.96.0".into(), arch: Arch::Sm90, features: "a,b".into() }
     }
 
     #[test]

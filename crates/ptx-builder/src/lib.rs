@@ -30,6 +30,7 @@ mod builder;
 mod error;
 mod header;
 mod manifest;
+mod packed;
 mod ptx;
 mod ptxas;
 mod sources;

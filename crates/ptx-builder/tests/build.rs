@@ -86,19 +86,48 @@ fn shipped_ptx_is_taken_when_it_is_fresh_or_alone() {
     let device = Crate::new("ptx-test-shipped", FILL);
     let built = device.build().unwrap();
     let shipped = tempfile::tempdir().unwrap();
-    fs::copy(built.path(), shipped.path().join(built.path().file_name().unwrap())).unwrap();
+    let name = format!("{}.zst", built.path().file_name().unwrap().to_string_lossy());
+    let packed = built.pack(<[u8]>::to_vec);
+    assert!(packed.ends_with(built.text().as_bytes()) && packed.starts_with(b"// phalanx-ptx source="));
+    assert!(packed.windows(16).any(|line| line == b"// entries fill\n"));
+    fs::write(shipped.path().join(name), packed).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
-    let builder = || device.builder().target_dir(elsewhere.path()).shipped(shipped.path());
+    let builder = || {
+        let builder = device.builder().target_dir(elsewhere.path()).shipped(shipped.path());
+        builder.toolchain(no_compiler())
+    };
 
-    let taken = builder().toolchain(no_compiler()).build().unwrap();
-    assert!(taken.path().starts_with(shipped.path()));
-    assert!(builder().arch(Arch::Sm90).toolchain(no_compiler()).build().is_err(), "it is for sm_80");
+    assert!(builder().locate().unwrap().starts_with(shipped.path()));
+    assert!(builder().arch(Arch::Sm90).locate().is_err(), "it is for sm_80");
+    assert!(builder().features(["more"]).locate().is_err(), "it is without features");
 
     device.write("src/more.rs", "");
-    assert!(builder().toolchain(no_compiler()).build().is_err(), "it is stale");
+    assert!(builder().locate().is_err(), "it is stale");
+    assert!(device.builder().shipped(shipped.path()).locate().unwrap().ends_with(built.path()));
 
     let alone = PtxBuilder::new("/nonexistent").shipped(shipped.path()).toolchain(no_compiler());
-    assert_eq!(alone.build().unwrap().text(), built.text());
+    assert!(alone.locate().unwrap().starts_with(shipped.path()));
+}
+
+#[test]
+fn features_are_part_of_what_is_built() {
+    let device = Crate::new("ptx-test-features", FILL);
+    let more = FILL.replace("fill", "more");
+    let manifest = fs::read_to_string(device.path().join("Cargo.toml")).unwrap();
+    device.write("Cargo.toml", &format!("{manifest}[features]\ndefault = [\"x\"]\nx = []\ny = []\n"));
+    device.write("src/lib.rs", &format!("{PRELUDE}{FILL}#[cfg(feature = \"x\")]\n{more}"));
+    let names = |builder: PtxBuilder| {
+        let ptx = builder.build().unwrap();
+        let mut names: Vec<_> = ptx.entries().map(str::to_owned).collect();
+        names.sort();
+        (names, ptx.path().to_owned())
+    };
+    let (default, path) = names(device.builder());
+    assert_eq!(default, ["fill", "more"]);
+    let (without, other) = names(device.builder().features(["y"]));
+    assert_eq!(without, ["fill"]);
+    assert!(path != other && other.to_string_lossy().ends_with(".y.sm_80.ptx"), "{}", other.display());
+    assert_eq!(names(device.builder()).0, default, "each has its own file");
 }
 
 #[test]

@@ -3,10 +3,12 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Ident, Path, Result, Token, Type, braced};
+use syn::{Attribute, Ident, Path, Result, Token, Type, braced};
 
 /// A type and its name.
 struct Named {
+    /// Attributes of its section, such as `#[cfg(..)]`.
+    attributes: Vec<Attribute>,
     name: Ident,
     of: Type,
 }
@@ -15,7 +17,7 @@ impl Parse for Named {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let name = input.parse()?;
         input.parse::<Token![:]>()?;
-        Ok(Self { name, of: input.parse()? })
+        Ok(Self { attributes: Vec::new(), name, of: input.parse()? })
     }
 }
 
@@ -32,7 +34,10 @@ pub struct List {
 impl Parse for List {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let names = input.fork().parse::<Ident>().is_ok_and(|title| title == "named");
-        let types: Vec<Named> = section(input, if names { "named" } else { "types" })?;
+        let mut types: Vec<Named> = section(input, if names { "named" } else { "types" })?;
+        while input.peek(Token![#]) {
+            types.extend(more_types(input)?);
+        }
         let kernels = section(input, "kernels")?;
         let bound = if input.is_empty() { None } else { Some(bound(input)?) };
         match repeated(&types) {
@@ -40,6 +45,14 @@ impl Parse for List {
             None => Ok(Self { types, names, kernels, bound }),
         }
     }
+}
+
+/// Parses a further section of types, which has attributes.
+fn more_types(input: ParseStream<'_>) -> Result<Vec<Named>> {
+    let attributes = Attribute::parse_outer(input)?;
+    let mut types: Vec<Named> = section(input, "types")?;
+    types.iter_mut().for_each(|named| named.attributes.clone_from(&attributes));
+    Ok(types)
 }
 
 /// Returns the first name that has occurred before.
@@ -86,12 +99,18 @@ pub fn expand(list: &List) -> TokenStream {
     let pairs: Vec<_> =
         list.kernels.iter().flat_map(|kernel| list.types.iter().map(move |named| (kernel, named))).collect();
     let symbols: Vec<_> = pairs.iter().map(|(kernel, named)| symbol(kernel, named)).collect();
-    let checked = pairs.iter().map(|(kernel, named)| {
-        let of = &named.of;
-        quote!(<#kernel<#of> as ::simt::Kernel>::NAME)
+    let checked = pairs.iter().map(|(kernel, Named { attributes, of, .. })| {
+        quote!(#(#attributes)* <#kernel<#of> as ::simt::Kernel>::NAME)
     });
+    let listed = pairs
+        .iter()
+        .zip(&symbols)
+        .map(|((_, Named { attributes, .. }), symbol)| quote!(#(#attributes)* #symbol));
     let entries = pairs.iter().zip(&symbols).map(|((kernel, named), symbol)| entry(kernel, named, symbol));
-    let texts = list.types.iter().map(|named| named.name.to_string());
+    let texts = list.types.iter().map(|Named { attributes, name, .. }| {
+        let text = name.to_string();
+        quote!(#(#attributes)* #text)
+    });
     let visitor = list.bound.iter().map(|bound| visitor(bound, &list.types));
     quote! {
         #(#names)*
@@ -101,7 +120,7 @@ pub fn expand(list: &List) -> TokenStream {
         pub const NAMES: &[&str] = &[#(#texts),*];
 
         /// Symbols of all instances, as in the PTX.
-        pub const SYMBOLS: &[&str] = &[#(#symbols),*];
+        pub const SYMBOLS: &[&str] = &[#(#listed),*];
 
         #(#entries)*
 
@@ -112,15 +131,16 @@ pub fn expand(list: &List) -> TokenStream {
 }
 
 /// Gives the name to its type.
-fn implementation(Named { name, of }: &Named) -> TokenStream {
+fn implementation(Named { attributes, name, of }: &Named) -> TokenStream {
     let text = name.to_string();
-    quote!(impl ::simt::Instance for #of { const NAME: &'static str = #text; })
+    quote!(#(#attributes)* impl ::simt::Instance for #of { const NAME: &'static str = #text; })
 }
 
 /// Compares the name with that of its type. (A symbol needs the text itself, so the line contains it.)
-fn assertion(Named { name, of }: &Named) -> TokenStream {
+fn assertion(Named { attributes, name, of }: &Named) -> TokenStream {
     let text = name.to_string();
     quote_spanned! { name.span() =>
+        #(#attributes)*
         const _: () = if !::simt::private::is_name(#text, <#of as ::simt::Instance>::NAME) {
             ::core::panic!("{}", const {
                 &::simt::Name::of("the name of this type is ").text(<#of as ::simt::Instance>::NAME)
@@ -131,7 +151,14 @@ fn assertion(Named { name, of }: &Named) -> TokenStream {
 
 /// Generates the trait of visitors, and the function that shows them the types.
 fn visitor(bound: &Path, types: &[Named]) -> TokenStream {
-    let types = types.iter().map(|named| &named.of);
+    let visits = types.iter().map(|Named { attributes, of, .. }| {
+        quote! {
+            #(#attributes)*
+            if let ::core::option::Option::Some(output) = visitor.visit::<#of>() {
+                return ::core::option::Option::Some(output);
+            }
+        }
+    });
     quote! {
         /// Receives the types of the list from [`visit`].
         #[cfg(not(target_arch = "nvptx64"))]
@@ -146,9 +173,7 @@ fn visitor(bound: &Path, types: &[Named]) -> TokenStream {
         /// Shows the types to the visitor, in the order of the list, until it returns a result.
         #[cfg(not(target_arch = "nvptx64"))]
         pub fn visit<V: Visitor>(visitor: &mut V) -> ::core::option::Option<V::Output> {
-            #(if let ::core::option::Option::Some(output) = visitor.visit::<#types>() {
-                return ::core::option::Option::Some(output);
-            })*
+            #(#visits)*
             ::core::option::Option::None
         }
     }
@@ -164,8 +189,9 @@ fn entry(kernel: &Path, named: &Named, symbol: &str) -> TokenStream {
         return TokenStream::new();
     }
     let wrapper = format_ident!("entry_{symbol}");
-    let of = &named.of;
+    let Named { attributes, of, .. } = named;
     quote! {
+        #(#attributes)*
         #[cfg(target_arch = "nvptx64")]
         #[unsafe(export_name = #symbol)]
         #[allow(improper_ctypes_definitions, missing_docs)]

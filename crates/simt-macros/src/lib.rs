@@ -42,7 +42,10 @@ pub fn device(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// `SYMBOLS`. The types implement `simt::Instance`; a name that is not `Instance::NAME` does not compile, and
 /// the error contains the right one. With `named` instead of `types`, the list implements `Instance`.
 ///
-/// With a third section `visitor: Bound`, it also generates the trait `Visitor` and `visit(&mut visitor)`, by
+/// After the types, sections `#[cfg(feature = "variants")] types { .. }` may follow: their types are in the
+/// list where the condition holds.
+///
+/// With a last section `visitor: Bound`, it also generates the trait `Visitor` and `visit(&mut visitor)`, by
 /// which a host finds a type: `Visitor` has a type `Output` and a method `visit<T: Bound + Instance>(&mut
 /// self) -> Option<Output>`.
 #[proc_macro]

@@ -4,12 +4,16 @@ use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
 };
 use crate::keyed::{Packed, Wide};
-use crate::ordered::access::{Concurrent, Coupled, Grouped};
+use crate::ordered::access::Concurrent;
+#[cfg(feature = "variants")]
+use crate::ordered::access::{Coupled, Grouped};
 use crate::ordered::kernels::{
     BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
     Successor,
 };
-use crate::slab::{Light, Spread};
+#[cfg(feature = "variants")]
+use crate::slab::Light;
+use crate::slab::Spread;
 use simt::instances;
 
 instances! {
@@ -21,6 +25,9 @@ instances! {
         tree_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Concurrent, 16, 1>,
         tree_spread_256_16x1_u32_u64: Tree<Wide<u32, u64>, Spread<256>, Concurrent, 16, 1>,
         tree_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Concurrent, 16, 1>,
+    }
+    #[cfg(feature = "variants")]
+    types {
         // Pools in one piece.
         tree_light_128_4x4_u32_u32: Tree<Packed, Light<128>, Concurrent, 4, 4>,
         // Other tile sizes.
@@ -53,10 +60,13 @@ pub mod phased {
     instances! {
         types {
             tree_phased_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Phased, 4, 4>,
-            tree_phased_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Phased, 8, 2>,
             tree_phased_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Phased, 16, 1>,
             tree_phased_spread_256_16x1_u32_u64: Tree<Wide<u32, u64>, Spread<256>, Phased, 16, 1>,
             tree_phased_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Phased, 16, 1>,
+        }
+        #[cfg(feature = "variants")]
+        types {
+            tree_phased_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Phased, 8, 2>,
         }
         kernels { Get, ContainsKey, CountRange, Predecessor, Range, Successor }
         visitor: super::super::tree::ReadOnly
@@ -64,6 +74,7 @@ pub mod phased {
 }
 
 /// The kinds whose batches are sorted before they are submitted.
+#[cfg(feature = "variants")]
 pub mod sorted {
     use super::super::kernels::{CodedSorted, InsertSorted, RemoveSorted};
     use super::super::tree::Tree;

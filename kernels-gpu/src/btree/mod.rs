@@ -12,6 +12,7 @@
 //! latches the parent, allocates a slab, writes half a node and two words, shifts the parent's entries, and
 //! fences.
 mod inspect;
+#[cfg(feature = "btree")]
 mod instances;
 pub mod kernels;
 mod latch_coupling;
@@ -21,5 +22,6 @@ mod walk;
 
 #[doc(no_inline)]
 pub use crate::ordered::*;
+#[cfg(feature = "btree")]
 pub use instances::*;
 pub use tree::{ReadOnly, Tree, TreeOf};

@@ -1,5 +1,7 @@
 //! The kinds of table that are compiled. A new variant is one line here.
-use super::probing_scheme::{DoubleHash, Hinted, TwoChoice};
+#[cfg(feature = "variants")]
+use super::probing_scheme::TwoChoice;
+use super::probing_scheme::{DoubleHash, Hinted};
 use super::table::Table;
 use crate::keyed::{Packed, Published, Wide};
 
@@ -7,13 +9,13 @@ use crate::keyed::{Packed, Published, Wide};
 /// scheme of its own needs this line:
 ///
 /// ```ignore
-/// phalanx_kernels::table_instances! { linear3_64_2x4_u32_u32: Table<Packed, Linear<3>, 2, 4> }
+/// phalanx_kernels::table_instances! { types { linear3_64_2x4_u32_u32: LinearTable } }
 /// ```
 #[macro_export]
 macro_rules! table_instances {
-    ($($name:ident: $of:ty),* $(,)?) => {
+    ($($types:tt)*) => {
         ::simt::instances! {
-            types { $($name: $of),* }
+            $($types)*
             kernels {
                 $crate::keyed::kernels::Insert, $crate::keyed::kernels::InsertNew,
                 $crate::keyed::kernels::Get, $crate::keyed::kernels::ContainsKey,
@@ -27,32 +29,37 @@ macro_rules! table_instances {
 }
 
 crate::table_instances! {
-    // Names: `published` or nothing, scheme and filter bits, bytes per bucket, lanes x slots per lane,
-    // bits of key and value. First the defaults.
-    hinted8_64_2x4_u32_u32: Table<Packed, Hinted<8>, 2, 4>,
-    double_64_2x2_u64_u64: Table<Wide<u64, u64>, DoubleHash, 2, 2>,
-    double_64_2x2_u32_u64: Table<Wide<u32, u64>, DoubleHash, 2, 2>,
-    double_64_2x2_u64_u32: Table<Wide<u64, u32>, DoubleHash, 2, 2>,
-    // The defaults on devices without a 16-byte compare-and-swap.
-    published_double_64_2x2_u64_u64: Table<Published<u64, u64>, DoubleHash, 2, 2>,
-    published_double_64_2x2_u32_u64: Table<Published<u32, u64>, DoubleHash, 2, 2>,
-    published_double_64_2x2_u64_u32: Table<Published<u64, u32>, DoubleHash, 2, 2>,
-    // Filters with other bucket and tile sizes.
-    hinted16_64_2x4_u32_u32: Table<Packed, Hinted<16>, 2, 4>,
-    hinted32_64_2x4_u32_u32: Table<Packed, Hinted<32>, 2, 4>,
-    hinted16_32_1x4_u32_u32: Table<Packed, Hinted<16>, 1, 4>,
-    hinted16_64_4x2_u32_u32: Table<Packed, Hinted<16>, 4, 2>,
-    hinted16_128_4x4_u32_u32: Table<Packed, Hinted<16>, 4, 4>,
-    hinted16_128_8x2_u32_u32: Table<Packed, Hinted<16>, 8, 2>,
-    hinted16_128_16x1_u32_u32: Table<Packed, Hinted<16>, 16, 1>,
-    hinted16_256_32x1_u32_u32: Table<Packed, Hinted<16>, 32, 1>,
-    hinted16_64_2x2_u64_u64: Table<Wide<u64, u64>, Hinted<16>, 2, 2>,
-    hinted16_128_4x2_u64_u64: Table<Wide<u64, u64>, Hinted<16>, 4, 2>,
-    // Other schemes.
-    double_64_2x4_u32_u32: Table<Packed, DoubleHash, 2, 4>,
-    double_32_1x4_u32_u32: Table<Packed, DoubleHash, 1, 4>,
-    double_128_4x4_u32_u32: Table<Packed, DoubleHash, 4, 4>,
-    choice_64_2x4_u32_u32: Table<Packed, TwoChoice, 2, 4>,
-    choice_128_4x4_u32_u32: Table<Packed, TwoChoice, 4, 4>,
-    choice_128_4x2_u64_u64: Table<Wide<u64, u64>, TwoChoice, 4, 2>,
+    types {
+        // Names: `published` or nothing, scheme and filter bits, bytes per bucket, lanes x slots per lane,
+        // bits of key and value. First the defaults.
+        hinted8_64_2x4_u32_u32: Table<Packed, Hinted<8>, 2, 4>,
+        double_64_2x2_u64_u64: Table<Wide<u64, u64>, DoubleHash, 2, 2>,
+        double_64_2x2_u32_u64: Table<Wide<u32, u64>, DoubleHash, 2, 2>,
+        double_64_2x2_u64_u32: Table<Wide<u64, u32>, DoubleHash, 2, 2>,
+        // The defaults on devices without a 16-byte compare-and-swap.
+        published_double_64_2x2_u64_u64: Table<Published<u64, u64>, DoubleHash, 2, 2>,
+        published_double_64_2x2_u32_u64: Table<Published<u32, u64>, DoubleHash, 2, 2>,
+        published_double_64_2x2_u64_u32: Table<Published<u64, u32>, DoubleHash, 2, 2>,
+    }
+    #[cfg(feature = "variants")]
+    types {
+        // Filters with other bucket and tile sizes.
+        hinted16_64_2x4_u32_u32: Table<Packed, Hinted<16>, 2, 4>,
+        hinted32_64_2x4_u32_u32: Table<Packed, Hinted<32>, 2, 4>,
+        hinted16_32_1x4_u32_u32: Table<Packed, Hinted<16>, 1, 4>,
+        hinted16_64_4x2_u32_u32: Table<Packed, Hinted<16>, 4, 2>,
+        hinted16_128_4x4_u32_u32: Table<Packed, Hinted<16>, 4, 4>,
+        hinted16_128_8x2_u32_u32: Table<Packed, Hinted<16>, 8, 2>,
+        hinted16_128_16x1_u32_u32: Table<Packed, Hinted<16>, 16, 1>,
+        hinted16_256_32x1_u32_u32: Table<Packed, Hinted<16>, 32, 1>,
+        hinted16_64_2x2_u64_u64: Table<Wide<u64, u64>, Hinted<16>, 2, 2>,
+        hinted16_128_4x2_u64_u64: Table<Wide<u64, u64>, Hinted<16>, 4, 2>,
+        // Other schemes.
+        double_64_2x4_u32_u32: Table<Packed, DoubleHash, 2, 4>,
+        double_32_1x4_u32_u32: Table<Packed, DoubleHash, 1, 4>,
+        double_128_4x4_u32_u32: Table<Packed, DoubleHash, 4, 4>,
+        choice_64_2x4_u32_u32: Table<Packed, TwoChoice, 2, 4>,
+        choice_128_4x4_u32_u32: Table<Packed, TwoChoice, 4, 4>,
+        choice_128_4x2_u64_u64: Table<Wide<u64, u64>, TwoChoice, 4, 2>,
+    }
 }

@@ -69,6 +69,7 @@
 //! bucket; a filter word for each full bucket that it passes. An insertion adds a compare-and-swap, and an
 //! atomic on the filter of each bucket that it finds full. Methods of [`Cursor`] and [`Probe`] are arithmetic
 //! in registers: a multiplication, and a mixing when the step is first needed.
+#[cfg(feature = "hash-map")]
 mod instances;
 mod probe_loop;
 mod probing_scheme;
@@ -76,6 +77,7 @@ mod table;
 
 #[doc(no_inline)]
 pub use crate::keyed::*;
+#[cfg(feature = "hash-map")]
 pub use instances::*;
 pub use probing_scheme::{Cursor, DoubleHash, Hinted, LONG, OVERFLOW_BUCKETS, Probe, TwoChoice};
 pub use table::{Config, MapView, Table};

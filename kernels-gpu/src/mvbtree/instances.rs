@@ -40,6 +40,7 @@ instances! {
 }
 
 /// The kinds that persistent kernels are compiled for: each kind of versioning, with pairs of 32 bits.
+#[cfg(feature = "variants")]
 pub mod concurrent_mix {
     use super::super::clock::{InPlace, OutOfPlace};
     use super::super::kernels::InsertAndRange;

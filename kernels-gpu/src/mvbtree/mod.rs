@@ -9,6 +9,7 @@
 //! The methods of [`Version`] are arithmetic in registers; [`Version::of_leaf`] and [`Version::from`] execute
 //! two shuffles.
 mod clock;
+#[cfg(feature = "mvbtree")]
 mod instances;
 pub mod kernels;
 mod sweep;
@@ -20,5 +21,6 @@ pub use crate::btree::Tree;
 #[doc(no_inline)]
 pub use crate::ordered::*;
 pub use clock::{FixedClock, InPlace, MovingClock, OutOfPlace};
+#[cfg(feature = "mvbtree")]
 pub use instances::*;
 pub use version::{Version, Versioned};

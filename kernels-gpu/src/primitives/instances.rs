@@ -14,6 +14,9 @@ pub mod passes {
             u64_4_384x12: Radix<u64, u32, 384, 12>,
             u64_8_384x12: Radix<u64, u64, 384, 12>,
             u64_16_256x11: Radix<u64, u128, 256, 11>,
+        }
+        #[cfg(feature = "variants")]
+        types {
             u32_4_256x23: Radix<u32, u32, 256, 23>,
             u32_4_512x15: Radix<u32, u32, 512, 15>,
             u32_4_384x19_match: Radix<u32, u32, 384, 19, true>,
@@ -69,6 +72,9 @@ pub mod scans {
             min_u64_512x8: Vectors<Min<u64>, 512, 4, 2>,
             max_u32_128x24_nap: Vectors<Max<u32>, 128, 6, 4, false, 600>,
             max_u64_512x8: Vectors<Max<u64>, 512, 4, 2>,
+        }
+        #[cfg(feature = "variants")]
+        types {
             sum_u32_256x16: Vectors<Sum<u32>, 256, 4, 4>,
             sum_u32_384x24: Vectors<Sum<u32>, 384, 6, 4>,
             sum_u32_512x16: Vectors<Sum<u32>, 512, 4, 4>,
@@ -100,6 +106,9 @@ pub mod segmented {
             min_u64_256x8: Segmented<Min<u64>, 256, 4, 2>,
             max_u32_256x16: Segmented<Max<u32>, 256, 4, 4>,
             max_u64_256x8: Segmented<Max<u64>, 256, 4, 2>,
+        }
+        #[cfg(feature = "variants")]
+        types {
             sum_u32_64x4: Segmented<Sum<u32>, 64, 1, 4>,
             sum_u64_64x4: Segmented<Sum<u64>, 64, 2, 2>,
         }
@@ -115,6 +124,9 @@ pub mod windows {
         types {
             u32_384x8: Window<u32, 384, 8>,
             u64_384x8: Window<u64, 384, 8>,
+        }
+        #[cfg(feature = "variants")]
+        types {
             u32_64x3: Window<u32, 64, 3>,
             u64_64x3: Window<u64, 64, 3>,
         }

@@ -28,6 +28,7 @@
 //! in device memory and a barrier of the block; `unrolled` is the cost of its steps.
 pub(crate) mod carry;
 pub mod compact;
+#[cfg(feature = "primitives")]
 pub mod instances;
 pub mod lookback;
 pub mod merge;

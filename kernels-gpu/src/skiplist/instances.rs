@@ -1,7 +1,9 @@
 //! The kinds of skip list that are compiled. A new variant is one line here.
 use super::kernels::{Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep};
 use super::list::List;
-use super::policy::{Counted, Sorted, Together, Unsorted};
+use super::policy::Unsorted;
+#[cfg(feature = "variants")]
+use super::policy::{Counted, Sorted, Together};
 use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
 };
@@ -10,7 +12,9 @@ use crate::ordered::kernels::{
     BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
     Successor,
 };
-use crate::slab::{Layered, Light, Spread};
+use crate::slab::Spread;
+#[cfg(feature = "variants")]
+use crate::slab::{Layered, Light};
 use simt::instances;
 
 instances! {
@@ -22,6 +26,9 @@ instances! {
         list_spread_256_16x1_u64_u64: List<Wide<u64, u64>, Spread<256>, Unsorted, 16, 1>,
         list_spread_256_16x1_u32_u64: List<Wide<u32, u64>, Spread<256>, Unsorted, 16, 1>,
         list_spread_256_16x1_u64_u32: List<Wide<u64, u32>, Spread<256>, Unsorted, 16, 1>,
+    }
+    #[cfg(feature = "variants")]
+    types {
         // 30 pairs per node, as in the paper.
         list_spread_256_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>,
         // Pools in one piece.

@@ -47,6 +47,7 @@
 //! writes a node. The methods of [`Layout`] (`within`, `slabs`, `slabs_upto`) are arithmetic, O(layers).
 mod compact;
 mod inspect;
+#[cfg(feature = "skip-list")]
 mod instances;
 pub mod kernels;
 mod list;
@@ -58,6 +59,7 @@ mod walk;
 #[doc(no_inline)]
 pub use crate::ordered::*;
 pub use compact::{Layout, NodeArray, SlabReservation};
+#[cfg(feature = "skip-list")]
 pub use instances::*;
 pub use list::{Layers, List, ListOf};
 pub use policy::{Counted, Event, Policy, Sorted, Together, Unsorted};

@@ -76,6 +76,7 @@ mod bitmaps;
 mod bits;
 mod handle;
 pub mod heap;
+#[cfg(feature = "slab-alloc")]
 mod instances;
 pub mod kernels;
 mod layered;
@@ -86,6 +87,7 @@ mod search;
 pub use allocate::{CHANGES, Resident};
 pub use bitmaps::{BLOCK_WORDS, Bitmaps};
 pub use handle::Handle;
+#[cfg(feature = "slab-alloc")]
 pub use instances::*;
 pub use layered::Layered;
 pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Supers};

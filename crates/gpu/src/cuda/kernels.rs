@@ -2,10 +2,11 @@
 use super::context::Context;
 use super::driver::{Code, describe};
 use super::follow;
+use super::text::Text;
 use crate::name::KernelId;
 use crate::{Error, Grid, LaunchName, Program, Result, ptx};
 use cust::sys;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,7 +18,7 @@ const LOG: usize = 16 << 10;
 /// The programs registered with a device, and the kernels loaded from them.
 #[derive(Debug, Default)]
 pub struct Kernels {
-    programs: RwLock<BTreeMap<&'static str, Known>>,
+    programs: RwLock<Vec<Known>>,
     loaded: RwLock<HashMap<KernelId, Slot>>,
     compiling: Mutex<Duration>,
 }
@@ -26,11 +27,11 @@ pub struct Kernels {
 /// concurrently.
 type Slot = Arc<Mutex<Option<Loaded>>>;
 
-/// A program, and the parsed PTX text that suits the device, initialised on first use.
+/// A program, and its PTX by architecture.
 #[derive(Debug, Clone)]
 struct Known {
     program: &'static Program,
-    text: Arc<Mutex<Option<Arc<ptx::Module<'static>>>>>,
+    texts: Arc<[(u32, Text)]>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +58,9 @@ unsafe impl Send for Function {}
 impl Kernels {
     pub fn add(&self, program: &'static Program) {
         let mut programs = self.programs.write().unwrap_or_else(PoisonError::into_inner);
-        programs.entry(program.name).or_insert_with(|| Known { program, text: Arc::default() });
+        if !programs.iter().any(|known| std::ptr::eq(known.program, program)) {
+            programs.push(Known::new(program));
+        }
     }
 
     pub fn jit_ms(&self) -> f64 {
@@ -98,36 +101,25 @@ impl Kernels {
         Ok(Loaded { bytes, module, function })
     }
 
-    /// Returns the entry of a kernel from the program of its package or, for an instance that is not there,
+    /// Returns the entry of a kernel from the programs of its package or, for an instance that is not there,
     /// from any other: a package compiles the generic kernels of another one for types of its own.
     fn entry(&self, launch: LaunchName, arch: u32) -> Result<ptx::Entry> {
-        let (known, built, text) = self.text(launch, arch)?;
-        let (symbol, module) = (launch.symbol(), known.module(text));
-        let elsewhere = || launch.kernel.instance.and_then(|_| self.entry_anywhere(&symbol, arch));
-        module.cut(&symbol).or_else(elsewhere).ok_or_else(|| unknown(launch, built, &module))
+        let (programs, symbol) = (self.programs(), launch.symbol());
+        let (own, others): (Vec<_>, Vec<_>) =
+            programs.iter().partition(|known| known.program.name == launch.kernel.program);
+        let own = texts(launch, &own, &programs, arch)?;
+        let others = others.iter().filter_map(|known| known.best(arch));
+        let others = others.filter(|_| launch.kernel.instance.is_some());
+        for (_, text) in own.iter().copied().chain(others) {
+            if let Some(entry) = text.cut(&symbol).map_err(|cause| damaged(launch, cause))? {
+                return Ok(entry);
+            }
+        }
+        Err(unknown(launch, &own))
     }
 
-    /// Returns the entry of this name from the first program, by name, that has it.
-    fn entry_anywhere(&self, symbol: &str, arch: u32) -> Option<ptx::Entry> {
-        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
-        programs.values().find_map(|known| known.module(known.program.best(arch)?.1).cut(symbol))
-    }
-
-    /// Returns the program of a kernel, and its text for the device.
-    fn text(&self, launch: LaunchName, arch: u32) -> Result<(Known, u32, &'static str)> {
-        let program = launch.kernel.program;
-        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = programs.get(program) else {
-            let names: Vec<_> = programs.keys().copied().collect();
-            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(Error::UnknownProgram { launch, program, known });
-        };
-        let (built, text) = known.program.best(arch).ok_or_else(|| {
-            let built: Vec<_> = known.program.ptx.iter().map(|(arch, _)| format!("sm_{arch}")).collect();
-            let available = if built.is_empty() { "no architecture".to_owned() } else { built.join(", ") };
-            Error::NoPtx { launch, program, arch, available }
-        })?;
-        Ok((known.clone(), built, text))
+    fn programs(&self) -> Vec<Known> {
+        self.programs.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Unloads all kernels. The context must be current, and no launch may follow.
@@ -145,21 +137,56 @@ impl Kernels {
 }
 
 impl Known {
-    fn module(&self, text: &'static str) -> Arc<ptx::Module<'static>> {
-        let mut module = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        module.get_or_insert_with(|| Arc::new(ptx::Module::new(text))).clone()
+    fn new(program: &'static Program) -> Self {
+        Self { program, texts: program.ptx.iter().map(|&(arch, ptx)| (arch, Text::new(ptx))).collect() }
+    }
+
+    /// Returns the text for the newest architecture that a device of `arch` can run.
+    fn best(&self, arch: u32) -> Option<(u32, &Text)> {
+        let (best, _) = self.program.best(arch)?;
+        self.texts.iter().find(|(built, _)| *built == best).map(|(built, text)| (*built, text))
     }
 }
 
-/// Returns the error for a symbol missing from the text; it lists the instances of the same kernel.
-fn unknown(launch: LaunchName, arch: u32, module: &ptx::Module<'_>) -> Error {
-    let names = module.entries().filter(|entry| entry.split("__").next() == Some(launch.kernel.name));
+/// Returns the texts of a kernel's own programs for the device.
+fn texts<'a>(
+    launch: LaunchName,
+    own: &[&'a Known],
+    all: &[Known],
+    arch: u32,
+) -> Result<Vec<(u32, &'a Text)>> {
+    let program = launch.kernel.program;
+    if own.is_empty() {
+        let mut names: Vec<_> = all.iter().map(|known| known.program.name).collect();
+        names.dedup();
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(Error::UnknownProgram { launch, program, known });
+    }
+    let texts: Vec<_> = own.iter().filter_map(|known| known.best(arch)).collect();
+    if texts.is_empty() {
+        let built = own.iter().flat_map(|known| known.program.ptx).map(|(arch, _)| format!("sm_{arch}"));
+        let built: Vec<_> = built.collect();
+        let available = if built.is_empty() { "no architecture".to_owned() } else { built.join(", ") };
+        return Err(Error::NoPtx { launch, program, arch, available });
+    }
+    Ok(texts)
+}
+
+/// Returns the error for a symbol missing from the texts; it lists the instances of the same kernel.
+fn unknown(launch: LaunchName, texts: &[(u32, &Text)]) -> Error {
+    let entries: Vec<_> = texts.iter().flat_map(|(_, text)| text.entries().unwrap_or_default()).collect();
+    let names = entries.iter().copied().filter(|entry| entry.split("__").next() == Some(launch.kernel.name));
     let instances: Vec<_> = names.collect();
     let similar = match instances.as_slice() {
-        [] => format!(" among its {}", module.entries().count()),
+        [] => format!(" among its {}", entries.len()),
         instances => format!(" (it has {})", instances.join(", ")),
     };
+    let arch = texts.iter().map(|&(arch, _)| arch).max().unwrap_or(0);
     Error::UnknownKernel { launch, program: launch.kernel.program, arch, similar }
+}
+
+fn damaged(launch: LaunchName, cause: String) -> Error {
+    Error::DamagedPtx { launch, program: launch.kernel.program, cause }
 }
 
 /// Checks the parameter sizes. The argument struct is the only parameter; a kernel without arguments may have
@@ -311,41 +338,56 @@ mod tests {
 
     #[test]
     fn unknown_kernels_are_named_with_their_instances() {
-        let module = ptx::Module::new(".visible .entry get__line() { }\n.visible .entry fill() { }");
-        let error = unknown(launch("get", Some("wide")), 90, &module).to_string();
+        let text = Text::new(b".visible .entry get__line() { }\n.visible .entry fill() { }");
+        let error = unknown(launch("get", Some("wide")), &[(90, &text)]).to_string();
         assert!(error.contains("`get__wide`") && error.contains("it has get__line"), "{error}");
-        let error = unknown(launch("other", None), 90, &module).to_string();
+        let error = unknown(launch("other", None), &[(90, &text)]).to_string();
         assert!(error.contains("among its 2"), "{error}");
     }
 
     #[test]
     fn programs_are_looked_up_by_name_and_architecture() {
-        static PROGRAM: Program = Program { name: "p", ptx: &[(80, "eighty")] };
+        static PROGRAM: Program = Program { name: "p", ptx: &[(80, b".visible .entry fill() { }")] };
         let kernels = Kernels::default();
-        let error = kernels.text(launch("fill", None), 90).unwrap_err().to_string();
+        let error = kernels.entry(launch("fill", None), 90).unwrap_err().to_string();
         assert!(error.contains("no program `p` is registered") && error.contains("add_program"), "{error}");
         kernels.add(&PROGRAM);
         kernels.add(&PROGRAM);
-        let (_, arch, text) = kernels.text(launch("fill", None), 90).unwrap();
-        assert_eq!((arch, text), (80, "eighty"));
-        let error = kernels.text(launch("fill", None), 75).unwrap_err().to_string();
+        assert_eq!(kernels.programs().len(), 1);
+        assert!(kernels.entry(launch("fill", None), 90).unwrap().text.contains("fill"));
+        let error = kernels.entry(launch("fill", None), 75).unwrap_err().to_string();
         assert!(error.contains("sm_80") && error.contains("sm_75"), "{error}");
     }
 
     #[test]
     fn instances_are_found_in_the_programs_of_other_packages() {
-        const OWN: &str = ".visible .entry get__line() { }";
-        const OTHER: &str = ".visible .entry get__circle(.param .b64 a) { }\n.visible .entry fill() { }";
-        static PROGRAMS: [Program; 2] =
-            [Program { name: "p", ptx: &[(80, OWN)] }, Program { name: "a", ptx: &[(80, OTHER)] }];
+        const OWN: &[u8] = b".visible .entry get__line() { }";
+        const MORE: &[u8] = b".visible .entry get__square() { }";
+        const OTHER: &[u8] = b".visible .entry get__circle(.param .b64 a) { }\n.visible .entry fill() { }";
+        static PROGRAMS: [Program; 3] = [
+            Program { name: "p", ptx: &[(80, OWN)] },
+            Program { name: "p", ptx: &[(80, MORE)] },
+            Program { name: "a", ptx: &[(80, OTHER)] },
+        ];
         let kernels = Kernels::default();
-        kernels.add(&PROGRAMS[0]);
+        PROGRAMS[..2].iter().for_each(|program| kernels.add(program));
         let circle = launch("get", Some("circle"));
         assert!(kernels.entry(circle, 90).is_err(), "the other program is not registered");
-        kernels.add(&PROGRAMS[1]);
+        kernels.add(&PROGRAMS[2]);
         assert_eq!(kernels.entry(circle, 90).unwrap().parameters.len(), 1);
-        assert!(kernels.entry(launch("get", Some("line")), 90).unwrap().parameters.is_empty());
+        for instance in ["line", "square"] {
+            assert!(kernels.entry(launch("get", Some(instance)), 90).unwrap().parameters.is_empty());
+        }
         let error = kernels.entry(launch("fill", None), 90).unwrap_err().to_string();
         assert!(error.contains("`fill`"), "a kernel that is not generic is its package's alone: {error}");
+    }
+
+    #[test]
+    fn damaged_ptx_is_an_error() {
+        static PROGRAM: Program = Program { name: "p", ptx: &[(80, b"\xff")] };
+        let kernels = Kernels::default();
+        kernels.add(&PROGRAM);
+        let error = kernels.entry(launch("fill", None), 90).unwrap_err().to_string();
+        assert!(error.contains("`p`") && error.contains("utf-8"), "{error}");
     }
 }

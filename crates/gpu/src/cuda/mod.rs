@@ -13,6 +13,7 @@ mod follow;
 mod kernels;
 mod machine;
 mod queue;
+mod text;
 
 pub use queue::Mark;
 

@@ -48,7 +48,7 @@ pub fn a_program_must_be_known(device: &Device) {
 }
 
 pub fn a_kernel_must_be_in_the_ptx(device: &Device) {
-    impostor!(Missing: "gpu", "size", 24);
+    impostor!(Missing: "phalanx-gpu", "size", 24);
     let error = refused(device, Missing([0; 24]));
     assert!(matches!(error, Error::UnknownKernel { arch: 80, .. }), "{error}");
     assert!(error.to_string().contains("it has size__large, size__small"), "{error}");
@@ -56,7 +56,7 @@ pub fn a_kernel_must_be_in_the_ptx(device: &Device) {
 }
 
 pub fn arguments_must_be_of_the_ptx_size(device: &Device) {
-    impostor!(Short: "gpu", "count", 8);
+    impostor!(Short: "phalanx-gpu", "count", 8);
     let is_refused = || {
         let error = refused(device, Short([0; 8]));
         assert!(matches!(&error, Error::Arguments { host: 8, device, .. } if *device == [16]), "{error}");
@@ -68,7 +68,7 @@ pub fn arguments_must_be_of_the_ptx_size(device: &Device) {
 }
 
 pub fn ptx_for_newer_devices_is_refused(device: &Device) {
-    static FUTURE: Program = Program { name: "future", ptx: &[(9999, "")] };
+    static FUTURE: Program = Program { name: "future", ptx: &[(9999, b"")] };
     impostor!(Tomorrow: "future", "fill", 24);
     device.add_program(&FUTURE);
     let error = refused(device, Tomorrow([0; 24]));
@@ -77,8 +77,8 @@ pub fn ptx_for_newer_devices_is_refused(device: &Device) {
 }
 
 pub fn broken_ptx_is_refused_with_the_compilers_words(device: &Device) {
-    const TEXT: &str =
-        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry broken() { no_such_opcode; ret; }";
+    const TEXT: &[u8] =
+        b".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry broken() { no_such_opcode; ret; }";
     static BROKEN: Program = Program { name: "broken-program", ptx: &[(80, TEXT)] };
     impostor!(Broken: "broken-program", "broken", 0);
     device.add_program(&BROKEN);

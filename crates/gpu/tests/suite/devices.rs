@@ -3,7 +3,8 @@ use gpu::{Device, Error, Program};
 use simt::emulator::Options;
 
 /// The compiled kernels of the suite.
-pub static PROGRAM: Program = Program { name: "gpu", ptx: &[(80, include_str!("kernels.ptx"))] };
+pub static PROGRAM: Program =
+    Program { name: env!("CARGO_PKG_NAME"), ptx: &[(80, include_bytes!("kernels.ptx"))] };
 
 /// Checks that a message has these parts.
 #[track_caller]

@@ -1,11 +1,13 @@
 //! Construction of B-trees.
 use super::BTree;
-use crate::map::variant::names;
+use crate::map::variant::{names, variants};
 pub use crate::ordered::builder::Builder;
-use crate::ordered::kernels::trees;
+use crate::ordered::kernels::Kernels;
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, SlabAlloc};
 use crate::{Key, Result, Value};
+use phalanx_kernels::btree;
+use phalanx_kernels::ordered::Config;
 
 impl<K: Key, V: Value> Builder<K, V> {
     /// Creates an empty tree.
@@ -28,4 +30,9 @@ impl<K: Key, V: Value> Builder<K, V> {
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     names(trees::<K, V>())
+}
+
+variants! {
+    /// Returns the kernels of all B-trees with these key and value types, the defaults first.
+    trees: Kernels, btree, Config
 }

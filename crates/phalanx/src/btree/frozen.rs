@@ -5,13 +5,16 @@ use crate::Error;
 #[allow(unused_imports)] // for links in the documentation
 use crate::map::Batches;
 use crate::map::launch::{Batch, BatchOp};
+use crate::map::variant::{Variant, VariantTag};
 use crate::map::{IntoIter, Map, Pairs, batches, run};
-use crate::ordered::kernels::{Reader, Search, read_only};
+use crate::ordered::kernels::{Reader, Search};
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::btree::{ReadOnly, phased};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
+use std::any::Any;
 use std::fmt;
 use std::io::Write;
 
@@ -277,5 +280,23 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// As [`Self::get`].
     pub fn contains_key(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.submit(batches::contains_key(self.frozen.device(), keys, outcomes)?)
+    }
+}
+
+/// Returns the read-only kernels for trees of a variant while nothing writes, if there are such kernels.
+fn read_only<K: Key, V: Value>(variant: Variant) -> Option<&'static dyn Reader<K, V>> {
+    phased::visit(&mut FindReader(variant))?.downcast_ref::<&'static dyn Reader<K, V>>().copied()
+}
+
+/// Finds the read-only kernels for trees of a variant.
+struct FindReader(Variant);
+
+impl phased::Visitor for FindReader {
+    type Output = &'static dyn Any;
+
+    fn visit<M: ReadOnly + Instance>(&mut self) -> Option<Self::Output> {
+        self.0
+            .is::<M::Writers>()
+            .then_some(const { &(&VariantTag::<M>::NEW as &'static dyn Reader<M::Key, M::Value>) })
     }
 }

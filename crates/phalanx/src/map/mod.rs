@@ -11,7 +11,7 @@ pub(crate) mod run;
 pub(crate) mod structure;
 pub(crate) mod variant;
 
-use crate::primitives::Number;
+use crate::number::Number;
 use crate::{Error, Result};
 pub use batches::Batches;
 use gpu::{Device, Stream};

@@ -1,14 +1,16 @@
 //! Construction of trees that keep versions.
 use super::MultiVersionBTree;
-use super::history::History;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::map::variant::names;
+use crate::map::variant::{names, variants};
 use crate::ordered::builder::Builder as TreeBuilder;
 use crate::ordered::growth::Growth;
-use crate::ordered::kernels::versioned_trees;
+use crate::ordered::history::History;
+use crate::ordered::kernels::Kernels;
 use crate::{Key, Result, Value};
 use gpu::Device;
+use phalanx_kernels::mvbtree;
+use phalanx_kernels::ordered::Config;
 use std::fmt;
 
 /// How updates keep the versions that snapshots read.
@@ -158,4 +160,9 @@ impl<K: Key, V: Value> Builder<K, V> {
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     names(versioned_trees::<K, V>())
+}
+
+variants! {
+    /// Returns the kernels of all trees with snapshots and these key and value types, the defaults first.
+    versioned_trees: Kernels, mvbtree, Config
 }

@@ -1,6 +1,5 @@
 //! An ordered map that keeps versions: a B-link tree with snapshots.
 mod builder;
-pub(crate) mod history;
 mod snapshot;
 
 #[allow(unused_imports)] // for links in the documentation
@@ -9,6 +8,8 @@ use crate::map::structure::Structure;
 use crate::map::{IntoIter, Map, file};
 use crate::ordered::bulk_build::USUAL_FILL;
 pub use crate::ordered::growth::Growth;
+use crate::ordered::history::History;
+pub use crate::ordered::history::{EpochLine, MOST, Reclaimed};
 use crate::ordered::kernels::Search;
 use crate::ordered::queries::{Ordered, Searched};
 use crate::ordered::tree::Tree;
@@ -16,8 +17,6 @@ use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::{Builder, Updates, variants};
 use gpu::{Buffer, Device, Stream};
-pub use history::{EpochLine, MOST, Reclaimed};
-pub(crate) use history::{History, Moment};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 pub use snapshot::{At, Snapshot};
@@ -427,4 +426,10 @@ impl<K: Key, V: Value> Map for MultiVersionBTree<K, V> {
     fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
         &mut self.tree
     }
+}
+
+/// Sets the clock of a tree without snapshots as if `stamp` snapshots had been taken.
+pub fn begin_at<K: Key, V: Value>(tree: &MultiVersionBTree<K, V>, stamp: u32) -> Result<()> {
+    let begin = |history: &mut History| history.begin_at(stamp);
+    tree.tree.handle.exclusive(|_, memory| memory.history.as_mut().map_or(Ok(()), begin))
 }

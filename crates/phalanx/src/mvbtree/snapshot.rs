@@ -1,11 +1,11 @@
 //! Snapshots taken by hosts, and reads as of them.
-use super::history::Moment;
-use super::{History, MultiVersionBTree, Updates};
+use super::{MultiVersionBTree, Updates};
 use crate::error::or_later;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Scans;
 use crate::map::{IntoIter, Map as _, batches, export, run};
 use crate::ordered::bulk_build::sorted;
+use crate::ordered::history::{History, Moment};
 use crate::ordered::kernels::Search;
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Error, Key, Outcome, Result, Value};

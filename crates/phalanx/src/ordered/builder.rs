@@ -1,11 +1,11 @@
 //! Construction of B-trees and skip lists.
 use super::growth::{Growth, nodes_for};
+use super::history::History;
 use super::kernels::{Kernels, Shape};
 use super::memory::Memory;
 use super::tree::Tree;
 use crate::map::handle::Handle;
 use crate::map::variant::select;
-use crate::mvbtree::History;
 use crate::program::open;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, Result, Value};

@@ -1,12 +1,9 @@
 //! Kernels of the variants of B-trees and, as far as they are the same, of skip lists.
 use super::memory::TreeRef;
-use crate::map::launch::{self, Batch, BatchOp, Scan, THREADS};
-use crate::map::variant::{HasVariant, Variant, VariantTag, variants};
+use crate::map::launch::{self, Batch, Scan, THREADS};
+use crate::map::variant::{HasVariant, VariantTag};
 use gpu::{Grid, Stream};
-use phalanx_kernels::btree::kernels::{CodedSorted, InsertSorted, RemoveSorted, sorted_threads};
-use phalanx_kernels::btree::{self, ReadOnly, phased, sorted};
-use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS, Scalar};
-use phalanx_kernels::mvbtree;
+use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS};
 use phalanx_kernels::mvbtree::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
 use phalanx_kernels::ordered::kernels::{
     BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
@@ -15,7 +12,6 @@ use phalanx_kernels::ordered::kernels::{
 use phalanx_kernels::ordered::{self, Config, Versions};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
-use std::any::Any;
 
 /// Properties of a variant that the host needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,62 +138,6 @@ pub trait Kernels<K, V>: Reader<K, V> {
     unsafe fn launch_task(&self, stream: &Stream, tree: TreeRef<'_>, task: Task<K, V>) -> gpu::Result<()>;
 }
 
-/// Launches of batches sorted by key, on trees of one variant.
-pub trait SortedKernels<K, V>: HasVariant + Send + Sync {
-    /// Returns an owned copy, which takes no memory.
-    fn boxed(&self) -> Box<dyn SortedKernels<K, V>>;
-
-    /// Launches a batch. `sorted` has its keys in order, and the original index of each.
-    ///
-    /// # Safety
-    /// - As for [`Kernels::launch_batch`].
-    unsafe fn launch_sorted(
-        &self,
-        stream: &Stream,
-        tree: TreeRef<'_>,
-        batch: Batch<K, V>,
-        sorted: (GlobalSlice<K>, GlobalSlice<u32>),
-    ) -> gpu::Result<()>;
-}
-
-variants! {
-    /// Returns the kernels of all B-trees with these key and value types, the defaults first.
-    trees: Kernels, btree, Config
-}
-
-variants! {
-    /// Returns the kernels of all trees with snapshots and these key and value types, the defaults first.
-    versioned_trees: Kernels, mvbtree, Config
-}
-
-variants! {
-    /// Returns the kernels for sorted batches of all variants that sort, with these key and value types.
-    sorting: SortedKernels, sorted, Config
-}
-
-/// Returns the kernels for sorted batches of a variant, if it sorts batches.
-pub fn sorted_kernels<K: Scalar, V: Scalar>(variant: Variant) -> Option<&'static dyn SortedKernels<K, V>> {
-    sorting::<K, V>().find(|kernels| kernels.variant() == variant)
-}
-
-/// Returns the read-only kernels for trees of a variant while nothing writes, if there are such kernels.
-pub fn read_only<K: Scalar, V: Scalar>(variant: Variant) -> Option<&'static dyn Reader<K, V>> {
-    phased::visit(&mut FindReader(variant))?.downcast_ref::<&'static dyn Reader<K, V>>().copied()
-}
-
-/// Finds the read-only kernels for trees of a variant.
-struct FindReader(Variant);
-
-impl phased::Visitor for FindReader {
-    type Output = &'static dyn Any;
-
-    fn visit<M: ReadOnly + Instance>(&mut self) -> Option<Self::Output> {
-        self.0
-            .is::<M::Writers>()
-            .then_some(const { &(&VariantTag::<M>::NEW as &'static dyn Reader<M::Key, M::Value>) })
-    }
-}
-
 impl<M: Config + Instance> Reader<M::Key, M::Value> for VariantTag<M> {
     unsafe fn launch_look_up(
         &self,
@@ -321,45 +261,6 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
                 }
                 Task::CheckSorted { keys, report } => {
                     stream.launch(over(keys.len().max(COUNTER_SHARDS)), CheckSorted { tree, keys, report })
-                }
-            }
-        }
-    }
-}
-
-impl<M: Config + Instance> SortedKernels<M::Key, M::Value> for VariantTag<M> {
-    fn boxed(&self) -> Box<dyn SortedKernels<M::Key, M::Value>> {
-        Box::new(Self::NEW)
-    }
-
-    unsafe fn launch_sorted(
-        &self,
-        stream: &Stream,
-        tree: TreeRef<'_>,
-        batch: Batch<M::Key, M::Value>,
-        (keys, order): (GlobalSlice<M::Key>, GlobalSlice<u32>),
-    ) -> gpu::Result<()> {
-        let len = batch.keys.len();
-        let Batch { op, codes, arguments, results, outcomes, .. } = batch;
-        let (keys, code) = (keys.part(0, len), op.coded().code());
-        // As many positions as tiles that run at once, but not more than there are groups of keys.
-        let tiles = stream.device().resident_threads() as usize / M::TILE as usize;
-        let apart = tiles.min(len.div_ceil(M::TILE as usize)).max(1) as u32;
-        let grid = Grid::for_items(sorted_threads(M::TILE, len, apart), THREADS);
-        // SAFETY: the caller's obligations. The grid has a thread for every element.
-        unsafe {
-            let tree = tree.view::<M>();
-            match op {
-                BatchOp::Insert => {
-                    stream.launch(grid, InsertSorted::<M> { tree, keys, order, apart, arguments, outcomes })
-                }
-                BatchOp::Remove => {
-                    stream.launch(grid, RemoveSorted::<M> { tree, keys, order, apart, arguments, outcomes })
-                }
-                _ => {
-                    let launch =
-                        CodedSorted { tree, code, codes, keys, order, apart, arguments, results, outcomes };
-                    stream.launch(grid, launch)
                 }
             }
         }

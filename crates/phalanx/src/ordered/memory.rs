@@ -1,8 +1,8 @@
 //! The device memory of a B-tree or skip list.
 use super::directory::Directory;
+use super::history::{History, MOST, Moment};
 use super::kernels::{Kernels, Task};
 use crate::map::counts::Counts;
-use crate::mvbtree::{History, MOST, Moment};
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};

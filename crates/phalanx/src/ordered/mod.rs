@@ -4,6 +4,7 @@ pub mod builder;
 pub mod bulk_build;
 pub mod directory;
 pub mod growth;
+pub mod history;
 pub mod inspect;
 pub mod kernels;
 pub mod memory;

@@ -1,11 +1,13 @@
 //! Sorting of batches by key before they are launched: see `tree_sorted_...` in `docs/structures/btree.md`.
-use super::kernels::{SortedKernels, sorted_kernels};
 use super::memory::TreeRef;
-use crate::map::launch::{Batch, BatchOp};
-use crate::map::variant::Variant;
+use crate::map::launch::{Batch, BatchOp, THREADS};
+use crate::map::variant::{HasVariant, Variant, VariantTag};
 use crate::primitives::{Workspace, sort_bytes};
 use crate::{Key, Result, Value};
-use gpu::{Buffer, Stream};
+use gpu::{Buffer, Grid, Stream};
+use phalanx_kernels::btree::kernels::{CodedSorted, InsertSorted, RemoveSorted, sorted_threads};
+use phalanx_kernels::ordered::Config;
+use simt::{GlobalSlice, Instance};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of elements sorted at once. A longer batch is submitted in chunks, which bounds the
@@ -102,5 +104,79 @@ impl<K: Key> SortWorkspace<K> {
 
     fn memory_usage(&self) -> usize {
         self.work.memory_usage() + self.keys.byte_len() + self.numbers.byte_len() + self.order.byte_len()
+    }
+}
+
+/// Launches of batches sorted by key, on trees of one variant.
+pub trait SortedKernels<K, V>: HasVariant + Send + Sync {
+    /// Returns an owned copy, which takes no memory.
+    fn boxed(&self) -> Box<dyn SortedKernels<K, V>>;
+
+    /// Launches a batch. `sorted` has its keys in order, and the original index of each.
+    ///
+    /// # Safety
+    /// - As for [`Kernels::launch_batch`](super::kernels::Kernels::launch_batch).
+    unsafe fn launch_sorted(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        batch: Batch<K, V>,
+        sorted: (GlobalSlice<K>, GlobalSlice<u32>),
+    ) -> gpu::Result<()>;
+}
+
+#[cfg(all(feature = "btree", feature = "variants"))]
+crate::map::variant::variants! {
+    /// Returns the kernels for sorted batches of all variants that sort, with these key and value types.
+    sorting: SortedKernels, phalanx_kernels::btree::sorted, Config
+}
+
+/// Returns the kernels for sorted batches of a variant, if it sorts batches.
+#[cfg(all(feature = "btree", feature = "variants"))]
+fn sorted_kernels<K: Key, V: Value>(variant: Variant) -> Option<&'static dyn SortedKernels<K, V>> {
+    sorting::<K, V>().find(|kernels| kernels.variant() == variant)
+}
+
+#[cfg(not(all(feature = "btree", feature = "variants")))]
+fn sorted_kernels<K, V>(_: Variant) -> Option<&'static dyn SortedKernels<K, V>> {
+    None
+}
+
+impl<M: Config + Instance> SortedKernels<M::Key, M::Value> for VariantTag<M> {
+    fn boxed(&self) -> Box<dyn SortedKernels<M::Key, M::Value>> {
+        Box::new(Self::NEW)
+    }
+
+    unsafe fn launch_sorted(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        batch: Batch<M::Key, M::Value>,
+        (keys, order): (GlobalSlice<M::Key>, GlobalSlice<u32>),
+    ) -> gpu::Result<()> {
+        let len = batch.keys.len();
+        let Batch { op, codes, arguments, results, outcomes, .. } = batch;
+        let (keys, code) = (keys.part(0, len), op.coded().code());
+        // As many positions as tiles that run at once, but not more than there are groups of keys.
+        let tiles = stream.device().resident_threads() as usize / M::TILE as usize;
+        let apart = tiles.min(len.div_ceil(M::TILE as usize)).max(1) as u32;
+        let grid = Grid::for_items(sorted_threads(M::TILE, len, apart), THREADS);
+        // SAFETY: the caller's obligations. The grid has a thread for every element.
+        unsafe {
+            let tree = tree.view::<M>();
+            match op {
+                BatchOp::Insert => {
+                    stream.launch(grid, InsertSorted::<M> { tree, keys, order, apart, arguments, outcomes })
+                }
+                BatchOp::Remove => {
+                    stream.launch(grid, RemoveSorted::<M> { tree, keys, order, apart, arguments, outcomes })
+                }
+                _ => {
+                    let launch =
+                        CodedSorted { tree, code, codes, keys, order, apart, arguments, results, outcomes };
+                    stream.launch(grid, launch)
+                }
+            }
+        }
     }
 }

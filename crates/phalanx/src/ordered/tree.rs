@@ -1,6 +1,7 @@
 //! A B-tree or skip list in device memory: the operations that submit work to it.
 use super::directory::places;
 use super::growth::Growth;
+use super::history::{History, Moment};
 use super::kernels::{Kernels, Search, Task};
 use super::memory::{Memory, TreeRef};
 use super::sorter::{self, Sorter};
@@ -8,7 +9,6 @@ use crate::error::or_later;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, nothing};
 use crate::map::structure::{Room, Scans, Structure, with_scanner};
-use crate::mvbtree::{History, Moment};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 use gpu::{Device, Stream};

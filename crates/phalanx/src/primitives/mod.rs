@@ -54,42 +54,11 @@ pub use segments::{
 pub use sort::{Bits, sort_bytes, sort_tiles};
 pub use workspace::Workspace;
 
+pub use crate::number::Number;
 use crate::{Error, Result};
 use gpu::Grid;
-use phalanx_kernels::primitives::segments::long;
-use phalanx_kernels::primitives::{Tiled, compact, merge, reduce, sort as kernels, words};
-use simt::{Instance, Word};
+use phalanx_kernels::primitives::Tiled;
 use std::any::TypeId;
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for u32 {}
-    impl Sealed for u64 {}
-}
-
-/// A number type that primitives support: `u32` or `u64`.
-pub trait Number: sealed::Sealed + Word + Ord + Send + Sync {
-    /// Type for which the kernels are compiled.
-    #[doc(hidden)]
-    type Ordered: compact::Element<Word = Self>
-        + reduce::Binned<Word = Self>
-        + merge::Merged<Key = Self>
-        + Instance
-        + Sync
-        + Send;
-    #[doc(hidden)]
-    type Keys: kernels::Counted<Key = Self> + long::LongPlan<Key = Self> + Instance;
-}
-
-macro_rules! numbers {
-    ($($number:ident)*) => {$(
-        impl Number for $number {
-            type Ordered = words::Ordered<$number>;
-            type Keys = kernels::Keys<$number>;
-        }
-    )*};
-}
-numbers!(u32 u64);
 
 /// Threads per block of kernels that need no particular number.
 const THREADS: u32 = 256;

@@ -48,7 +48,7 @@ impl Workspace {
     /// # Errors
     /// [`Error::Device`] if the device lacks the memory.
     pub fn new(stream: &Stream, bytes: usize) -> Result<Self> {
-        stream.device().add_program(&crate::PROGRAM);
+        crate::register_kernels(stream.device());
         let memory = stream.device().buffer(bytes.div_ceil(size_of::<u128>()))?;
         Ok(Self { stream: stream.clone(), memory, tile: None })
     }

@@ -22,12 +22,14 @@ pub fn cuda() -> Option<Device> {
 /// without sources or compiler.
 pub fn test_kernels(arch: Arch) -> Ptx {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/device-crate");
-    let builder = PtxBuilder::new(folder).arch(arch);
-    let builder = match std::env::var_os("PHALANX_BUNDLE") {
-        Some(bundle) => builder.shipped(std::path::Path::new(&bundle).join("test-ptx")),
-        None => builder,
+    let ptx = match std::env::var_os("PHALANX_BUNDLE") {
+        Some(bundle) => {
+            let name = format!("test-ptx/phalanx-test-kernels.{arch}.ptx");
+            Ptx::read(&std::path::Path::new(&bundle).join(name))
+        }
+        None => PtxBuilder::new(folder).arch(arch).build(),
     };
-    builder.build().unwrap_or_else(|error| panic!("{error}"))
+    ptx.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns the CUDA device with the test kernels added.
@@ -36,7 +38,7 @@ pub fn cuda_with_test_kernels() -> Option<Device> {
     static PROGRAM: std::sync::OnceLock<gpu::Program> = std::sync::OnceLock::new();
     let device = cuda()?;
     let program = PROGRAM.get_or_init(|| {
-        let text = test_kernels(Arch::Sm80).text().to_owned().leak();
+        let text = test_kernels(Arch::Sm80).text().as_bytes().to_owned().leak();
         gpu::Program { name: "phalanx-test-kernels", ptx: vec![(80, &*text)].leak() }
     });
     device.add_program(program);

@@ -1,5 +1,7 @@
 //! The kinds of lists that are compiled. A new variant is one line here.
-use super::super::pool::{Light, Spread};
+#[cfg(feature = "variants")]
+use super::super::pool::Light;
+use super::super::pool::Spread;
 use super::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll};
 use super::lists::Lists;
 use crate::keyed::kernels::{
@@ -22,6 +24,9 @@ instances! {
         published_spread_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>,
         published_spread_128_4x2_u32_u64: Lists<Published<u32, u64>, Spread<128>, 4, 2>,
         published_spread_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>,
+    }
+    #[cfg(feature = "variants")]
+    types {
         // Contiguous pools.
         light_128_4x4_u32_u32: Lists<Packed, Light<128>, 4, 4>,
         light_128_4x2_u64_u64: Lists<Wide<u64, u64>, Light<128>, 4, 2>,

@@ -74,6 +74,7 @@
 //! and [`ListsView::inspect`] read a whole list; a flush writes the pairs that move, and frees the slabs that
 //! become empty. Addresses are arithmetic in registers.
 mod gather;
+#[cfg(feature = "slab-hash")]
 mod instances;
 pub mod kernels;
 mod lists;
@@ -84,6 +85,7 @@ pub use crate::keyed::Append;
 use crate::keyed::{Bare, Packed, Published, Wide};
 use crate::slab::Spread;
 pub use gather::{Collect, Count, Gather, RemoveAll};
+#[cfg(feature = "slab-hash")]
 pub use instances::*;
 pub use lists::{Config, Findings, Lists, ListsView};
 pub use node::Node;

@@ -11,4 +11,4 @@ use phalanx_kernels::hash_map::{Packed, Table};
 /// A table that the library does not compile.
 pub type LinearTable = Table<Packed, Linear<3>, 2, 4>;
 
-phalanx_kernels::table_instances! { linear3_64_2x4_u32_u32: LinearTable }
+phalanx_kernels::table_instances! { types { linear3_64_2x4_u32_u32: LinearTable } }

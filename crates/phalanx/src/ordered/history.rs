@@ -1,6 +1,6 @@
 //! The clock of a tree, the live snapshots of hosts, and the memory of epochs.
-use crate::ordered::kernels::Shape;
-use crate::{Error, Key, Result, Value};
+use super::kernels::Shape;
+use crate::{Error, Result};
 use gpu::{Buffer, Device, Grid, Stream};
 use phalanx_kernels::mvbtree::kernels::{ReleaseSnapshot, TakeSnapshot};
 use phalanx_kernels::ordered::{FROM_PIN, LATEST, PIN, RawVersions as HistoryParts, Time};
@@ -271,14 +271,8 @@ impl History {
     }
 }
 
-/// Sets the clock of a tree without snapshots as if `stamp` snapshots had been taken.
-pub fn begin_at<K: Key, V: Value>(tree: &super::MultiVersionBTree<K, V>, stamp: u32) -> Result<()> {
-    let begin = |history: &mut History| history.begin_at(stamp);
-    tree.tree.handle.exclusive(|_, memory| memory.history.as_mut().map_or(Ok(()), begin))
-}
-
 /// Versions that kernels have freed by epochs: see
-/// [`MultiVersionBTree::reclaimed`](super::MultiVersionBTree::reclaimed).
+/// `MultiVersionBTree::reclaimed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Number of ended epochs.

@@ -1,0 +1,115 @@
+//! PTX of programs: plain or packed, parsed on first use.
+use crate::ptx::{Entry, Module};
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Start of the line that lists the kernels of packed PTX, after the line of the header.
+const ENTRIES: &str = "// entries ";
+
+/// First bytes of a Zstandard frame.
+const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// PTX of a program for one architecture.
+#[derive(Debug)]
+pub struct Text {
+    ptx: &'static [u8],
+    /// Names of the kernels, if the PTX is packed.
+    entries: Option<&'static str>,
+    module: OnceLock<Result<Arc<Module<'static>>, String>>,
+}
+
+impl Text {
+    /// Reads the list of kernels of packed PTX, and nothing of plain text.
+    pub fn new(ptx: &'static [u8]) -> Self {
+        let entries = packed(ptx).map(|(entries, _)| entries);
+        Self { ptx, entries, module: OnceLock::new() }
+    }
+
+    /// Returns the kernel `name` as a separate module, if it is here, or the cause if the text is damaged.
+    /// Unpacks and parses the text on first use.
+    pub fn cut(&self, name: &str) -> Result<Option<Entry>, String> {
+        let may_have = self.entries.is_none_or(|entries| entries.split(' ').any(|entry| entry == name));
+        if !may_have {
+            return Ok(None);
+        }
+        Ok(self.module()?.cut(name))
+    }
+
+    /// Returns the names of the kernels, or the cause if the text is damaged.
+    pub fn entries(&self) -> Result<Vec<&'static str>, String> {
+        match self.entries {
+            Some(entries) => Ok(entries.split(' ').collect()),
+            None => Ok(self.module()?.entries().collect()),
+        }
+    }
+
+    fn module(&self) -> Result<Arc<Module<'static>>, String> {
+        let parse = || Ok(Arc::new(Module::new(text(self.ptx)?)));
+        self.module.get_or_init(parse).clone()
+    }
+}
+
+/// Returns the names of the kernels, and the frame, of packed PTX.
+fn packed(ptx: &'static [u8]) -> Option<(&'static str, &'static [u8])> {
+    let mut lines = ptx.splitn(3, |&byte| byte == b'\n').skip(1);
+    let entries = std::str::from_utf8(lines.next()?).ok()?.strip_prefix(ENTRIES)?;
+    Some((entries, lines.next().filter(|frame| frame.starts_with(&FRAME))?))
+}
+
+/// Returns PTX as text.
+fn text(ptx: &'static [u8]) -> Result<&'static str, String> {
+    match packed(ptx) {
+        Some((_, frame)) => unpacked(frame),
+        None => std::str::from_utf8(ptx).map_err(|error| error.to_string()),
+    }
+}
+
+/// Returns the contents of a frame. They are kept for the rest of the process, for all of its devices.
+fn unpacked(frame: &'static [u8]) -> Result<&'static str, String> {
+    static TEXTS: Mutex<Option<HashMap<usize, &'static str>>> = Mutex::new(None);
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let texts = texts.get_or_insert_default();
+    if let Some(&text) = texts.get(&frame.as_ptr().addr()) {
+        return Ok(text);
+    }
+    let mut text = String::new();
+    let mut decoder = ruzstd::decoding::StreamingDecoder::new(frame).map_err(|error| error.to_string())?;
+    decoder.read_to_string(&mut text).map_err(|error| error.to_string())?;
+    Ok(*texts.entry(frame.as_ptr().addr()).or_insert(text.leak()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `.visible .entry one() { ret; }` as a frame with one block that is not compressed.
+    const PACKED: &[u8] = b"// header\n// entries one two\n\
+        \x28\xb5\x2f\xfd\x20\x1f\xf9\x00\x00.visible .entry one() { ret; }\n";
+
+    #[test]
+    fn packed_text_is_unpacked_when_a_kernel_of_it_is_asked_for() {
+        let text = Text::new(PACKED);
+        assert_eq!(text.entries().unwrap(), ["one", "two"]);
+        assert!(text.cut("three").unwrap().is_none() && text.module.get().is_none());
+        assert!(text.cut("one").unwrap().unwrap().text.contains(".entry one"));
+        assert!(text.cut("two").unwrap().is_none(), "listed, but not there");
+        let again = Text::new(PACKED);
+        let texts = [&text, &again].map(|text| text.module().unwrap().cut("one").unwrap());
+        assert_eq!(texts[0], texts[1]);
+    }
+
+    #[test]
+    fn plain_text_is_parsed() {
+        let text = Text::new(b".visible .entry one() { ret; }");
+        assert_eq!(text.entries().unwrap(), ["one"]);
+        assert!(text.cut("one").unwrap().is_some() && text.cut("two").unwrap().is_none());
+    }
+
+    #[test]
+    fn damaged_text_is_an_error() {
+        const CUT: &[u8] = PACKED.split_at(PACKED.len() - 8).0;
+        assert!(Text::new(CUT).cut("one").is_err());
+        assert!(Text::new(b"\xff\xfe").cut("one").is_err());
+    }
+}
