@@ -31,7 +31,7 @@
 //!     }
 //! }
 //!
-//! let (hashed, buckets) = (hash(7u32), 5);
+//! let (hashed, buckets) = (hash(7u32, 0), 5);
 //! let mut cursor = Cursor::start(hashed, buckets, 3);
 //! let first = cursor.bucket;
 //! cursor.advance::<Linear>(hashed, buckets);
@@ -55,7 +55,7 @@
 //! unsafe fn look_up(memory: [*mut u64; 2], filters: *mut u32, buckets: u32, key: u32) -> Option<u32> {
 //!     let [table, counters] = memory;
 //!     // SAFETY: the caller's obligation.
-//!     let map = unsafe { MapView::<DefaultTable>::new(table, filters, counters, buckets, 64) };
+//!     let map = unsafe { MapView::<DefaultTable>::new(table, filters, counters, buckets, 64) }.with_seed(0);
 //!     assert!(map.slot_count() > 8 * map.bucket_count() as usize);
 //!     let (outcome, value) = map.share(Tile::<2>::lockstep(), true, Get, key, 0);
 //!     (outcome == Outcome::Found).then_some(value)

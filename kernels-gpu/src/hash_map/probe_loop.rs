@@ -89,7 +89,8 @@ where
         if turn.is_mine() {
             (self.outcome, self.value) = (request.conclude(probe.result.found, done), value);
             if onward {
-                self.cursor.advance::<P>(hash(simt::black_box(self.request.key)), self.map.count);
+                self.cursor
+                    .advance::<P>(hash(simt::black_box(self.request.key), self.map.seed), self.map.count);
             }
         }
         if S::PUBLISHES && probe.result.waits && !done {

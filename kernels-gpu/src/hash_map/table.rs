@@ -51,6 +51,7 @@ pub struct MapView<M> {
     pub(super) counters: Counters,
     pub(super) count: u32,
     pub(super) max_probes: u32,
+    pub(super) seed: u64,
     of: PhantomData<fn() -> M>,
 }
 
@@ -100,8 +101,16 @@ impl<M: Config> MapView<M> {
             counters,
             count,
             max_probes: looks.min(count + M::EXTRA_PROBES),
+            seed: 0,
             of: PhantomData,
         }
+    }
+
+    /// Returns the view with the seed of its hash function, by which all operations on the table must find
+    /// the keys. A view begins with the seed 0.
+    #[device]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// Returns the number of buckets without the overflow buckets.
@@ -123,7 +132,7 @@ impl<M: Config> MapView<M> {
             return (alias, Cursor::overflow(self.count));
         }
         let stored = StoredOf::<M>::from_u64(key.to_u64());
-        (stored, Cursor::start(hash(stored), self.count, self.max_probes))
+        (stored, Cursor::start(hash(stored, self.seed), self.count, self.max_probes))
     }
 
     #[device]

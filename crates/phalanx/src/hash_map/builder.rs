@@ -23,9 +23,10 @@ use simt::Instance;
 ///     .load_factor(0.5)
 ///     .growth(Growth::Fixed)
 ///     .max_probes(64)
+///     .seed(7)
 ///     .variant(variants::<u32, u32>()[0])
 ///     .build()?;
-/// assert!(map.slots() >= 2000);
+/// assert!(map.slots() >= 2000 && map.seed() == 7);
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -41,6 +42,7 @@ pub struct Builder<K, V> {
     load_factor: f64,
     pub(super) growth: Growth,
     max_probes: u32,
+    seed: u64,
     variant: Choice<K, V>,
 }
 
@@ -61,6 +63,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             load_factor: 0.8,
             growth: Growth::Doubling,
             max_probes: 512,
+            seed: 0,
             variant: Choice::Default,
         }
     }
@@ -98,6 +101,27 @@ impl<K: Key, V: Value> Builder<K, V> {
     pub fn max_probes(mut self, max_probes: u32) -> Self {
         self.max_probes = max_probes.max(1);
         self
+    }
+
+    /// Sets the seed of the hash function. Default: 0. A map of 32-bit keys uses the low half.
+    ///
+    /// Keys that were chosen to collide under one seed do not collide under another. The function is no
+    /// cryptographic one: a seed protects while the adversary does not learn it.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets a random seed, which the process draws from the system's randomness. Then the memory accesses,
+    /// and the order of [`HashMap::export`], differ from run to run.
+    ///
+    /// ```
+    /// let map = phalanx::HashMap::<u32, u32>::builder().random_seed().build()?;
+    /// assert_ne!(map.seed(), 0);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn random_seed(self) -> Self {
+        self.seed(crate::map::random_seed())
     }
 
     /// Selects the variant of the table by name, one of [`super::variants`]. Default: the fastest measured.
@@ -160,7 +184,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         let device = open(self.device.as_ref())?;
         let kernels = self.kernels(&device)?;
         let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;
-        let table = Table::new(&device, &*kernels, slots, self.max_probes)?;
+        let table = Table::new(&device, &*kernels, slots, (self.max_probes, self.seed))?;
         let handle = Handle::new(device, kernels, table);
         Ok(HashMap { table: Growing { handle, load_factor: self.load_factor, growth: self.growth } })
     }

@@ -23,8 +23,8 @@ use std::io::Read;
 ///
 /// The map uses open addressing over buckets of 64 bytes. A tile of lanes reads a bucket at once. The
 /// repository's page `docs/structures/hashmap.md` describes layout, proof and costs. Most operations are in
-/// [`Map`]. The hash function is fixed and has no seed: an adversary who chooses the keys can make operations
-/// slow.
+/// [`Map`]. An adversary who chooses the keys and knows the [seed](Builder::seed) of the hash function can make
+/// operations slow; so maps of such keys need a [random one](Builder::random_seed).
 ///
 /// ```
 /// use phalanx::{HashMap, Map};
@@ -128,6 +128,11 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Returns the number of pairs that the table holds at its load factor without growing.
     pub fn capacity(&self) -> usize {
         (self.slots() as f64 * self.table.load_factor) as usize
+    }
+
+    /// Returns the seed of the hash function.
+    pub fn seed(&self) -> u64 {
+        self.table.handle.read().seed()
     }
 
     /// Returns the number of slots of the table.

@@ -17,6 +17,8 @@ pub struct Table {
     counters: Buffer<u64>,
     count: u32,
     max_probes: u32,
+    /// Seed of the hash function.
+    seed: u64,
     slots: usize,
     /// Number of earlier tables of the map.
     generation: u64,
@@ -30,7 +32,7 @@ impl Table {
         device: &Device,
         kernels: &dyn Kernels<K, V>,
         slots: usize,
-        max_probes: u32,
+        (max_probes, seed): (u32, u64),
     ) -> Result<Self> {
         let shape = kernels.shape();
         let least = slots.div_ceil(shape.slots).max(2);
@@ -49,6 +51,7 @@ impl Table {
             counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
             count,
             max_probes,
+            seed,
             slots: count as usize * shape.slots,
             generation: 0,
             long: 0,
@@ -59,6 +62,11 @@ impl Table {
     /// to detect that the table was replaced.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Returns the seed of the hash function.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Returns the number of slots, without those of the overflow buckets.
@@ -105,8 +113,8 @@ impl Table {
     ) -> Result<Option<Self>> {
         let device = self.buckets.device();
         device.synchronize()?;
-        let mut into =
-            Self { generation: self.generation + 1, ..Self::new(device, kernels, slots, self.max_probes)? };
+        let table = Self::new(device, kernels, slots, (self.max_probes, self.seed))?;
+        let mut into = Self { generation: self.generation + 1, ..table };
         let refused = device.zeroed::<u64>(1)?;
         let stream = device.default_stream();
         // SAFETY: both tables are of this variant. The caller has exclusive access to this one, and nothing
@@ -124,7 +132,9 @@ impl Table {
     pub unsafe fn view<M: Config>(&self) -> MapView<M> {
         let (buckets, filters) = (self.buckets.pointer(), self.filters.pointer());
         // SAFETY: the caller's obligations.
-        unsafe { MapView::new(buckets, filters, self.counters.pointer(), self.count, self.max_probes) }
+        let view =
+            unsafe { MapView::new(buckets, filters, self.counters.pointer(), self.count, self.max_probes) };
+        view.with_seed(self.seed)
     }
 
     /// Reads the counters. Waits for all earlier launches.
@@ -158,7 +168,7 @@ mod tests {
 
     fn table() -> Table {
         let device = Device::emulator(simt::emulator::Options::default());
-        Table::new(&device, &VARIANT, 100, MAX_PROBES).unwrap()
+        Table::new(&device, &VARIANT, 100, (MAX_PROBES, 7)).unwrap()
     }
 
     /// Covers the filters too: stale filters would only cost time, which no other test detects.
@@ -175,9 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rehash_keeps_the_bound_of_walks() {
+    fn a_rehash_keeps_the_bound_of_probes_and_the_seed() {
         let larger = table().rehashed(&VARIANT, 1000).unwrap().unwrap();
-        assert_eq!((larger.max_probes, larger.generation, larger.slots >= 1000), (MAX_PROBES, 1, true));
+        assert_eq!((larger.max_probes, larger.seed), (MAX_PROBES, 7));
+        assert_eq!((larger.generation, larger.slots >= 1000), (1, true));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn distinct<K: Scalar>(keys: &[K]) -> usize {
     let bits = (4 * keys.len()).clamp(256, 1 << 31).next_power_of_two();
     let mut seen = vec![0u64; bits / 64];
     for &key in keys {
-        let bit = reduce(hash(key).first, bits as u32) as usize;
+        let bit = reduce(hash(key, 0).first, bits as u32) as usize;
         seen[bit / 64] |= 1 << (bit % 64);
     }
     let cleared: usize = seen.iter().map(|word| word.count_zeros() as usize).sum();

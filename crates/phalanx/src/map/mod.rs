@@ -21,6 +21,7 @@ pub use phalanx_kernels::keyed::OpCode;
 use phalanx_kernels::keyed::Scalar;
 pub use phalanx_kernels::keyed::{Merge, Outcome};
 use run::Results;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::ops::RangeInclusive;
 use structure::Structure;
@@ -383,6 +384,11 @@ pub trait Map {
         let (keys, values) = self.export()?;
         file::save(&keys, &values, writer)
     }
+}
+
+/// Returns a random seed, from the keys that the standard library draws from the system for its hash maps.
+pub(crate) fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 pub(crate) fn check(what: &'static str, expected: usize, found: usize) -> Result<()> {

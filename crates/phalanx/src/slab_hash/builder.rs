@@ -1,7 +1,7 @@
 //! Construction of slab lists.
 use super::kernels::{self, Shape};
 use super::lists::{Growth, Lists};
-use super::memory::Memory;
+use super::memory::{Heads, Memory};
 use super::sizing::{load_for, mean_slabs};
 use crate::map::handle::Handle;
 use crate::map::variant::{names, select};
@@ -50,6 +50,7 @@ pub struct Builder<T> {
     super_block_slabs: Option<usize>,
     budget: usize,
     growth: Growth,
+    seed: u64,
     variant: Option<String>,
     of: PhantomData<fn() -> T>,
 }
@@ -66,6 +67,7 @@ impl<T> Default for Builder<T> {
             super_block_slabs: None,
             budget: usize::MAX,
             growth: Growth::Pool,
+            seed: 0,
             variant: None,
             of: PhantomData,
         }
@@ -147,6 +149,27 @@ impl<T> Builder<T> {
         self
     }
 
+    /// Sets the seed of the hash function. Default: 0. A structure with 32-bit keys uses the low half.
+    ///
+    /// Keys that were chosen to lie in one list under one seed are spread under another. The function is no
+    /// cryptographic one: a seed protects while the adversary does not learn it.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets a random seed, which the process draws from the system's randomness. Then the memory accesses,
+    /// and the order of exported pairs, differ from run to run.
+    ///
+    /// ```
+    /// let map = phalanx::SlabHash::<u32, u32>::builder().random_seed().build()?;
+    /// assert_ne!(map.seed(), 0);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn random_seed(self) -> Self {
+        self.seed(crate::map::random_seed())
+    }
+
     /// Selects the variant by name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
@@ -163,7 +186,8 @@ impl<T> Builder<T> {
         let shape = kernels.shape();
         let (buckets, slabs) = self.sizes(shape)?;
         let pool = self.pool(&device, shape, slabs)?;
-        let memory = Memory::new(&device, shape.slab_bytes, buckets, pool)?;
+        let heads = Heads::new(&device, shape.slab_bytes, buckets, self.seed)?;
+        let memory = Memory::new(heads, pool);
         Ok(Lists::new(Handle::new(device, kernels.boxed(), memory), self.growth, many))
     }
 

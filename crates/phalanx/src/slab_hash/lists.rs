@@ -98,7 +98,7 @@ impl<K: Key, V: Value> Lists<K, V> {
         let shape = kernels.shape();
         self.handle.exclusive(|stream, memory| {
             loop {
-                let heads = Heads::new(device, shape.slab_bytes, buckets)?;
+                let heads = Heads::new(device, shape.slab_bytes, buckets, memory.seed())?;
                 let into = ListsRef { heads: &heads, pool: &memory.pool };
                 let refused = device.zeroed::<u64>(1)?;
                 // SAFETY: nothing else runs, and both the old and the new heads are alive.

@@ -14,14 +14,16 @@ pub struct Heads {
     slabs: Buffer<u64>,
     counters: Buffer<u64>,
     buckets: u32,
+    /// Seed of the hash function.
+    seed: u64,
 }
 
 impl Heads {
     /// Allocates the heads of empty lists.
-    pub fn new(device: &Device, slab_bytes: usize, buckets: u32) -> Result<Self> {
+    pub fn new(device: &Device, slab_bytes: usize, buckets: u32, seed: u64) -> Result<Self> {
         let words = (buckets as usize + 1) * slab_bytes / 8;
         let counters = device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?;
-        Ok(Self { slabs: device.filled(words, 0xff)?, counters, buckets })
+        Ok(Self { slabs: device.filled(words, 0xff)?, counters, buckets, seed })
     }
 }
 
@@ -44,9 +46,11 @@ impl ListsRef<'_> {
     /// - The lists are of this variant. Their memory is neither dropped, replaced nor grown while the view is
     ///   used.
     pub unsafe fn view<M: Config>(self) -> ListsView<M> {
-        let Heads { slabs, counters, buckets } = self.heads;
+        let Heads { slabs, counters, buckets, seed } = self.heads;
         // SAFETY: the caller's obligations.
-        unsafe { ListsView::new(slabs.pointer(), counters.pointer(), self.pool.as_view(), *buckets) }
+        let view =
+            unsafe { ListsView::new(slabs.pointer(), counters.pointer(), self.pool.as_view(), *buckets) };
+        view.with_seed(*seed)
     }
 }
 
@@ -60,8 +64,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(device: &Device, slab_bytes: usize, buckets: u32, pool: SlabAlloc) -> Result<Self> {
-        Ok(Self { heads: Heads::new(device, slab_bytes, buckets)?, pool, generation: 0 })
+    pub fn new(heads: Heads, pool: SlabAlloc) -> Self {
+        Self { heads, pool, generation: 0 }
     }
 
     pub fn lists(&self) -> ListsRef<'_> {
@@ -70,6 +74,10 @@ impl Memory {
 
     pub fn buckets(&self) -> u32 {
         self.heads.buckets
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.heads.seed
     }
 
     pub fn memory_usage(&self) -> usize {
@@ -97,7 +105,8 @@ impl Memory {
     ) -> Result<Self> {
         let (device, live) = (stream.device(), self.counts()?.live);
         let pool = self.pool.larger_by(more)?;
-        let into = Self::new(device, kernels.shape().slab_bytes, self.buckets(), pool)?;
+        let heads = Heads::new(device, kernels.shape().slab_bytes, self.buckets(), self.heads.seed)?;
+        let into = Self::new(heads, pool);
         let refused = device.zeroed::<u64>(1)?;
         // SAFETY: nothing else runs, no one else knows the new lists, and both live until the count is read.
         unsafe { kernels.launch_copy(stream, self.lists(), into.lists(), many, refused.slice())? };

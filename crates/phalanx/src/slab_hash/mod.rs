@@ -122,6 +122,11 @@ macro_rules! common {
                 self.lists.handle.read().buckets()
             }
 
+            /// Returns the seed of the hash function.
+            pub fn seed(&self) -> u64 {
+                self.lists.handle.read().seed()
+            }
+
             /// Returns the statistics of the slab pool. Waits for all earlier launches.
             ///
             /// # Errors
@@ -147,7 +152,7 @@ macro_rules! common {
             /// packs.
             pub fn bucket_of(&self, key: $key) -> u32 {
                 let buckets = self.buckets();
-                let hashed = phalanx_kernels::keyed::hash(key);
+                let hashed = phalanx_kernels::keyed::hash(key, self.seed());
                 simt::hash::reduce(hashed.first, buckets)
             }
 

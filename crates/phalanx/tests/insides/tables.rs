@@ -1,7 +1,59 @@
 //! When a hash map grows, and when it does not.
 use gpu::Device;
-use phalanx::{HashMap, Map, Outcome};
+use phalanx::{HashMap, Map, Outcome, SlabHash};
 use phalanx_kernels::hash_map::LONG;
+use phalanx_kernels::keyed::{Scalar, hash};
+use simt::hash::reduce;
+
+/// Returns `count` keys whose first bucket of `buckets` is 0 under the seed 0.
+fn colliding<K: Scalar>(count: usize, buckets: u32) -> Vec<K> {
+    let is_first = |key: &K| reduce(hash(*key, 0).first, buckets) == 0;
+    (0..).map(K::from_u64).filter(is_first).take(count).collect()
+}
+
+/// Keys that share a bucket under one seed lie apart under others, also after growth and in a copy that was
+/// saved.
+#[test]
+fn keys_collide_under_one_seed_and_not_under_another() {
+    fn placed<K: phalanx::Key>(seed: u64, slots_per_bucket: usize) -> usize {
+        let device = Device::emulator(Default::default());
+        let builder = || HashMap::<K, u32>::builder().device(&device).max_probes(1).seed(seed);
+        let map = builder().capacity(10_000).growth(phalanx::hash_map::Growth::Fixed).build().unwrap();
+        let keys = colliding::<K>(100, (map.slots() / slots_per_bucket) as u32);
+        let outcomes = map.insert(&keys, &(0..100).collect::<Vec<u32>>()).unwrap();
+        let mut file = Vec::new();
+        map.save(&mut file).unwrap();
+        let mut loaded = HashMap::<K, u32>::load(&file[..], builder().seed(!seed)).unwrap();
+        loaded.reserve(50_000).unwrap();
+        let found = loaded.get(&keys).unwrap();
+        let expected = outcomes.iter().enumerate();
+        let expected = expected.map(|(i, outcome)| (*outcome == Outcome::Inserted).then_some(i as u32));
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        found.iter().flatten().count()
+    }
+    assert_eq!((placed::<u32>(0, 8), placed::<u64>(0, 4)), (8, 4));
+    for seed in [1, 2, u64::MAX] {
+        assert!(placed::<u32>(seed, 8) > 95, "u32, seed {seed}");
+        assert!(placed::<u64>(seed, 4) > 95, "u64, seed {seed}");
+    }
+}
+
+/// As above, for slab lists: keys in one list have many slabs.
+#[test]
+fn keys_share_a_list_under_one_seed_and_not_under_another() {
+    let device = Device::emulator(Default::default());
+    let slabs = |seed: u64| {
+        let builder = SlabHash::<u32, u32>::builder().device(&device).seed(seed);
+        let mut map = builder.buckets(256).slabs(64).build().unwrap();
+        let keys = colliding::<u32>(300, 256);
+        map.insert(&keys, &keys).unwrap();
+        map.rehash(512).unwrap();
+        assert!(map.get(&keys).unwrap().iter().all(Option::is_some));
+        map.rehash(256).unwrap();
+        map.stats().unwrap().live
+    };
+    assert_eq!((slabs(0), slabs(1)), (300_usize.div_ceil(15) - 1, 0));
+}
 
 /// A batch that repeats an insertion needs one slot.
 #[test]
@@ -10,9 +62,7 @@ fn a_key_repeated_asks_for_room_once() {
     let builder = HashMap::<u32, u32>::builder().device(&device).capacity(1000).max_probes(1);
     let map = builder.variant("double_64_2x4_u32_u32").build().unwrap();
     let slots = map.slots();
-    let first =
-        |key: &u32| simt::hash::reduce(phalanx_kernels::keyed::hash(*key).first, slots as u32 / 8) == 0;
-    let same: Vec<u32> = (0..).filter(first).take(9).collect();
+    let same = colliding::<u32>(9, slots as u32 / 8);
     map.insert(&same[..8], &same[..8]).unwrap();
     assert_eq!(map.slots(), slots, "eight have room in their bucket");
     let again = vec![same[8]; 100_000];

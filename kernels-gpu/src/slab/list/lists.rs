@@ -63,6 +63,7 @@ pub struct ListsView<M: Config> {
     counters: Counters,
     pool: M::Pool,
     buckets: u32,
+    seed: u64,
 }
 
 impl<M: Config> Clone for ListsView<M> {
@@ -97,7 +98,14 @@ impl<M: Config> ListsView<M> {
     pub unsafe fn new(heads: *mut u64, counters: *mut u64, pool: M::Pool, buckets: u32) -> Self {
         // SAFETY: the caller's obligation; kernels make only relaxed accesses to both.
         let (heads, counters) = unsafe { (Global::new(heads), Counters::new(Global::new(counters))) };
-        Self { heads, counters, pool, buckets }
+        Self { heads, counters, pool, buckets, seed: 0 }
+    }
+
+    /// Returns the view with the seed of its hash function, by which all operations on the lists must find
+    /// the keys. A view begins with the seed 0.
+    #[device]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// Returns the number of buckets, without the one for reserved keys.
@@ -113,7 +121,7 @@ impl<M: Config> ListsView<M> {
             return (alias, self.buckets);
         }
         let stored = <M::Slot as Slot>::Stored::from_u64(key.to_u64());
-        (stored, reduce(hash(key).first, self.buckets))
+        (stored, reduce(hash(key, self.seed).first, self.buckets))
     }
 
     /// Returns the counters.
