@@ -23,8 +23,8 @@ use std::io::Read;
 ///
 /// The map uses open addressing over buckets of 64 bytes. A tile of lanes reads a bucket at once. The
 /// repository's page `docs/structures/hashmap.md` describes layout, proof and costs. Most operations are in
-/// [`Map`]. An adversary who chooses the keys and knows the [seed](Builder::seed) of the hash function can make
-/// operations slow; so maps of such keys need a [random one](Builder::random_seed).
+/// [`Map`]. An adversary who chooses the keys and knows the [seed](Builder::seed) of the hash function can
+/// make operations slow; so maps of such keys need a [random one](Builder::random_seed).
 ///
 /// ```
 /// use phalanx::{HashMap, Map};
