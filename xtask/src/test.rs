@@ -38,10 +38,10 @@ const STEPS: [Step; 9] = [
         },
     },
     Step { name: "ptx", run: ptx },
+    Step { name: "package", run: |_| package::run(&package::Options::default()) },
     Step { name: "tests", run: tests },
     Step { name: "doctests", run: |context| context.cargo("test --workspace --all-features --doc --quiet") },
     Step { name: "features", run: features },
-    Step { name: "package", run: |_| package::run(&package::Options::default()) },
     Step { name: "docs", run: docs },
 ];
 
