@@ -50,9 +50,12 @@ pub struct Options {
     programs: Vec<String>,
 }
 
+/// Flag of cargo that prints messages for [`executables`].
+pub const TOLD: &str = "--message-format=json-render-diagnostics";
+
 /// Line of `cargo --message-format=json`.
-#[derive(Deserialize)]
-struct Message {
+#[derive(Default, Deserialize)]
+pub struct Message {
     #[serde(default)]
     executable: Option<PathBuf>,
     #[serde(default)]
@@ -64,6 +67,8 @@ struct Message {
 #[derive(Default, Deserialize)]
 struct Target {
     name: String,
+    #[serde(default)]
+    src_path: PathBuf,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -117,8 +122,18 @@ impl Message {
         if package.replace('-', "_") == *target { package.to_owned() } else { format!("{package}-{target}") }
     }
 
-    fn executable(&self) -> Result<&Path> {
+    pub fn executable(&self) -> Result<&Path> {
         self.executable.as_deref().context("an executable")
+    }
+
+    /// Returns the path of the source file that the target begins at.
+    pub fn source(&self) -> &Path {
+        &self.target.src_path
+    }
+
+    #[cfg(test)]
+    pub fn of_source(path: &Path) -> Self {
+        Self { target: Target { src_path: path.to_owned(), ..Default::default() }, ..Default::default() }
     }
 }
 
@@ -128,12 +143,12 @@ fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Messa
     let (shell, cargo) = (shell()?, cargo());
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     let shared = ["--profile", "bundle", "--no-default-features", "--features", "cuda"];
-    let told = "--message-format=json-render-diagnostics";
-    let build = cmd!(shell, "{cargo} {command} {shared...} {told} {flags...}");
+    let build = cmd!(shell, "{cargo} {command} {shared...} {TOLD} {flags...}");
     executables(&build.args(packages).read()?)
 }
 
-fn executables(messages: &str) -> Result<Vec<Message>> {
+/// Returns cargo's messages about executables.
+pub fn executables(messages: &str) -> Result<Vec<Message>> {
     let messages = messages.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
     let messages = messages.collect::<Result<Vec<Message>, _>>().context("cargo's messages")?;
     Ok(messages.into_iter().filter(|message| message.executable.is_some()).collect())

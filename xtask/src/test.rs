@@ -1,8 +1,9 @@
 //! `cargo xtask test`: runs everything that CI runs.
+use crate::bundle::{Message, TOLD, executables};
 use crate::limits::Limits;
-use crate::workspace::{cargo, device_crate, has_program, shell};
+use crate::workspace::{cargo, device_crate, has_program, root, shell};
 use crate::{kernels, package, setup, tidy};
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use ptx_builder::{Arch, Ptx, Ptxas, PtxasReport};
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ struct Outcome {
     took: Duration,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "format", run: |context| context.cargo("fmt --all -- --check -l") },
     Step { name: "tidy", run: |_| tidy::run() },
     Step {
@@ -40,6 +41,7 @@ const STEPS: [Step; 9] = [
     Step { name: "ptx", run: ptx },
     Step { name: "package", run: |_| package::run(&package::Options::default()) },
     Step { name: "tests", run: tests },
+    Step { name: "examples", run: examples },
     Step { name: "doctests", run: |context| context.cargo("test --workspace --all-features --doc --quiet") },
     Step { name: "features", run: features },
     Step { name: "docs", run: docs },
@@ -136,6 +138,27 @@ fn tests(context: &Context) -> Result<()> {
     }
 }
 
+/// Folders of the programs that the step `examples` runs.
+const EXAMPLES: [&str; 2] = ["crates/phalanx/examples", "examples"];
+
+/// Runs the examples, since `cargo test` only compiles them. The features are those of the tests, so that no
+/// library is compiled again.
+fn examples(context: &Context) -> Result<()> {
+    let (shell, cargo) = (&context.shell, cargo());
+    let build = cmd!(shell, "{cargo} build --workspace --all-features --bins --examples --quiet {TOLD}");
+    let examples: Vec<_> = executables(&build.read()?)?.into_iter().filter(is_example).collect();
+    ensure!(!examples.is_empty(), "no example was built");
+    for example in &examples {
+        let program = example.executable()?;
+        cmd!(shell, "{program}").run_echo()?;
+    }
+    Ok(())
+}
+
+fn is_example(program: &Message) -> bool {
+    EXAMPLES.iter().any(|folder| program.source().starts_with(root().join(folder)))
+}
+
 fn docs(context: &Context) -> Result<()> {
     let (shell, cargo) = (&context.shell, cargo());
     let docs = cmd!(shell, "{cargo} doc --workspace --all-features --no-deps --quiet");
@@ -148,6 +171,13 @@ mod tests {
 
     fn outcome(passed: bool) -> Outcome {
         Outcome { name: "step", passed, took: Duration::ZERO }
+    }
+
+    #[test]
+    fn examples_are_those_of_users() {
+        let is_run = |source: &str| is_example(&Message::of_source(&root().join(source)));
+        assert!(is_run("crates/phalanx/examples/btree.rs") && is_run("examples/own-kernel/src/main.rs"));
+        assert!(!is_run("crates/ptx-builder/examples/inspect.rs") && !is_run("xtask/src/main.rs"));
     }
 
     #[test]
