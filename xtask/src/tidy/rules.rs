@@ -92,6 +92,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("crates/workloads", &["gpu", "cust", "phalanx", "phalanx-kernels"]),
     ("benches", &["cust"]),
     ("apps/", &["cust"]),
+    ("examples/", &["cust"]),
     ("xtask", &["cust", "phalanx", "phalanx-kernels"]),
 ];
 
