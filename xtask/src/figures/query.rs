@@ -23,6 +23,8 @@ pub struct Query {
     pub name: String,
     /// Names of the columns in which a row has no figure.
     pub leaves_empty: Vec<String>,
+    /// Figures of other projects, by the names of their columns. No record contains them.
+    pub given: BTreeMap<String, String>,
     /// File below `docs/results`, without its extension.
     file: Option<String>,
     /// Field that contains the figure; `mops` by default.

@@ -17,6 +17,7 @@ all = { file = "gpu/suite", where = { built = "insert" } }
 columns = [{ name = "2^20", where = { n = "2^20" } }, { name = "2^24", where = { n = "2^24" } }]
 rows = [
     { name = "hit", where = { op = "find_hit" } },
+    { name = "other", given = { "2^20" = "1 000" }, leaves_empty = ["2^24"] },
     { name = "miss", where = { op = "find_miss" }, leaves_empty = ["2^24"] },
 ]
 
@@ -29,7 +30,8 @@ const PAGE: &str = "Before.\n\n<!-- figures: rates -->\n<!-- end -->\n\n\
     It is <!-- figures: twice -->3<!-- end --> times as fast.\n";
 
 const WRITTEN: &str = "Before.\n\n<!-- figures: rates -->\n| operation | 2^20 | 2^24 |\n|---|---:|---:|\n\
-    | hit | 6 920 | 812 |\n| miss | 1.23 |  |\n<!-- end -->\n\n\
+    | hit | 6 920 | 812 |\n\
+    | other | 1 000 |  |\n| miss | 1.23 |  |\n<!-- end -->\n\n\
     It is <!-- figures: twice -->2.0<!-- end --> times as fast.\n";
 
 fn files(figures: &str, page: &str) -> Vec<File> {
