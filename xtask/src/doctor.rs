@@ -1,4 +1,5 @@
 //! `cargo xtask doctor`: reports the state of the machine, and how to obtain missing tools.
+use crate::docs;
 use crate::workspace::{cargo, device_crate, has_program, root, version};
 use anyhow::{Result, bail};
 use ptx_builder::{Ptxas, Toolchain};
@@ -44,6 +45,7 @@ fn examine() -> Vec<Finding> {
         ),
         needed("ptxas", Ptxas::find(&root()).map(|found| found.path().display().to_string()).map_err(setup)),
         optional("cargo nextest", nextest()),
+        optional("mdbook", mdbook()),
         optional("CUDA driver", driver()),
         optional("GPU", gpu()),
     ]
@@ -54,6 +56,10 @@ fn nextest() -> Result<String, String> {
         true => Ok("tests run in parallel processes".into()),
         false => Err("tests run by `cargo test`; `cargo install cargo-nextest` is faster".into()),
     }
+}
+
+fn mdbook() -> Result<String, String> {
+    version("mdbook").map_err(|_| docs::MISSING.into())
 }
 
 /// Returns the path of the driver library that programs load on their first driver call.

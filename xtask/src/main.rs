@@ -2,6 +2,7 @@
 mod bench;
 mod build;
 mod bundle;
+mod docs;
 mod doctor;
 mod figures;
 mod files;
@@ -51,6 +52,8 @@ enum Command {
     Metrics(metrics::Options),
     /// Report the tools of this machine, what is missing, and how to obtain it
     Doctor,
+    /// Build the pages of docs as a book, by mdbook
+    Docs,
     /// Check the rules of the repository
     Tidy,
 }
@@ -77,6 +80,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Package(options) => package::run(&options),
         Command::Metrics(options) => metrics::run(&options),
         Command::Doctor => doctor::run(),
+        Command::Docs => docs::run(),
         Command::Tidy => tidy::run(),
     }
 }

@@ -1,4 +1,5 @@
 //! `cargo xtask tidy`: checks rules of the repository that no compiler checks.
+mod book;
 mod bounds;
 mod rules;
 #[cfg(test)]
@@ -15,7 +16,8 @@ pub use words::left as words_left;
 pub fn run() -> Result<()> {
     let files = files()?;
     let each = files.iter().flat_map(rules::check);
-    let all = bounds::check(&files).into_iter().chain(words::check(&files)).chain(figures::check(&files));
+    let all = [bounds::check, words::check, figures::check, book::check];
+    let all = all.iter().flat_map(|check| check(&files));
     let violations: Vec<_> = each.chain(all).collect();
     for violation in &violations {
         eprintln!("{violation}");
