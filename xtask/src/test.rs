@@ -29,7 +29,7 @@ struct Outcome {
     took: Duration,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "format", run: |context| context.cargo("fmt --all -- --check -l") },
     Step { name: "tidy", run: |_| tidy::run() },
     Step {
@@ -44,8 +44,12 @@ const STEPS: [Step; 10] = [
     Step { name: "examples", run: examples },
     Step { name: "doctests", run: |context| context.cargo("test --workspace --all-features --doc --quiet") },
     Step { name: "features", run: features },
+    Step { name: "oldest", run: oldest },
     Step { name: "docs", run: docs },
 ];
+
+/// The oldest compiler that the packages support: `rust-version` of the workspace.
+const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// Tools common to the steps.
 struct Context {
@@ -127,6 +131,19 @@ fn features(context: &Context) -> Result<()> {
         let check = cmd!(shell, "{cargo} clippy --package phalanx --no-default-features --quiet");
         Ok(check.args(["--features", family, "--", "--deny", "warnings"]).run_echo()?)
     })
+}
+
+/// Checks that the oldest supported compiler accepts the library, where that compiler is installed.
+fn oldest(context: &Context) -> Result<()> {
+    let version = format!("+{OLDEST}");
+    let shell = &context.shell;
+    if cmd!(shell, "cargo {version} --version").output().is_err() {
+        println!("not checked: `rustup toolchain install {OLDEST}` installs the compiler");
+        return Ok(());
+    }
+    Ok(cmd!(shell, "cargo {version} check --package phalanx --quiet")
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .run_echo()?)
 }
 
 /// Runs unit and integration tests. `cargo test --all-targets` would also run benchmarks.
