@@ -8,7 +8,8 @@ use phalanx::btree::Ordered;
 use phalanx::map::Pairs;
 use phalanx::mvbtree::Updates;
 use phalanx::{
-    BTree, HashMap, Map, Merge, MultiVersionBTree, Outcome, SkipList, SlabHash, SlabMultiMap, SlabSet,
+    BTree, HashMap, Map, Merge, MultiVersionBTree, Outcome, Outcomes, SkipList, SlabHash, SlabMultiMap,
+    SlabSet,
 };
 
 /// Activity while batches are pending.
@@ -60,7 +61,7 @@ pub trait Subject<T: Element>: Sync + Send {
     ///
     /// # Errors
     /// Returns [`phalanx::Error`] from the structure.
-    fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>>;
+    fn insert(&self, keys: &[T], values: &[T]) -> Result<Outcomes>;
 
     /// Returns all pairs; for sets, only the keys are meaningful.
     ///
@@ -176,7 +177,7 @@ fn submit_ordered<T: Element, M: Map<Key = T, Value = T>>(
 /// Methods with the same implementation for all maps.
 macro_rules! map_methods {
     () => {
-        fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>> {
+        fn insert(&self, keys: &[T], values: &[T]) -> Result<Outcomes> {
             Ok(Map::insert(self, keys, values)?.into_iter().collect())
         }
 
@@ -289,8 +290,8 @@ impl<T: Element> Subject<T> for SlabSet<T> {
         Ok(())
     }
 
-    fn insert(&self, keys: &[T], _values: &[T]) -> Result<Vec<Outcome>> {
-        Ok(SlabSet::insert(self, keys)?.into_iter().collect())
+    fn insert(&self, keys: &[T], _values: &[T]) -> Result<Outcomes> {
+        Ok(SlabSet::insert(self, keys)?)
     }
 
     fn contents(&self) -> Result<Pairs<T, T>> {
@@ -324,7 +325,7 @@ impl<T: Element> Subject<T> for SlabMultiMap<T, T> {
         Ok(())
     }
 
-    fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>> {
+    fn insert(&self, keys: &[T], values: &[T]) -> Result<Outcomes> {
         Ok(SlabMultiMap::insert(self, keys, values)?.into_iter().collect())
     }
 

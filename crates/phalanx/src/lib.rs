@@ -7,7 +7,7 @@
 //! use phalanx::{HashMap, Map};
 //!
 //! let map = HashMap::<u32, u32>::with_capacity(1000)?;
-//! map.insert(&[1, 2, 3], &[10, 20, 30])?;
+//! assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
 //! assert_eq!(map.get(&[2, 4])?, [Some(20), None]);
 //! # Ok::<(), phalanx::Error>(())
 //! ```

@@ -23,7 +23,7 @@ fn builder() -> Builder<u32, u32> {
 /// Returns a map with a few pairs.
 fn map() -> HashMap<u32, u32> {
     let map = builder().build().unwrap();
-    map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap();
+    assert!(map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap().all_placed());
     map
 }
 

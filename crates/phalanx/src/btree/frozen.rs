@@ -26,12 +26,12 @@ use std::io::Write;
 /// use phalanx::{BTree, Map};
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert!(tree.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
 /// let frozen = tree.frozen()?;
 /// assert_eq!(frozen.get(&[10, 11])?, [Some(1), None]);
 /// assert_eq!(frozen.range(&[10..21])?, [[(10, 1), (20, 2)]]);
 /// assert_eq!(frozen.last()?, Some((30, 3)));
-/// tree.insert(&[40], &[4])?; // the borrow has ended
+/// assert!(tree.insert(&[40], &[4])?.all_placed()); // the borrow has ended
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -45,7 +45,7 @@ use std::io::Write;
 /// use phalanx::{BTree, Map};
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[1, 2], &[10, 20])?;
+/// assert!(tree.insert(&[1, 2], &[10, 20])?.all_placed());
 /// let frozen = tree.frozen()?;
 /// assert_eq!((frozen.len()?, frozen.is_empty()?), (2, false));
 /// assert_eq!(frozen.contains_key(&[1, 3])?, [true, false]);
@@ -237,7 +237,7 @@ by_order! {
 /// use phalanx::{BTree, Map, Outcome};
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[1, 2], &[10, 20])?;
+/// assert!(tree.insert(&[1, 2], &[10, 20])?.all_placed());
 /// let frozen = tree.frozen()?;
 /// let (device, stream) = (frozen.device(), frozen.device().stream()?);
 /// let (keys, mut values) = (device.from_slice(&[2u32, 3])?, device.zeroed::<u32>(2)?);

@@ -34,7 +34,7 @@ use std::io::Read;
 /// use phalanx::{BTree, Map};
 ///
 /// let tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert!(tree.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
 /// assert_eq!(tree.range(&[10..21])?, [[(10, 1), (20, 2)]]);
 /// assert_eq!(tree.successor(&[10, 30])?, [Some((20, 2)), None]);
 /// assert_eq!(tree.last()?, Some((30, 3)));
@@ -161,7 +161,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// use phalanx::{BTree, Map};
     ///
     /// let tree = BTree::<u32, u32>::with_capacity(100)?;
-    /// tree.insert(&[1, 2, 3], &[1, 2, 3])?;
+    /// assert!(tree.insert(&[1, 2, 3], &[1, 2, 3])?.all_placed());
     /// let walks = tree.walks(&tree.device().from_slice(&[1, 2])?)?;
     /// assert_eq!(walks.nodes[..2], [2, 2]); // a leaf and the root, twice
     /// # Ok::<(), phalanx::Error>(())

@@ -30,7 +30,7 @@ use std::io::Read;
 /// use phalanx::{HashMap, Map};
 ///
 /// let mut map = HashMap::<u32, u32>::with_capacity(100)?;
-/// map.insert(&[1, 2], &[10, 20])?;
+/// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
 /// map.reserve(1_000_000)?;
 /// assert_eq!(map.get(&[2, 3])?, [Some(20), None]);
 /// assert!(map.load_factor()? < 0.01);
@@ -44,7 +44,7 @@ use std::io::Read;
 /// assert!(map.capacity() >= 1000 && map.slots() > map.capacity());
 /// assert!(phalanx::hash_map::variants::<u32, u32>().contains(&map.variant()));
 /// let keys: Vec<u32> = (0..1000).collect();
-/// map.insert(&keys, &keys)?;
+/// assert!(map.insert(&keys, &keys)?.all_placed());
 /// map.remove(&keys[10..])?;
 /// map.compact()?; // reclaims the slots of the removed keys
 /// map.shrink_to_fit()?;
@@ -295,7 +295,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// use phalanx::{HashMap, Map};
     ///
     /// let map = HashMap::<u32, u32>::with_capacity(10)?;
-    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
     /// let mut saved = Vec::new();
     /// map.save(&mut saved)?;
     /// let loaded = HashMap::<u32, u32>::load(&saved[..], HashMap::builder())?;

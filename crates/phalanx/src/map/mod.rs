@@ -186,8 +186,8 @@ pub trait Map {
     /// - [`Error::Device`] if the device fails, or has no memory for the batch itself: then nothing is
     ///   inserted.
     #[doc(alias = "insert_or_assign")]
-    fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::with_values(self.inner(), BatchOp::Insert, keys, values).map(|results| results.outcomes)
+    fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Outcomes> {
+        run::with_values(self.inner(), BatchOp::Insert, keys, values).map(Results::into_outcomes)
     }
 
     /// Inserts the pairs whose keys are absent. Returns for each pair [`Outcome::Inserted`],
@@ -196,8 +196,8 @@ pub trait Map {
     /// # Errors
     /// As [`Self::insert`].
     #[doc(alias = "insert_if_absent")]
-    fn insert_new(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::with_values(self.inner(), BatchOp::InsertNew, keys, values).map(|results| results.outcomes)
+    fn insert_new(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Outcomes> {
+        run::with_values(self.inner(), BatchOp::InsertNew, keys, values).map(Results::into_outcomes)
     }
 
     /// Inserts pairs, merging their values with those of existing keys. If the batch has several pairs with
@@ -210,9 +210,9 @@ pub trait Map {
     /// merged.
     #[doc(alias = "insert_or_apply")]
     #[doc(alias = "entry")]
-    fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
+    fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Outcomes> {
         run::with_values(self.inner(), BatchOp::Apply(merge.operation()), keys, values)
-            .map(|results| results.outcomes)
+            .map(Results::into_outcomes)
     }
 
     /// Returns the values of the keys; absent keys are first inserted with the given values. Returns `None`

@@ -2,7 +2,7 @@
 //! the map grows.
 use super::launch::{Batch, BatchOp, Scan, nothing};
 use super::structure::{Room, Structure};
-use super::{Key, Value, check};
+use super::{Key, Outcomes, Value, check};
 use crate::error::or_later;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
@@ -32,9 +32,14 @@ impl<V: Copy> Results<V> {
         }
     }
 
+    /// Returns the outcomes without the values.
+    pub fn into_outcomes(self) -> Outcomes {
+        self.outcomes.into()
+    }
+
     /// Returns the error with these outcomes.
     fn no_room(self) -> Error {
-        Error::NoRoom { outcomes: self.outcomes.into() }
+        Error::NoRoom { outcomes: self.into_outcomes() }
     }
 
     /// Returns for each element whether it had this outcome.
@@ -113,9 +118,9 @@ pub fn with_values<M: Structure + ?Sized>(
 }
 
 /// Inserts keys into a structure without values.
-pub fn new_keys<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<Outcome>> {
+pub fn new_keys<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Outcomes> {
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
-    Ok(until_room(map, BatchOp::InsertNew, &elements, false)?.outcomes)
+    until_room(map, BatchOp::InsertNew, &elements, false).map(Results::into_outcomes)
 }
 
 /// Runs one operation per element, each with its own code, and an argument if the structure has values.

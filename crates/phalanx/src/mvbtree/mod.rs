@@ -34,9 +34,9 @@ use std::ops::RangeBounds;
 /// use phalanx::{Map, MultiVersionBTree};
 ///
 /// let tree = MultiVersionBTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert!(tree.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
 /// let before = tree.snapshot()?;
-/// tree.insert(&[20, 40], &[7, 4])?;
+/// assert!(tree.insert(&[20, 40], &[7, 4])?.all_placed());
 /// tree.remove(&[10])?;
 /// assert_eq!(tree.at(&before)?.range(&[..])?, [[(10, 1), (20, 2), (30, 3)]]);
 /// assert_eq!(tree.range(&[..])?, [[(20, 7), (30, 3), (40, 4)]]);
@@ -382,7 +382,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// use phalanx::{Map, MultiVersionBTree};
     ///
     /// let tree = MultiVersionBTree::<u32, u32>::with_capacity(100)?;
-    /// tree.insert(&[1, 5], &[10, 50])?;
+    /// assert!(tree.insert(&[1, 5], &[10, 50])?.all_placed());
     /// let (device, stream) = (tree.device(), tree.device().stream()?);
     /// let (lows, highs) = (device.from_slice(&[0u32])?, device.from_slice(&[5u32])?);
     /// let mut counts = device.zeroed::<u64>(1)?;

@@ -162,10 +162,10 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 /// use phalanx::{Map, Merge, MultiVersionBTree};
 ///
 /// let accounts = MultiVersionBTree::<u32, u64>::with_capacity(100)?;
-/// accounts.insert(&[1, 2, 5], &[100, 100, 100])?;
+/// assert!(accounts.insert(&[1, 2, 5], &[100, 100, 100])?.all_placed());
 /// let evening = accounts.snapshot()?;
 /// let then = accounts.at(&evening)?;
-/// accounts.upsert(Merge::Add, &[1, 9], &[50, 7])?;
+/// assert!(accounts.upsert(Merge::Add, &[1, 9], &[50, 7])?.all_placed());
 /// accounts.remove(&[2])?;
 /// assert_eq!(then.get(&[1, 2, 9])?, [Some(100), Some(100), None]);
 /// assert_eq!(then.contains_key(&[2, 9])?, [true, false]);

@@ -42,7 +42,7 @@ use std::io::Read;
 /// use phalanx::{Map, SkipList};
 ///
 /// let list = SkipList::<u32, u32>::with_capacity(100)?;
-/// list.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert!(list.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
 /// assert_eq!(list.range(&[10..21])?, [[(10, 1), (20, 2)]]);
 /// assert_eq!(list.predecessor(&[30, 10])?, [Some((20, 2)), None]);
 /// list.remove(&[10])?;

@@ -32,7 +32,7 @@ use std::io::Read;
 /// use phalanx::{Map, SlabHash};
 ///
 /// let mut map = SlabHash::<u32, u32>::with_capacity(100)?;
-/// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+/// assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
 /// map.remove(&[2])?;
 /// assert_eq!(map.get(&[1, 2])?, [Some(10), None]);
 /// map.flush_all()?; // reclaims the slots of removed keys
@@ -44,7 +44,7 @@ use std::io::Read;
 /// use phalanx::{Map, SlabHash};
 ///
 /// let mut map = SlabHash::<u32, u32>::builder().buckets(10).build()?;
-/// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+/// assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
 /// assert!(map.utilisation()? > 0.0 && map.variant().starts_with("spread_128"));
 /// let bucket = map.bucket_of(2);
 /// map.remove(&[2])?;

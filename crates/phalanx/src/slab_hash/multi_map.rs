@@ -5,7 +5,7 @@ use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::{Batch, BatchOp, nothing};
 use crate::map::structure::Structure;
 use crate::map::{IntoIter, export, file, run};
-use crate::{Key, Outcome, Result, Value};
+use crate::{Key, Outcome, Outcomes, Result, Value};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::keyed::OpCode;
 use simt::{GlobalSlice, Word};
@@ -22,8 +22,8 @@ use std::ops::RangeInclusive;
 /// use phalanx::SlabMultiMap;
 ///
 /// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
-/// map.insert(&[1, 2], &[10, 20])?;
-/// map.insert(&[1], &[11])?;
+/// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
+/// assert!(map.insert(&[1], &[11])?.all_placed());
 /// assert_eq!(map.count(&[1, 2, 3])?, [2, 1, 0]);
 /// let values = map.get_all(&[1, 3])?;
 /// assert_eq!((values.of(0), values.of(1)), (&[10, 11][..], &[][..]));
@@ -37,7 +37,7 @@ use std::ops::RangeInclusive;
 /// use phalanx::SlabMultiMap;
 ///
 /// let mut map = SlabMultiMap::<u32, u32>::builder().capacity(100).build()?;
-/// map.insert(&[1, 1, 2, 3], &[10, 11, 20, 30])?;
+/// assert!(map.insert(&[1, 1, 2, 3], &[10, 11, 20, 30])?.all_placed());
 /// map.retain_keys(1..=2)?;
 /// map.retain_values(11..=99)?;
 /// assert_eq!(map.contains_key(&[1, 3])?, [true, false]);
@@ -119,7 +119,7 @@ impl<K: Key, V: Value> MultiOp<K, V> {
 /// use phalanx::SlabMultiMap;
 ///
 /// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
-/// map.insert(&[1, 1], &[10, 11])?;
+/// assert!(map.insert(&[1, 1], &[10, 11])?.all_placed());
 /// let values = map.get_all(&[1, 2])?;
 /// assert_eq!((values.len(), values.is_empty()), (2, false)); // two keys
 /// assert_eq!(values.of(0).len(), 2);
@@ -164,8 +164,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     ///
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert).
-    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        Ok(run::with_values(&self.lists, BatchOp::Insert, keys, values)?.outcomes)
+    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        run::with_values(&self.lists, BatchOp::Insert, keys, values).map(Results::into_outcomes)
     }
 
     /// Returns for each key whether it has a value.
@@ -202,7 +202,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// use phalanx::{Outcome, SlabMultiMap};
     ///
     /// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
-    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
     /// let done = map.execute(&[MultiOp::GetFirst(1), MultiOp::RemoveOne(2), MultiOp::Insert(3, 30)])?;
     /// assert_eq!(done[0], (Outcome::Found, 10));
     /// assert_eq!((done[1].0, done[2].0), (Outcome::Removed, Outcome::Inserted));

@@ -4,7 +4,7 @@ use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Structure;
 use crate::map::{export, file, run};
-use crate::{Key, Outcome, Result};
+use crate::{Key, Outcome, Outcomes, Result};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::keyed::OpCode;
 use std::io::{Read, Write};
@@ -113,7 +113,7 @@ impl<K: Key> SlabSet<K> {
     ///
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert), except [`Error::Length`](crate::Error::Length).
-    pub fn insert(&self, keys: &[K]) -> Result<Vec<Outcome>> {
+    pub fn insert(&self, keys: &[K]) -> Result<Outcomes> {
         run::new_keys(&self.lists, keys)
     }
 
@@ -141,8 +141,9 @@ impl<K: Key> SlabSet<K> {
     ///
     /// # Errors
     /// As [`Map::execute`](crate::Map::execute).
-    pub fn execute(&self, operations: &[SetOp<K>]) -> Result<Vec<Outcome>> {
-        Ok(run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?.outcomes)
+    pub fn execute(&self, operations: &[SetOp<K>]) -> Result<Outcomes> {
+        run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))
+            .map(Results::into_outcomes)
     }
 
     /// Returns the batches on device buffers, submitted to a stream.

@@ -306,7 +306,7 @@ pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree
 pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
     let (keys, values) = kind.columns([(5, 50)]);
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let (stream, first) = (kind.device.stream().unwrap(), (keys[0], values[0]));
     for round in 0..MOST + 10 {
         let found = tree.first().unwrap_or_else(|error| panic!("{}, round {round}: {error}", kind.name));

@@ -29,7 +29,7 @@ fn trees_are_thawed_by_what_may_write() {
     assert!(!tree.is_frozen());
     tree.frozen().unwrap();
     assert!(tree.is_frozen());
-    tree.insert(&[1], &[2]).unwrap();
+    assert!(tree.insert(&[1], &[2]).unwrap().all_placed());
     assert!(!tree.is_frozen());
     assert_eq!(tree.frozen().unwrap().get(&[1]).unwrap(), [Some(2)]);
     assert_eq!(tree.frozen().unwrap().len().unwrap(), 1);

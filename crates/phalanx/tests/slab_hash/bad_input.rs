@@ -17,19 +17,19 @@ fn builder<T>() -> Builder<T> {
 
 fn map() -> SlabHash<u32, u32> {
     let map = builder::<SlabHash<u32, u32>>().buckets(3).build().unwrap();
-    map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap();
+    assert!(map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap().all_placed());
     map
 }
 
 fn set() -> SlabSet<u32> {
     let set = builder::<SlabSet<u32>>().buckets(3).build().unwrap();
-    set.insert(&[1, 2, 3]).unwrap();
+    assert!(set.insert(&[1, 2, 3]).unwrap().all_placed());
     set
 }
 
 fn many() -> SlabMultiMap<u32, u32> {
     let many = builder::<SlabMultiMap<u32, u32>>().buckets(3).build().unwrap();
-    many.insert(&[1, 1, 2], &[10, 20, 30]).unwrap();
+    assert!(many.insert(&[1, 1, 2], &[10, 20, 30]).unwrap().all_placed());
     many
 }
 
@@ -294,8 +294,8 @@ fn what_is_larger_than_its_room_is_not_loaded() {
     let keys: Vec<u32> = (0..5000).collect();
     let (wide, set) = (builder::<SlabMultiMap<u32, u32>>(), builder::<SlabSet<u32>>());
     let (wide, set) = (wide.build().unwrap(), set.build().unwrap());
-    wide.insert(&keys, &keys).unwrap();
-    set.insert(&keys).unwrap();
+    assert!(wide.insert(&keys, &keys).unwrap().all_placed());
+    assert!(set.insert(&keys).unwrap().all_placed());
     let (pairs, keys) = (saved(|bytes| wide.save(bytes)), saved(|bytes| set.save(bytes)));
     fn fixed<T>() -> Builder<T> {
         builder().buckets(1).slabs(1).growth(Growth::Fixed)

@@ -292,7 +292,7 @@ pub fn saved_maps_of_many_load(device: &Device) {
         for len in [0, 1, 400] {
             let map = builder.clone().capacity(1).slabs(1).build().unwrap();
             let key = |n: u64| if n % 50 < 3 { u64::MAX - n % 50 } else { n % 50 };
-            map.insert(&keys((0..len).map(key)), &values(0..len)).unwrap();
+            assert!(map.insert(&keys((0..len).map(key)), &values(0..len)).unwrap().all_placed());
             let mut saved = Vec::new();
             map.save(&mut saved).unwrap();
             for into in [builder.clone(), SlabMultiMap::builder().device(map.device())] {

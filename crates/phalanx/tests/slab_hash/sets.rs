@@ -155,7 +155,7 @@ pub fn saved_sets_load(device: &Device) {
             let set = builder.clone().capacity(1).slabs(1).build().unwrap();
             let keys: Vec<K> =
                 (0..len).map(|n| K::from_u64(if n < 3 { u64::MAX - n } else { n * n })).collect();
-            set.insert(&keys).unwrap();
+            assert!(set.insert(&keys).unwrap().all_placed());
             let mut saved = Vec::new();
             set.save(&mut saved).unwrap();
             // Loads into the same variant and into the default one.
