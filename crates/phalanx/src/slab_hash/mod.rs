@@ -179,15 +179,13 @@ macro_rules! common {
             /// The pool grows as needed.
             ///
             /// # Errors
-            /// [`Error::ZeroCapacity`](crate::Error::ZeroCapacity) if `buckets` is 0;
+            /// [`Error::Zero`](crate::Error::Zero) if `buckets` is 0;
+            /// [`Error::TooLarge`](crate::Error::TooLarge) if it is above 2^32 - 3;
             /// [`Error::Budget`](crate::Error::Budget) if the pool would exceed its budget while it holds
             /// both tables; [`Error::DoesNotFit`](crate::Error::DoesNotFit) if the pool has all super blocks
             /// that it can have, and a new one has too few slabs; [`Error::Device`](crate::Error::Device) if
             /// the device is lost or lacks the memory. On error the buckets and their contents are unchanged.
             pub fn rehash(&mut self, buckets: u32) -> crate::Result<()> {
-                if buckets == 0 {
-                    return Err(crate::Error::ZeroCapacity);
-                }
                 self.lists.rehash(buckets)
             }
 
@@ -284,8 +282,8 @@ impl<K: Key, V: Value> Builder<SlabHash<K, V>> {
     /// Creates an empty map.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`] if capacity or number of buckets is 0; [`Error::Utilisation`] if the lists
-    /// cannot have that utilization; [`Error::TooLarge`] if there would be too many buckets;
+    /// [`Error::ZeroCapacity`] if the capacity is 0, [`Error::Zero`] if the number of buckets is 0; [`Error::Utilisation`] if the lists
+    /// cannot have that utilization; [`Error::TooLarge`] if `capacity`, `buckets` or `pool_for` is too large;
     /// [`Error::UnknownVariant`] if no variant has the name for these types; [`Error::NeedsWideSwap`] if the
     /// device lacks the variant's compare-and-swap; [`Error::Device`] if the device lacks the memory;
     /// otherwise as [`SlabAlloc`](crate::SlabAlloc)'s builder.

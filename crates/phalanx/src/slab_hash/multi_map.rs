@@ -3,6 +3,7 @@ use super::kernels::Task;
 use super::{Builder, Lists, common, properties};
 use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::{Batch, BatchOp, nothing};
+use crate::map::run::Results;
 use crate::map::structure::Structure;
 use crate::map::{IntoIter, export, file, run};
 use crate::{Key, Outcome, Outcomes, Result, Value};
@@ -389,8 +390,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         values: &Buffer<V>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        let (values, keys) =
-            (self.slice("values", values, keys.len())?, self.slice("keys", keys, keys.len())?);
+        let keys = self.slice("keys", keys, keys.len())?;
+        let values = self.slice("values", values, keys.len())?;
         let outcomes = outcomes
             .map_or_else(|| Ok(nothing()), |outcomes| self.slice("outcomes", outcomes, keys.len()))?;
         self.task(Task::Append { keys, values, outcomes })
@@ -401,8 +402,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn count(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
-        let (counts, keys) =
-            (self.slice("counts", counts, keys.len())?, self.slice("keys", keys, keys.len())?);
+        let keys = self.slice("keys", keys, keys.len())?;
+        let counts = self.slice("counts", counts, keys.len())?;
         self.task(Task::Count { keys, counts })
     }
 
@@ -452,8 +453,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ) -> Result<()> {
         let len = keys.len();
         self.task(Task::Mixed {
-            codes: self.slice("codes", codes, len)?,
             keys: self.slice("keys", keys, len)?,
+            codes: self.slice("codes", codes, len)?,
             arguments: self.slice("arguments", arguments, len)?,
             results: self.slice("results", results, len)?,
             outcomes: self.slice("outcomes", outcomes, len)?,
@@ -465,8 +466,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove_all(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
-        let (counts, keys) =
-            (self.slice("counts", counts, keys.len())?, self.slice("keys", keys, keys.len())?);
+        let keys = self.slice("keys", keys, keys.len())?;
+        let counts = self.slice("counts", counts, keys.len())?;
         self.task(Task::RemoveAll { keys, counts })
     }
 }

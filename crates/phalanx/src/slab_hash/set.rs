@@ -2,6 +2,7 @@
 use super::{Builder, Lists, common, properties};
 use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::{Batch, BatchOp};
+use crate::map::run::Results;
 use crate::map::structure::Structure;
 use crate::map::{export, file, run};
 use crate::{Key, Outcome, Outcomes, Result};
@@ -262,7 +263,8 @@ impl<K: Key> SetBatches<'_, K> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn execute(&self, codes: &Buffer<u8>, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        let batch = self.batch(BatchOp::Mixed, keys, outcomes)?;
         let codes = slice(&self.set.lists.handle.device, "codes", codes, keys.len())?;
-        self.set.lists.submit(self.stream, Batch { codes, ..self.batch(BatchOp::Mixed, keys, outcomes)? })
+        self.set.lists.submit(self.stream, Batch { codes, ..batch })
     }
 }
