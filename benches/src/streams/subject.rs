@@ -8,8 +8,7 @@ use phalanx::btree::Ordered;
 use phalanx::map::Pairs;
 use phalanx::mvbtree::Updates;
 use phalanx::{
-    BTree, HashMap, Map, Merge, MultiVersionBTree, Outcome, Outcomes, SkipList, SlabHash, SlabMultiMap,
-    SlabSet,
+    BTree, HashMap, Map, Merge, MultiVersionBTree, Outcomes, SkipList, SlabHash, SlabMultiMap, SlabSet,
 };
 
 /// Activity while batches are pending.
@@ -282,7 +281,7 @@ impl<T: Element> Subject<T> for SlabSet<T> {
         let Batch { verb, keys, codes, outcomes, .. } = batch;
         match verb {
             Verb::InsertNew | Verb::Insert => self.on(stream).insert(keys, outcomes)?,
-            Verb::ContainsKey => self.on(stream).contains(keys, outcomes)?,
+            Verb::ContainsKey => self.on(stream).contains_key(keys, outcomes)?,
             Verb::Remove => self.on(stream).remove(keys, outcomes)?,
             Verb::Execute => self.on(stream).execute(codes, keys, outcomes)?,
             verb => bail!("sets have no {}", verb.name()),

@@ -45,14 +45,14 @@ pub enum Error {
     /// Another number that must be at least 1 is 0.
     #[error("the number of {what} is 0; it must be at least 1")]
     Zero {
-        /// What there must be at least one of.
+        /// Name of the items.
         what: &'static str,
     },
 
     /// A structure would be larger than can be addressed.
     #[error("{asked} {what} requested, but at most {most} are possible: split the keys over several maps")]
     TooLarge {
-        /// What was requested, with the name of the argument if there are several.
+        /// Name of the items, with the name of the argument if there are several.
         what: &'static str,
         /// Requested number.
         asked: usize,

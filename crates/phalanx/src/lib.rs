@@ -4,7 +4,7 @@
 //! emulator that needs no GPU. One program runs on both: [`Device::auto`] selects a GPU if there is one.
 //!
 //! ```
-//! use phalanx::{HashMap, Map};
+//! use phalanx::HashMap;
 //!
 //! let map = HashMap::<u32, u32>::with_capacity(1000)?;
 //! assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
@@ -42,6 +42,7 @@ mod error;
 #[cfg(feature = "hash-map")]
 pub mod hash_map;
 pub mod map;
+mod methods;
 #[cfg(feature = "mvbtree")]
 pub mod mvbtree;
 mod number;

@@ -1,5 +1,4 @@
 //! Bad input is rejected at once with an error that explains the remedy, and the map stays unchanged.
-use phalanx::Map;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
 use phalanx::{Error, HashMap};

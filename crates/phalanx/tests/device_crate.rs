@@ -5,7 +5,7 @@ mod common;
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
 use gpu::{Device, Grid};
 use phalanx::mvbtree::Updates;
-use phalanx::{BTree, HashMap, Map, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
+use phalanx::{BTree, HashMap, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::hash_map::{COUNTER_SHARDS, DefaultTable, Outcome};
 use phalanx_kernels::keyed::SHARD_WORDS;
 use phalanx_kernels::keyed::kernels::Get;

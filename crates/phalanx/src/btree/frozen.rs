@@ -6,7 +6,7 @@ use crate::Error;
 use crate::map::Batches;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::variant::{Variant, VariantTag};
-use crate::map::{IntoIter, Map, Pairs, batches, run};
+use crate::map::{IntoIter, Pairs, batches, run};
 use crate::ordered::kernels::{Reader, Search};
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Key, Outcome, Result, Value};
@@ -23,7 +23,7 @@ use std::io::Write;
 /// key. Created by [`BTree::frozen`].
 ///
 /// ```
-/// use phalanx::{BTree, Map};
+/// use phalanx::BTree;
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
 /// assert!(tree.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
@@ -42,7 +42,7 @@ use std::io::Write;
 /// use phalanx::kernels::btree::{Phased, Tree};
 /// use phalanx::kernels::keyed::Packed;
 /// use phalanx::kernels::slab::Spread;
-/// use phalanx::{BTree, Map};
+/// use phalanx::BTree;
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
 /// assert!(tree.insert(&[1, 2], &[10, 20])?.all_placed());
@@ -234,7 +234,7 @@ by_order! {
 /// stream and do not wait for it. Created by [`Frozen::on`].
 ///
 /// ```
-/// use phalanx::{BTree, Map, Outcome};
+/// use phalanx::{BTree, Outcome};
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
 /// assert!(tree.insert(&[1, 2], &[10, 20])?.all_placed());

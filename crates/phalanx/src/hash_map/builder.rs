@@ -135,7 +135,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     ///
     /// ```
     /// use phalanx::kernels::hash_map::{Hinted, Packed, Table};
-    /// use phalanx::{HashMap, Map};
+    /// use phalanx::HashMap;
     ///
     /// let map = HashMap::builder().variant_of::<Table<Packed, Hinted<16>, 2, 4>>().build()?;
     /// assert!(map.insert(&[1], &[10])?.all_placed());

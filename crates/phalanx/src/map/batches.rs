@@ -17,7 +17,7 @@ use simt::{GlobalSlice, Word};
 /// do not fit are refused. Reading or dropping a buffer waits for the batches that use it.
 ///
 /// ```
-/// use phalanx::{HashMap, Map, Outcome};
+/// use phalanx::{HashMap, Outcome};
 ///
 /// let map = HashMap::<u32, u32>::with_capacity(100)?;
 /// let (device, stream) = (map.device(), map.device().stream()?);
@@ -33,7 +33,7 @@ use simt::{GlobalSlice, Word};
 ///
 /// ```
 /// use phalanx::map::OpCode;
-/// use phalanx::{HashMap, Map, Merge, Outcome};
+/// use phalanx::{HashMap, Merge, Outcome};
 ///
 /// let map = HashMap::<u32, u32>::with_capacity(100)?;
 /// let (device, stream) = (map.device(), map.device().stream()?);
@@ -72,7 +72,7 @@ pub struct Batches<'a, M: ?Sized> {
 }
 
 impl<'a, M: Map + ?Sized> Batches<'a, M> {
-    pub(super) fn new(map: &'a M, stream: &'a Stream) -> Self {
+    pub(crate) fn new(map: &'a M, stream: &'a Stream) -> Self {
         Self { map, stream }
     }
 

@@ -1,5 +1,6 @@
 //! The outcomes of a batch, in the order of its elements.
 use super::Outcome;
+use crate::{Error, Result};
 use std::ops::Deref;
 
 /// The outcome of each element of a batch, in the order of the elements.
@@ -8,7 +9,7 @@ use std::ops::Deref;
 /// of [`Outcome`].
 ///
 /// ```
-/// use phalanx::{HashMap, Map, Outcome};
+/// use phalanx::{HashMap, Outcome};
 ///
 /// let map = HashMap::<u32, u32>::with_capacity(100)?;
 /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
@@ -30,6 +31,11 @@ impl Outcomes {
     /// Returns whether no element was refused: every element of the batch is done.
     pub fn all_placed(&self) -> bool {
         self.refused() == 0
+    }
+
+    /// Returns an error with the outcomes if an element was refused.
+    pub(crate) fn or_no_room(self) -> Result<()> {
+        if self.all_placed() { Ok(()) } else { Err(Error::NoRoom { outcomes: self }) }
     }
 
     /// Returns the number of elements with this outcome.

@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 ///
 /// ```
 /// use phalanx::btree::{Growth, variants};
-/// use phalanx::{BTree, Device, Map};
+/// use phalanx::{BTree, Device};
 ///
 /// let tree = BTree::<u32, u32>::builder()
 ///     .device(&Device::from_environment()?)

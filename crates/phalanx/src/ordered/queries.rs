@@ -237,7 +237,7 @@ pub(crate) fn range<K: Key, V: Value>(
 /// its upper end is empty.
 ///
 /// ```
-/// use phalanx::{BTree, Map};
+/// use phalanx::BTree;
 ///
 /// let tree = BTree::<u32, u32>::with_capacity(100)?;
 /// assert!(tree.insert(&[10, 20, 30], &[1, 2, 3])?.all_placed());

@@ -4,7 +4,7 @@ use crate::ordered::ByOrder;
 use checker::MapValue;
 use gpu::Device;
 use phalanx::{
-    BTree, Error, HashMap, Key, Map, Merge, MultiVersionBTree, Op, Outcome, Outcomes, Result, SkipList, Value,
+    BTree, Error, HashMap, Key, Merge, MultiVersionBTree, Op, Outcome, Outcomes, Result, SkipList, Value,
 };
 use phalanx_kernels::keyed::Scalar;
 use std::cell::Cell;

@@ -2,7 +2,7 @@
 use crate::kinds::{Kind, contents};
 use crate::ordered::{grown, questions};
 use checker::MapValue;
-use phalanx::{BTree, Error, Key, Map, Outcome, Value};
+use phalanx::{BTree, Error, Key, Outcome, Value};
 use phalanx_kernels::btree::phased;
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -5,7 +5,7 @@ use crate::ordered::questions;
 use checker::MapValue;
 use gpu::{Device, Grid};
 use phalanx::skiplist::{Assignment, Growth};
-use phalanx::{Key, Map, Outcome, SkipList, Value};
+use phalanx::{Key, Outcome, SkipList, Value};
 use phalanx_kernels::btree::{Meta, Node, ROOT, TreeView};
 use phalanx_kernels::keyed::{Packed, Slot};
 use phalanx_kernels::skiplist::{Layers, List, Unsorted};

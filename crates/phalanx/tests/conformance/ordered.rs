@@ -4,7 +4,6 @@ use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
 use gpu::{Buffer, Stream};
 use phalanx::btree::Ordered;
-use phalanx::map::Pairs;
 use phalanx::slab_alloc::Stats;
 use phalanx::{BTree, Error, Key, Outcome, Result, SkipList, Value};
 use phalanx_kernels::keyed::Scalar;
@@ -25,7 +24,6 @@ pub trait ByOrder: Tested {
     fn floor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
     fn first(&self) -> Result<Option<(Self::Key, Self::Value)>>;
     fn last(&self) -> Result<Option<(Self::Key, Self::Value)>>;
-    fn in_order(&self) -> Result<Pairs<Self::Key, Self::Value>>;
     fn range(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<Within<Self::Key, Self::Value>>>;
     fn count(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<u64>>;
     fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, Self::Key, Self::Value>;
@@ -66,10 +64,6 @@ macro_rules! by_order {
 
             fn last(&self) -> Result<Option<(K, V)>> {
                 Self::last(self)
-            }
-
-            fn in_order(&self) -> Result<Pairs<K, V>> {
-                Ok(Self::iter(self)?.unzip())
             }
 
             fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
@@ -164,7 +158,7 @@ pub fn order_is_that_of_std<M: ByOrder>(kind: &Kind<M>) {
         assert_eq!(floor, keys.iter().map(until).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
         assert_eq!(tree.first().unwrap(), expected.first_key_value().map(pair), "{}", kind.name);
         assert_eq!(tree.last().unwrap(), expected.last_key_value().map(pair), "{}", kind.name);
-        assert!(tree.in_order().unwrap() == expected.iter().map(pair).unzip(), "{}: out of order", kind.name);
+        assert!(tree.iter().unwrap().eq(expected.iter().map(pair)), "{}: out of order", kind.name);
     }
     let empty = kind.map(1);
     assert_eq!((empty.first().unwrap(), empty.last().unwrap()), (None, None), "{}", kind.name);

@@ -4,7 +4,7 @@ use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
 use phalanx::mvbtree::Growth;
-use phalanx::{BTree, Error, Key, Map, MultiVersionBTree, Outcome, Outcomes, Value};
+use phalanx::{BTree, Error, Key, MultiVersionBTree, Outcome, Outcomes, Value};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 

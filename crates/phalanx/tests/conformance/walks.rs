@@ -1,7 +1,7 @@
 //! Counters of searches: one node per level from the root, fewer from the directory.
 use crate::kinds::Kind;
 use checker::MapValue;
-use phalanx::{BTree, Error, Key, Map, Value};
+use phalanx::{BTree, Error, Key, Value};
 
 /// Builds a tree of 2000 pairs whose searches begin at the root or at a node of the directory.
 fn built<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool) -> BTree<K, V> {

@@ -1,6 +1,6 @@
 //! Frozen trees: views of them, and when they thaw.
 use gpu::Device;
-use phalanx::{BTree, Error, Map};
+use phalanx::{BTree, Error};
 use phalanx_kernels::btree::{Concurrent, Phased, Tree};
 use phalanx_kernels::keyed::Packed;
 use phalanx_kernels::slab::{Light, Spread};

@@ -3,7 +3,7 @@
 use gpu::Device;
 use phalanx::mvbtree::variants;
 use phalanx::private::begin_at;
-use phalanx::{Error, Map, MultiVersionBTree};
+use phalanx::{Error, MultiVersionBTree};
 use phalanx_kernels::btree::LATEST;
 
 type Tree = MultiVersionBTree<u32, u32>;

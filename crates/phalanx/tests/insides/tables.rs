@@ -1,6 +1,6 @@
 //! When a hash map grows, and when it does not.
 use gpu::Device;
-use phalanx::{HashMap, Map, Outcome, SlabHash};
+use phalanx::{HashMap, Outcome, SlabHash};
 use phalanx_kernels::hash_map::LONG;
 use phalanx_kernels::keyed::{Scalar, hash};
 use simt::hash::reduce;
@@ -46,7 +46,7 @@ fn keys_share_a_list_under_one_seed_and_not_under_another() {
         let builder = SlabHash::<u32, u32>::builder().device(&device).seed(seed);
         let mut map = builder.buckets(256).slabs(64).build().unwrap();
         let keys = colliding::<u32>(300, 256);
-        map.insert(&keys, &keys).unwrap();
+        assert!(map.insert(&keys, &keys).unwrap().all_placed());
         map.rehash(512).unwrap();
         assert!(map.get(&keys).unwrap().iter().all(Option::is_some));
         map.rehash(256).unwrap();

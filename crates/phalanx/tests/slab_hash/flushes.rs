@@ -3,7 +3,7 @@ use crate::common::seed;
 use crate::{maps, sets, slots};
 use gpu::Device;
 use phalanx::slab_hash::{Builder, SlabHash};
-use phalanx::{Key, Map, Outcome, Value};
+use phalanx::{Key, Outcome, Value};
 use simt::hash::mix64;
 use std::collections::BTreeMap;
 

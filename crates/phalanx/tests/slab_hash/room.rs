@@ -3,7 +3,7 @@ use crate::common::{no_room, outcomes};
 use crate::{maps, multi_maps, sets, slots};
 use gpu::Device;
 use phalanx::slab_hash::{Builder, Growth, SlabHash, SlabMultiMap};
-use phalanx::{Error, Key, Map, Outcome, Value};
+use phalanx::{Error, Key, Outcome, Value};
 use std::collections::BTreeMap;
 
 /// Runs a case on every map variant for keys and values of the same size.

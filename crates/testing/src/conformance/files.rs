@@ -1,8 +1,8 @@
 //! Saved maps.
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
+use phalanx::SlabHash;
 use phalanx::hash_map::{Growth, HashMap, Key, Value};
-use phalanx::{Map, SlabHash};
 use std::collections::BTreeMap;
 
 /// Generates keys of all magnitudes, including the topmost.

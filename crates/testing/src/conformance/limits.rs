@@ -2,7 +2,6 @@
 //! up.
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
-use phalanx::Map;
 use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;

@@ -2,7 +2,6 @@
 use crate::common::Rng;
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
-use phalanx::Map;
 use phalanx::hash_map::{Growth, HashMap, Key, Op, Outcome, Value};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
