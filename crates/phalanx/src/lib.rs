@@ -60,6 +60,7 @@ pub mod slab_hash;
 
 #[cfg(feature = "btree")]
 pub use btree::BTree;
+mod std_traits;
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
 #[cfg(feature = "hash-map")]

@@ -124,6 +124,14 @@ impl<K: Key, V: Value> Lists<K, V> {
         })
     }
 
+    /// Replaces the memory by that of empty lists, as many and with as large a pool. Returns the old memory.
+    pub fn exchange_for_empty(&mut self) -> Result<Memory> {
+        self.handle.device.synchronize()?;
+        let slab_bytes = self.handle.kernels().shape().slab_bytes;
+        let empty = self.handle.read().as_empty(slab_bytes)?;
+        Ok(std::mem::replace(self.handle.get_mut(), empty))
+    }
+
     /// Checks all lists: see [`SlabHash::validate`](super::SlabHash::validate).
     pub fn validate(&self) -> Result<()> {
         let report = self.handle.device.zeroed::<u64>(4)?;

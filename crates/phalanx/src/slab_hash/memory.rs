@@ -107,6 +107,13 @@ impl Memory {
         counts.write(&mut self.heads.counters)
     }
 
+    /// Allocates empty lists, as many and with as large a pool.
+    pub fn as_empty(&self, slab_bytes: usize) -> Result<Self> {
+        let pool = self.pool.larger(self.pool.capacity())?;
+        let empty = Self::new(self.pool.device(), slab_bytes, self.buckets(), pool)?;
+        Ok(Self { generation: self.generation + 1, ..empty })
+    }
+
     /// Copies the lists, packed, into a pool of larger super blocks, with the first of the numbers of
     /// additional slabs in `more` for which there is memory. Nothing else may run.
     pub fn moved<K: Key, V: Value>(

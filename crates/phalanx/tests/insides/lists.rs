@@ -2,7 +2,7 @@
 use gpu::Device;
 use phalanx::hash_map::OpCode;
 use phalanx::slab_hash::Growth;
-use phalanx::{Error, Map, Outcome, SlabHash, SlabMultiMap, SlabSet};
+use phalanx::{Error, Outcome, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::slab::list::LONG;
 
 /// A batch that repeats an insertion needs one slot; a batch that appends needs one per element.
@@ -63,7 +63,7 @@ fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
     set.on(&stream).execute(&codes, &keys, &mut outcomes).unwrap();
     let expected = [Outcome::Found, Outcome::Removed, Outcome::Found, Outcome::Inserted, Outcome::Absent];
     assert_eq!(outcomes.read().unwrap(), expected.map(|outcome| outcome as u8));
-    assert_eq!(set.contains(&[1, 2, 3, 4, 5]).unwrap(), [true, false, true, true, false]);
+    assert_eq!(set.contains_key(&[1, 2, 3, 4, 5]).unwrap(), [true, false, true, true, false]);
     let few = device.from_slice(&bytes[..4]).unwrap();
     let error = set.on(&stream).execute(&few, &keys, &mut outcomes).unwrap_err();
     assert!(matches!(error, Error::Length { what: "codes", .. }), "{error}");

@@ -48,7 +48,7 @@ fn sets_that_lack_memory_tell_what_they_did() {
     let operations: Vec<_> = keys.iter().map(|&key| SetOp::Insert(key)).collect();
     let check = |set: SlabSet<u32>, outcomes: Outcomes| {
         let is_there: Vec<bool> = outcomes.iter().map(|&outcome| outcome == Outcome::Inserted).collect();
-        assert_eq!(set.contains(&keys).unwrap(), is_there, "{outcomes:?}");
+        assert_eq!(set.contains_key(&keys).unwrap(), is_there, "{outcomes:?}");
         set.validate().unwrap();
         let again = set.insert(&keys).unwrap().into_iter();
         assert!(again.map(|outcome| outcome == Outcome::Found).eq(is_there));
@@ -83,6 +83,31 @@ fn maps_of_many_that_lack_memory_tell_what_they_did() {
     rationed(make, execute, check);
 }
 
+/// A multimap that cannot allocate the memory for what `retain` keeps is unchanged.
+#[test]
+fn maps_of_many_that_cannot_retain_are_unchanged() {
+    let keys: Vec<u32> = (0..KEYS).map(|n| n % 100).collect();
+    let device = emulator().expect("there always is one");
+    let failures = device.emulator_handle().expect("it is an emulator");
+    let mut tries = 0;
+    for allocations in 0.. {
+        let mut map = small::<SlabMultiMap<u32, u32>>(&device).build().unwrap();
+        map.try_extend(keys.iter().copied().zip(0..)).unwrap();
+        let before = map.get_all(&keys[..100]).unwrap();
+        failures.fail_allocations_after(allocations);
+        let said = map.retain(|key, value| key != 7 && value % 2 == 0);
+        failures.fail_allocations_after(u64::MAX);
+        map.validate().unwrap();
+        if said.is_ok() {
+            assert_eq!(map.count(&[7, 8]).unwrap(), [0, KEYS / 100]);
+            break;
+        }
+        tries += 1;
+        assert_eq!(map.get_all(&keys[..100]).unwrap(), before);
+    }
+    assert!(tries > 5, "{tries}");
+}
+
 /// Outcomes of removals are reported even if the subsequent compaction of the lists fails.
 #[test]
 fn removals_that_lack_memory_tell_what_they_did() {
@@ -91,7 +116,7 @@ fn removals_that_lack_memory_tell_what_they_did() {
         assert!(set.insert(keys).unwrap().all_placed());
         set
     };
-    removals(make, SlabSet::remove, SlabSet::contains, SlabSet::validate);
+    removals(make, SlabSet::remove, SlabSet::contains_key, SlabSet::validate);
     let make = |device: &Device, keys: &[u32]| {
         let map = small::<SlabMultiMap<u32, u32>>(device).build().unwrap();
         assert!(map.insert(keys, keys).unwrap().all_placed());
