@@ -51,16 +51,18 @@ pub(crate) mod ordered;
 #[cfg(feature = "primitives")]
 pub mod primitives;
 mod program;
+#[cfg(feature = "serde")]
+mod serialization;
 #[cfg(feature = "skip-list")]
 pub mod skiplist;
 #[cfg(feature = "_slab-alloc")]
 pub mod slab_alloc;
 #[cfg(feature = "slab-hash")]
 pub mod slab_hash;
+mod std_traits;
 
 #[cfg(feature = "btree")]
 pub use btree::BTree;
-mod std_traits;
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
 #[cfg(feature = "hash-map")]

@@ -110,8 +110,8 @@ impl Memory {
     /// Allocates empty lists, as many and with as large a pool.
     pub fn as_empty(&self, slab_bytes: usize) -> Result<Self> {
         let pool = self.pool.larger(self.pool.capacity())?;
-        let empty = Self::new(self.pool.device(), slab_bytes, self.buckets(), pool)?;
-        Ok(Self { generation: self.generation + 1, ..empty })
+        let heads = Heads::new(self.pool.device(), slab_bytes, self.buckets(), self.heads.seed)?;
+        Ok(Self { generation: self.generation + 1, ..Self::new(heads, pool) })
     }
 
     /// Copies the lists, packed, into a pool of larger super blocks, with the first of the numbers of
