@@ -4,7 +4,6 @@ use crate::input;
 use crate::kmers::{Length, Strand, kmers};
 use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
-use phalanx::Map;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Growth, HashMap, Merge};
 use rayon::prelude::*;

@@ -387,7 +387,7 @@ fn insert<T: Element>(subject: &dyn Subject<T>, universe: &Universe<T>, numbers:
     let keys: Vec<T> = numbers.iter().map(|&number| universe.keys()[number as usize]).collect();
     let values: Vec<T> = numbers.iter().map(|&number| T::from_u64(u64::from(number))).collect();
     let outcomes = subject.insert(&keys, &values)?;
-    let inserted = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
+    let inserted = outcomes.count(Outcome::Inserted);
     ensure!(inserted == keys.len(), "a blocking call inserted {inserted} of {} pairs", keys.len());
     Ok(())
 }

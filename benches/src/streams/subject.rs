@@ -8,7 +8,7 @@ use phalanx::btree::Ordered;
 use phalanx::map::Pairs;
 use phalanx::mvbtree::Updates;
 use phalanx::{
-    BTree, HashMap, Map, Merge, MultiVersionBTree, Outcome, SkipList, SlabHash, SlabMultiMap, SlabSet,
+    BTree, HashMap, Map, Merge, MultiVersionBTree, Outcomes, SkipList, SlabHash, SlabMultiMap, SlabSet,
 };
 
 /// Activity while batches are pending.
@@ -60,7 +60,7 @@ pub trait Subject<T: Element>: Sync + Send {
     ///
     /// # Errors
     /// Returns [`phalanx::Error`] from the structure.
-    fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>>;
+    fn insert(&self, keys: &[T], values: &[T]) -> Result<Outcomes>;
 
     /// Returns all pairs; for sets, only the keys are meaningful.
     ///
@@ -176,7 +176,7 @@ fn submit_ordered<T: Element, M: Map<Key = T, Value = T>>(
 /// Methods with the same implementation for all maps.
 macro_rules! map_methods {
     () => {
-        fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>> {
+        fn insert(&self, keys: &[T], values: &[T]) -> Result<Outcomes> {
             Ok(Map::insert(self, keys, values)?.into_iter().collect())
         }
 
@@ -281,7 +281,7 @@ impl<T: Element> Subject<T> for SlabSet<T> {
         let Batch { verb, keys, codes, outcomes, .. } = batch;
         match verb {
             Verb::InsertNew | Verb::Insert => self.on(stream).insert(keys, outcomes)?,
-            Verb::ContainsKey => self.on(stream).contains(keys, outcomes)?,
+            Verb::ContainsKey => self.on(stream).contains_key(keys, outcomes)?,
             Verb::Remove => self.on(stream).remove(keys, outcomes)?,
             Verb::Execute => self.on(stream).execute(codes, keys, outcomes)?,
             verb => bail!("sets have no {}", verb.name()),
@@ -289,8 +289,8 @@ impl<T: Element> Subject<T> for SlabSet<T> {
         Ok(())
     }
 
-    fn insert(&self, keys: &[T], _values: &[T]) -> Result<Vec<Outcome>> {
-        Ok(SlabSet::insert(self, keys)?.into_iter().collect())
+    fn insert(&self, keys: &[T], _values: &[T]) -> Result<Outcomes> {
+        Ok(SlabSet::insert(self, keys)?)
     }
 
     fn contents(&self) -> Result<Pairs<T, T>> {
@@ -324,7 +324,7 @@ impl<T: Element> Subject<T> for SlabMultiMap<T, T> {
         Ok(())
     }
 
-    fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>> {
+    fn insert(&self, keys: &[T], values: &[T]) -> Result<Outcomes> {
         Ok(SlabMultiMap::insert(self, keys, values)?.into_iter().collect())
     }
 

@@ -23,7 +23,7 @@ use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
 use phalanx::btree::{Builder, Growth, Walks, variants};
-use phalanx::{BTree, Key, Map, Value};
+use phalanx::{BTree, Key, Value};
 use workloads::Key as Word;
 
 /// Bulk build of a tree from sorted pairs.

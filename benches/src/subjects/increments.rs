@@ -258,11 +258,11 @@ mod tests {
         let keys: Vec<u32> = UniqueKeys::new(1).present(100).unwrap();
         let values: Vec<u32> = keys.iter().map(|key| value_of(*key)).collect();
         let map = HashMap::<u32, u32>::builder().device(&device).build().unwrap();
-        map.insert(&keys[..99], &values[..99]).unwrap();
+        assert!(map.insert(&keys[..99], &values[..99]).unwrap().all_placed());
         assert_eq!(verify_all(&map, &keys[..99]).unwrap(), Verified { compared: 99, succeeded: 99 });
         assert!(verify_all(&map, &keys).unwrap_err().to_string().contains("99 pairs are there"));
         assert!(verify_all(&map, &keys[..98]).unwrap_err().to_string().contains("99 pairs are there"));
-        map.insert(&keys[7..8], &[values[7] ^ 1]).unwrap();
+        assert!(map.insert(&keys[7..8], &[values[7] ^ 1]).unwrap().all_placed());
         let error = verify_all(&map, &keys[..99]).unwrap_err().to_string();
         assert!(error.contains(&format!("key {:?} has the value", keys[7])), "{error}");
     }

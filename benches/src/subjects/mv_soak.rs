@@ -6,7 +6,7 @@ use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, ensure};
-use phalanx::{Key, Map, MultiVersionBTree, Value};
+use phalanx::{Key, MultiVersionBTree, Value};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
@@ -67,7 +67,8 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Soak<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
         if self.batches.is_empty() {
             let values: Vec<V> = self.keys.par_iter().map(|key| value_of(*key)).collect();
-            self.tree.insert(&self.keys, &values)?;
+            let outcomes = self.tree.insert(&self.keys, &values)?;
+            ensure!(outcomes.all_placed(), "{} updates are refused", outcomes.refused());
             let parts = self.others.chunks(self.batch);
             self.batches = parts.map(|part| Batch::inserts(&self.gpu.device, part)).collect::<Result<_>>()?;
         }

@@ -22,7 +22,7 @@ use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
 use phalanx::mvbtree::{Builder, Growth, Snapshot, Updates, variants};
-use phalanx::{Key, Map, MultiVersionBTree, Value};
+use phalanx::{Key, MultiVersionBTree, Value};
 use phalanx_kernels::keyed::{Outcome, Packed};
 use phalanx_kernels::mvbtree::{InPlace, OutOfPlace, Tree, Versioned};
 use phalanx_kernels::slab::Spread;

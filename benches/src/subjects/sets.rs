@@ -66,7 +66,7 @@ impl Subject<u32, u32> for SlabSet<u32> {
         let batches = self.on(stream);
         match call {
             Call::Insert => batches.insert(keys, outcomes)?,
-            Call::Get => batches.contains(keys, outcomes)?,
+            Call::Get => batches.contains_key(keys, outcomes)?,
             Call::Remove => batches.remove(keys, outcomes)?,
             Call::Mixed => batches.execute(codes, keys, outcomes)?,
         }

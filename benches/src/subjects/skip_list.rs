@@ -22,7 +22,7 @@ use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::Stream;
 use phalanx::skiplist::{Assignment, Builder, Counters, Growth, variants};
-use phalanx::{Key, Map, SkipList, Value};
+use phalanx::{Key, SkipList, Value};
 use phalanx_kernels::keyed::Outcome;
 use std::collections::BTreeMap;
 use workloads::{Key as Word, Sequence};

@@ -9,7 +9,7 @@ use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, ensure};
-use phalanx::{BTree, Key, Map, Value};
+use phalanx::{BTree, Key, Value};
 use workloads::{Key as Word, UniqueKeys};
 
 /// Runs of insertions, each into an empty tree.

@@ -1,13 +1,20 @@
 //! Errors. Each message states the request, the finding and a remedy.
 use crate::name::LaunchName;
 use crate::tier::Tier;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error of a device operation.
-#[derive(Debug, thiserror::Error)]
+/// Error of a device operation. `Debug` prints the message, as `Display` does, so a `main` that returns
+/// [`Result`] shows it.
+///
+/// ```
+/// let error = gpu::Error::NeedsPath;
+/// assert_eq!(format!("{error:?}"), error.to_string());
+/// ```
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The program was built without the CUDA back end.
@@ -284,4 +291,10 @@ pub enum Error {
         /// Device of the other event.
         other: String,
     },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -1,5 +1,6 @@
 //! The errors of this crate.
 use crate::map::Outcomes;
+use std::fmt;
 
 /// Result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -13,7 +14,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert_eq!(error.outcomes().map(Outcomes::refused), Some(1));
 /// assert_eq!(Error::ZeroCapacity.outcomes(), None);
 /// ```
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` prints the message, as `Display` does, so a `main` that returns [`Result`] shows it:
+///
+/// ```
+/// assert_eq!(format!("{:?}", phalanx::Error::ZeroCapacity), "the capacity is 0; it must be at least 1");
+/// ```
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The device failed: it is lost, out of memory or not available.
@@ -35,12 +42,21 @@ pub enum Error {
     #[error("the capacity is 0; it must be at least 1")]
     ZeroCapacity,
 
-    /// The requested table has more slots than can be addressed.
-    #[error("{slots} slots requested, but a table has at most {most}: split the keys over several maps")]
+    /// Another number that must be at least 1 is 0.
+    #[error("the number of {what} is 0; it must be at least 1")]
+    Zero {
+        /// Name of the items.
+        what: &'static str,
+    },
+
+    /// A structure would be larger than can be addressed.
+    #[error("{asked} {what} requested, but at most {most} are possible: split the keys over several maps")]
     TooLarge {
-        /// Requested slots.
-        slots: usize,
-        /// Maximum number of slots.
+        /// Name of the items, with the name of the argument if there are several.
+        what: &'static str,
+        /// Requested number.
+        asked: usize,
+        /// Maximum number.
         most: usize,
     },
 
@@ -148,8 +164,8 @@ pub enum Error {
 
     /// The pool would have more slabs than handles can address.
     #[error(
-        "a pool of {asked} slabs requested, but a pool with super blocks of this size has at most {most}: \
-         start with a larger capacity, or with larger super blocks"
+        "a pool of {asked} slabs requested, but with super blocks of this size it has at most {most}: \
+         request fewer slabs, or build the pool with larger super blocks"
     )]
     TooManySlabs {
         /// Slabs that the pool would have.
@@ -311,7 +327,7 @@ pub enum Error {
     },
 
     /// Reading or writing a saved structure failed.
-    #[error("{doing} a saved map failed: {source}")]
+    #[error("{doing} a saved structure failed: {source}")]
     Io {
         /// The failed action: reading or writing.
         doing: &'static str,
@@ -320,8 +336,14 @@ pub enum Error {
     },
 
     /// The data is not a saved structure, or it is damaged.
-    #[error("the saved map cannot be read: {0}")]
+    #[error("the saved structure cannot be read: {0}")]
     Format(String),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

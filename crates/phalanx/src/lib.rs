@@ -4,10 +4,10 @@
 //! emulator that needs no GPU. One program runs on both: [`Device::auto`] selects a GPU if there is one.
 //!
 //! ```
-//! use phalanx::{HashMap, Map};
+//! use phalanx::HashMap;
 //!
 //! let map = HashMap::<u32, u32>::with_capacity(1000)?;
-//! map.insert(&[1, 2, 3], &[10, 20, 30])?;
+//! assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
 //! assert_eq!(map.get(&[2, 4])?, [Some(20), None]);
 //! # Ok::<(), phalanx::Error>(())
 //! ```
@@ -42,6 +42,7 @@ mod error;
 #[cfg(feature = "hash-map")]
 pub mod hash_map;
 pub mod map;
+mod methods;
 #[cfg(feature = "mvbtree")]
 pub mod mvbtree;
 mod number;
@@ -50,12 +51,15 @@ pub(crate) mod ordered;
 #[cfg(feature = "primitives")]
 pub mod primitives;
 mod program;
+#[cfg(feature = "serde")]
+mod serialization;
 #[cfg(feature = "skip-list")]
 pub mod skiplist;
 #[cfg(feature = "_slab-alloc")]
 pub mod slab_alloc;
 #[cfg(feature = "slab-hash")]
 pub mod slab_hash;
+mod std_traits;
 
 #[cfg(feature = "btree")]
 pub use btree::BTree;

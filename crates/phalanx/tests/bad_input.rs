@@ -1,5 +1,4 @@
 //! Bad input is rejected at once with an error that explains the remedy, and the map stays unchanged.
-use phalanx::Map;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
 use phalanx::{Error, HashMap};
@@ -23,7 +22,7 @@ fn builder() -> Builder<u32, u32> {
 /// Returns a map with a few pairs.
 fn map() -> HashMap<u32, u32> {
     let map = builder().build().unwrap();
-    map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap();
+    assert!(map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap().all_placed());
     map
 }
 
@@ -96,6 +95,14 @@ fn buffers_and_streams_must_be_of_the_maps_device() {
     refuses!(run(&foreign_codes, &own, &mut foreign_values), Error::OtherDevice { .. }, "codes");
     refuses!(run(&codes, &foreign, &mut foreign_values), Error::OtherDevice { .. }, "arguments");
     refuses!(run(&codes, &own, &mut foreign_values), Error::OtherDevice { .. }, "results");
+    // Of several foreign buffers, the keys are named.
+    let mut foreign_results = other.zeroed::<u32>(1).unwrap();
+    refuses!(on.insert(&foreign, &foreign, None), Error::OtherDevice { what: "keys", .. }, "keys");
+    refuses!(
+        on.get(&foreign, &mut foreign_results, &mut foreign_codes),
+        Error::OtherDevice { what: "keys", .. },
+        "keys"
+    );
     let stream = other.default_stream();
     let on = map.on(&stream);
     refuses!(on.insert(&own, &foreign, None), Error::OtherDevice { .. }, "values");
@@ -170,6 +177,17 @@ fn capacities_beyond_reach_are_refused_at_once() {
     }
     assert_eq!(map.get(&[1, 2]).unwrap(), [Some(10), Some(20)], "the map is as it was");
     assert!(started.elapsed().as_secs() < 20, "it took {:?}", started.elapsed());
+}
+
+#[test]
+fn sizes_of_ordered_maps_are_named() {
+    let most = &usize::MAX.to_string();
+    let tree = || phalanx::BTree::<u32, u32>::builder().device(&emulator());
+    refuses!(tree().capacity(usize::MAX).build(), Error::TooLarge { .. }, most, "`capacity`", "at most");
+    refuses!(tree().nodes(usize::MAX).build(), Error::TooManySlabs { .. }, most, "slabs", "fewer");
+    let list = || phalanx::SkipList::<u32, u32>::builder().device(&emulator());
+    refuses!(list().capacity(usize::MAX).build(), Error::TooLarge { .. }, most, "`capacity`", "at most");
+    refuses!(list().nodes(usize::MAX).build(), Error::TooManySlabs { .. }, most, "slabs", "fewer");
 }
 
 #[test]
@@ -315,7 +333,7 @@ fn damaged_files_are_refused() {
     for place in 0..good.len() {
         let mut bad = good.clone();
         bad[place] ^= 1 << (place % 8);
-        refuses!(load(&bad), Error::Format(_), "saved map cannot be read");
+        refuses!(load(&bad), Error::Format(_), "saved structure cannot be read");
     }
     for len in 0..good.len() {
         refuses!(load(&good[..len]), Error::Format(_), "it is truncated");
@@ -372,6 +390,6 @@ impl io::Read for Broken {
 
 #[test]
 fn failing_streams_are_told() {
-    refuses!(map().save(Broken), Error::Io { .. }, "writing a saved map");
-    refuses!(HashMap::<u32, u32>::load(Broken, builder()), Error::Io { .. }, "reading a saved map");
+    refuses!(map().save(Broken), Error::Io { .. }, "writing a saved structure");
+    refuses!(HashMap::<u32, u32>::load(Broken, builder()), Error::Io { .. }, "reading a saved structure");
 }

@@ -5,7 +5,7 @@ mod common;
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
 use gpu::{Device, Grid};
 use phalanx::mvbtree::Updates;
-use phalanx::{BTree, HashMap, Map, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
+use phalanx::{BTree, HashMap, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::hash_map::{COUNTER_SHARDS, DefaultTable, Outcome};
 use phalanx_kernels::keyed::SHARD_WORDS;
 use phalanx_kernels::keyed::kernels::Get;
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 fn words_are_counted(device: &Device) {
     let words: Vec<u32> = (0..1000u32).map(|n| (n * n) % 37).chain([u32::MAX; 24]).collect();
     let map = HashMap::<u32, u32>::builder().device(device).capacity(100).build().unwrap();
-    map.insert(&[5000, 1], &[1, 100]).unwrap();
+    assert!(map.insert(&[5000, 1], &[1, 100]).unwrap().all_placed());
     let buffer = device.from_slice(&words).unwrap();
     // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
@@ -51,7 +51,7 @@ fn links_are_followed(device: &Device) {
     let starts: Vec<u64> = (0..50).map(|chain| chain * 1000).collect();
     let length = |start: u64| start / 1000 % 7;
     let links: Vec<u64> = starts.iter().flat_map(|&start| start..start + length(start)).collect();
-    map.insert(&links, &links.iter().map(|link| link + 1).collect::<Vec<_>>()).unwrap();
+    assert!(map.insert(&links, &links.iter().map(|link| link + 1).collect::<Vec<_>>()).unwrap().all_placed());
     let from = device.from_slice(&starts).unwrap();
     let (ends, steps) = (device.zeroed::<u64>(50).unwrap(), device.zeroed::<u32>(50).unwrap());
     // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
@@ -71,7 +71,7 @@ fn links_are_followed(device: &Device) {
 
 fn every_operation_answers(device: &Device) {
     let map = HashMap::<u32, u32>::builder().device(device).capacity(4000).build().unwrap();
-    map.insert(&[1_000_000], &[1]).unwrap();
+    assert!(map.insert(&[1_000_000], &[1]).unwrap().all_placed());
     let keys: Vec<u32> = (0..500).map(|n| n * 3).chain([u32::MAX, u32::MAX - 1, u32::MAX - 2]).collect();
     let (buffer, wrong) = (device.from_slice(&keys).unwrap(), device.zeroed::<u32>(1).unwrap());
     // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
@@ -112,7 +112,7 @@ fn histories_are_linearizable(device: &Device) {
 fn thirds(device: &Device, count: u32) -> BTree<u32, u32> {
     let tree = BTree::builder().device(device).capacity(count as usize).build().unwrap();
     let keys: Vec<u32> = (0..count).map(|n| n.wrapping_mul(0x9e37_79b1) % count * 3).collect();
-    tree.insert(&keys, &keys.iter().map(|key| key + 1).collect::<Vec<_>>()).unwrap();
+    assert!(tree.insert(&keys, &keys.iter().map(|key| key + 1).collect::<Vec<_>>()).unwrap().all_placed());
     tree
 }
 
@@ -204,7 +204,7 @@ fn histories_of_ranges_are_linearizable(device: &Device) {
     for seed in 0..runs {
         let keys: Vec<u32> = (0..40).map(|n| n * 2).collect();
         tree.clear().unwrap();
-        tree.insert(&keys, &keys).unwrap();
+        assert!(tree.insert(&keys, &keys).unwrap().all_placed());
         let events = moments(device, &tree, blocks, seed);
         overlaps += events.windows(2).filter(|pair| pair[1].start <= pair[0].end).count();
         let initial = keys.iter().map(|&key| (key, key)).collect();
@@ -358,7 +358,7 @@ fn answered(outcome: u8, value: u32) -> MapOutcome<u32> {
 /// Sessions of lanes and of tiles on a map of slab lists.
 fn sessions_work_on_lists(device: &Device) {
     let map = SlabHash::<u32, u32>::builder().device(device).buckets(7).slabs(500).build().unwrap();
-    map.insert(&[5000, 1], &[1, 100]).unwrap();
+    assert!(map.insert(&[5000, 1], &[1, 100]).unwrap().all_placed());
     let words: Vec<u32> = (0..3000u32).map(|n| n * n % 1009).chain([u32::MAX; 24]).collect();
     let stops = [5000, 77_777, u32::MAX - 1];
     let (w, s) = (device.from_slice(&words).unwrap(), device.from_slice(&stops).unwrap());
@@ -397,7 +397,7 @@ fn tiles_work_on_lists(device: &Device) {
 /// A session on a set.
 fn sessions_work_on_sets(device: &Device) {
     let set = SlabSet::<u32>::builder().device(device).buckets(3).slabs(500).build().unwrap();
-    set.insert(&(0..500).chain([u32::MAX]).collect::<Vec<_>>()).unwrap();
+    assert!(set.insert(&(0..500).chain([u32::MAX]).collect::<Vec<_>>()).unwrap().all_placed());
     // Half of the first keys are present, and each of the second keys occurs twice.
     let gone: Vec<u32> = (400..600).chain([u32::MAX, u32::MAX - 1]).collect();
     let come: Vec<u32> = (0..1002).map(|n| if n < 1000 { 5000 + n / 2 } else { u32::MAX - 2 }).collect();
@@ -420,8 +420,8 @@ fn sessions_work_on_sets(device: &Device) {
 fn sessions_work_on_maps_of_many(device: &Device) {
     let queues = SlabMultiMap::<u32, u32>::builder().device(device).buckets(3).slabs(500).build().unwrap();
     let keys: Vec<u32> = (0..100).chain([u32::MAX]).collect();
-    queues.insert(&keys[1..], &keys[1..]).unwrap();
-    queues.insert(&keys[1..], &[7; 100]).unwrap();
+    assert!(queues.insert(&keys[1..], &keys[1..]).unwrap().all_placed());
+    assert!(queues.insert(&keys[1..], &[7; 100]).unwrap().all_placed());
     let values: Vec<u32> = (1000..1101).collect();
     let (k, v) = (device.from_slice(&keys).unwrap(), device.from_slice(&values).unwrap());
     let firsts = device.zeroed::<u32>(keys.len()).unwrap();

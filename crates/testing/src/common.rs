@@ -1,6 +1,6 @@
 //! Common parts of tests: the emulator, and replayable seeds.
 use gpu::Device;
-use phalanx::{Error, Outcome, Result};
+use phalanx::{Error, Outcomes, Result};
 use simt::emulator::Options;
 
 /// Returns the emulator on all cores.
@@ -60,18 +60,18 @@ impl Rng {
 
 /// Returns the outcomes of a call, including refused elements.
 #[track_caller]
-pub fn outcomes(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
+pub fn outcomes(said: Result<Outcomes>) -> Outcomes {
     match said {
-        Err(Error::NoRoom { outcomes }) => outcomes.into(),
+        Err(Error::NoRoom { outcomes }) => outcomes,
         said => said.unwrap(),
     }
 }
 
 /// Returns the outcomes of a call on a structure that could not grow; some of them must be refusals.
 #[track_caller]
-pub fn no_room(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
+pub fn no_room(said: Result<Outcomes>) -> Outcomes {
     assert!(matches!(said, Err(Error::NoRoom { .. })), "{said:?}");
     let outcomes = outcomes(said);
-    assert!(outcomes.contains(&Outcome::Refused), "{outcomes:?}");
+    assert!(!outcomes.all_placed(), "{outcomes:?}");
     outcomes
 }

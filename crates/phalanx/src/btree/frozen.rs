@@ -6,7 +6,7 @@ use crate::Error;
 use crate::map::Batches;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::variant::{Variant, VariantTag};
-use crate::map::{IntoIter, Map, Pairs, batches, run};
+use crate::map::{IntoIter, Pairs, batches, run};
 use crate::ordered::kernels::{Reader, Search};
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Key, Outcome, Result, Value};
@@ -23,15 +23,15 @@ use std::io::Write;
 /// key. Created by [`BTree::frozen`].
 ///
 /// ```
-/// use phalanx::{BTree, Map};
+/// use phalanx::BTree;
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert!(tree.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
 /// let frozen = tree.frozen()?;
 /// assert_eq!(frozen.get(&[10, 11])?, [Some(1), None]);
 /// assert_eq!(frozen.range(&[10..21])?, [[(10, 1), (20, 2)]]);
 /// assert_eq!(frozen.last()?, Some((30, 3)));
-/// tree.insert(&[40], &[4])?; // the borrow has ended
+/// assert!(tree.insert(&[40], &[4])?.all_placed()); // the borrow has ended
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -42,10 +42,10 @@ use std::io::Write;
 /// use phalanx::kernels::btree::{Phased, Tree};
 /// use phalanx::kernels::keyed::Packed;
 /// use phalanx::kernels::slab::Spread;
-/// use phalanx::{BTree, Map};
+/// use phalanx::BTree;
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[1, 2], &[10, 20])?;
+/// assert!(tree.insert(&[1, 2], &[10, 20])?.all_placed());
 /// let frozen = tree.frozen()?;
 /// assert_eq!((frozen.len()?, frozen.is_empty()?), (2, false));
 /// assert_eq!(frozen.contains_key(&[1, 3])?, [true, false]);
@@ -234,10 +234,10 @@ by_order! {
 /// stream and do not wait for it. Created by [`Frozen::on`].
 ///
 /// ```
-/// use phalanx::{BTree, Map, Outcome};
+/// use phalanx::{BTree, Outcome};
 ///
 /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[1, 2], &[10, 20])?;
+/// assert!(tree.insert(&[1, 2], &[10, 20])?.all_placed());
 /// let frozen = tree.frozen()?;
 /// let (device, stream) = (frozen.device(), frozen.device().stream()?);
 /// let (keys, mut values) = (device.from_slice(&[2u32, 3])?, device.zeroed::<u32>(2)?);

@@ -6,8 +6,8 @@ mod frozen;
 use crate::Error;
 use crate::map::batches::check_same_device;
 use crate::map::structure::Structure;
-use crate::map::{IntoIter, Map, file};
-use crate::ordered::bulk_build::{USUAL_FILL, sorted};
+use crate::map::{Map, file};
+use crate::ordered::bulk_build::USUAL_FILL;
 pub use crate::ordered::growth::Growth;
 pub use crate::ordered::inspect::Walks;
 use crate::ordered::kernels::Search;
@@ -26,15 +26,15 @@ use std::io::Read;
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
 ///
 /// Reads take no latch; an update latches one leaf. Full nodes are split during the descent. The tree grows
-/// within launches. [`Map`] has the operations on single keys; this type and [`Ordered`] have those by key
-/// order. The page `docs/structures/btree.md` describes layout, proofs and costs. Source: chapter 3 of the
-/// thesis on dynamic GPU structures.
+/// within launches. The operations on single keys are those of [`Map`]; this type and [`Ordered`] add those
+/// by key order. The page `docs/structures/btree.md` describes layout, proofs and costs. Source: chapter 3 of
+/// the thesis on dynamic GPU structures.
 ///
 /// ```
-/// use phalanx::{BTree, Map};
+/// use phalanx::BTree;
 ///
 /// let tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert!(tree.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
 /// assert_eq!(tree.range(&[10..21])?, [[(10, 1), (20, 2)]]);
 /// assert_eq!(tree.successor(&[10, 30])?, [Some((20, 2)), None]);
 /// assert_eq!(tree.last()?, Some((30, 3)));
@@ -44,7 +44,7 @@ use std::io::Read;
 /// ```
 ///
 /// ```
-/// use phalanx::{BTree, Map};
+/// use phalanx::BTree;
 ///
 /// let mut tree = BTree::<u32, u32>::builder().capacity(1000).build()?;
 /// let (keys, values) = (tree.device().from_slice(&[1, 5, 7])?, tree.device().from_slice(&[10, 50, 70])?);
@@ -90,7 +90,6 @@ use std::io::Read;
 /// | `compact` | waits; copies the pairs within the device, sorts them and builds; allocates three copies of the pairs |
 /// | `load` | reads the file on the host, then `bulk_build` |
 /// | `reserve` | waits; one launch counts the free nodes; allocates nodes if they are too few, or rebuilds as `compact` does |
-/// | `iter` | [`Map::iter`], then a sort on the host, O(n log n) |
 /// | `view` | O(1) on the host; waits for the device once after [`Self::frozen`] was used |
 pub struct BTree<K, V> {
     tree: Tree<K, V>,
@@ -158,10 +157,10 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// Waits.
     ///
     /// ```
-    /// use phalanx::{BTree, Map};
+    /// use phalanx::BTree;
     ///
     /// let tree = BTree::<u32, u32>::with_capacity(100)?;
-    /// tree.insert(&[1, 2, 3], &[1, 2, 3])?;
+    /// assert!(tree.insert(&[1, 2, 3], &[1, 2, 3])?.all_placed());
     /// let walks = tree.walks(&tree.device().from_slice(&[1, 2])?)?;
     /// assert_eq!(walks.nodes[..2], [2, 2]); // a leaf and the root, twice
     /// # Ok::<(), phalanx::Error>(())
@@ -234,7 +233,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Self::compact`]. Waits.
     ///
     /// ```
-    /// use phalanx::{BTree, Map};
+    /// use phalanx::BTree;
     ///
     /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
     /// tree.reserve(50_000)?;
@@ -251,16 +250,6 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.tree.reserve(additional)
     }
 
-    /// Returns all pairs as they are now, in key order. They are copied to the host before the iterator is
-    /// returned. Waits for all launches.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        let (keys, values) = sorted(Map::iter(self)?);
-        Ok(keys.into_iter().zip(values))
-    }
-
     /// Returns a view of the tree for your own kernels. `M` is the type of the variant that [`Self::variant`]
     /// names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on it.
     ///
@@ -271,7 +260,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// use phalanx::kernels::keyed::{Packed, PerLane, Session};
     /// use phalanx::kernels::ordered::TreeView;
     /// use phalanx::kernels::slab::Spread;
-    /// use phalanx::{BTree, Device, Map};
+    /// use phalanx::{BTree, Device};
     /// use simt::{Thread, kernel};
     ///
     /// #[kernel]
@@ -331,6 +320,10 @@ impl<K: Key, V: Value> Searched<K, V> for BTree<K, V> {
 impl<K: Key, V: Value> Map for BTree<K, V> {
     type Key = K;
     type Value = V;
+
+    fn with_capacity(capacity: usize) -> Result<Self> {
+        Self::with_capacity(capacity)
+    }
 
     fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
         &self.tree

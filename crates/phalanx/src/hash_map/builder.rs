@@ -135,10 +135,10 @@ impl<K: Key, V: Value> Builder<K, V> {
     ///
     /// ```
     /// use phalanx::kernels::hash_map::{Hinted, Packed, Table};
-    /// use phalanx::{HashMap, Map};
+    /// use phalanx::HashMap;
     ///
     /// let map = HashMap::builder().variant_of::<Table<Packed, Hinted<16>, 2, 4>>().build()?;
-    /// map.insert(&[1], &[10])?;
+    /// assert!(map.insert(&[1], &[10])?.all_placed());
     /// assert_eq!(map.variant(), "hinted16_64_2x4_u32_u32");
     /// # Ok::<(), phalanx::Error>(())
     /// ```

@@ -22,15 +22,16 @@ use std::io::Read;
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
 ///
 /// The map uses open addressing over buckets of 64 bytes. A tile of lanes reads a bucket at once. The
-/// repository's page `docs/structures/hashmap.md` describes layout, proof and costs. Most operations are in
-/// [`Map`]. An adversary who chooses the keys and knows the [seed](Builder::seed) of the hash function can
-/// make operations slow; so maps of such keys need a [random one](Builder::random_seed).
+/// repository's page `docs/structures/hashmap.md` describes layout, proof and costs. The page of [`Map`] has
+/// examples of the operations that all maps have. An adversary who chooses the keys and knows the
+/// [seed](Builder::seed) of the hash function can make operations slow; so maps of such keys need a [random
+/// one](Builder::random_seed).
 ///
 /// ```
-/// use phalanx::{HashMap, Map};
+/// use phalanx::HashMap;
 ///
 /// let mut map = HashMap::<u32, u32>::with_capacity(100)?;
-/// map.insert(&[1, 2], &[10, 20])?;
+/// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
 /// map.reserve(1_000_000)?;
 /// assert_eq!(map.get(&[2, 3])?, [Some(20), None]);
 /// assert!(map.load_factor()? < 0.01);
@@ -38,13 +39,13 @@ use std::io::Read;
 /// ```
 ///
 /// ```
-/// use phalanx::{HashMap, Map};
+/// use phalanx::HashMap;
 ///
 /// let mut map = HashMap::<u32, u32>::with_capacity(1000)?;
 /// assert!(map.capacity() >= 1000 && map.slots() > map.capacity());
 /// assert!(phalanx::hash_map::variants::<u32, u32>().contains(&map.variant()));
 /// let keys: Vec<u32> = (0..1000).collect();
-/// map.insert(&keys, &keys)?;
+/// assert!(map.insert(&keys, &keys)?.all_placed());
 /// map.remove(&keys[10..])?;
 /// map.compact()?; // reclaims the slots of the removed keys
 /// map.shrink_to_fit()?;
@@ -106,7 +107,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     ///
     /// ```
     /// use phalanx::hash_map::Growth;
-    /// use phalanx::{HashMap, Map, Outcome};
+    /// use phalanx::{HashMap, Outcome};
     ///
     /// let map = HashMap::<u32, u32>::builder().capacity(100).growth(Growth::Fixed).build()?;
     /// let keys: Vec<u32> = (0..1000).collect();
@@ -165,7 +166,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// use phalanx::gpu::{Device, Grid};
     /// use phalanx::hash_map::Growth;
     /// use phalanx::kernels::hash_map::{DefaultTable, MapView, Merge, PerLane, Session};
-    /// use phalanx::{HashMap, Map};
+    /// use phalanx::HashMap;
     /// use simt::{GlobalSlice, Thread, kernel};
     ///
     /// #[kernel]
@@ -250,7 +251,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// [`Map::clear`].
     ///
     /// ```
-    /// use phalanx::{HashMap, Map};
+    /// use phalanx::HashMap;
     ///
     /// let mut map = HashMap::<u32, u32>::with_capacity(100)?;
     /// let stream = map.device().stream()?;
@@ -292,10 +293,10 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// number of saved pairs if needed. Reads no byte beyond the saved map.
     ///
     /// ```
-    /// use phalanx::{HashMap, Map};
+    /// use phalanx::HashMap;
     ///
     /// let map = HashMap::<u32, u32>::with_capacity(10)?;
-    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
     /// let mut saved = Vec::new();
     /// map.save(&mut saved)?;
     /// let loaded = HashMap::<u32, u32>::load(&saved[..], HashMap::builder())?;
@@ -321,6 +322,10 @@ impl<K: Key, V: Value> HashMap<K, V> {
 impl<K: Key, V: Value> Map for HashMap<K, V> {
     type Key = K;
     type Value = V;
+
+    fn with_capacity(capacity: usize) -> Result<Self> {
+        Self::with_capacity(capacity)
+    }
 
     fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
         &self.table

@@ -36,7 +36,7 @@ impl Table {
     ) -> Result<Self> {
         let shape = kernels.shape();
         let least = slots.div_ceil(shape.slots).max(2);
-        let too_large = Error::TooLarge { slots, most: MOST_BUCKETS * shape.slots };
+        let too_large = Error::TooLarge { what: "slots", asked: slots, most: MOST_BUCKETS * shape.slots };
         // The search for a prime costs the square root of the number: for a size that no device can hold it
         // would take hours.
         let count = if least <= MOST_BUCKETS { next_prime(least) } else { least };

@@ -17,7 +17,7 @@ use simt::{GlobalSlice, Word};
 /// do not fit are refused. Reading or dropping a buffer waits for the batches that use it.
 ///
 /// ```
-/// use phalanx::{HashMap, Map, Outcome};
+/// use phalanx::{HashMap, Outcome};
 ///
 /// let map = HashMap::<u32, u32>::with_capacity(100)?;
 /// let (device, stream) = (map.device(), map.device().stream()?);
@@ -33,7 +33,7 @@ use simt::{GlobalSlice, Word};
 ///
 /// ```
 /// use phalanx::map::OpCode;
-/// use phalanx::{HashMap, Map, Merge, Outcome};
+/// use phalanx::{HashMap, Merge, Outcome};
 ///
 /// let map = HashMap::<u32, u32>::with_capacity(100)?;
 /// let (device, stream) = (map.device(), map.device().stream()?);
@@ -72,7 +72,7 @@ pub struct Batches<'a, M: ?Sized> {
 }
 
 impl<'a, M: Map + ?Sized> Batches<'a, M> {
-    pub(super) fn new(map: &'a M, stream: &'a Stream) -> Self {
+    pub(crate) fn new(map: &'a M, stream: &'a Stream) -> Self {
         Self { map, stream }
     }
 
@@ -109,8 +109,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        let arguments = self.slice("values", values, keys.len())?;
-        self.submit(Batch { arguments, ..self.batch(op, keys, outcomes)? })
+        let batch = self.batch(op, keys, outcomes)?;
+        self.submit(Batch { arguments: self.slice("values", values, keys.len())?, ..batch })
     }
 
     /// Submits [`Map::insert`].
@@ -166,10 +166,10 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         results: &mut Buffer<M::Value>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
+        let batch = self.batch(BatchOp::Apply(OpCode::GET_OR_INSERT), keys, Some(outcomes))?;
         let arguments = self.slice("values", values, keys.len())?;
         let results = self.slice("results", results, keys.len())?;
-        let op = BatchOp::Apply(OpCode::GET_OR_INSERT);
-        self.submit(Batch { arguments, results, ..self.batch(op, keys, Some(outcomes))? })
+        self.submit(Batch { arguments, results, ..batch })
     }
 
     /// Submits [`Map::get`]. Writes the values, which are valid where the outcome is [`Outcome::Found`].
@@ -214,10 +214,11 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         results: &mut Buffer<M::Value>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
+        let batch = self.batch(BatchOp::Mixed, keys, Some(outcomes))?;
         let codes = self.slice("codes", codes, keys.len())?;
         let arguments = self.slice("arguments", arguments, keys.len())?;
         let results = self.slice("results", results, keys.len())?;
-        self.submit(Batch { codes, arguments, results, ..self.batch(BatchOp::Mixed, keys, Some(outcomes))? })
+        self.submit(Batch { codes, arguments, results, ..batch })
     }
 }
 
@@ -228,8 +229,8 @@ pub(crate) fn get<K: Key, V: Value>(
     values: &mut Buffer<V>,
     outcomes: &mut Buffer<u8>,
 ) -> Result<Batch<K, V>> {
-    let results = slice(device, "values", values, keys.len())?;
-    Ok(Batch { op: BatchOp::Get, results, ..contains_key(device, keys, outcomes)? })
+    let batch = contains_key(device, keys, outcomes)?;
+    Ok(Batch { op: BatchOp::Get, results: slice(device, "values", values, keys.len())?, ..batch })
 }
 
 /// Returns the batch of [`Batches::contains_key`].

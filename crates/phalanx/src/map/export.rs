@@ -15,6 +15,20 @@ pub fn all<M: Structure + ?Sized>(map: &M) -> Result<Pairs<M::Key, M::Value>> {
     by(map, THREADS)
 }
 
+/// [`all`], for an ordered structure in key order.
+pub fn listed<M: Structure + ?Sized>(map: &M) -> Result<Pairs<M::Key, M::Value>> {
+    let pairs = all(map)?;
+    Ok(if map.is_ordered() { sorted(pairs) } else { pairs })
+}
+
+/// Sorts the pairs by key and keeps the first of each key.
+pub fn sorted<K: Scalar, V>((keys, values): Pairs<K, V>) -> Pairs<K, V> {
+    let mut pairs: Vec<(K, V)> = keys.into_iter().zip(values).collect();
+    pairs.sort_unstable_by_key(|&(key, _)| key);
+    pairs.dedup_by_key(|&mut (key, _)| key);
+    pairs.into_iter().unzip()
+}
+
 /// Exports with `threads` threads of a scan at a time.
 pub fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<Pairs<M::Key, M::Value>> {
     of_scans(map.device(), &|run| map.scans(run), threads)

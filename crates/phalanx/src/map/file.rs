@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All numbers are little-endian. The order of the pairs and the kind of map that wrote them do not matter.
-use super::{Key, Map, Outcome, Value};
+use super::{Key, Map, Outcome, Outcomes, Value};
 use crate::{Error, Result};
 use phalanx_kernels::keyed::Scalar;
 use std::io::{Read, Write};
@@ -122,7 +122,7 @@ pub fn save_keys<K: Key>(keys: &[K], writer: impl Write) -> Result<()> {
 pub fn load_into<K: Key, V: Value, T>(
     reader: impl Read,
     build: impl FnOnce(usize) -> Result<T>,
-    insert: impl Fn(&T, &[K], &[V]) -> Result<Vec<Outcome>>,
+    insert: impl Fn(&T, &[K], &[V]) -> Result<Outcomes>,
 ) -> Result<T> {
     let Contents { keys, values } = read::<K, V>(reader, V::BITS)?;
     let structure = build(keys.len().max(1))?;
@@ -150,7 +150,7 @@ pub fn load_at_once<M: Map>(
 pub fn load_keys<K: Key, T>(
     reader: impl Read,
     build: impl FnOnce(usize) -> Result<T>,
-    insert: impl Fn(&T, &[K]) -> Result<Vec<Outcome>>,
+    insert: impl Fn(&T, &[K]) -> Result<Outcomes>,
 ) -> Result<T> {
     let Contents { keys, .. } = read::<K, u32>(reader, 0)?;
     let structure = build(keys.len().max(1))?;
@@ -159,13 +159,13 @@ pub fn load_keys<K: Key, T>(
 }
 
 /// Inserts `len` elements in chunks. All of them must be new and fit.
-fn in_parts(len: usize, insert: impl Fn(Range<usize>) -> Result<Vec<Outcome>>) -> Result<()> {
+fn in_parts(len: usize, insert: impl Fn(Range<usize>) -> Result<Outcomes>) -> Result<()> {
     for first in (0..len).step_by(BATCH) {
         let outcomes = match insert(first..len.min(first + BATCH)) {
             Err(Error::NoRoom { outcomes }) => outcomes,
-            inserted => inserted?.into(),
+            inserted => inserted?,
         };
-        if outcomes.refused() > 0 {
+        if !outcomes.all_placed() {
             let placed = first + outcomes.asked() - outcomes.refused();
             return Err(Error::DoesNotFit { left_over: len - placed, pairs: len });
         }

@@ -20,6 +20,7 @@ pub use outcomes::Outcomes;
 pub use phalanx_kernels::keyed::OpCode;
 use phalanx_kernels::keyed::Scalar;
 pub use phalanx_kernels::keyed::{Merge, Outcome};
+use phalanx_macros::inherent;
 use run::Results;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
@@ -84,14 +85,14 @@ impl<K: Key, V: Value> Op<K, V> {
     }
 }
 
-/// Operations of all maps. Batches on host slices block until the results are available; [`Map::on`] returns
-/// those that do not block.
+/// Operations of all maps, for generic code: each map has them as inherent methods too. Batches on host
+/// slices block until the results are available; [`Map::on`] returns those that do not block.
 ///
 /// No key is reserved. A batch may contain a key several times. The operations of a batch run in no
 /// particular order.
 ///
 /// ```
-/// use phalanx::{HashMap, Map, Merge, Op, Outcome};
+/// use phalanx::{HashMap, Merge, Op, Outcome};
 ///
 /// let map = HashMap::<u64, u64>::with_capacity(100)?;
 /// assert_eq!(map.insert(&[7, 8], &[70, 80])?, [Outcome::Inserted, Outcome::Inserted]);
@@ -105,7 +106,7 @@ impl<K: Key, V: Value> Op<K, V> {
 /// ```
 ///
 /// ```
-/// use phalanx::{HashMap, Map, Outcome};
+/// use phalanx::{HashMap, Outcome};
 ///
 /// let mut map = HashMap::<u32, u32>::with_capacity(100)?;
 /// assert_eq!(map.insert_new(&[1, 2], &[10, 20])?, [Outcome::Inserted; 2]);
@@ -126,6 +127,36 @@ impl<K: Key, V: Value> Op<K, V> {
 /// assert_eq!(map.len()?, 2); // waits
 /// # Ok::<(), phalanx::Error>(())
 /// ```
+///
+/// ```
+/// use phalanx::BTree;
+///
+/// let tree = BTree::<u32, u32>::from_pairs(&[1, 2], &[10, 20])?;
+/// assert_eq!(BTree::try_from_iter([(1, 7), (2, 20), (1, 10)])?, tree); // the last pair of a key remains
+/// let empty = BTree::<u32, u32>::try_new()?;
+/// empty.try_extend(&tree)?;
+/// assert!(empty.try_eq(&tree)?);
+/// for (key, value) in &tree {
+///     assert_eq!(value, 10 * key);
+/// }
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Traits of the standard library
+///
+/// Maps implement [`Default`], [`FromIterator`], [`Extend`], [`PartialEq`] and [`IntoIterator`] (for maps and
+/// references to them). These panic where the calls that return errors do not: [`Map::try_new`],
+/// [`Map::try_from_iter`], [`Map::try_extend`], [`Map::try_eq`] and [`Map::iter`].
+///
+/// ```
+/// use phalanx::HashMap;
+///
+/// let mut map: HashMap<u32, u32> = [(1, 10), (2, 20)].into_iter().collect();
+/// map.extend([(3, 30)]);
+/// assert_eq!(map.into_iter().map(|(_, value)| value).sum::<u32>(), 60);
+/// ```
+///
+/// With the feature `serde`, they also implement `Serialize` and `Deserialize`.
 ///
 /// # Concurrency
 ///
@@ -152,13 +183,19 @@ impl<K: Key, V: Value> Op<K, V> {
 /// | `len`, `is_empty` | waits for the device, copies 8 KiB |
 /// | `clear` | waits for the device, and writes or frees the memory that the structure uses |
 /// | `retain_keys`, `retain_values` | waits for the device; one launch that reads the whole structure |
-/// | `export`, `iter` | waits for the device; launches that read the whole structure, 2^22 threads at a time; copies all pairs to the host |
+/// | `export` | waits for the device; launches that read the whole structure, 2^22 threads at a time; copies all pairs to the host |
+/// | `iter` | `export`; for an ordered map then a sort on the host, O(n log n) |
+/// | `try_new`, `with_capacity` | as the type's page states |
+/// | `from_pairs`, `try_from_iter` | `with_capacity`, then `insert` |
+/// | `try_extend` | one pass over the pairs on the host, then `insert` |
+/// | `try_eq` | `len`, then `export` of both maps and sorts on the host, O(n log n) |
 /// | `save` | `export`, and one pass over the bytes on the host |
-/// | `retain` | `iter`, then `remove` of the rejected keys |
+/// | `retain` | `export`, then `remove` of the rejected keys |
 ///
 /// A call that changes a growing map also checks whether maintenance is due: hash maps and slab hashes then
 /// copy 8 KiB more. Elements that did not fit are launched again after growth, which the page of the
 /// structure describes. Ordered maps submit a large batch that inserts into a small map as several launches.
+#[inherent(map_methods)]
 pub trait Map {
     /// Type of the keys.
     type Key: Key;
@@ -173,6 +210,68 @@ pub trait Map {
     #[doc(hidden)]
     fn inner_mut(&mut self) -> &mut dyn Structure<Key = Self::Key, Value = Self::Value>;
 
+    /// Creates an empty map on [`Device::from_environment`] for `capacity` pairs, which grows when needed.
+    ///
+    /// # Errors
+    /// [`Error::ZeroCapacity`] if `capacity` is 0; [`Error::TooLarge`] if it is too large; [`Error::Device`]
+    /// if no device is available, or it lacks the memory.
+    fn with_capacity(capacity: usize) -> Result<Self>
+    where
+        Self: Sized;
+
+    /// Creates an empty map for 1024 pairs: see [`Self::with_capacity`].
+    ///
+    /// # Errors
+    /// [`Error::Device`] if no device is available, or it lacks the memory.
+    #[doc(alias = "new")]
+    fn try_new() -> Result<Self>
+    where
+        Self: Sized,
+    {
+        Self::with_capacity(1024)
+    }
+
+    /// Creates a map of pairs: see [`Self::with_capacity`] and [`Self::insert`].
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; [`Error::Device`] or [`Error::NoRoom`] if no device
+    /// is available, or it lacks the memory.
+    fn from_pairs(keys: &[Self::Key], values: &[Self::Value]) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        check("values", keys.len(), values.len())?;
+        let map = Self::with_capacity(keys.len().max(1))?;
+        map.insert(keys, values)?.or_no_room()?;
+        Ok(map)
+    }
+
+    /// Creates a map of pairs, as [`FromIterator`] does. Of several pairs with the same key, the last one
+    /// remains.
+    ///
+    /// # Errors
+    /// [`Error::Device`] or [`Error::NoRoom`] if no device is available, or it lacks the memory.
+    fn try_from_iter(pairs: impl IntoIterator<Item = (Self::Key, Self::Value)>) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        let (keys, values) = run::last_of_each(pairs);
+        Self::from_pairs(&keys, &values)
+    }
+
+    /// Inserts pairs, as [`Extend`] does. Of several pairs with the same key, the last one remains.
+    ///
+    /// # Errors
+    /// As [`Self::insert`], and [`Error::NoRoom`] also if some pairs do not fit a map of fixed capacity. It
+    /// holds one outcome per distinct key, in the order in which the keys first occur.
+    fn try_extend(&self, pairs: impl IntoIterator<Item = (Self::Key, Self::Value)>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let (keys, values) = run::last_of_each(pairs);
+        self.insert(&keys, &values)?.or_no_room()
+    }
+
     /// Inserts pairs, replacing the values of existing keys. If the batch has several pairs with the same
     /// key, any one of them remains.
     ///
@@ -186,8 +285,8 @@ pub trait Map {
     /// - [`Error::Device`] if the device fails, or has no memory for the batch itself: then nothing is
     ///   inserted.
     #[doc(alias = "insert_or_assign")]
-    fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::with_values(self.inner(), BatchOp::Insert, keys, values).map(|results| results.outcomes)
+    fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Outcomes> {
+        run::with_values(self.inner(), BatchOp::Insert, keys, values).map(Results::into_outcomes)
     }
 
     /// Inserts the pairs whose keys are absent. Returns for each pair [`Outcome::Inserted`],
@@ -196,8 +295,8 @@ pub trait Map {
     /// # Errors
     /// As [`Self::insert`].
     #[doc(alias = "insert_if_absent")]
-    fn insert_new(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::with_values(self.inner(), BatchOp::InsertNew, keys, values).map(|results| results.outcomes)
+    fn insert_new(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Outcomes> {
+        run::with_values(self.inner(), BatchOp::InsertNew, keys, values).map(Results::into_outcomes)
     }
 
     /// Inserts pairs, merging their values with those of existing keys. If the batch has several pairs with
@@ -210,9 +309,9 @@ pub trait Map {
     /// merged.
     #[doc(alias = "insert_or_apply")]
     #[doc(alias = "entry")]
-    fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
+    fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Outcomes> {
         run::with_values(self.inner(), BatchOp::Apply(merge.operation()), keys, values)
-            .map(|results| results.outcomes)
+            .map(Results::into_outcomes)
     }
 
     /// Returns the values of the keys; absent keys are first inserted with the given values. Returns `None`
@@ -328,8 +427,9 @@ pub trait Map {
     where
         Self: Sized,
     {
-        let rejected: Vec<_> =
-            self.iter()?.filter(|&(key, value)| !keep(key, value)).map(|(key, _)| key).collect();
+        let (keys, values) = self.export()?;
+        let pairs = keys.into_iter().zip(values);
+        let rejected: Vec<_> = pairs.filter(|&(key, value)| !keep(key, value)).map(|(key, _)| key).collect();
         self.remove(&rejected).map(drop)
     }
 
@@ -351,14 +451,13 @@ pub trait Map {
         run::retain_between(self.inner_mut(), true, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// Returns all pairs as they are now, in no particular order. They are copied to the host before the
-    /// iterator is returned. Waits for all launches. Ordered maps have their own `iter`, which returns the
-    /// pairs in key order; generic code gets this one.
+    /// Returns all pairs as they are now: those of an ordered map in key order, those of a hash map in no
+    /// particular order. They are copied to the host before the iterator is returned. Waits for all launches.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     fn iter(&self) -> Result<IntoIter<Self::Key, Self::Value>> {
-        let (keys, values) = self.export()?;
+        let (keys, values) = export::listed(self.inner())?;
         Ok(keys.into_iter().zip(values))
     }
 
@@ -370,6 +469,17 @@ pub trait Map {
     #[doc(alias = "retrieve_all")]
     fn export(&self) -> Result<Pairs<Self::Key, Self::Value>> {
         export::all(self.inner())
+    }
+
+    /// Returns whether both maps have the same pairs, as [`PartialEq`] does. Devices and variants may differ.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if a device is lost or lacks the memory.
+    fn try_eq(&self, other: &Self) -> Result<bool>
+    where
+        Self: Sized,
+    {
+        Ok(self.len()? == other.len()? && export::sorted(self.export()?) == export::sorted(other.export()?))
     }
 
     /// Saves the map: version, checksum and all pairs, independent of variant and device. Writes few large

@@ -1,25 +1,43 @@
 //! The outcomes of a batch, in the order of its elements.
 use super::Outcome;
+use crate::{Error, Result};
 use std::ops::Deref;
 
 /// The outcome of each element of a batch, in the order of the elements.
 ///
-/// ```
-/// use phalanx::{Outcome, Outcomes};
+/// The batches that insert return it. It derefs to a slice, and is comparable to arrays, slices and vectors
+/// of [`Outcome`].
 ///
-/// let outcomes = Outcomes::from(vec![Outcome::Inserted, Outcome::Refused, Outcome::Inserted]);
-/// assert_eq!(outcomes.count(Outcome::Inserted), 2);
-/// assert_eq!((outcomes.refused(), outcomes.asked()), (1, 3));
-/// assert_eq!(outcomes[1], Outcome::Refused);
+/// ```
+/// use phalanx::{HashMap, Outcome};
+///
+/// let map = HashMap::<u32, u32>::with_capacity(100)?;
+/// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
+/// let outcomes = map.insert(&[2, 3], &[21, 30])?;
+/// assert_eq!(outcomes, [Outcome::Replaced, Outcome::Inserted]);
+/// assert_eq!((outcomes.count(Outcome::Inserted), outcomes.refused(), outcomes.asked()), (1, 0, 2));
+/// assert_eq!(outcomes.iter().position(|&outcome| outcome == Outcome::Inserted), Some(1));
+/// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
 /// # Cost
 ///
-/// `count` and `refused` read all n elements on the host, O(n).
+/// `all_placed`, `count` and `refused` read the n elements on the host, O(n).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "some elements may be refused: check `all_placed`"]
 pub struct Outcomes(Vec<Outcome>);
 
 impl Outcomes {
+    /// Returns whether no element was refused: every element of the batch is done.
+    pub fn all_placed(&self) -> bool {
+        self.refused() == 0
+    }
+
+    /// Returns an error with the outcomes if an element was refused.
+    pub(crate) fn or_no_room(self) -> Result<()> {
+        if self.all_placed() { Ok(()) } else { Err(Error::NoRoom { outcomes: self }) }
+    }
+
     /// Returns the number of elements with this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.iter().filter(|&&found| found == outcome).count()
@@ -53,6 +71,36 @@ impl From<Vec<Outcome>> for Outcomes {
 impl From<Outcomes> for Vec<Outcome> {
     fn from(outcomes: Outcomes) -> Self {
         outcomes.0
+    }
+}
+
+impl FromIterator<Outcome> for Outcomes {
+    fn from_iter<I: IntoIterator<Item = Outcome>>(outcomes: I) -> Self {
+        Self(outcomes.into_iter().collect())
+    }
+}
+
+impl PartialEq<[Outcome]> for Outcomes {
+    fn eq(&self, other: &[Outcome]) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&[Outcome]> for Outcomes {
+    fn eq(&self, other: &&[Outcome]) -> bool {
+        self.0 == *other
+    }
+}
+
+impl<const N: usize> PartialEq<[Outcome; N]> for Outcomes {
+    fn eq(&self, other: &[Outcome; N]) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<Vec<Outcome>> for Outcomes {
+    fn eq(&self, other: &Vec<Outcome>) -> bool {
+        self.0 == *other
     }
 }
 

@@ -2,12 +2,14 @@
 //! the map grows.
 use super::launch::{Batch, BatchOp, Scan, nothing};
 use super::structure::{Room, Structure};
-use super::{Key, Value, check};
+use super::{Key, Outcomes, Pairs, Value, check};
 use crate::error::or_later;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{OpCode, Outcome};
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Results of a batch.
 pub struct Results<V> {
@@ -32,9 +34,14 @@ impl<V: Copy> Results<V> {
         }
     }
 
+    /// Returns the outcomes without the values.
+    pub fn into_outcomes(self) -> Outcomes {
+        self.outcomes.into()
+    }
+
     /// Returns the error with these outcomes.
     fn no_room(self) -> Error {
-        Error::NoRoom { outcomes: self.outcomes.into() }
+        Error::NoRoom { outcomes: self.into_outcomes() }
     }
 
     /// Returns for each element whether it had this outcome.
@@ -113,9 +120,25 @@ pub fn with_values<M: Structure + ?Sized>(
 }
 
 /// Inserts keys into a structure without values.
-pub fn new_keys<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<Outcome>> {
+pub fn new_keys<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Outcomes> {
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
-    Ok(until_room(map, BatchOp::InsertNew, &elements, false)?.outcomes)
+    until_room(map, BatchOp::InsertNew, &elements, false).map(Results::into_outcomes)
+}
+
+/// Returns the pairs in columns, with the last value of each key, in the order in which the keys first occur.
+pub fn last_of_each<K: Key, V: Value>(pairs: impl IntoIterator<Item = (K, V)>) -> Pairs<K, V> {
+    let (mut keys, mut values, mut seen) = (Vec::new(), Vec::new(), HashMap::new());
+    for (key, value) in pairs {
+        match seen.entry(key) {
+            Entry::Occupied(place) => values[*place.get()] = value,
+            Entry::Vacant(place) => {
+                place.insert(keys.len());
+                keys.push(key);
+                values.push(value);
+            }
+        }
+    }
+    (keys, values)
 }
 
 /// Runs one operation per element, each with its own code, and an argument if the structure has values.

@@ -40,6 +40,11 @@ pub trait Structure {
     /// must then free or allocate memory itself, and grow if the policy allows.
     fn grow_for(&self, refused: &[Self::Key], seen: Option<u64>) -> Result<Room>;
 
+    /// Returns whether the structure is ordered by key.
+    fn is_ordered(&self) -> bool {
+        false
+    }
+
     /// Returns the number of pairs. Waits for all earlier launches.
     fn len(&self) -> Result<usize>;
 

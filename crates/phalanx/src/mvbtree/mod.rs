@@ -5,7 +5,7 @@ mod snapshot;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::map::structure::Structure;
-use crate::map::{IntoIter, Map, file};
+use crate::map::{Map, file};
 use crate::ordered::bulk_build::USUAL_FILL;
 pub use crate::ordered::growth::Growth;
 use crate::ordered::history::History;
@@ -26,22 +26,22 @@ use std::ops::RangeBounds;
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, with [snapshots](Self::snapshot): a
 /// B-link tree whose leaves keep versions. A past state stays readable while writers continue.
 ///
-/// [`Map`] has the operations on single keys; this type has those by key order and those on snapshots. The
-/// page `docs/structures/multiversion-b-tree.md` describes layout, proofs and costs. Source: chapter 4 of the
-/// thesis on dynamic GPU structures.
+/// The operations on single keys are those of [`Map`]; this type adds those by key order and those on
+/// snapshots. The page `docs/structures/multiversion-b-tree.md` describes layout, proofs and costs. Source:
+/// chapter 4 of the thesis on dynamic GPU structures.
 ///
 /// ```
-/// use phalanx::{Map, MultiVersionBTree};
+/// use phalanx::MultiVersionBTree;
 ///
 /// let tree = MultiVersionBTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert!(tree.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
 /// let before = tree.snapshot()?;
-/// tree.insert(&[20, 40], &[7, 4])?;
+/// assert!(tree.insert(&[20, 40], &[7, 4])?.all_placed());
 /// tree.remove(&[10])?;
 /// assert_eq!(tree.at(&before)?.range(&[..])?, [[(10, 1), (20, 2), (30, 3)]]);
 /// assert_eq!(tree.range(&[..])?, [[(20, 7), (30, 3), (40, 4)]]);
 /// assert_eq!(tree.at(&before)?.get(&[10, 40])?, [Some(1), None]);
-/// assert_eq!(tree.iter(&before)?.map(|(key, _)| key).collect::<Vec<_>>(), [10, 20, 30]);
+/// assert_eq!(tree.at(&before)?.iter()?.map(|(key, _)| key).collect::<Vec<_>>(), [10, 20, 30]);
 /// drop(before);
 /// tree.drain()?;
 /// # Ok::<(), phalanx::Error>(())
@@ -49,7 +49,7 @@ use std::ops::RangeBounds;
 ///
 /// ```
 /// use phalanx::mvbtree::Updates;
-/// use phalanx::{Map, MultiVersionBTree};
+/// use phalanx::MultiVersionBTree;
 ///
 /// let mut tree = MultiVersionBTree::<u32, u32>::builder().capacity(1000).build()?;
 /// tree.bulk_build(&[10, 20, 30], &[1, 2, 3], 0.7)?;
@@ -105,7 +105,6 @@ use std::ops::RangeBounds;
 /// | `stats` | waits for the device; one launch reads the bitmaps |
 /// | `versions`, `depth`, `validate` | waits for the device; one launch reads all nodes |
 /// | `reclaimed` | waits for the device, copies the memory of the epochs to the host |
-/// | `iter` | waits; launches that read the whole tree; copies all pairs to the host and sorts them, O(n log n) |
 /// | `bulk_build`, `bulk_build_sorted`, `compact`, `load` | as those of [`BTree`](crate::BTree); they also sweep |
 /// | `view` | O(1) on the host; no launch |
 pub struct MultiVersionBTree<K, V> {
@@ -253,7 +252,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// use phalanx::kernels::ordered::TreeView;
     /// use phalanx::kernels::slab::Spread;
     /// use phalanx::mvbtree::Growth;
-    /// use phalanx::{Device, Map, MultiVersionBTree};
+    /// use phalanx::{Device, MultiVersionBTree};
     /// use simt::{Thread, kernel};
     ///
     /// type Variant = Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>;
@@ -379,10 +378,10 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// is when their kernels run: see *Concurrency* of this type.
     ///
     /// ```
-    /// use phalanx::{Map, MultiVersionBTree};
+    /// use phalanx::MultiVersionBTree;
     ///
     /// let tree = MultiVersionBTree::<u32, u32>::with_capacity(100)?;
-    /// tree.insert(&[1, 5], &[10, 50])?;
+    /// assert!(tree.insert(&[1, 5], &[10, 50])?.all_placed());
     /// let (device, stream) = (tree.device(), tree.device().stream()?);
     /// let (lows, highs) = (device.from_slice(&[0u32])?, device.from_slice(&[5u32])?);
     /// let mut counts = device.zeroed::<u64>(1)?;
@@ -392,16 +391,6 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// ```
     pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
         Ordered::new(self, stream)
-    }
-
-    /// Returns all pairs as of a snapshot, in key order. They are copied to the host before the iterator is
-    /// returned. Waits for all launches. For the present pairs, pass a new [snapshot](Self::snapshot).
-    ///
-    /// # Errors
-    /// [`Error::OtherTree`] if the snapshot is of another tree; [`Error::Device`] if the device is lost or
-    /// lacks the memory.
-    pub fn iter(&self, snapshot: &Snapshot<'_, K, V>) -> Result<IntoIter<K, V>> {
-        self.at(snapshot)?.iter()
     }
 }
 
@@ -418,6 +407,10 @@ impl<K: Key, V: Value> Searched<K, V> for MultiVersionBTree<K, V> {
 impl<K: Key, V: Value> Map for MultiVersionBTree<K, V> {
     type Key = K;
     type Value = V;
+
+    fn with_capacity(capacity: usize) -> Result<Self> {
+        Self::with_capacity(capacity)
+    }
 
     fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
         &self.tree

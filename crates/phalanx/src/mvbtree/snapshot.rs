@@ -3,8 +3,7 @@ use super::{MultiVersionBTree, Updates};
 use crate::error::or_later;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Scans;
-use crate::map::{IntoIter, Map as _, batches, export, run};
-use crate::ordered::bulk_build::sorted;
+use crate::map::{IntoIter, batches, export, run};
 use crate::ordered::history::{History, Moment};
 use crate::ordered::kernels::Search;
 use crate::ordered::queries::{Searched, by_order};
@@ -99,7 +98,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     ///
     /// ```
     /// use phalanx::mvbtree::Updates;
-    /// use phalanx::{Map, MultiVersionBTree};
+    /// use phalanx::MultiVersionBTree;
     ///
     /// let tree = MultiVersionBTree::<u32, u32>::builder().updates(Updates::OutOfPlace).build()?;
     /// let stream = tree.device().stream()?;
@@ -159,13 +158,13 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 /// A tree as of a snapshot, for reading. Created by [`MultiVersionBTree::at`].
 ///
 /// ```
-/// use phalanx::{Map, Merge, MultiVersionBTree};
+/// use phalanx::{Merge, MultiVersionBTree};
 ///
 /// let accounts = MultiVersionBTree::<u32, u64>::with_capacity(100)?;
-/// accounts.insert(&[1, 2, 5], &[100, 100, 100])?;
+/// assert!(accounts.insert(&[1, 2, 5], &[100, 100, 100])?.all_placed());
 /// let evening = accounts.snapshot()?;
 /// let then = accounts.at(&evening)?;
-/// accounts.upsert(Merge::Add, &[1, 9], &[50, 7])?;
+/// assert!(accounts.upsert(Merge::Add, &[1, 9], &[50, 7])?.all_placed());
 /// accounts.remove(&[2])?;
 /// assert_eq!(then.get(&[1, 2, 9])?, [Some(100), Some(100), None]);
 /// assert_eq!(then.contains_key(&[2, 9])?, [true, false]);
@@ -244,8 +243,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let scans = |run: Scans<'_, K, V>| self.tree.tree.scans_at(run, self.moment);
-        let (keys, values) = export::scanned(self.tree.device(), &scans)?;
-        let (keys, values) = sorted(keys.into_iter().zip(values));
+        let (keys, values) = export::sorted(export::scanned(self.tree.device(), &scans)?);
         Ok(keys.into_iter().zip(values))
     }
 

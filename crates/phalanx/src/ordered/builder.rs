@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 ///
 /// ```
 /// use phalanx::btree::{Growth, variants};
-/// use phalanx::{BTree, Device, Map};
+/// use phalanx::{BTree, Device};
 ///
 /// let tree = BTree::<u32, u32>::builder()
 ///     .device(&Device::from_environment()?)
@@ -190,7 +190,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             .unwrap_or(nodes_for(self.capacity, shape.slots as usize) + versions)
             .max(EMPTY_TREE_NODES);
         let least = (nodes / 8).clamp(32, 1 << 24).next_power_of_two();
-        SlabAlloc::builder()
+        let pool = SlabAlloc::builder()
             .device(device)
             .capacity(nodes)
             .slab_bytes(shape.node_bytes)
@@ -198,6 +198,13 @@ impl<K: Key, V: Value> Builder<K, V> {
             .budget(self.budget)
             .light(shape.light)
             .tiers(Tier::Device, self.data_tier)
-            .build()
+            .build();
+        match pool {
+            Err(Error::TooManySlabs { most, .. }) if self.nodes.is_none() => {
+                let most = most.saturating_mul(shape.slots as usize / 2);
+                Err(Error::TooLarge { what: "pairs (`capacity`)", asked: self.capacity, most })
+            }
+            pool => pool,
+        }
     }
 }

@@ -35,14 +35,6 @@ impl<K: Key, V: Value> Runs<K, V> {
     }
 }
 
-/// Sorts the pairs by key and keeps the first of each key.
-pub fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
-    let mut pairs: Vec<(K, V)> = pairs.collect();
-    pairs.sort_unstable_by_key(|&(key, _)| key);
-    pairs.dedup_by_key(|&mut (key, _)| key);
-    pairs.into_iter().unzip()
-}
-
 impl<K: Key, V: Value> Tree<K, V> {
     /// Replaces the tree by one built from sorted pairs, `fill` of them in a node. If this fails because the
     /// pairs are not sorted or for lack of memory, the tree is unchanged.

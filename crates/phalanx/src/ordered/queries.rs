@@ -237,10 +237,10 @@ pub(crate) fn range<K: Key, V: Value>(
 /// its upper end is empty.
 ///
 /// ```
-/// use phalanx::{BTree, Map};
+/// use phalanx::BTree;
 ///
 /// let tree = BTree::<u32, u32>::with_capacity(100)?;
-/// tree.insert(&[10, 20, 30], &[1, 2, 3])?;
+/// assert!(tree.insert(&[10, 20, 30], &[1, 2, 3])?.all_placed());
 /// let (device, stream) = (tree.device(), tree.device().stream()?);
 /// let keys = device.from_slice(&[20u32, 25])?;
 /// let (mut found, mut values) = (device.zeroed::<u32>(2)?, device.zeroed::<u32>(2)?);

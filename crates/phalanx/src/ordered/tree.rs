@@ -235,6 +235,10 @@ impl<K: Key, V: Value> Structure for Tree<K, V> {
         self.provide_nodes(refused, seen)
     }
 
+    fn is_ordered(&self) -> bool {
+        true
+    }
+
     fn len(&self) -> Result<usize> {
         let memory = self.handle.settled()?;
         let live = memory.counts()?.live;

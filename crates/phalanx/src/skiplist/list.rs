@@ -152,6 +152,10 @@ impl<K: Key, V: Value> Structure for List<K, V> {
         self.tree.grow_for(refused, seen)
     }
 
+    fn is_ordered(&self) -> bool {
+        true
+    }
+
     fn len(&self) -> Result<usize> {
         self.tree.len()
     }

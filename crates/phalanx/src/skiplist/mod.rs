@@ -10,8 +10,8 @@ mod passes;
 use crate::Error;
 use crate::map::batches::check_same_device;
 use crate::map::structure::Structure;
-use crate::map::{IntoIter, Map, file};
-use crate::ordered::bulk_build::{USUAL_FILL, sorted};
+use crate::map::{Map, file};
+use crate::ordered::bulk_build::USUAL_FILL;
 pub use crate::ordered::growth::Growth;
 pub use crate::ordered::inspect::Walks;
 use crate::ordered::kernels::Search;
@@ -33,16 +33,16 @@ use std::io::Read;
 ///
 /// Reads take no latch; an update latches one node, and also the next one if the two merge. A key enters the
 /// layer above when a full node is split and the key begins the new node. Sparse nodes merge; the merged ones
-/// are reclaimed when memory runs short. [`Map`] has the operations on single keys; this type and [`Ordered`]
-/// have those by key order. The page `docs/structures/skip-list.md` describes layout, proofs and costs.
-/// Source: GFSL as described in section 2.2 of the OOPSLA 2026 paper on oversubscribed memory, with the
-/// improvements of its section 4.2.1.
+/// are reclaimed when memory runs short. The operations on single keys are those of [`Map`]; this type and
+/// [`Ordered`] add those by key order. The page `docs/structures/skip-list.md` describes layout, proofs and
+/// costs. Source: GFSL as described in section 2.2 of the OOPSLA 2026 paper on oversubscribed memory, with
+/// the improvements of its section 4.2.1.
 ///
 /// ```
-/// use phalanx::{Map, SkipList};
+/// use phalanx::SkipList;
 ///
 /// let list = SkipList::<u32, u32>::with_capacity(100)?;
-/// list.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert!(list.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
 /// assert_eq!(list.range(&[10..21])?, [[(10, 1), (20, 2)]]);
 /// assert_eq!(list.predecessor(&[30, 10])?, [Some((20, 2)), None]);
 /// list.remove(&[10])?;
@@ -51,7 +51,7 @@ use std::io::Read;
 /// ```
 ///
 /// ```
-/// use phalanx::{Map, SkipList};
+/// use phalanx::SkipList;
 ///
 /// let mut list = SkipList::<u32, u32>::builder().capacity(1000).build()?;
 /// list.bulk_build(&[30, 10, 20], &[3, 1, 2], 0.7)?;
@@ -98,7 +98,6 @@ use std::io::Read;
 /// | `counters` | waits for the device, copies 32 bytes |
 /// | `reclaim` | waits; launches that read all data nodes twice, sort their low keys and handles, and write their tails and the index, an eighth of the nodes; allocates the lists of nodes |
 /// | `bulk_build`, `bulk_build_sorted`, `compact`, `reserve`, `load` | as those of [`BTree`](crate::BTree) |
-/// | `iter` | [`Map::iter`], then a sort on the host, O(n log n) |
 /// | `view` | O(1) on the host; no launch |
 ///
 /// The operations by key order cost the launches and copies of those of [`BTree`](crate::BTree).
@@ -280,16 +279,6 @@ impl<K: Key, V: Value> SkipList<K, V> {
         })
     }
 
-    /// Returns all pairs as they are now, in key order. They are copied to the host before the iterator is
-    /// returned. Waits for all launches.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        let (keys, values) = sorted(Map::iter(self)?);
-        Ok(keys.into_iter().zip(values))
-    }
-
     /// Returns a view of the list for your own kernels. `M` is the type of the variant that [`Self::variant`]
     /// names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on it.
     ///
@@ -300,7 +289,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// use phalanx::kernels::skiplist::{List, Unsorted};
     /// use phalanx::kernels::slab::Spread;
     /// use phalanx::skiplist::Growth;
-    /// use phalanx::{Device, Map, SkipList};
+    /// use phalanx::{Device, SkipList};
     /// use simt::{Thread, kernel};
     ///
     /// #[kernel]
@@ -360,6 +349,10 @@ impl<K: Key, V: Value> Searched<K, V> for SkipList<K, V> {
 impl<K: Key, V: Value> Map for SkipList<K, V> {
     type Key = K;
     type Value = V;
+
+    fn with_capacity(capacity: usize) -> Result<Self> {
+        Self::with_capacity(capacity)
+    }
 
     fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
         &self.list

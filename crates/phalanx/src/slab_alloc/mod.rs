@@ -293,12 +293,12 @@ impl SlabAlloc {
     /// stay valid, but views must be created again. On error the pool is unchanged.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`] if `slabs` is 0; [`Error::Budget`] if the slabs would exceed the budget;
+    /// [`Error::Zero`] if `slabs` is 0; [`Error::Budget`] if the slabs would exceed the budget;
     /// [`Error::TooManySlabs`] if handles cannot address that many slabs; [`Error::Device`] if the device is
     /// lost or lacks the memory.
     pub fn grow(&mut self, slabs: usize) -> Result<()> {
         if slabs == 0 {
-            return Err(Error::ZeroCapacity);
+            return Err(Error::Zero { what: "slabs" });
         }
         let supers = self.shape.supers_within(self.capacity(), slabs, self.budget)?;
         self.device.synchronize()?;

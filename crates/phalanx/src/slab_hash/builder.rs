@@ -1,7 +1,7 @@
 //! Construction of slab lists.
 use super::kernels::{self, Shape};
 use super::lists::{Growth, Lists};
-use super::memory::{Heads, Memory};
+use super::memory::{Heads, MOST_BUCKETS, Memory, check_buckets};
 use super::sizing::{load_for, mean_slabs};
 use crate::map::handle::Handle;
 use crate::map::variant::{names, select};
@@ -178,9 +178,10 @@ impl<T> Builder<T> {
 
     /// Creates empty lists.
     pub(super) fn lists<K: Key, V: Value>(self, has_values: bool, many: bool) -> Result<Lists<K, V>> {
-        if self.capacity == 0 || self.buckets == Some(0) {
+        if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
+        self.buckets.map_or(Ok(()), check_buckets)?;
         let device = open(self.device.as_ref())?;
         let kernels = select(&device, self.variant.as_deref(), kernels::all::<K, V>(has_values))?;
         let shape = kernels.shape();
@@ -197,11 +198,10 @@ impl<T> Builder<T> {
         let wanted = self.utilisation;
         let load = if wanted > 0.0 { load_for(wanted, shape.slots, full) } else { None };
         let load = load.ok_or(Error::Utilisation { asked: wanted, most: full })?;
-        let most = u32::MAX - 2;
         let buckets = self.buckets.map_or((self.capacity as f64 / load).ceil().max(1.0), f64::from);
-        if buckets > f64::from(most) {
-            let slots = self.capacity;
-            return Err(Error::TooLarge { slots, most: (f64::from(most) * load) as usize });
+        if buckets > f64::from(MOST_BUCKETS) {
+            let most = (f64::from(MOST_BUCKETS) * load) as usize;
+            return Err(Error::TooLarge { what: "pairs (`capacity`)", asked: self.capacity, most });
         }
         let load = self.capacity.max(self.pool_for) as f64 / buckets;
         let behind = buckets * (mean_slabs(load, shape.slots) - 1.0);
@@ -213,14 +213,23 @@ impl<T> Builder<T> {
     fn pool(&self, device: &Device, shape: Shape, slabs: usize) -> Result<SlabAlloc> {
         let least = (slabs / 8).clamp(32, 1 << 24).next_power_of_two();
         let super_block = self.super_block_slabs.unwrap_or(least);
-        SlabAlloc::builder()
+        let pool = SlabAlloc::builder()
             .device(device)
             .capacity(slabs.max(1))
             .slab_bytes(shape.slab_bytes)
             .super_block_slabs(super_block)
             .budget(self.budget)
             .light(shape.light)
-            .build()
+            .build();
+        match pool {
+            Err(Error::TooManySlabs { most, .. }) if self.spare.is_none() => {
+                let is_pool = self.pool_for > self.capacity;
+                let what = if is_pool { "pairs (`pool_for`)" } else { "pairs (`capacity`)" };
+                let asked = self.capacity.max(self.pool_for);
+                Err(Error::TooLarge { what, asked, most: most.saturating_mul(shape.slots) })
+            }
+            pool => pool,
+        }
     }
 }
 

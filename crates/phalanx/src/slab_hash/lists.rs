@@ -1,6 +1,6 @@
 //! Slab lists, common to map, set and multimap.
 use super::kernels::{Kernels, Task};
-use super::memory::{Heads, ListsRef, Memory};
+use super::memory::{Heads, ListsRef, Memory, check_buckets};
 use crate::map::counts::{Counts, distinct};
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp};
@@ -94,6 +94,7 @@ impl<K: Key, V: Value> Lists<K, V> {
 
     /// Rehashes into another number of buckets.
     pub fn rehash(&mut self, buckets: u32) -> Result<()> {
+        check_buckets(buckets)?;
         let (device, kernels, many) = (&self.handle.device, self.handle.kernels(), self.many);
         let shape = kernels.shape();
         self.handle.exclusive(|stream, memory| {
@@ -121,6 +122,14 @@ impl<K: Key, V: Value> Lists<K, V> {
                 }
             }
         })
+    }
+
+    /// Replaces the memory by that of empty lists, as many and with as large a pool. Returns the old memory.
+    pub fn exchange_for_empty(&mut self) -> Result<Memory> {
+        self.handle.device.synchronize()?;
+        let slab_bytes = self.handle.kernels().shape().slab_bytes;
+        let empty = self.handle.read().as_empty(slab_bytes)?;
+        Ok(std::mem::replace(self.handle.get_mut(), empty))
     }
 
     /// Checks all lists: see [`SlabHash::validate`](super::SlabHash::validate).

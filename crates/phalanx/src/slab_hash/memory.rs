@@ -8,6 +8,19 @@ use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 use phalanx_kernels::slab::list::{Config, ListsView};
 
+/// Maximum number of buckets.
+pub const MOST_BUCKETS: u32 = u32::MAX - 2;
+
+/// Returns an error if a structure cannot have this number of buckets.
+pub fn check_buckets(buckets: u32) -> Result<()> {
+    let (asked, most) = (buckets as usize, MOST_BUCKETS as usize);
+    match buckets {
+        0 => Err(Error::Zero { what: "buckets" }),
+        1..=MOST_BUCKETS => Ok(()),
+        _ => Err(Error::TooLarge { what: "buckets", asked, most }),
+    }
+}
+
 /// First slabs of the lists, and the counters.
 #[derive(Debug)]
 pub struct Heads {
@@ -92,6 +105,13 @@ impl Memory {
     /// Sets the counters. Nothing may run.
     pub fn set_counts(&mut self, counts: Counts) -> Result<()> {
         counts.write(&mut self.heads.counters)
+    }
+
+    /// Allocates empty lists, as many and with as large a pool.
+    pub fn as_empty(&self, slab_bytes: usize) -> Result<Self> {
+        let pool = self.pool.larger(self.pool.capacity())?;
+        let heads = Heads::new(self.pool.device(), slab_bytes, self.buckets(), self.heads.seed)?;
+        Ok(Self { generation: self.generation + 1, ..Self::new(heads, pool) })
     }
 
     /// Copies the lists, packed, into a pool of larger super blocks, with the first of the numbers of

@@ -24,15 +24,15 @@ use std::io::Read;
 /// 128 bytes.
 ///
 /// The map grows slab by slab, also within launches, and never rehashes automatically: the cost of an
-/// insertion depends on the map's size only through the length of the lists (see [`Self::utilisation`]). Most
-/// operations are in [`Map`]. The page `docs/structures/slab-hash.md` describes layout, proof and costs.
-/// Source: the slab-hash paper, sections III and IV.
+/// insertion depends on the map's size only through the length of the lists (see [`Self::utilisation`]). The
+/// page of [`Map`] has examples of the operations that all maps have. The page `docs/structures/slab-hash.md`
+/// describes layout, proof and costs. Source: the slab-hash paper, sections III and IV.
 ///
 /// ```
-/// use phalanx::{Map, SlabHash};
+/// use phalanx::SlabHash;
 ///
 /// let mut map = SlabHash::<u32, u32>::with_capacity(100)?;
-/// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+/// assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
 /// map.remove(&[2])?;
 /// assert_eq!(map.get(&[1, 2])?, [Some(10), None]);
 /// map.flush_all()?; // reclaims the slots of removed keys
@@ -41,10 +41,10 @@ use std::io::Read;
 /// ```
 ///
 /// ```
-/// use phalanx::{Map, SlabHash};
+/// use phalanx::SlabHash;
 ///
 /// let mut map = SlabHash::<u32, u32>::builder().buckets(10).build()?;
-/// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+/// assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
 /// assert!(map.utilisation()? > 0.0 && map.variant().starts_with("spread_128"));
 /// let bucket = map.bucket_of(2);
 /// map.remove(&[2])?;
@@ -179,15 +179,13 @@ macro_rules! common {
             /// The pool grows as needed.
             ///
             /// # Errors
-            /// [`Error::ZeroCapacity`](crate::Error::ZeroCapacity) if `buckets` is 0;
+            /// [`Error::Zero`](crate::Error::Zero) if `buckets` is 0;
+            /// [`Error::TooLarge`](crate::Error::TooLarge) if it is above 2^32 - 3;
             /// [`Error::Budget`](crate::Error::Budget) if the pool would exceed its budget while it holds
             /// both tables; [`Error::DoesNotFit`](crate::Error::DoesNotFit) if the pool has all super blocks
             /// that it can have, and a new one has too few slabs; [`Error::Device`](crate::Error::Device) if
             /// the device is lost or lacks the memory. On error the buckets and their contents are unchanged.
             pub fn rehash(&mut self, buckets: u32) -> crate::Result<()> {
-                if buckets == 0 {
-                    return Err(crate::Error::ZeroCapacity);
-                }
                 self.lists.rehash(buckets)
             }
 
@@ -237,8 +235,17 @@ use common;
 /// Implements for the set and the multimap what the map has by [`Map`].
 macro_rules! properties {
     ($type:ident<$($parameter:ident: $bound:ident),*>) => {
-        /// Properties.
+        /// Construction, and properties.
         impl<$($parameter: $bound),*> $type<$($parameter),*> {
+            /// Creates an empty structure for 1024 pairs or keys: see [`Self::with_capacity`].
+            ///
+            /// # Errors
+            /// [`Error::Device`](crate::Error::Device) if no device is available, or it lacks the memory.
+            #[doc(alias = "new")]
+            pub fn try_new() -> crate::Result<Self> {
+                Self::with_capacity(1024)
+            }
+
             /// Returns the device that holds the structure.
             pub fn device(&self) -> &gpu::Device {
                 &self.lists.handle.device
@@ -284,11 +291,11 @@ impl<K: Key, V: Value> Builder<SlabHash<K, V>> {
     /// Creates an empty map.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`] if capacity or number of buckets is 0; [`Error::Utilisation`] if the lists
-    /// cannot have that utilization; [`Error::TooLarge`] if there would be too many buckets;
-    /// [`Error::UnknownVariant`] if no variant has the name for these types; [`Error::NeedsWideSwap`] if the
-    /// device lacks the variant's compare-and-swap; [`Error::Device`] if the device lacks the memory;
-    /// otherwise as [`SlabAlloc`](crate::SlabAlloc)'s builder.
+    /// [`Error::ZeroCapacity`] if the capacity is 0, and [`Error::Zero`] if the number of buckets is;
+    /// [`Error::Utilisation`] if the lists cannot have that utilization; [`Error::TooLarge`] if `capacity`,
+    /// `buckets` or `pool_for` is too large; [`Error::UnknownVariant`] if no variant has the name for these
+    /// types; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::Device`]
+    /// if the device lacks the memory; otherwise as [`SlabAlloc`](crate::SlabAlloc)'s builder.
     pub fn build(self) -> Result<SlabHash<K, V>> {
         Ok(SlabHash { lists: self.lists(true, false)? })
     }
@@ -332,6 +339,10 @@ impl<K: Key, V: Value> SlabHash<K, V> {
 impl<K: Key, V: Value> Map for SlabHash<K, V> {
     type Key = K;
     type Value = V;
+
+    fn with_capacity(capacity: usize) -> Result<Self> {
+        Self::with_capacity(capacity)
+    }
 
     fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
         &self.lists

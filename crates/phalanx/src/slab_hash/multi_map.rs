@@ -3,12 +3,14 @@ use super::kernels::Task;
 use super::{Builder, Lists, common, properties};
 use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::{Batch, BatchOp, nothing};
+use crate::map::run::Results;
 use crate::map::structure::Structure;
-use crate::map::{IntoIter, export, file, run};
-use crate::{Key, Outcome, Result, Value};
+use crate::map::{IntoIter, Pairs, check, export, file, run};
+use crate::{Error, Key, Outcome, Outcomes, Result, Value};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::keyed::OpCode;
 use simt::{GlobalSlice, Word};
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
@@ -22,8 +24,8 @@ use std::ops::RangeInclusive;
 /// use phalanx::SlabMultiMap;
 ///
 /// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
-/// map.insert(&[1, 2], &[10, 20])?;
-/// map.insert(&[1], &[11])?;
+/// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
+/// assert!(map.insert(&[1], &[11])?.all_placed());
 /// assert_eq!(map.count(&[1, 2, 3])?, [2, 1, 0]);
 /// let values = map.get_all(&[1, 3])?;
 /// assert_eq!((values.of(0), values.of(1)), (&[10, 11][..], &[][..]));
@@ -37,7 +39,7 @@ use std::ops::RangeInclusive;
 /// use phalanx::SlabMultiMap;
 ///
 /// let mut map = SlabMultiMap::<u32, u32>::builder().capacity(100).build()?;
-/// map.insert(&[1, 1, 2, 3], &[10, 11, 20, 30])?;
+/// assert!(map.insert(&[1, 1, 2, 3], &[10, 11, 20, 30])?.all_placed());
 /// map.retain_keys(1..=2)?;
 /// map.retain_values(11..=99)?;
 /// assert_eq!(map.contains_key(&[1, 3])?, [true, false]);
@@ -49,6 +51,18 @@ use std::ops::RangeInclusive;
 /// let mut counts = loaded.device().zeroed::<u32>(2)?;
 /// loaded.on(&stream).count(&keys, &mut counts)?; // does not block
 /// assert_eq!(counts.read()?, [1, 1]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// ```
+/// use phalanx::SlabMultiMap;
+///
+/// let map = SlabMultiMap::<u32, u32>::from_pairs(&[1, 2, 1], &[10, 20, 11])?;
+/// assert_eq!(map.get_all(&[1])?.of(0), [10, 11]);
+/// assert!(SlabMultiMap::try_from_iter([(1, 10), (1, 11), (2, 20)])?.try_eq(&map)?);
+/// let other = SlabMultiMap::<u32, u32>::try_new()?;
+/// other.try_extend([(1, 10), (2, 20)])?;
+/// assert_ne!(other, map); // the traits of the standard library panic where these calls return errors
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -67,6 +81,9 @@ use std::ops::RangeInclusive;
 /// |---|---|
 /// | `insert`, `contains_key`, `count`, `remove_one`, `remove_all`, `execute` | allocates buffers, copies the arguments to the device, launches a kernel, waits, copies the results back |
 /// | `get_all` | `count`; then the same with 8 bytes more per key, and copies the values back |
+/// | `from_pairs`, `try_from_iter`, `try_extend` | one pass over the pairs on the host, then an `insert` of the first value of each key, one of the second values, and so on |
+/// | `try_eq` | `len`, then `iter` of both maps and sorts on the host, O(n log n) |
+/// | `retain` | `iter`, a sort of the keys on the host, and `get_all`; unless all pairs are kept, it then allocates a new pool, and inserts the kept pairs as `from_pairs` does |
 /// | `len`, `is_empty` | waits for the device, copies 8 KiB |
 /// | `iter` | waits; launches that read all lists; copies all pairs to the host |
 /// | `retain_keys`, `retain_values` | waits; one launch that reads all lists |
@@ -119,7 +136,7 @@ impl<K: Key, V: Value> MultiOp<K, V> {
 /// use phalanx::SlabMultiMap;
 ///
 /// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
-/// map.insert(&[1, 1], &[10, 11])?;
+/// assert!(map.insert(&[1, 1], &[10, 11])?.all_placed());
 /// let values = map.get_all(&[1, 2])?;
 /// assert_eq!((values.len(), values.is_empty()), (2, false)); // two keys
 /// assert_eq!(values.of(0).len(), 2);
@@ -157,6 +174,84 @@ impl<V> Values<V> {
     }
 }
 
+/// Construction of a map with pairs, and comparison.
+impl<K: Key, V: Value> SlabMultiMap<K, V> {
+    /// Creates a map of pairs: see [`Self::with_capacity`]. The values of a key keep their order.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; [`Error::Device`] or [`Error::NoRoom`] if no device
+    /// is available, or it lacks the memory.
+    pub fn from_pairs(keys: &[K], values: &[V]) -> Result<Self> {
+        check("values", keys.len(), values.len())?;
+        let map = Self::with_capacity(keys.len().max(1))?;
+        map.insert_in_order(keys, values)?;
+        Ok(map)
+    }
+
+    /// Creates a map of pairs, as [`FromIterator`] does. The values of a key are in the order of the pairs.
+    ///
+    /// # Errors
+    /// As [`Self::from_pairs`].
+    pub fn try_from_iter(pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self> {
+        let (keys, values): Pairs<K, V> = pairs.into_iter().unzip();
+        Self::from_pairs(&keys, &values)
+    }
+
+    /// Inserts pairs, as [`Extend`] does. The values of a key are inserted in the order of the pairs.
+    ///
+    /// # Errors
+    /// As [`Self::insert`], and [`Error::NoRoom`] also if some pairs do not fit a map of fixed capacity.
+    pub fn try_extend(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        let (keys, values): Pairs<K, V> = pairs.into_iter().unzip();
+        self.insert_in_order(&keys, &values)
+    }
+
+    /// Returns whether both maps have the same pairs, each as often, as [`PartialEq`] does. The order of the
+    /// values of a key does not matter. Devices and variants may differ.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if a device is lost or lacks the memory.
+    pub fn try_eq(&self, other: &Self) -> Result<bool> {
+        let sorted = |map: &Self| -> Result<Vec<(K, V)>> {
+            let mut pairs: Vec<_> = map.iter()?.collect();
+            pairs.sort_unstable();
+            Ok(pairs)
+        };
+        Ok(self.len()? == other.len()? && sorted(self)? == sorted(other)?)
+    }
+
+    /// Inserts pairs, those of a key in their order: a batch has no order, so each has a key at most once.
+    fn insert_in_order(&self, keys: &[K], values: &[V]) -> Result<()> {
+        let mut outcomes = vec![Outcome::Refused; keys.len()];
+        for batch in batches_of_distinct(keys) {
+            let pairs: Pairs<K, V> = batch.iter().map(|&index| (keys[index], values[index])).unzip();
+            let (done, has_failed) = match self.insert(&pairs.0, &pairs.1) {
+                Err(Error::NoRoom { outcomes }) => (outcomes, true),
+                inserted => (inserted?, false),
+            };
+            batch.iter().zip(done).for_each(|(&index, outcome)| outcomes[index] = outcome);
+            if has_failed {
+                break;
+            }
+        }
+        Outcomes::from(outcomes).or_no_room()
+    }
+}
+
+/// Returns the indices of the keys in batches: the first of each key, then the second of each, and so on.
+fn batches_of_distinct<K: Key>(keys: &[K]) -> Vec<Vec<usize>> {
+    let (mut batches, mut counts) = (Vec::<Vec<usize>>::new(), HashMap::<K, usize>::new());
+    for (index, &key) in keys.iter().enumerate() {
+        let count = counts.entry(key).or_default();
+        if *count == batches.len() {
+            batches.push(Vec::new());
+        }
+        batches[*count].push(index);
+        *count += 1;
+    }
+    batches
+}
+
 /// Batches on host slices. They block until the results are available.
 impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// Inserts pairs in addition to existing ones. Returns for each [`Outcome::Inserted`] or, if it does not
@@ -164,8 +259,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     ///
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert).
-    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        Ok(run::with_values(&self.lists, BatchOp::Insert, keys, values)?.outcomes)
+    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        run::with_values(&self.lists, BatchOp::Insert, keys, values).map(Results::into_outcomes)
     }
 
     /// Returns for each key whether it has a value.
@@ -202,7 +297,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// use phalanx::{Outcome, SlabMultiMap};
     ///
     /// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
-    /// map.insert(&[1, 2], &[10, 20])?;
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
     /// let done = map.execute(&[MultiOp::GetFirst(1), MultiOp::RemoveOne(2), MultiOp::Insert(3, 30)])?;
     /// assert_eq!(done[0], (Outcome::Found, 10));
     /// assert_eq!((done[1].0, done[2].0), (Outcome::Removed, Outcome::Inserted));
@@ -289,6 +384,43 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let (keys, values) = export::all(&self.lists)?;
         Ok(keys.into_iter().zip(values))
+    }
+
+    /// Keeps the pairs for which `keep` returns true, which is called for the values of a key in their order.
+    /// All pairs are copied to the host; unless all are kept, the kept ones are copied to a new pool, which
+    /// exists beside the old one during the call. For a range of keys or values use [`Self::retain_keys`] or
+    /// [`Self::retain_values`], which work on the device.
+    ///
+    /// ```
+    /// use phalanx::SlabMultiMap;
+    ///
+    /// let mut map = SlabMultiMap::<u32, u32>::from_pairs(&[1, 1, 2, 1], &[10, 11, 20, 12])?;
+    /// map.retain(|key, value| key == 1 && value != 11)?;
+    /// assert_eq!(map.get_all(&[1, 2])?.iter().collect::<Vec<_>>(), [&[10, 12][..], &[]]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Device`] or [`Error::NoRoom`] if the device is lost or lacks the memory. On error the map is
+    /// unchanged.
+    pub fn retain(&mut self, mut keep: impl FnMut(K, V) -> bool) -> Result<()> {
+        let mut keys = export::all(&self.lists)?.0;
+        let pairs = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        let values = self.get_all(&keys)?;
+        let all =
+            keys.iter().zip(values.iter()).flat_map(|(&key, of)| of.iter().map(move |&value| (key, value)));
+        let (keys, values): Pairs<K, V> = all.filter(|&(key, value)| keep(key, value)).unzip();
+        if keys.len() == pairs {
+            return Ok(());
+        }
+        let old = self.lists.exchange_for_empty()?;
+        let kept = self.insert_in_order(&keys, &values);
+        if kept.is_err() {
+            *self.lists.handle.get_mut() = old;
+        }
+        kept
     }
 
     /// Keeps the pairs whose keys are in the range. Works on the device.
@@ -389,8 +521,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         values: &Buffer<V>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        let (values, keys) =
-            (self.slice("values", values, keys.len())?, self.slice("keys", keys, keys.len())?);
+        let keys = self.slice("keys", keys, keys.len())?;
+        let values = self.slice("values", values, keys.len())?;
         let outcomes = outcomes
             .map_or_else(|| Ok(nothing()), |outcomes| self.slice("outcomes", outcomes, keys.len()))?;
         self.task(Task::Append { keys, values, outcomes })
@@ -401,8 +533,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn count(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
-        let (counts, keys) =
-            (self.slice("counts", counts, keys.len())?, self.slice("keys", keys, keys.len())?);
+        let keys = self.slice("keys", keys, keys.len())?;
+        let counts = self.slice("counts", counts, keys.len())?;
         self.task(Task::Count { keys, counts })
     }
 
@@ -452,8 +584,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ) -> Result<()> {
         let len = keys.len();
         self.task(Task::Mixed {
-            codes: self.slice("codes", codes, len)?,
             keys: self.slice("keys", keys, len)?,
+            codes: self.slice("codes", codes, len)?,
             arguments: self.slice("arguments", arguments, len)?,
             results: self.slice("results", results, len)?,
             outcomes: self.slice("outcomes", outcomes, len)?,
@@ -465,8 +597,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove_all(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
-        let (counts, keys) =
-            (self.slice("counts", counts, keys.len())?, self.slice("keys", keys, keys.len())?);
+        let keys = self.slice("keys", keys, keys.len())?;
+        let counts = self.slice("counts", counts, keys.len())?;
         self.task(Task::RemoveAll { keys, counts })
     }
 }

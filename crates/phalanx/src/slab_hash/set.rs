@@ -2,9 +2,10 @@
 use super::{Builder, Lists, common, properties};
 use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::{Batch, BatchOp};
+use crate::map::run::Results;
 use crate::map::structure::Structure;
 use crate::map::{export, file, run};
-use crate::{Key, Outcome, Result};
+use crate::{Key, Outcome, Outcomes, Result};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::keyed::OpCode;
 use std::io::{Read, Write};
@@ -22,7 +23,7 @@ use std::ops::RangeInclusive;
 /// let set = SlabSet::<u32>::with_capacity(100)?;
 /// assert_eq!(set.insert(&[1, 2])?, [Outcome::Inserted; 2]);
 /// assert_eq!(set.insert(&[2])?, [Outcome::Found]);
-/// assert_eq!(set.contains(&[2, 3])?, [true, false]);
+/// assert_eq!(set.contains_key(&[2, 3])?, [true, false]);
 /// assert_eq!(set.remove(&[1])?, [true]);
 /// assert_eq!(set.len()?, 1);
 /// # Ok::<(), phalanx::Error>(())
@@ -33,24 +34,35 @@ use std::ops::RangeInclusive;
 /// use phalanx::{Outcome, SlabSet};
 ///
 /// let mut set = SlabSet::<u32>::builder().capacity(100).build()?;
-/// let done = set.execute(&[SetOp::Insert(1), SetOp::Insert(5), SetOp::Contains(2), SetOp::Insert(9)])?;
+/// let done = set.execute(&[SetOp::Insert(1), SetOp::Insert(5), SetOp::ContainsKey(2), SetOp::Insert(9)])?;
 /// assert_eq!(done[2], Outcome::Absent);
 /// set.retain(|key| key != 5)?;
-/// set.retain_range(0..=8)?;
+/// set.retain_keys(0..=8)?;
 /// assert_eq!(set.iter()?.collect::<Vec<_>>(), [1]);
 /// let mut file = Vec::new();
 /// set.save(&mut file)?;
 /// let loaded = SlabSet::<u32>::load(&file[..], SlabSet::builder())?;
 /// let (stream, keys) = (loaded.device().stream()?, loaded.device().from_slice(&[1u32, 2])?);
 /// let mut outcomes = loaded.device().zeroed::<u8>(2)?;
-/// loaded.on(&stream).contains(&keys, &mut outcomes)?; // does not block
+/// loaded.on(&stream).contains_key(&keys, &mut outcomes)?; // does not block
 /// assert_eq!(outcomes.read()?, [Outcome::Found as u8, Outcome::Absent as u8]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// ```
+/// use phalanx::SlabSet;
+///
+/// let set = SlabSet::<u32>::from_keys(&[1, 2])?;
+/// assert!(SlabSet::try_from_iter([2, 1, 2])?.try_eq(&set)?);
+/// let empty = SlabSet::<u32>::try_new()?;
+/// empty.try_extend(&set)?;
+/// assert_eq!(empty, set); // the traits of the standard library panic where these calls return errors
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
 /// # Concurrency
 ///
-/// `insert`, `contains`, `remove` and `execute` may run concurrently; each operation on a key is
+/// `insert`, `contains_key`, `remove` and `execute` may run concurrently; each operation on a key is
 /// linearizable. The others take `&mut self`, or wait until no launch runs.
 ///
 /// # Cost
@@ -59,11 +71,13 @@ use std::ops::RangeInclusive;
 ///
 /// | call | cost |
 /// |---|---|
-/// | `insert`, `contains`, `remove`, `execute` | allocates buffers, copies the keys to the device, launches a kernel, waits, copies a byte per outcome back |
+/// | `insert`, `contains_key`, `remove`, `execute` | allocates buffers, copies the keys to the device, launches a kernel, waits, copies a byte per outcome back |
+/// | `from_keys`, `try_from_iter`, `try_extend` | one pass over the keys on the host, then `insert` |
+/// | `try_eq` | `len`, then `iter` of both sets and sorts on the host, O(n log n) |
 /// | `len`, `is_empty` | waits for the device, copies 8 KiB |
 /// | `iter` | waits; launches that read all lists; copies all keys to the host |
 /// | `retain` | `iter`, then `remove` of the rejected keys |
-/// | `retain_range` | waits; one launch that reads all lists |
+/// | `retain_keys` | waits; one launch that reads all lists |
 /// | `save` | `iter`, and one pass over the bytes on the host |
 /// | `load` | reads the file on the host, then an insertion in batches of 2^22 keys |
 /// | `clear` | waits; one launch that reads all lists and frees their slabs |
@@ -81,7 +95,7 @@ pub enum SetOp<K> {
     /// Inserts the key.
     Insert(K),
     /// Looks up the key.
-    Contains(K),
+    ContainsKey(K),
     /// Removes the key.
     Remove(K),
 }
@@ -90,7 +104,7 @@ impl<K: Key> SetOp<K> {
     fn parts(self) -> (OpCode, K, Option<u32>) {
         match self {
             Self::Insert(key) => (OpCode::INSERT_NEW, key, None),
-            Self::Contains(key) => (OpCode::GET, key, None),
+            Self::ContainsKey(key) => (OpCode::GET, key, None),
             Self::Remove(key) => (OpCode::REMOVE, key, None),
         }
     }
@@ -106,6 +120,50 @@ impl<K: Key> Builder<SlabSet<K>> {
     }
 }
 
+/// Construction of a set with keys, and comparison.
+impl<K: Key> SlabSet<K> {
+    /// Creates a set of keys: see [`Self::with_capacity`] and [`Self::insert`].
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) or [`Error::NoRoom`](crate::Error::NoRoom) if no device is
+    /// available, or it lacks the memory.
+    pub fn from_keys(keys: &[K]) -> Result<Self> {
+        let set = Self::with_capacity(keys.len().max(1))?;
+        set.insert(keys)?.or_no_room()?;
+        Ok(set)
+    }
+
+    /// Creates a set of keys, as [`FromIterator`] does.
+    ///
+    /// # Errors
+    /// As [`Self::from_keys`].
+    pub fn try_from_iter(keys: impl IntoIterator<Item = K>) -> Result<Self> {
+        Self::from_keys(&keys.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Inserts keys, as [`Extend`] does.
+    ///
+    /// # Errors
+    /// As [`Self::insert`], and [`Error::NoRoom`](crate::Error::NoRoom) also if some keys do not fit a set of
+    /// fixed capacity.
+    pub fn try_extend(&self, keys: impl IntoIterator<Item = K>) -> Result<()> {
+        self.insert(&keys.into_iter().collect::<Vec<_>>())?.or_no_room()
+    }
+
+    /// Returns whether both sets have the same keys, as [`PartialEq`] does. Devices and variants may differ.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if a device is lost or lacks the memory.
+    pub fn try_eq(&self, other: &Self) -> Result<bool> {
+        let sorted = |set: &Self| -> Result<Vec<K>> {
+            let mut keys = export::all(&set.lists)?.0;
+            keys.sort_unstable();
+            Ok(keys)
+        };
+        Ok(self.len()? == other.len()? && sorted(self)? == sorted(other)?)
+    }
+}
+
 /// Batches on host slices. They block until the results are available.
 impl<K: Key> SlabSet<K> {
     /// Inserts keys. Returns for each [`Outcome::Inserted`], [`Outcome::Found`] or, if it does not fit a set
@@ -113,7 +171,7 @@ impl<K: Key> SlabSet<K> {
     ///
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert), except [`Error::Length`](crate::Error::Length).
-    pub fn insert(&self, keys: &[K]) -> Result<Vec<Outcome>> {
+    pub fn insert(&self, keys: &[K]) -> Result<Outcomes> {
         run::new_keys(&self.lists, keys)
     }
 
@@ -121,8 +179,8 @@ impl<K: Key> SlabSet<K> {
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    #[doc(alias = "contains_key")]
-    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+    #[doc(alias = "contains")]
+    pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
         run::whether(&self.lists, BatchOp::ContainsKey, keys, Outcome::Found)
     }
 
@@ -141,8 +199,9 @@ impl<K: Key> SlabSet<K> {
     ///
     /// # Errors
     /// As [`Map::execute`](crate::Map::execute).
-    pub fn execute(&self, operations: &[SetOp<K>]) -> Result<Vec<Outcome>> {
-        Ok(run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?.outcomes)
+    pub fn execute(&self, operations: &[SetOp<K>]) -> Result<Outcomes> {
+        run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))
+            .map(Results::into_outcomes)
     }
 
     /// Returns the batches on device buffers, submitted to a stream.
@@ -176,7 +235,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// [`Error::Range`](crate::Error::Range) if the lower end is above the upper end;
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn retain_range(&mut self, range: RangeInclusive<K>) -> Result<()> {
+    pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
         run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
     }
 
@@ -207,8 +266,8 @@ impl<K: Key> SlabSet<K> {
 ///
 /// # Cost
 ///
-/// `insert`, `contains`, `remove` and `execute` launch one kernel each. They allocate and copy nothing and do
-/// not wait.
+/// `insert`, `contains_key`, `remove` and `execute` launch one kernel each. They allocate and copy nothing
+/// and do not wait.
 #[derive(Debug)]
 pub struct SetBatches<'a, K> {
     set: &'a SlabSet<K>,
@@ -238,11 +297,11 @@ impl<K: Key> SetBatches<'_, K> {
         self.submit(BatchOp::InsertNew, keys, outcomes)
     }
 
-    /// Submits [`SlabSet::contains`]. Outcomes are [`Outcome::Found`] and [`Outcome::Absent`].
+    /// Submits [`SlabSet::contains_key`]. Outcomes are [`Outcome::Found`] and [`Outcome::Absent`].
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn contains(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.submit(BatchOp::ContainsKey, keys, outcomes)
     }
 
@@ -261,7 +320,8 @@ impl<K: Key> SetBatches<'_, K> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn execute(&self, codes: &Buffer<u8>, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        let batch = self.batch(BatchOp::Mixed, keys, outcomes)?;
         let codes = slice(&self.set.lists.handle.device, "codes", codes, keys.len())?;
-        self.set.lists.submit(self.stream, Batch { codes, ..self.batch(BatchOp::Mixed, keys, outcomes)? })
+        self.set.lists.submit(self.stream, Batch { codes, ..batch })
     }
 }

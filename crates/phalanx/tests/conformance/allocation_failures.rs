@@ -4,7 +4,7 @@ use crate::ordered::ByOrder;
 use checker::MapValue;
 use gpu::Device;
 use phalanx::{
-    BTree, Error, HashMap, Key, Map, Merge, MultiVersionBTree, Op, Outcome, Result, SkipList, Value,
+    BTree, Error, HashMap, Key, Merge, MultiVersionBTree, Op, Outcome, Outcomes, Result, SkipList, Value,
 };
 use phalanx_kernels::keyed::Scalar;
 use std::cell::Cell;
@@ -42,15 +42,15 @@ fn scattered(number: u64) -> (u64, u64) {
 }
 
 /// Returns the outcomes of a call, or `None` if it failed to allocate memory before it did anything.
-fn told(name: &str, grows: bool, said: Result<Vec<Outcome>>) -> Option<Vec<Outcome>> {
+fn told(name: &str, grows: bool, said: Result<Outcomes>) -> Option<Outcomes> {
     match said {
         Ok(outcomes) => {
-            assert!(!grows || !outcomes.contains(&Outcome::Refused), "{name}: a map that grows refuses");
+            assert!(!grows || outcomes.all_placed(), "{name}: a map that grows refuses");
             Some(outcomes)
         }
         Err(Error::NoRoom { outcomes }) => {
             assert!(grows && outcomes.refused() > 0, "{name}: {outcomes:?}");
-            Some(outcomes.into())
+            Some(outcomes)
         }
         Err(Error::Device(gpu::Error::OutOfMemory { .. })) => None,
         Err(error) => panic!("{name}: {error}"),
@@ -58,7 +58,7 @@ fn told(name: &str, grows: bool, said: Result<Vec<Outcome>>) -> Option<Vec<Outco
 }
 
 /// Insertion call that returns an outcome for each pair.
-type Insert<M, K, V> = fn(&M, &[K], &[V]) -> Result<Vec<Outcome>>;
+type Insert<M, K, V> = fn(&M, &[K], &[V]) -> Result<Outcomes>;
 
 /// Returns all insertion calls.
 fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
@@ -87,7 +87,7 @@ pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let new = kind.columns((400..900).map(scattered));
     let make = || {
         let map = kind.map(1);
-        map.insert(&old, &values).unwrap();
+        assert!(map.insert(&old, &values).unwrap().all_placed());
         assert!(map.remove(&old[..390]).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
         map
     };
@@ -106,8 +106,8 @@ fn insertions_tell_what_they_did<M: Tested>(
     insert: Insert<M, M::Key, M::Value>,
     (keys, values): &(Vec<M::Key>, Vec<M::Value>),
 ) {
-    let check = |map: M, said: Result<Vec<Outcome>>| {
-        let told = told(kind.name, true, said).unwrap_or_else(|| vec![Outcome::Refused; keys.len()]);
+    let check = |map: M, said: Result<Outcomes>| {
+        let told = told(kind.name, true, said).unwrap_or_else(|| vec![Outcome::Refused; keys.len()].into());
         let pairs = || keys.iter().copied().zip(values.iter().copied());
         let is_done = |(pair, outcome): (_, &Outcome)| (*outcome == Outcome::Inserted).then_some(pair);
         let mut expected = before.clone();
@@ -133,7 +133,7 @@ pub fn fixed_maps_that_lack_memory_refuse<M: Tested>(kind: &Kind<M>) {
         assert!(contents(&map).len() <= 1, "{}", kind.name);
         map
     };
-    let check = |map: M, said: Result<Vec<Outcome>>| {
+    let check = |map: M, said: Result<Outcomes>| {
         let after = contents(&map);
         let Some(outcomes) = told(kind.name, false, said) else {
             return assert!(after.len() <= 1, "{}: {after:?}", kind.name);
@@ -157,7 +157,7 @@ const CROWD: u64 = 2000;
 /// Creates a map with the pairs of [`crowd`].
 fn crowded<M: Tested>(kind: &Kind<M>) -> M {
     let (map, (keys, values)) = (kind.map(1), crowd(kind));
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     map
 }
 
@@ -169,7 +169,7 @@ pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let check = |map: M, said: Result<Vec<bool>>| {
         let removed = |was_there| if was_there { Outcome::Removed } else { Outcome::Absent };
         let said = said.map(|answers| answers.into_iter().map(removed).collect());
-        let told = told(kind.name, true, said).unwrap_or_else(|| vec![Outcome::Refused; gone.len()]);
+        let told = told(kind.name, true, said).unwrap_or_else(|| vec![Outcome::Refused; gone.len()].into());
         let mut expected: BTreeMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
         for (key, outcome) in gone.iter().zip(&told) {
             assert_ne!(*outcome, Outcome::Absent, "{}: {key:?}", kind.name);
@@ -217,7 +217,7 @@ pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipL
         let nodes = crowded(kind).stats().unwrap().live;
         let check = |list: SkipList<K, V>, said: Result<()>| {
             let is_done = said.is_ok();
-            list.insert(&kind.keys([3]), &kind.columns([(0, 3)]).1).unwrap();
+            assert!(list.insert(&kind.keys([3]), &kind.columns([(0, 3)]).1).unwrap().all_placed());
             list.validate().unwrap();
             let left = list.stats().unwrap().live;
             assert_eq!(is_done, left < nodes / 2, "{}: {left} of {nodes} nodes: {said:?}", kind.name);
@@ -231,13 +231,13 @@ pub fn versions_are_freed_later<K: Key, V: Value + MapValue>(kind: &Kind<MultiVe
     let (keys, values) = kind.columns((0..300).map(scattered));
     let make = || {
         let tree = kind.map(CROWD as usize);
-        tree.insert(&keys, &values).unwrap();
+        assert!(tree.insert(&keys, &values).unwrap().all_placed());
         let then = tree.snapshot().unwrap();
-        tree.insert(&keys, &values).unwrap();
+        assert!(tree.insert(&keys, &values).unwrap().all_placed());
         drop(then);
         tree
     };
-    let check = |tree: MultiVersionBTree<K, V>, said: Result<Vec<Outcome>>| {
+    let check = |tree: MultiVersionBTree<K, V>, said: Result<Outcomes>| {
         told(kind.name, true, said);
         // Changes nothing, but is a mutating call.
         assert_eq!(tree.remove(&kind.keys([1 << 30])).unwrap(), [false], "{}", kind.name);
@@ -252,7 +252,7 @@ pub fn tables_grow_later<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>
     let make = || kind.builder().capacity(300).build().unwrap();
     let slots = make().slots();
     let (keys, values) = kind.columns((0..slots as u64 * 19 / 20).map(scattered));
-    let check = |map: HashMap<K, V>, said: Result<Vec<Outcome>>| {
+    let check = |map: HashMap<K, V>, said: Result<Outcomes>| {
         let is_done = told(kind.name, true, said).is_some();
         assert_eq!(map.remove(&kind.keys([1 << 30])).unwrap(), [false], "{}", kind.name);
         assert_eq!(is_done, map.slots() > slots, "{}: {} slots", kind.name, map.slots());
@@ -283,7 +283,7 @@ const MANY: u64 = 12_000;
 /// Fills the tree with the pairs that it contains before the bulk build.
 fn few<M: Tested>(kind: &Kind<M>, tree: M) -> M {
     let (keys, values) = kind.columns((0..300).map(|n| (n * 7, n)));
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     assert!(tree.remove(&keys[..100]).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
     tree
 }

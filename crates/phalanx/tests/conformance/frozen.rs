@@ -2,7 +2,7 @@
 use crate::kinds::{Kind, contents};
 use crate::ordered::{grown, questions};
 use checker::MapValue;
-use phalanx::{BTree, Error, Key, Map, Outcome, Value};
+use phalanx::{BTree, Error, Key, Outcome, Value};
 use phalanx_kernels::btree::phased;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -58,7 +58,7 @@ pub fn frozen_trees_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind
 pub fn frozen_trees_are_read_as_a_whole<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)).chain([(u64::MAX, 7)]));
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let frozen = tree.frozen().unwrap();
     let expected: Vec<(K, V)> = keys.into_iter().zip(values).collect();
     assert!(frozen.iter().unwrap().eq(expected.iter().copied()), "{}", kind.name);
@@ -79,7 +79,7 @@ fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> impl Iterato
 pub fn frozen_trees_answer_buffers<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)));
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let device = &kind.device;
     let stream = device.stream().unwrap();
     let asked = device.from_slice(&kind.keys([0, 1, 3, 897, 900])).unwrap();

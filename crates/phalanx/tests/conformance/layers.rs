@@ -5,7 +5,7 @@ use crate::ordered::questions;
 use checker::MapValue;
 use gpu::{Device, Grid};
 use phalanx::skiplist::{Assignment, Growth};
-use phalanx::{Key, Map, Outcome, SkipList, Value};
+use phalanx::{Key, Outcome, SkipList, Value};
 use phalanx_kernels::btree::{Meta, Node, ROOT, TreeView};
 use phalanx_kernels::keyed::{Packed, Slot};
 use phalanx_kernels::skiplist::{Layers, List, Unsorted};
@@ -18,7 +18,7 @@ use std::ops::Bound;
 pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.map(1);
     let (keys, values) = kind.columns((0..2000).map(|n| (n * 7, n)));
-    list.insert(&keys, &values).unwrap();
+    assert!(list.insert(&keys, &values).unwrap().all_placed());
     let before = list.stats().unwrap();
     // With device buffers, so that no node is freed automatically.
     let gone: Vec<K> = keys.iter().copied().filter(|key| key.to_u64() % 10 != 0).collect();
@@ -50,7 +50,7 @@ pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<Skip
     let found: Vec<_> = keys.iter().map(|key| left.get(key).copied()).collect();
     assert_eq!(list.get(&keys).unwrap(), found, "{}", kind.name);
     // The list remains usable.
-    list.insert(&gone, &vec![V::from_u64(9); gone.len()]).unwrap();
+    assert!(list.insert(&gone, &vec![V::from_u64(9); gone.len()]).unwrap().all_placed());
     assert_eq!(contents(&list).len(), 2000, "{}", kind.name);
 }
 
@@ -61,7 +61,7 @@ pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kin
     let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)));
     let some = |rest| keys.iter().copied().enumerate().filter(move |(place, _)| place % 2 == rest);
     for turn in 0..3 {
-        list.insert(&keys, &values).unwrap();
+        assert!(list.insert(&keys, &values).unwrap().all_placed());
         assert_eq!(contents(&list).len(), keys.len(), "{}, turn {turn}", kind.name);
         for rest in 0..2 {
             let gone: Vec<K> = some(rest).map(|(_, key)| key).collect();
@@ -75,7 +75,7 @@ pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kin
 pub fn thin_lists_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let (list, mut rng) = (kind.map(1), Rng::new(seed()));
     let (keys, values) = kind.columns((0..900).map(|n| (n * 3 + 1, n)));
-    list.insert(&keys, &values).unwrap();
+    assert!(list.insert(&keys, &values).unwrap().all_placed());
     let gone: Vec<K> = keys.iter().copied().filter(|_| rng.below(5) > 0).collect();
     let buffer = kind.device.from_slice(&gone).unwrap();
     let mut outcomes = kind.device.buffer::<u8>(gone.len()).unwrap();
@@ -133,7 +133,7 @@ pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<S
         let values: Vec<_> = (0..1700).map(|n| Some(V::from_u64(n + 3))).collect();
         assert_eq!(list.get(&keys).unwrap(), values, "{}: {assignment:?}", kind.name);
         let (keys, values) = kind.columns((0..3000).map(|n| (n * 2, 1)));
-        list.upsert(phalanx::Merge::Add, &keys, &values).unwrap();
+        assert!(list.upsert(phalanx::Merge::Add, &keys, &values).unwrap().all_placed());
         let found = list.get(&kind.keys([0, 2, 1698, 5998])).unwrap();
         assert_eq!(found, [4, 6, 1702, 1].map(|n| Some(V::from_u64(n))), "{}: {assignment:?}", kind.name);
     }
@@ -164,7 +164,7 @@ pub fn a_full_pool_is_no_loss<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<
 pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.columns((0..1000).map(|n| (n * 5, n)));
-    list.insert(&keys, &values).unwrap();
+    assert!(list.insert(&keys, &values).unwrap().all_placed());
     let before = contents(&list);
     assert_eq!(list.stats().unwrap().free, 0, "{}: every slab is taken", kind.name);
     list.reclaim().unwrap();
@@ -177,7 +177,7 @@ pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &K
 pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let (keys, values) = kind.columns((0..600).map(|n| (n, n)));
     let list = kind.map(1);
-    list.insert(&keys, &values).unwrap();
+    assert!(list.insert(&keys, &values).unwrap().all_placed());
     assert_eq!(list.counters().unwrap(), Default::default(), "{} does not count", kind.name);
     if (K::BITS, V::BITS) != (32, 32) {
         return;
@@ -185,7 +185,7 @@ pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList
     let counted =
         SkipList::<K, V>::builder().device(&kind.device).variant("list_counted_spread_128_8x2_u32_u32");
     let list = counted.build().unwrap();
-    list.insert(&keys, &values).unwrap();
+    assert!(list.insert(&keys, &values).unwrap().all_placed());
     let found = list.counters().unwrap();
     assert!(found.latches > 0 && found.attempts >= found.latches && found.down > 0, "{found:?}");
     let before = found.down;
@@ -194,7 +194,7 @@ pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList
     assert!(list.counters().unwrap().down >= before + 600, "{found:?}");
     let (capacity, before) = (list.stats().unwrap().capacity, list.counters().unwrap());
     let (keys, values) = kind.columns((600..6000).map(|n| (n, n)));
-    list.insert(&keys, &values).unwrap();
+    assert!(list.insert(&keys, &values).unwrap().all_placed());
     assert!(list.stats().unwrap().capacity > capacity && list.counters().unwrap().down > before.down);
     assert!(list.counters().unwrap().latches > before.latches + 5400 / 2, "they go on: {before:?}");
 }
@@ -205,7 +205,7 @@ pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<S
         let builder = kind.builder().nodes(700).super_block_slabs(64).data_tier(tier);
         let list = builder.build().unwrap();
         let (keys, values) = kind.columns((0..3000).map(|n| (simt::hash::mix64(n) >> 40, n)));
-        list.insert(&keys, &values).unwrap();
+        assert!(list.insert(&keys, &values).unwrap().all_placed());
         let expected: std::collections::BTreeSet<K> = keys.iter().copied().collect();
         assert!(contents(&list).keys().eq(&expected), "{}, {tier}", kind.name);
         assert!(list.remove(&keys[..2900]).unwrap().contains(&true), "{}, {tier}", kind.name);
@@ -243,8 +243,8 @@ pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(ki
     for (length, thread_blocks) in [(u32::MAX, None), (u32::MAX - 40, Some(2)), (16, Some(u32::MAX))] {
         let assignment = Assignment::Blocks { keys: length, thread_blocks };
         let list = kind.builder().assignment(assignment).build().unwrap();
-        list.insert(&keys, &values).unwrap();
-        list.insert(&[], &[]).unwrap();
+        assert!(list.insert(&keys, &values).unwrap().all_placed());
+        assert!(list.insert(&[], &[]).unwrap().all_placed());
         let expected = keys.iter().copied().zip(values.iter().copied()).collect();
         assert_eq!(contents(&list), expected, "{}: {assignment:?}", kind.name);
     }

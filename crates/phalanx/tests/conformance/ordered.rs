@@ -4,7 +4,6 @@ use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
 use gpu::{Buffer, Stream};
 use phalanx::btree::Ordered;
-use phalanx::map::Pairs;
 use phalanx::slab_alloc::Stats;
 use phalanx::{BTree, Error, Key, Outcome, Result, SkipList, Value};
 use phalanx_kernels::keyed::Scalar;
@@ -25,7 +24,6 @@ pub trait ByOrder: Tested {
     fn floor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
     fn first(&self) -> Result<Option<(Self::Key, Self::Value)>>;
     fn last(&self) -> Result<Option<(Self::Key, Self::Value)>>;
-    fn in_order(&self) -> Result<Pairs<Self::Key, Self::Value>>;
     fn range(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<Within<Self::Key, Self::Value>>>;
     fn count(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<u64>>;
     fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, Self::Key, Self::Value>;
@@ -66,10 +64,6 @@ macro_rules! by_order {
 
             fn last(&self) -> Result<Option<(K, V)>> {
                 Self::last(self)
-            }
-
-            fn in_order(&self) -> Result<Pairs<K, V>> {
-                Ok(Self::iter(self)?.unzip())
             }
 
             fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
@@ -127,8 +121,8 @@ pub fn grown<M: ByOrder>(kind: &Kind<M>, turn: u64) -> (M, BTreeMap<M::Key, M::V
         expected.iter().map(|(&key, &value)| (key, value)).unzip();
     // Not in order, because leaves store pairs in order of arrival.
     let half = distinct.len() / 2;
-    tree.insert(&distinct[half..], &first[half..]).unwrap();
-    tree.insert(&distinct[..half], &first[..half]).unwrap();
+    assert!(tree.insert(&distinct[half..], &first[half..]).unwrap().all_placed());
+    assert!(tree.insert(&distinct[..half], &first[..half]).unwrap().all_placed());
     // A range of keys is removed, so that leaves are empty.
     let gone: Vec<M::Key> = distinct.iter().copied().skip(half / 2).take(half).collect();
     assert!(tree.remove(&gone).unwrap().iter().all(|&removed| removed));
@@ -164,7 +158,7 @@ pub fn order_is_that_of_std<M: ByOrder>(kind: &Kind<M>) {
         assert_eq!(floor, keys.iter().map(until).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
         assert_eq!(tree.first().unwrap(), expected.first_key_value().map(pair), "{}", kind.name);
         assert_eq!(tree.last().unwrap(), expected.last_key_value().map(pair), "{}", kind.name);
-        assert!(tree.in_order().unwrap() == expected.iter().map(pair).unzip(), "{}: out of order", kind.name);
+        assert!(tree.iter().unwrap().eq(expected.iter().map(pair)), "{}: out of order", kind.name);
     }
     let empty = kind.map(1);
     assert_eq!((empty.first().unwrap(), empty.last().unwrap()), (None, None), "{}", kind.name);
@@ -216,7 +210,7 @@ pub fn trees_are_built_at_once<M: ByOrder>(kind: &Kind<M>) {
                 let found: Vec<_> = values.iter().copied().map(Some).collect();
                 assert_eq!(tree.get(&keys).unwrap(), found, "{}: {count} at {fill}", kind.name);
                 let (more, values) = kind.columns((0..count + 20).map(|n| (n * 17 + 5, n)));
-                tree.insert(&more, &values).unwrap();
+                assert!(tree.insert(&more, &values).unwrap().all_placed());
                 contents(&tree);
             }
         }
@@ -239,7 +233,7 @@ pub fn trees_are_built_anew<M: ByOrder>(kind: &Kind<M>) {
 pub fn buffers_are_answered_in_order<M: ByOrder>(kind: &Kind<M>) {
     let tree = kind.map(1);
     let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)));
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let device = &kind.device;
     let stream = device.stream().unwrap();
     let lows = device.from_slice(&kind.keys([10, 0, 500, 5000, 7])).unwrap();
@@ -285,7 +279,7 @@ pub fn large_trees_have_many_levels<M: ByOrder>(kind: &Kind<M>) {
             _ => simt::hash::mix64(part << 32 | n) >> 33,
         };
         let (keys, values) = kind.columns((0..3000).map(|n| (number(n), n)));
-        tree.insert(&keys, &values).unwrap();
+        assert!(tree.insert(&keys, &values).unwrap().all_placed());
     }
     // The fill of nodes with 30 pairs depends on the schedule.
     let least = if kind.name.contains("_256_8x4_") { 3 } else { 4 };
@@ -304,7 +298,7 @@ pub fn what_is_no_range_is_refused<M: ByOrder>(kind: &Kind<M>) {
         assert!(matches!(tree.bulk_build(&keys, &values, fill), Err(Error::Fill(_))), "{}", kind.name);
     }
     assert!(matches!(tree.bulk_build(&keys, &values[..2], 0.5), Err(Error::Length { .. })), "{}", kind.name);
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let (unsorted, same) = (kind.device.from_slice(&keys).unwrap(), kind.device.from_slice(&values).unwrap());
     let refused = tree.bulk_build_sorted(&unsorted, &same, 0.5);
     assert!(matches!(refused, Err(Error::Unsorted { many: 1 })), "{}: {refused:?}", kind.name);

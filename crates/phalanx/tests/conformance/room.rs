@@ -4,7 +4,7 @@ use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
 use phalanx::mvbtree::Growth;
-use phalanx::{BTree, Error, Key, Map, MultiVersionBTree, Outcome, Value};
+use phalanx::{BTree, Error, Key, MultiVersionBTree, Outcome, Outcomes, Value};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -40,7 +40,7 @@ pub fn pools_that_cannot_grow_are_exchanged<M: ByOrder>(kind: &Kind<M>) {
 pub fn trees_are_built_in_pools_that_are_large_enough<M: ByOrder>(kind: &Kind<M>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.columns((0..100).map(|n| (n, n)));
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let (keys, values) = kind.columns((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
     tree.bulk_build(&keys, &values, 0.01).unwrap();
     assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
@@ -53,7 +53,7 @@ fn holds_what_was_inserted<K: Key, V: Value + MapValue>(
     tree: &BTree<K, V>,
     before: (Vec<K>, Vec<V>),
     more: (Vec<K>, Vec<V>),
-    outcomes: Vec<Outcome>,
+    outcomes: Outcomes,
 ) {
     let inserted = more.0.into_iter().zip(more.1).zip(outcomes);
     let inserted = inserted.filter_map(|(pair, outcome)| (outcome == Outcome::Inserted).then_some(pair));
@@ -85,7 +85,7 @@ pub fn thin_trees_are_built_anew_rather_than_refuse<K: Key, V: Value + MapValue>
     let (before, more) = (far(kind), near(kind));
     tree.bulk_build(&before.0, &before.1, 0.5).unwrap();
     let outcomes = tree.insert(&more.0, &more.1).unwrap();
-    assert!(!outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
+    assert!(outcomes.all_placed(), "{}: {:?}", kind.name, tree.stats());
     assert!(tree.stats().unwrap().capacity <= MOST, "{}: {:?}", kind.name, tree.stats());
     holds_what_was_inserted(&tree, before, more, outcomes);
 }
@@ -132,12 +132,12 @@ pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
     let mut model: BTreeMap<K, V> = keys.into_iter().zip(values).collect();
     let (more, new) = near(kind);
     let then = tree.snapshot().unwrap();
-    no_room(tree.insert(&more[..1500], &new[..1500]));
+    assert!(no_room(tree.insert(&more[..1500], &new[..1500])).all_placed());
     assert!(tree.stats().unwrap().capacity <= MOST, "{}: {:?}", kind.name, tree.stats());
     assert!(tree.at(&then).unwrap().iter().unwrap().eq(model.clone()), "{}", kind.name);
     drop(then);
     let outcomes = tree.insert(&more, &new).unwrap();
-    assert!(!outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
+    assert!(outcomes.all_placed(), "{}: {:?}", kind.name, tree.stats());
     assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
     model.extend(more.iter().copied().zip(new));
     assert_eq!(contents(&tree), model, "{}", kind.name);
@@ -157,7 +157,7 @@ pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: V
 ) {
     let mut tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
     let (keys, values) = kind.columns((0..300).map(|n| (n, n)));
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let (keys, values) = kind.columns((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
     tree.bulk_build(&keys, &values, 0.01).unwrap();
     assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
@@ -217,12 +217,12 @@ pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>
 ) {
     let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
     let (keys, values) = kind.columns((0..800).map(|n| (n, n)));
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     tree.remove(&keys[10..]).unwrap();
     let before = tree.stats().unwrap().capacity;
     let then = tree.snapshot().unwrap();
     let (more, new) = kind.columns((5000..8000).map(|n| (n, n)));
-    tree.insert(&more, &new).unwrap();
+    assert!(tree.insert(&more, &new).unwrap().all_placed());
     assert!(tree.stats().unwrap().capacity > before, "{}: {:?}", kind.name, tree.stats());
     let first: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).take(10).collect();
     assert_eq!(tree.at(&then).unwrap().iter().unwrap().collect::<Vec<_>>(), first, "{}", kind.name);
@@ -231,7 +231,7 @@ pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>
     let before = tree.stats().unwrap().capacity;
     for turn in 1..8 {
         let (more, new) = kind.columns((turn * 10_000..turn * 10_000 + 600).map(|n| (n, n)));
-        tree.insert(&more, &new).unwrap();
+        assert!(tree.insert(&more, &new).unwrap().all_placed());
         tree.remove(&more).unwrap();
     }
     assert_eq!(tree.stats().unwrap().capacity, before, "{}: {:?}", kind.name, tree.stats());
@@ -243,7 +243,7 @@ pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<Mu
     let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
     let all = |tree: &MultiVersionBTree<K, V>| tree.count(&[K::from_u64(0)..K::from_u64(1)]).unwrap();
     let (zero, value) = kind.columns([(0, 0)]);
-    tree.insert(&zero, &value).unwrap();
+    assert!(tree.insert(&zero, &value).unwrap().all_placed());
     // Failures are asserted after the query threads have ended.
     let (ended, mut went_well) = (Mutex::new(false), true);
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Counters of searches: one node per level from the root, fewer from the directory.
 use crate::kinds::Kind;
 use checker::MapValue;
-use phalanx::{BTree, Error, Key, Map, Value};
+use phalanx::{BTree, Error, Key, Value};
 
 /// Builds a tree of 2000 pairs whose searches begin at the root or at a node of the directory.
 fn built<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool) -> BTree<K, V> {
@@ -37,7 +37,7 @@ pub fn walks_read_a_node_a_level<K: Key, V: Value + MapValue>(kind: &Kind<BTree<
 pub fn trees_without_a_directory_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let tree = kind.builder().directory(false).nodes(1).build().unwrap();
     let (keys, values) = kind.columns((0..1500).map(|n| (simt::hash::mix64(n) >> 33, n)));
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     assert_eq!(crate::kinds::contents(&tree).len(), 1500, "{}", kind.name);
     let asked = kind.device.from_slice(&keys).unwrap();
     let (walks, depth) = (tree.walks(&asked).unwrap(), u64::from(tree.depth().unwrap()));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 fn parts_make_the_whole(map: &(impl Map<Key = u32, Value = u64> + ?Sized)) {
     let keys: Vec<u32> = (0..150).map(|n| if n < 4 { u32::MAX - n } else { n * 7 }).collect();
     let values: Vec<u64> = keys.iter().map(|&key| u64::from(key) << 20).collect();
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     let expected: BTreeMap<_, _> = keys.into_iter().zip(values).collect();
     for threads in [1, 33, 256, usize::MAX / 2] {
         let (keys, values) = by(map.inner(), threads).unwrap();

@@ -1,6 +1,6 @@
 //! Frozen trees: views of them, and when they thaw.
 use gpu::Device;
-use phalanx::{BTree, Error, Map};
+use phalanx::{BTree, Error};
 use phalanx_kernels::btree::{Concurrent, Phased, Tree};
 use phalanx_kernels::keyed::Packed;
 use phalanx_kernels::slab::{Light, Spread};
@@ -29,7 +29,7 @@ fn trees_are_thawed_by_what_may_write() {
     assert!(!tree.is_frozen());
     tree.frozen().unwrap();
     assert!(tree.is_frozen());
-    tree.insert(&[1], &[2]).unwrap();
+    assert!(tree.insert(&[1], &[2]).unwrap().all_placed());
     assert!(!tree.is_frozen());
     assert_eq!(tree.frozen().unwrap().get(&[1]).unwrap(), [Some(2)]);
     assert_eq!(tree.frozen().unwrap().len().unwrap(), 1);

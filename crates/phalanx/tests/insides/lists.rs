@@ -2,7 +2,7 @@
 use gpu::Device;
 use phalanx::hash_map::OpCode;
 use phalanx::slab_hash::Growth;
-use phalanx::{Error, Map, Outcome, SlabHash, SlabMultiMap, SlabSet};
+use phalanx::{Error, Outcome, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::slab::list::LONG;
 
 /// A batch that repeats an insertion needs one slot; a batch that appends needs one per element.
@@ -12,11 +12,11 @@ fn a_key_repeated_asks_for_room_once() {
     let full: Vec<u32> = (0..15 * 33).collect();
     let map = SlabHash::<u32, u32>::builder().device(&device).buckets(1).slabs(1).build().unwrap();
     let many = SlabMultiMap::<u32, u32>::builder().device(&device).buckets(1).slabs(1).build().unwrap();
-    map.insert(&full, &full).unwrap();
-    many.insert(&full, &full).unwrap();
+    assert!(map.insert(&full, &full).unwrap().all_placed());
+    assert!(many.insert(&full, &full).unwrap().all_placed());
     let again = vec![1 << 20; 2000];
-    map.insert(&again, &again).unwrap();
-    many.insert(&again, &again).unwrap();
+    assert!(map.insert(&again, &again).unwrap().all_placed());
+    assert!(many.insert(&again, &again).unwrap().all_placed());
     let slabs = (map.stats().unwrap().capacity, many.stats().unwrap().live);
     assert!(slabs.0 < 80 && slabs.1 == (full.len() + 2000).div_ceil(15) - 1, "{slabs:?}");
 }
@@ -54,7 +54,7 @@ fn a_pool_for_more_pairs_has_room_at_the_same_buckets() {
 fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
     let device = Device::emulator(Default::default());
     let set = SlabSet::<u32>::builder().device(&device).build().unwrap();
-    set.insert(&[1, 2, 3]).unwrap();
+    assert!(set.insert(&[1, 2, 3]).unwrap().all_placed());
     let codes = [OpCode::GET, OpCode::REMOVE, OpCode::INSERT_NEW, OpCode::INSERT_NEW, OpCode::GET];
     let bytes = codes.map(|code| code.code() as u8);
     let (codes, keys) = (device.from_slice(&bytes).unwrap(), device.from_slice(&[1, 2, 3, 4, 5]).unwrap());
@@ -63,7 +63,7 @@ fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
     set.on(&stream).execute(&codes, &keys, &mut outcomes).unwrap();
     let expected = [Outcome::Found, Outcome::Removed, Outcome::Found, Outcome::Inserted, Outcome::Absent];
     assert_eq!(outcomes.read().unwrap(), expected.map(|outcome| outcome as u8));
-    assert_eq!(set.contains(&[1, 2, 3, 4, 5]).unwrap(), [true, false, true, true, false]);
+    assert_eq!(set.contains_key(&[1, 2, 3, 4, 5]).unwrap(), [true, false, true, true, false]);
     let few = device.from_slice(&bytes[..4]).unwrap();
     let error = set.on(&stream).execute(&few, &keys, &mut outcomes).unwrap_err();
     assert!(matches!(error, Error::Length { what: "codes", .. }), "{error}");

@@ -3,7 +3,7 @@
 use gpu::Device;
 use phalanx::mvbtree::variants;
 use phalanx::private::begin_at;
-use phalanx::{Error, Map, MultiVersionBTree};
+use phalanx::{Error, MultiVersionBTree};
 use phalanx_kernels::btree::LATEST;
 
 type Tree = MultiVersionBTree<u32, u32>;
@@ -15,7 +15,7 @@ fn old(left: u32) -> Vec<Tree> {
         let tree = Tree::builder().device(&device).variant(name).build().unwrap();
         begin_at(&tree, LATEST - left).unwrap();
         let keys: Vec<u32> = (0..40).collect();
-        tree.insert(&keys, &keys).unwrap();
+        assert!(tree.insert(&keys, &keys).unwrap().all_placed());
         tree
     };
     variants::<u32, u32>().into_iter().map(tree).collect()
@@ -26,9 +26,9 @@ fn the_last_snapshot_is_refused_and_not_the_first_wrong_one() {
     for tree in old(1) {
         let name = tree.variant();
         let last = tree.snapshot().unwrap();
-        tree.insert(&[7, 50], &[70, 500]).unwrap();
+        assert!(tree.insert(&[7, 50], &[70, 500]).unwrap().all_placed());
         assert!(matches!(tree.snapshot(), Err(Error::Moments)), "{name}");
-        tree.insert(&[8], &[80]).unwrap();
+        assert!(tree.insert(&[8], &[80]).unwrap().all_placed());
         tree.remove(&[9]).unwrap();
         assert_eq!(tree.at(&last).unwrap().get(&[7, 8, 9, 50]).unwrap(), [Some(7), Some(8), Some(9), None]);
         assert_eq!(tree.at(&last).unwrap().count(&[..]).unwrap(), [40], "{name}");
@@ -47,7 +47,7 @@ fn streams_and_questions_go_on_at_the_end() {
                 assert_eq!(tree.at(&taken).unwrap().count(&[..3]).unwrap(), [3], "{name}, round {round}");
                 assert_eq!(tree.count(&[..3]).unwrap(), [3], "{name}, round {round}");
             }
-            tree.insert(&[1, 2], &[round, round]).unwrap();
+            assert!(tree.insert(&[1, 2], &[round, round]).unwrap().all_placed());
             assert_eq!(tree.get(&[1, 2]).unwrap(), [Some(round), Some(round)], "{name}");
         }
         assert_eq!(tree.at(&last).unwrap().get(&[1, 2]).unwrap(), [Some(1), Some(2)], "{name}");
@@ -61,7 +61,7 @@ fn time_begins_anew_where_no_snapshot_lives() {
         let name = tree.variant();
         for round in 0..8 {
             let then = tree.snapshot().unwrap_or_else(|error| panic!("{name}, round {round}: {error}"));
-            tree.insert(&[1], &[100 + round]).unwrap();
+            assert!(tree.insert(&[1], &[100 + round]).unwrap().all_placed());
             let before = if round == 0 { 1 } else { 99 + round };
             assert_eq!(tree.at(&then).unwrap().get(&[1]).unwrap(), [Some(before)], "{name}, round {round}");
             assert_eq!(tree.at(&then).unwrap().count(&[..]).unwrap(), [40], "{name}, round {round}");

@@ -1,6 +1,6 @@
 //! When a hash map grows, and when it does not.
 use gpu::Device;
-use phalanx::{HashMap, Map, Outcome, SlabHash};
+use phalanx::{HashMap, Outcome, SlabHash};
 use phalanx_kernels::hash_map::LONG;
 use phalanx_kernels::keyed::{Scalar, hash};
 use simt::hash::reduce;
@@ -46,7 +46,7 @@ fn keys_share_a_list_under_one_seed_and_not_under_another() {
         let builder = SlabHash::<u32, u32>::builder().device(&device).seed(seed);
         let mut map = builder.buckets(256).slabs(64).build().unwrap();
         let keys = colliding::<u32>(300, 256);
-        map.insert(&keys, &keys).unwrap();
+        assert!(map.insert(&keys, &keys).unwrap().all_placed());
         map.rehash(512).unwrap();
         assert!(map.get(&keys).unwrap().iter().all(Option::is_some));
         map.rehash(256).unwrap();
@@ -63,7 +63,7 @@ fn a_key_repeated_asks_for_room_once() {
     let map = builder.variant("double_64_2x4_u32_u32").build().unwrap();
     let slots = map.slots();
     let same = colliding::<u32>(9, slots as u32 / 8);
-    map.insert(&same[..8], &same[..8]).unwrap();
+    assert!(map.insert(&same[..8], &same[..8]).unwrap().all_placed());
     assert_eq!(map.slots(), slots, "eight have room in their bucket");
     let again = vec![same[8]; 100_000];
     let outcomes = map.insert(&again, &again).unwrap();
@@ -78,7 +78,7 @@ fn a_full_map_is_not_rehashed_for_one_removal() {
     let builder = HashMap::<u64, u64>::builder().device(&device).variant("double_64_2x2_u64_u64");
     let map = builder.capacity(60_000).load_factor(0.95).build().unwrap();
     let keys: Vec<u64> = (0..map.capacity() as u64).collect();
-    map.insert(&keys, &keys).unwrap();
+    assert!(map.insert(&keys, &keys).unwrap().all_placed());
     let before = (map.rebuilds_and_tombstones().unwrap().0, map.slots());
     assert_eq!(map.remove(&[7]).unwrap(), [true]);
     assert!(map.rebuilds_and_tombstones().unwrap().1 == 1 && map.load_factor().unwrap() > 0.9499);

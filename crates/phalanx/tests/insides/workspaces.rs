@@ -1,6 +1,6 @@
 //! Workspaces that trees keep for the streams whose batches they sort.
 use gpu::Device;
-use phalanx::{BTree, Map};
+use phalanx::BTree;
 
 /// Inserts a pair in each of `streams` streams, which are then dropped.
 fn use_streams(tree: &BTree<u32, u32>, device: &Device, streams: u32) {

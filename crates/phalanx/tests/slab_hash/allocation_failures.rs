@@ -1,7 +1,7 @@
 //! Injected allocation failures in sets and multimaps, at each of their allocations. On the emulator.
 use crate::common::emulator;
 use phalanx::slab_hash::{Builder, MultiOp, SetOp, SlabMultiMap, SlabSet};
-use phalanx::{Device, Error, Outcome, Result};
+use phalanx::{Device, Error, Outcome, Outcomes, Result};
 use std::collections::BTreeMap;
 
 /// Number of keys: few buckets hold so many that the pool must grow.
@@ -17,8 +17,8 @@ fn small<T>(device: &Device) -> Builder<T> {
 /// anything.
 fn rationed<T>(
     make: impl Fn(&Device) -> T,
-    call: impl Fn(&T) -> Result<Vec<Outcome>>,
-    check: impl Fn(T, Vec<Outcome>),
+    call: impl Fn(&T) -> Result<Outcomes>,
+    check: impl Fn(T, Outcomes),
 ) {
     let device = emulator().expect("there always is one");
     let failures = device.emulator_handle().expect("it is an emulator");
@@ -28,8 +28,10 @@ fn rationed<T>(
         let said = call(&made);
         let left = failures.fail_allocations_after(u64::MAX);
         let outcomes = match said {
-            Err(Error::NoRoom { outcomes }) => outcomes.into(),
-            Err(Error::Device(gpu::Error::OutOfMemory { .. })) => vec![Outcome::Refused; KEYS as usize],
+            Err(Error::NoRoom { outcomes }) => outcomes,
+            Err(Error::Device(gpu::Error::OutOfMemory { .. })) => {
+                vec![Outcome::Refused; KEYS as usize].into()
+            }
             said => said.unwrap(),
         };
         check(made, outcomes);
@@ -44,9 +46,9 @@ fn rationed<T>(
 fn sets_that_lack_memory_tell_what_they_did() {
     let keys: Vec<u32> = (0..KEYS).collect();
     let operations: Vec<_> = keys.iter().map(|&key| SetOp::Insert(key)).collect();
-    let check = |set: SlabSet<u32>, outcomes: Vec<Outcome>| {
+    let check = |set: SlabSet<u32>, outcomes: Outcomes| {
         let is_there: Vec<bool> = outcomes.iter().map(|&outcome| outcome == Outcome::Inserted).collect();
-        assert_eq!(set.contains(&keys).unwrap(), is_there, "{outcomes:?}");
+        assert_eq!(set.contains_key(&keys).unwrap(), is_there, "{outcomes:?}");
         set.validate().unwrap();
         let again = set.insert(&keys).unwrap().into_iter();
         assert!(again.map(|outcome| outcome == Outcome::Found).eq(is_there));
@@ -61,7 +63,7 @@ fn sets_that_lack_memory_tell_what_they_did() {
 fn maps_of_many_that_lack_memory_tell_what_they_did() {
     let keys: Vec<u32> = (0..KEYS).map(|n| n % 100).collect();
     let operations: Vec<_> = keys.iter().map(|&key| MultiOp::Insert(key, 1)).collect();
-    let check = |map: SlabMultiMap<u32, u32>, outcomes: Vec<Outcome>| {
+    let check = |map: SlabMultiMap<u32, u32>, outcomes: Outcomes| {
         let mut expected: BTreeMap<u32, u32> = (0..100).map(|key| (key, 0)).collect();
         for (key, _) in keys.iter().zip(outcomes).filter(|(_, outcome)| *outcome == Outcome::Inserted) {
             expected.entry(*key).and_modify(|many| *many += 1);
@@ -81,18 +83,43 @@ fn maps_of_many_that_lack_memory_tell_what_they_did() {
     rationed(make, execute, check);
 }
 
+/// A multimap that cannot allocate the memory for what `retain` keeps is unchanged.
+#[test]
+fn maps_of_many_that_cannot_retain_are_unchanged() {
+    let keys: Vec<u32> = (0..KEYS).map(|n| n % 100).collect();
+    let device = emulator().expect("there always is one");
+    let failures = device.emulator_handle().expect("it is an emulator");
+    let mut tries = 0;
+    for allocations in 0.. {
+        let mut map = small::<SlabMultiMap<u32, u32>>(&device).build().unwrap();
+        map.try_extend(keys.iter().copied().zip(0..)).unwrap();
+        let before = map.get_all(&keys[..100]).unwrap();
+        failures.fail_allocations_after(allocations);
+        let said = map.retain(|key, value| key != 7 && value % 2 == 0);
+        failures.fail_allocations_after(u64::MAX);
+        map.validate().unwrap();
+        if said.is_ok() {
+            assert_eq!(map.count(&[7, 8]).unwrap(), [0, KEYS / 100]);
+            break;
+        }
+        tries += 1;
+        assert_eq!(map.get_all(&keys[..100]).unwrap(), before);
+    }
+    assert!(tries > 5, "{tries}");
+}
+
 /// Outcomes of removals are reported even if the subsequent compaction of the lists fails.
 #[test]
 fn removals_that_lack_memory_tell_what_they_did() {
     let make = |device: &Device, keys: &[u32]| {
         let set = small::<SlabSet<u32>>(device).build().unwrap();
-        set.insert(keys).unwrap();
+        assert!(set.insert(keys).unwrap().all_placed());
         set
     };
-    removals(make, SlabSet::remove, SlabSet::contains, SlabSet::validate);
+    removals(make, SlabSet::remove, SlabSet::contains_key, SlabSet::validate);
     let make = |device: &Device, keys: &[u32]| {
         let map = small::<SlabMultiMap<u32, u32>>(device).build().unwrap();
-        map.insert(keys, keys).unwrap();
+        assert!(map.insert(keys, keys).unwrap().all_placed());
         map
     };
     removals(make, SlabMultiMap::remove_one, SlabMultiMap::contains_key, SlabMultiMap::validate);
@@ -109,9 +136,9 @@ fn removals<T>(
     let gone = &keys[..keys.len() - 50];
     let call = |made: &T| {
         let outcome = |removed| if removed { Outcome::Removed } else { Outcome::Absent };
-        Ok(remove(made, gone)?.into_iter().map(outcome).collect::<Vec<_>>())
+        Ok(remove(made, gone)?.into_iter().map(outcome).collect())
     };
-    let check = |made: T, outcomes: Vec<Outcome>| {
+    let check = |made: T, outcomes: Outcomes| {
         assert!(!outcomes.contains(&Outcome::Absent));
         let stayed = outcomes.iter().take(gone.len()).map(|&outcome| outcome == Outcome::Refused);
         let are_there = contains(&made, gone).unwrap();

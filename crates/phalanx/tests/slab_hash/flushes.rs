@@ -3,7 +3,7 @@ use crate::common::seed;
 use crate::{maps, sets, slots};
 use gpu::Device;
 use phalanx::slab_hash::{Builder, SlabHash};
-use phalanx::{Key, Map, Outcome, Value};
+use phalanx::{Key, Outcome, Value};
 use simt::hash::mix64;
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ pub fn sets_are_flushed(device: &Device) {
     for builder in sets::<u32>(device) {
         let mut set = builder.buckets(2).slabs(1).build().unwrap();
         let keys: Vec<u32> = (0..500).collect();
-        set.insert(&keys).unwrap();
+        assert!(set.insert(&keys).unwrap().all_placed());
         let slots = slots(set.variant());
         let behind = |keys: &[u32]| -> usize {
             (0..2)
@@ -120,7 +120,7 @@ pub fn sets_are_flushed(device: &Device) {
         set.flush_all().unwrap();
         assert_eq!(set.stats().unwrap().live, some, "{}", set.variant());
         set.validate().unwrap();
-        set.insert(&keys).unwrap();
+        assert!(set.insert(&keys).unwrap().all_placed());
         assert_eq!((set.len().unwrap(), set.stats().unwrap().live), (500, all), "{}", set.variant());
         set.validate().unwrap();
     }

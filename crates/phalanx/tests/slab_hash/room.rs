@@ -3,7 +3,7 @@ use crate::common::{no_room, outcomes};
 use crate::{maps, multi_maps, sets, slots};
 use gpu::Device;
 use phalanx::slab_hash::{Builder, Growth, SlabHash, SlabMultiMap};
-use phalanx::{Error, Key, Map, Outcome, Value};
+use phalanx::{Error, Key, Outcome, Value};
 use std::collections::BTreeMap;
 
 /// Runs a case on every map variant for keys and values of the same size.
@@ -60,8 +60,8 @@ pub fn a_fixed_pool_refuses_and_loses_nothing(device: &Device) {
         assert!(map.remove(&gone).unwrap().into_iter().all(|removed| removed), "{name}");
         assert_eq!(map.insert(&gone[..1], &values[..1]).unwrap(), [Outcome::Refused], "{name}");
         map.flush_all().unwrap();
-        map.insert(&gone, &values[..gone.len()]).unwrap();
-        map.insert(&gone, &values[..gone.len()]).unwrap();
+        assert!(map.insert(&gone, &values[..gone.len()]).unwrap().all_placed());
+        assert!(map.insert(&gone, &values[..gone.len()]).unwrap().all_placed());
         assert_eq!(contents(&map).len(), room, "{name}");
     }
     every_kind!(device, case);
@@ -245,7 +245,7 @@ pub fn a_budget_is_kept_where_pools_cannot_grow(device: &Device) {
 pub fn rehashes_move_to_larger_pools(device: &Device) {
     let mut map = outgrown(SlabHash::<u64, u64>::builder(), device).build().unwrap();
     let (keys, values) = columns::<u64, u64>(0..50_000);
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     assert!(map.stats().unwrap().capacity <= 255 * 32, "{:?}", map.stats());
     // Both tables together need more slabs than such a pool has.
     map.rehash(1500).unwrap();

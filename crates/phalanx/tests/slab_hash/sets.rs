@@ -64,13 +64,13 @@ fn step<K: Key>(set: &mut SlabSet<K>, model: &mut HashSet<K>, rng: &mut Rng, rou
         }
         _ => {
             let range = K::from_u64(20)..=K::from_u64(u64::MAX - 1);
-            set.retain_range(range.clone()).unwrap();
+            set.retain_keys(range.clone()).unwrap();
             model.retain(|key| range.contains(key));
         }
     }
     let keys: Vec<K> = draw(rng);
     let expected: Vec<bool> = keys.iter().map(|key| model.contains(key)).collect();
-    assert_eq!(set.contains(&keys).unwrap(), expected);
+    assert_eq!(set.contains_key(&keys).unwrap(), expected);
 }
 
 fn inserted(is_new: bool) -> Outcome {
@@ -78,12 +78,12 @@ fn inserted(is_new: bool) -> Outcome {
 }
 
 fn mixed<K: Key>(set: &SlabSet<K>, model: &mut HashSet<K>, keys: &[K], rng: &mut Rng) {
-    let op = |&key: &K| rng.pick(&[SetOp::Insert(key), SetOp::Contains(key), SetOp::Remove(key)]);
+    let op = |&key: &K| rng.pick(&[SetOp::Insert(key), SetOp::ContainsKey(key), SetOp::Remove(key)]);
     let ops: Vec<_> = keys.iter().map(op).collect();
     for (op, outcome) in ops.iter().zip(set.execute(&ops).unwrap()) {
         let expected = match op {
             SetOp::Insert(key) => inserted(model.insert(*key)),
-            SetOp::Contains(key) if model.contains(key) => Outcome::Found,
+            SetOp::ContainsKey(key) if model.contains(key) => Outcome::Found,
             SetOp::Remove(key) if model.remove(key) => Outcome::Removed,
             _ => Outcome::Absent,
         };
@@ -116,10 +116,10 @@ pub fn every_pattern_is_a_key_of_a_set(device: &Device) {
         let list: Vec<K> = keys.iter().copied().collect();
         assert_eq!(set.insert(&list).unwrap(), vec![Outcome::Inserted; list.len()], "{}", set.variant());
         assert_eq!(contents(&set), keys);
-        assert_eq!(set.contains(&list).unwrap(), vec![true; list.len()], "{}", set.variant());
+        assert_eq!(set.contains_key(&list).unwrap(), vec![true; list.len()], "{}", set.variant());
         for key in &list {
             assert_eq!(set.remove(&[*key]).unwrap(), [true], "{key:?}");
-            assert_eq!(set.contains(&[*key]).unwrap(), [false], "{key:?}");
+            assert_eq!(set.contains_key(&[*key]).unwrap(), [false], "{key:?}");
         }
         assert!(contents(&set).is_empty());
     }
@@ -138,10 +138,10 @@ pub fn sets_take_buffers(device: &Device) {
             codes.read().unwrap().into_iter().filter(|&code| code == outcome as u8).count()
         };
         let on = set.on(&stream);
-        assert_eq!(count(&|codes| on.contains(&k, codes), Outcome::Absent), 100);
+        assert_eq!(count(&|codes| on.contains_key(&k, codes), Outcome::Absent), 100);
         assert_eq!(count(&|codes| on.insert(&k, codes), Outcome::Inserted), 50);
         assert_eq!(count(&|codes| on.insert(&k, codes), Outcome::Found), 100);
-        assert_eq!(count(&|codes| on.contains(&k, codes), Outcome::Found), 100);
+        assert_eq!(count(&|codes| on.contains_key(&k, codes), Outcome::Found), 100);
         assert_eq!(count(&|codes| on.remove(&k, codes), Outcome::Removed), 50);
         assert_eq!(count(&|codes| on.remove(&k, codes), Outcome::Absent), 100);
         assert!(contents(&set).is_empty());
@@ -155,7 +155,7 @@ pub fn saved_sets_load(device: &Device) {
             let set = builder.clone().capacity(1).slabs(1).build().unwrap();
             let keys: Vec<K> =
                 (0..len).map(|n| K::from_u64(if n < 3 { u64::MAX - n } else { n * n })).collect();
-            set.insert(&keys).unwrap();
+            assert!(set.insert(&keys).unwrap().all_placed());
             let mut saved = Vec::new();
             set.save(&mut saved).unwrap();
             // Loads into the same variant and into the default one.

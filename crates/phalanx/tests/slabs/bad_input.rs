@@ -53,7 +53,7 @@ fn the_budget_is_kept() {
         let mut pool = builder().budget(budget).light(light).build().unwrap();
         let handles = pool.allocate(60).unwrap();
         refuses!(pool.grow(129), Error::Budget { asked: 32768, budget: 24576 }, "free slabs");
-        refuses!(pool.grow(0), Error::ZeroCapacity, "at least 1");
+        refuses!(pool.grow(0), Error::Zero { what: "slabs" }, "at least 1");
         assert_eq!(pool.stats().unwrap(), Stats { capacity: 64, live: 60, free: 4, ..Stats::default() });
         pool.grow(65).unwrap();
         assert_eq!(pool.allocate(200).unwrap().len(), 192 - 60);

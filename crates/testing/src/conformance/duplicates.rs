@@ -43,7 +43,7 @@ pub fn sums_over_equal_keys_are_exact<M: Tested>(kind: &Kind<M>) {
 pub fn of_equal_keys_one_is_removed<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(30);
     let (keys, values) = kind.columns((0..LEN).map(|n| (n % KEYS, n)));
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     let removed = map.remove(&keys).unwrap();
     for key in 0..KEYS as usize {
         let of_key = removed.iter().skip(key).step_by(KEYS as usize);

@@ -1,8 +1,8 @@
 //! Saved maps.
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
+use phalanx::SlabHash;
 use phalanx::hash_map::{Growth, HashMap, Key, Value};
-use phalanx::{Map, SlabHash};
 use std::collections::BTreeMap;
 
 /// Generates keys of all magnitudes, including the topmost.
@@ -14,7 +14,7 @@ pub fn saved_maps_load<M: Tested>(kind: &Kind<M>) {
     for len in [0, 1, 500] {
         let map = kind.map(1);
         let (keys, values) = kind.columns(numbers(len));
-        map.insert(&keys, &values).unwrap();
+        assert!(map.insert(&keys, &values).unwrap().all_placed());
         let mut saved = Vec::new();
         map.save(&mut saved).unwrap();
         let loaded = M::load(&saved, kind).unwrap();
@@ -28,7 +28,7 @@ pub fn every_map_reads_what_another_wrote<M: Tested>(kind: &Kind<M>) {
     let (keys, values) = kind.columns(numbers(300));
     let expected: BTreeMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
     let table = HashMap::<M::Key, M::Value>::builder().device(&kind.device).build().unwrap();
-    table.insert(&keys, &values).unwrap();
+    assert!(table.insert(&keys, &values).unwrap().all_placed());
     let mut saved = Vec::new();
     table.save(&mut saved).unwrap();
     let loaded = M::load(&saved, kind).unwrap();
@@ -43,7 +43,7 @@ pub fn every_map_reads_what_another_wrote<M: Tested>(kind: &Kind<M>) {
 pub fn a_loaded_map_has_the_capacity_asked_for<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().build().unwrap();
     let (keys, values) = kind.columns(numbers(60));
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     let mut saved = Vec::new();
     map.save(&mut saved).unwrap();
     for capacity in [1, 500] {
@@ -59,7 +59,7 @@ pub fn full_maps_load<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let builder = || kind.builder().capacity(200).load_factor(1.0).max_probes(8).growth(Growth::Fixed);
     let map = builder().build().unwrap();
     let (keys, values) = kind.columns((0..map.slots() as u64 * 2).map(|key| (key * 31, key)));
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     let mut saved = Vec::new();
     map.save(&mut saved).unwrap();
     let loaded = HashMap::<K, V>::load(&saved[..], builder()).unwrap();

@@ -2,7 +2,6 @@
 //! up.
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
-use phalanx::Map;
 use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
@@ -71,7 +70,7 @@ pub fn a_full_table_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind:
 pub fn a_full_table_still_knows_the_topmost_keys<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().capacity(10).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.columns((0..map.slots() as u64 * 2).map(|key| (key, 1)));
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     // At least two patterns equal slot states: these keys are stored outside the table, which is full. For
     // keys of 32 bits in slots of 16 bytes, no key equals a slot state.
     let (top, values) = kind.columns([(u64::MAX, 5), (u64::MAX - 1, 6)]);
@@ -122,7 +121,7 @@ pub fn a_crowded_table_doubles_rather_than_rehash_for_ever<K: Key, V: Value + Ma
     let map = kind.builder().capacity(300).load_factor(0.95).build().unwrap();
     let (slots, live) = (map.slots(), map.slots() as u64 * 9 / 10);
     let (keys, values) = kind.columns((0..live).map(|key| (key, key)));
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     assert_eq!(map.slots(), slots, "{}: there was room", kind.name);
     for key in 0..slots as u64 / 10 {
         assert_eq!(map.remove(&kind.keys([key])).unwrap(), [true], "{}", kind.name);
@@ -177,7 +176,7 @@ pub fn a_key_that_comes_and_goes_is_let_in_again<K: Key, V: Value + MapValue>(ki
     {
         let mut map = kind.builder().capacity(300).max_probes(4).growth(growth).build().unwrap();
         let (other, (key, value)) = (K::from_u64(8), (K::from_u64(key), V::from_u64(1)));
-        map.insert(&[other], &[value]).unwrap();
+        assert!(map.insert(&[other], &[value]).unwrap().all_placed());
         let mut goes_round = || {
             let round = |_: &usize| {
                 let said = map.insert(&[key], &[value]).unwrap() == [Outcome::Inserted];

@@ -2,7 +2,6 @@
 use crate::common::Rng;
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
-use phalanx::Map;
 use phalanx::hash_map::{Growth, HashMap, Key, Op, Outcome, Value};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
@@ -23,7 +22,7 @@ pub fn growth_keeps_everything<M: Tested>(kind: &Kind<M>) {
     let mut model = BTreeMap::new();
     for part in 0..6u64 {
         let (keys, values) = kind.columns((0..200).map(|n| (part * 150 + n, part)));
-        map.insert(&keys, &values).unwrap();
+        assert!(map.insert(&keys, &values).unwrap().all_placed());
         model.extend(keys.into_iter().zip(values));
         assert_eq!(contents(&map), model, "{}", kind.name);
     }
@@ -34,7 +33,7 @@ pub fn a_growing_table_keeps_its_measure<K: Key, V: Value + MapValue>(kind: &Kin
     let first = map.slots();
     for part in 0..6 {
         let (keys, values) = kind.columns((0..200).map(|n| (part * 150 + n, part)));
-        map.insert(&keys, &values).unwrap();
+        assert!(map.insert(&keys, &values).unwrap().all_placed());
     }
     assert!(map.slots() >= 950 && map.slots() > first, "{}: {}", kind.name, map.slots());
     assert!(map.slots() < 8000, "{}: {} slots for 950 pairs", kind.name, map.slots());
@@ -124,7 +123,7 @@ pub fn threads_share_a_growing_map<M: Tested>(kind: &Kind<M>) {
 pub fn reserved_room_is_there<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let mut map = kind.builder().capacity(200).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.columns((0..200).map(|key| (key, key)));
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     assert!(map.remove(&keys[1..]).unwrap().into_iter().all(|removed| removed));
     map.reserve(150).unwrap();
     let (more, values) = kind.columns((1000..1150).map(|key| (key, key)));
@@ -183,7 +182,7 @@ pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
             let mut next = 0;
             while !*done.lock().unwrap() {
                 let (keys, values) = kind.columns((next..next + 2).map(|key| (key % 16_000, key)));
-                map.insert(&keys, &values).unwrap();
+                assert!(map.insert(&keys, &values).unwrap().all_placed());
                 next += 2;
             }
         });
