@@ -1,5 +1,5 @@
 //! Looks up which network an IPv4 address belongs to: the network with the greatest first address up to it.
-use phalanx::{BTree, Map, Outcome};
+use phalanx::{BTree, Outcome};
 use std::net::Ipv4Addr;
 
 /// Networks, disjoint: first address, prefix length, and the number of the owner.

@@ -1,5 +1,5 @@
 //! Counts the words of a text: each word becomes a number, and equal keys of a batch add up in the table.
-use phalanx::{HashMap, Map, Merge, Outcome};
+use phalanx::{HashMap, Merge, Outcome};
 
 const TEXT: &str = "the map the key and the value of the map";
 

@@ -1,5 +1,5 @@
 //! Audits accounts while transfers continue: a snapshot shows all balances at one point in time.
-use phalanx::{Map, Merge, MultiVersionBTree, Outcome};
+use phalanx::{Merge, MultiVersionBTree, Outcome};
 
 const ACCOUNTS: u32 = 200;
 

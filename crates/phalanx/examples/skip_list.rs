@@ -1,5 +1,5 @@
 //! A timer queue: events by time, taken from the front while others are added and cancelled.
-use phalanx::{Map, Outcome, SkipList};
+use phalanx::{Outcome, SkipList};
 
 /// Key of an event: its time, and a number that makes it unique.
 fn key(time: u32, number: u32) -> u64 {

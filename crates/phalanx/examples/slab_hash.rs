@@ -1,5 +1,5 @@
 //! Keeps the time of each client's last request. The number of clients is unknown, and clients come and go.
-use phalanx::{Map, Merge, Outcome, SlabHash};
+use phalanx::{Merge, Outcome, SlabHash};
 
 fn main() -> Result<(), phalanx::Error> {
     // The lists of the buckets grow slab by slab; no insertion rehashes the map.

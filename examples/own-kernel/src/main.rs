@@ -3,7 +3,7 @@ use own_kernel_device::PriceOrders;
 use phalanx::gpu::{Grid, Kernel, Program};
 use phalanx::hash_map::Growth;
 use phalanx::kernels::hash_map::DefaultTable;
-use phalanx::{Device, HashMap, Map, Outcome};
+use phalanx::{Device, HashMap, Outcome};
 
 /// The kernels of the device crate as PTX, which a GPU needs.
 static PROGRAM: Program = Program { name: PriceOrders::PROGRAM, ptx: PTX };
