@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// let stream = device.stream()?;
 /// let before = stream.record()?;
 /// // SAFETY: a thread per word; the buffer lives until the kernel has ended, and nothing else accesses it.
-/// unsafe { stream.launch(Grid::new(1, 3), Double { words: words.slice() })? };
+/// unsafe { stream.launch(Grid::new(1, 3), Double { words: words.global() })? };
 /// device.default_stream().wait(&stream.record()?)?; // orders the streams
 /// stream.synchronize()?;
 /// assert!(before.is_complete()? && *stream.device() == device);

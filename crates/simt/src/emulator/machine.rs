@@ -132,6 +132,31 @@ impl Emulator {
         self.world.registry.adopt(pointer as usize, bytes);
     }
 
+    /// [`Self::adopt`], unless a buffer of this device already has the bytes, which then stays as it is.
+    ///
+    /// ```
+    /// use simt::emulator::{Emulator, Options};
+    ///
+    /// let emulator = Emulator::new(Options::default());
+    /// let mut words = [0u32; 4];
+    /// let start: *mut u8 = (&raw mut words).cast();
+    /// // SAFETY: the words outlive the device.
+    /// unsafe {
+    ///     assert_eq!(emulator.try_adopt(start, 16), Ok(()));
+    ///     assert_eq!(emulator.try_adopt(start.add(4), 12), Ok(()));
+    ///     assert_eq!(emulator.try_adopt(start.add(4), 16), Err(12));
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The number of bytes from `pointer` to the end of a buffer that has the first byte, but not all of them.
+    ///
+    /// # Safety
+    /// - As for [`Self::adopt`].
+    pub unsafe fn try_adopt(&self, pointer: *mut u8, bytes: usize) -> Result<(), usize> {
+        self.world.registry.try_adopt(pointer as usize, bytes)
+    }
+
     /// Makes host memory inaccessible to kernels again.
     ///
     /// # Safety
