@@ -79,6 +79,8 @@ impl Emulator {
     /// Creates a device with empty memory.
     pub fn new(options: Options) -> Self {
         panics::install_hook(|| Lane::try_current().is_some());
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        super::overflow::install_handler();
         Self { world: Arc::new(World::new(options)) }
     }
 
