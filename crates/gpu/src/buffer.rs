@@ -24,6 +24,10 @@ use std::ptr::NonNull;
 /// let mut two = [0; 2];
 /// words.read_into(1, &mut two)?;
 /// assert_eq!((two, words.len(), words.byte_len(), words.is_empty()), ([2, 30], 4, 16, false));
+/// let (mut low, high) = words.split_at_mut(2)?;
+/// low.copy_from(&high)?;
+/// words.slice_mut(1..2)?.write(&[9])?;
+/// assert_eq!(words.slice(..3)?.read()?, [30, 9, 30]); // a part, as each batch takes it
 /// assert!(words.tier() == Tier::Device && words.host_pointer().is_none() && *words.device() == device);
 /// assert_eq!((words.global().len(), words.pointer().is_null()), (4, false)); // what kernels take
 ///
@@ -31,7 +35,7 @@ use std::ptr::NonNull;
 /// pinned.copy_from(&words)?;
 /// pinned.copy_at(0, &device.filled::<u32>(1, 0xff)?)?;
 /// pinned.as_mut_slice()?[3] = 40;
-/// assert_eq!(pinned.as_slice()?, [u32::MAX, 2, 30, 40]);
+/// assert_eq!(pinned.as_slice()?, [u32::MAX, 9, 30, 40]);
 /// pinned.flush()?; // of use for files
 ///
 /// let stream = device.stream()?;
@@ -58,8 +62,9 @@ use std::ptr::NonNull;
 /// | `write`, `write_at`, `read`, `read_into`, `copy_from`, `copy_at`, `fill_bytes` | waits for all work submitted to the device, then copies or writes the bytes, and waits for that; a copy between devices goes through the host |
 /// | `write_on`, `read_on`, `copy_from_on`, `fill_bytes_on` | submits the same to the stream without waiting (memory of the host that is not pinned may make the driver wait) |
 /// | `as_slice`, `as_mut_slice` | waits for the device; no copy |
+/// | `slice`, `slice_mut`, `split_at_mut` | arithmetic on the host |
 /// | `flush` | waits for the device; a buffer on [`Tier::File`] then waits for the disk |
-/// | drop | waits for the device, and frees the memory |
+/// | drop | waits for the device, and frees the memory unless it belongs to another library |
 #[derive(Debug)]
 pub struct Buffer<T> {
     memory: Memory,

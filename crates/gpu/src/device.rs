@@ -77,6 +77,7 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// | `from_slice` | `buffer`, waits for the device, and copies the elements |
 /// | `map_file` | maps the file, and registers its pages with the driver |
 /// | `stream` | a call of the driver, which allocates the stream |
+/// | `wrap_memory`, `wrap_stream` | a few calls of the driver that check the memory or the stream; no wait |
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 

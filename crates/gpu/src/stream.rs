@@ -26,6 +26,7 @@ use std::sync::Arc;
 /// device.default_stream().wait(&stream.record()?)?; // orders the streams
 /// stream.synchronize()?;
 /// assert!(before.is_complete()? && *stream.device() == device);
+/// assert!(stream.raw_handle().is_null()); // on a GPU the `CUstream`, for other libraries
 /// assert_eq!(words.read()?, [2, 4, 6]);
 /// # Ok::<(), gpu::Error>(())
 /// ```

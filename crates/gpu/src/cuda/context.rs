@@ -7,8 +7,7 @@ use cust::context::CurrentContext;
 use cust::device::{Device, DeviceAttribute};
 use cust::error::CudaResult;
 use cust::sys;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The context, the properties of its device, and the kernels loaded into it.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub struct Context {
     pub facts: Facts,
     pub kernels: Kernels,
     /// Whether a stream was wrapped that the null stream does not wait for.
-    has_unordered_streams: AtomicBool,
+    has_unordered_streams: OnceLock<()>,
     /// Last launch, reported as the probable cause when the context is lost.
     last_launch: Mutex<Option<LaunchName>>,
     /// Declared after `kernels`, so that the kernels are unloaded before the context is released.
@@ -36,7 +35,7 @@ impl Context {
             "opened a CUDA device"
         );
         let (kernels, last_launch) = (Kernels::default(), Mutex::new(None));
-        Ok(Self { facts, kernels, has_unordered_streams: AtomicBool::new(false), last_launch, primary })
+        Ok(Self { facts, kernels, has_unordered_streams: OnceLock::new(), last_launch, primary })
     }
 
     /// Makes the context current in the calling thread. Always calls the driver, which takes tens of
@@ -48,12 +47,12 @@ impl Context {
 
     /// Notes that the null stream does not wait for every stream.
     pub fn add_unordered_stream(&self) {
-        self.has_unordered_streams.store(true, Ordering::Release);
+        self.has_unordered_streams.get_or_init(|| ());
     }
 
     /// Makes the context current, and work submitted to the null stream from now on come after all other.
     pub fn order_null_stream(&self) -> Result<()> {
-        if self.has_unordered_streams.load(Ordering::Acquire) { self.synchronize() } else { self.bind() }
+        if self.has_unordered_streams.get().is_some() { self.synchronize() } else { self.bind() }
     }
 
     /// Returns `true` if `context` is this one.

@@ -33,7 +33,7 @@ impl<T: Pod + PartialEq + Debug> Parted<T> {
         parted
     }
 
-    fn empty(device: &Device, first: usize, len: usize) -> Self {
+    fn zeroed(device: &Device, first: usize, len: usize) -> Self {
         Self::new(device, first, &vec![T::zeroed(); len])
     }
 
@@ -71,7 +71,7 @@ fn sorts<K: Number, V: Pod + PartialEq + Debug>(value: impl Fn(usize) -> V) {
     let mut work = workspace::<K, V>(&device, LEN);
     for (from, to) in places() {
         let (mut k, mut v) = (Parted::new(&device, from, &keys), Parted::new(&device, to, &values));
-        let (mut s, mut m) = (Parted::empty(&device, to, LEN), Parted::empty(&device, from, LEN));
+        let (mut s, mut m) = (Parted::zeroed(&device, to, LEN), Parted::zeroed(&device, from, LEN));
         work.sort_pairs((k.part(), v.part()), (s.part(), m.part()), Bits::ALL).unwrap();
         assert!(s.read() == sorted && m.read() == moved, "pairs from {from} to {to}");
         work.sort_pairs_in_place(k.part(), v.part(), Bits::new(0, 8)).unwrap(); // an odd number of passes
@@ -100,15 +100,15 @@ fn scans<T: Number>() {
     let offsets: Vec<T> = (0..=LEN).map(sum).collect();
     for (from, to) in places() {
         let (mut source, mut target) =
-            (Parted::new(&device, from, &numbers), Parted::empty(&device, to, LEN));
+            (Parted::new(&device, from, &numbers), Parted::zeroed(&device, to, LEN));
         work.inclusive_scan(Fold::Sum, source.part(), target.part()).unwrap();
         assert!(target.read() == inclusive, "from {from} to {to}");
         work.exclusive_scan(Fold::Sum, source.part(), target.part()).unwrap();
         assert!(target.read() == offsets[..LEN], "from {from} to {to}");
-        let mut longer = Parted::empty(&device, to, LEN + 1);
+        let mut longer = Parted::zeroed(&device, to, LEN + 1);
         work.offsets(source.part(), longer.part()).unwrap();
         assert!(longer.read() == offsets, "from {from} to {to}");
-        let mut total = Parted::empty(&device, to, 1);
+        let mut total = Parted::zeroed(&device, to, 1);
         work.reduce(Fold::Sum, source.part(), total.part()).unwrap();
         assert_eq!(total.read(), offsets[LEN..]);
         work.scan_in_place(Fold::Sum, source.part(), true).unwrap();
@@ -132,8 +132,8 @@ fn elements_of_parts_are_selected_and_merged() {
     let mut work = Workspace::on_device(&device, compact_bytes(LEN).max(merge_bytes(2 * LEN))).unwrap();
     for (from, to) in places() {
         let (mut source, mut target) =
-            (Parted::new(&device, from, &numbers), Parted::empty(&device, to, LEN));
-        let (mut count, mut flags) = (Parted::empty(&device, from, 1), Parted::new(&device, from, &flags));
+            (Parted::new(&device, from, &numbers), Parted::zeroed(&device, to, LEN));
+        let (mut count, mut flags) = (Parted::zeroed(&device, from, 1), Parted::new(&device, from, &flags));
         let mut operand = Parted::new(&device, to, &[limit]);
         work.compact(
             source.part(),
@@ -147,12 +147,12 @@ fn elements_of_parts_are_selected_and_merged() {
         let test = Test::Flagged(flags.slice(..).unwrap());
         work.partition(source.part(), test, target.part(), count.part()).unwrap();
         assert_eq!(target.read()[..low.len()], low);
-        let mut bins = Parted::empty(&device, to, 2);
+        let mut bins = Parted::zeroed(&device, to, 2);
         work.histogram(source.part(), 12, bins.part()).unwrap();
         let below = numbers.iter().filter(|&&number| number < 4096).count() as u32;
         assert_eq!(bins.read(), [below, LEN as u32 - below]);
-        let (mut one, mut both) = (Parted::new(&device, from, &sorted), Parted::empty(&device, to, 2 * LEN));
-        let mut moved = Parted::empty(&device, from, 2 * LEN);
+        let (mut one, mut both) = (Parted::new(&device, from, &sorted), Parted::zeroed(&device, to, 2 * LEN));
+        let mut moved = Parted::zeroed(&device, from, 2 * LEN);
         let values = Parted::new(&device, to, &sorted).part().read().unwrap();
         let mut values = Parted::new(&device, to, &values);
         let (first, second) = (one.part(), values.part());
@@ -177,14 +177,14 @@ fn runs_and_segments_of_parts_are_reduced_scanned_and_sorted() {
     let mut work = Workspace::on_device(&device, bytes.into_iter().max().unwrap()).unwrap();
     for (from, to) in places() {
         let (mut source, mut target) =
-            (Parted::new(&device, from, &numbers), Parted::empty(&device, to, LEN));
-        let (mut offsets, mut sums) = (Parted::new(&device, to, &ends), Parted::empty(&device, from, 4));
+            (Parted::new(&device, from, &numbers), Parted::zeroed(&device, to, LEN));
+        let (mut offsets, mut sums) = (Parted::new(&device, to, &ends), Parted::zeroed(&device, from, 4));
         work.reduce_segments(Fold::Sum, source.part(), offsets.part(), sums.part()).unwrap();
         let expected: Vec<u32> = (0..4).map(|index| numbers[segment(index)].iter().sum()).collect();
         assert_eq!(sums.read(), expected);
         work.inclusive_scan_segments(Fold::Sum, source.part(), offsets.part(), target.part()).unwrap();
         assert_eq!((target.read()[9], target.read()[LEN - 1]), (expected[0], expected[3]));
-        let mut order = Parted::empty(&device, from, LEN);
+        let mut order = Parted::zeroed(&device, from, LEN);
         work.sort_segment_pairs(
             (source.part(), source_values(&device).part()),
             offsets.part(),
@@ -194,8 +194,8 @@ fn runs_and_segments_of_parts_are_reduced_scanned_and_sorted() {
         let mut sorted = numbers.clone();
         (0..4).for_each(|index| sorted[segment(index)].sort());
         assert!(target.read() == sorted, "segments from {from} to {to}");
-        let (mut keys, mut lengths) = (Parted::empty(&device, to, LEN), Parted::empty(&device, from, LEN));
-        let mut count = Parted::empty(&device, to, 1);
+        let (mut keys, mut lengths) = (Parted::zeroed(&device, to, LEN), Parted::zeroed(&device, from, LEN));
+        let mut count = Parted::zeroed(&device, to, 1);
         work.run_lengths(source.part(), (keys.part(), lengths.part()), count.part()).unwrap();
         let runs: Vec<(u32, u32)> =
             numbers.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32)).collect();

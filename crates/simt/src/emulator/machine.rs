@@ -50,11 +50,13 @@ use std::sync::{Arc, PoisonError};
 ///
 /// # Cost
 ///
-/// `launch` and `launch_all` wait for the kernels' end. In fast mode, a launch takes stacks for its resident
-/// lanes and up to the number of worker threads; each access costs a check of the address, O(log n) for n
-/// buffers at worst. In exploring mode, one thread executes everything, and each access also costs a switch
-/// of stacks and the detectors' bookkeeping. `allocate`, `free`, `adopt` and `disown` take a lock;
-/// `mark_initialized` writes a bit per byte if uninitialised reads are detected.
+/// `new` allocates the state of a device on the host. `launch` and `launch_all` wait for the kernels' end.
+///
+/// In fast mode, a launch takes stacks for its resident lanes and up to the number of worker threads; each
+/// access costs a check of the address, O(log n) for n buffers at worst. In exploring mode, one thread
+/// executes everything, and each access also costs a switch of stacks and the detectors' bookkeeping.
+/// `allocate`, `free`, `adopt`, `try_adopt` and `disown` take a lock; `mark_initialized` writes a bit per byte
+/// if uninitialised reads are detected.
 #[derive(Clone)]
 pub struct Emulator {
     world: Arc<World>,
@@ -151,7 +153,8 @@ impl Emulator {
     /// ```
     ///
     /// # Errors
-    /// The number of bytes from `pointer` to the end of a buffer that has the first byte, but not all of them.
+    /// [`Err`] with the number of bytes from `pointer` to the end of a buffer that has the first byte, but
+    /// not all of them.
     ///
     /// # Safety
     /// - As for [`Self::adopt`].
