@@ -1,6 +1,6 @@
 //! Typed memory that kernels can access.
 use crate::memory::Memory;
-use crate::slice::{AsSlice, AsSliceMut, copy};
+use crate::slice::{AsSlice, copy};
 use crate::{Device, Error, Result, Stream, Tier};
 use bytemuck::Pod;
 use simt::{GlobalSlice, Word};
@@ -212,7 +212,7 @@ impl<T: Pod> Buffer<T> {
     /// [`Error::Length`] unless `elements` has as many elements as the buffer; [`Error::DeviceLost`] when a
     /// kernel failed before.
     pub fn write(&mut self, elements: &[T]) -> Result<()> {
-        self.view_mut().write(elements)
+        self.part_mut().write(elements)
     }
 
     /// Writes `elements`, starting at the element `offset`.
@@ -220,7 +220,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::Length`] when they extend beyond the end; otherwise as [`Buffer::write`].
     pub fn write_at(&mut self, offset: usize, elements: &[T]) -> Result<()> {
-        let to = self.view().place("write_at", offset, elements.len())?;
+        let to = self.part().place("write_at", offset, elements.len())?;
         // SAFETY: both sides have as many elements; the buffer is borrowed mutably.
         unsafe { copy(self.device(), to, elements.as_ptr().cast(), size_of_val(elements)) }
     }
@@ -230,7 +230,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed before.
     pub fn read(&self) -> Result<Vec<T>> {
-        self.view().read()
+        self.part().read()
     }
 
     /// Reads `elements.len()` elements, starting at the element `offset`.
@@ -238,7 +238,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::Length`] when they extend beyond the end; [`Error::DeviceLost`] when a kernel failed before.
     pub fn read_into(&self, offset: usize, elements: &mut [T]) -> Result<()> {
-        self.view().read_into(offset, elements)
+        self.part().read_into(offset, elements)
     }
 
     /// Sets every byte to `byte`.
@@ -246,7 +246,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed before.
     pub fn fill_bytes(&mut self, byte: u8) -> Result<()> {
-        self.view_mut().fill_bytes(byte)
+        self.part_mut().fill_bytes(byte)
     }
 
     /// Copies all elements of `other`, which may belong to another device (the copy then goes through the
@@ -255,7 +255,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::Length`] unless both have the same length; [`Error::DeviceLost`] when a kernel failed before.
     pub fn copy_from(&mut self, other: impl AsSlice<T>) -> Result<()> {
-        self.view_mut().copy_from(other)
+        self.part_mut().copy_from(other)
     }
 
     /// Copies all elements of `other` into this buffer, starting at the element `offset`. (A copy from
@@ -265,7 +265,7 @@ impl<T: Pod> Buffer<T> {
     /// [`Error::Length`] when they extend beyond the end; [`Error::DeviceLost`] when a kernel failed before.
     pub fn copy_at(&mut self, offset: usize, other: impl AsSlice<T>) -> Result<()> {
         let other = other.view();
-        let to = self.view().place("copy_at", offset, other.len())?;
+        let to = self.part().place("copy_at", offset, other.len())?;
         if self.device() != other.device() {
             return self.write_at(offset, &other.read()?);
         }
@@ -282,7 +282,7 @@ impl<T: Pod> Buffer<T> {
     /// - `elements` stays alive and unchanged until the stream has executed the write.
     /// - `stream` belongs to this buffer's device.
     pub unsafe fn write_on(&mut self, stream: &Stream, offset: usize, elements: &[T]) -> Result<()> {
-        let to = self.view().place("write_on", offset, elements.len())?;
+        let to = self.part().place("write_on", offset, elements.len())?;
         // SAFETY: both sides have as many elements; the caller keeps them alive.
         unsafe { copy_on(stream, to, elements.as_ptr().cast(), size_of_val(elements)) }
     }
@@ -296,7 +296,7 @@ impl<T: Pod> Buffer<T> {
     /// - `elements` stays alive and is not accessed until the stream has executed the read.
     /// - `stream` belongs to this buffer's device.
     pub unsafe fn read_on(&self, stream: &Stream, offset: usize, elements: &mut [T]) -> Result<()> {
-        let from = self.view().place("read_on", offset, elements.len())?;
+        let from = self.part().place("read_on", offset, elements.len())?;
         // SAFETY: as in `write_on`.
         unsafe { copy_on(stream, elements.as_mut_ptr().cast(), from, size_of_val(elements)) }
     }
@@ -327,7 +327,7 @@ impl<T: Pod> Buffer<T> {
     /// - No slice of a host-visible buffer is accessed until the stream has executed the copy.
     /// - `stream` and `other` belong to this buffer's device.
     pub unsafe fn copy_from_on(&mut self, stream: &Stream, other: &Buffer<T>) -> Result<()> {
-        let to = self.view().whole("copy_from_on", other.len)?;
+        let to = self.part().whole("copy_from_on", other.len)?;
         // SAFETY: both buffers have the same length; dropping either waits for the copy.
         unsafe { copy_on(stream, to, other.memory.pointer(), other.byte_len()) }
     }
@@ -385,7 +385,7 @@ impl<T: Word> Buffer<T> {
     /// Returns the slice that kernels take. It does not keep the buffer alive; the caller of
     /// [`Stream::launch`] must.
     pub fn global(&self) -> GlobalSlice<T> {
-        self.view().global()
+        self.part().global()
     }
 }
 

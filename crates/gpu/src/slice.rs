@@ -185,95 +185,58 @@ pub trait OptionalSliceMut<T>: Sealed {
     fn optional_view(&self) -> Option<Slice<'_, T>>;
 }
 
-impl<T> Sealed for Buffer<T> {}
-impl<T> Sealed for Slice<'_, T> {}
-impl<T> Sealed for SliceMut<'_, T> {}
-impl<S: Sealed> Sealed for &S {}
-impl<S: Sealed> Sealed for &mut S {}
+/// Implements the traits for the types by which calls take device memory. A buffer itself has no
+/// implementation: a call does not consume it, and Clippy would call `&buffer` a needless borrow.
+macro_rules! device_memory {
+    (read: $($read:ty)*; written: $($written:ty)*) => {
+        $(
+            impl<T> Sealed for $read {}
+
+            impl<T: Pod> AsSlice<T> for $read {
+                fn view(&self) -> Slice<'_, T> {
+                    self.part()
+                }
+            }
+        )*
+        $(
+            impl<T: Pod> AsSliceMut<T> for $written {
+                fn view_mut(&mut self) -> SliceMut<'_, T> {
+                    SliceMut(self.part(), PhantomData)
+                }
+            }
+
+            impl<T: Pod> OptionalSliceMut<T> for $written {
+                fn optional_view(&self) -> Option<Slice<'_, T>> {
+                    Some(self.part())
+                }
+            }
+        )*
+    };
+}
+device_memory! {
+    read: &Buffer<T> &mut Buffer<T> Slice<'_, T> &Slice<'_, T> SliceMut<'_, T> &SliceMut<'_, T>
+        &mut SliceMut<'_, T>;
+    written: &mut Buffer<T> SliceMut<'_, T> &mut SliceMut<'_, T>
+}
+
 impl<T> Sealed for Option<&mut Buffer<T>> {}
-
-impl<T: Pod> AsSlice<T> for Buffer<T> {
-    fn view(&self) -> Slice<'_, T> {
-        Slice { device: self.device(), pointer: self.pointer(), len: self.len(), of: PhantomData }
-    }
-}
-
-impl<T: Pod> AsSlice<T> for Slice<'_, T> {
-    fn view(&self) -> Slice<'_, T> {
-        *self
-    }
-}
-
-impl<T: Pod> AsSlice<T> for SliceMut<'_, T> {
-    fn view(&self) -> Slice<'_, T> {
-        self.0
-    }
-}
-
-impl<T, S: AsSlice<T>> AsSlice<T> for &S {
-    fn view(&self) -> Slice<'_, T> {
-        (**self).view()
-    }
-}
-
-impl<T, S: AsSlice<T>> AsSlice<T> for &mut S {
-    fn view(&self) -> Slice<'_, T> {
-        (**self).view()
-    }
-}
-
-impl<T: Pod> AsSliceMut<T> for Buffer<T> {
-    fn view_mut(&mut self) -> SliceMut<'_, T> {
-        SliceMut((*self).view(), PhantomData)
-    }
-}
-
-impl<T: Pod> AsSliceMut<T> for SliceMut<'_, T> {
-    fn view_mut(&mut self) -> SliceMut<'_, T> {
-        SliceMut(self.0, PhantomData)
-    }
-}
-
-impl<T, S: AsSliceMut<T>> AsSliceMut<T> for &mut S {
-    fn view_mut(&mut self) -> SliceMut<'_, T> {
-        (**self).view_mut()
-    }
-}
-
-impl<T: Pod> OptionalSliceMut<T> for &mut Buffer<T> {
-    fn optional_view(&self) -> Option<Slice<'_, T>> {
-        Some(self.view())
-    }
-}
-
-impl<T: Pod> OptionalSliceMut<T> for SliceMut<'_, T> {
-    fn optional_view(&self) -> Option<Slice<'_, T>> {
-        Some(self.0)
-    }
-}
-
-impl<T: Pod> OptionalSliceMut<T> for &mut SliceMut<'_, T> {
-    fn optional_view(&self) -> Option<Slice<'_, T>> {
-        Some(self.0)
-    }
-}
 
 /// The only implementation for an `Option`, so that the type of `None` need not be written.
 impl<T: Pod> OptionalSliceMut<T> for Option<&mut Buffer<T>> {
     fn optional_view(&self) -> Option<Slice<'_, T>> {
-        self.as_ref().map(|buffer| (**buffer).view())
+        self.as_ref().map(|buffer| buffer.part())
     }
 }
 
 impl<'a, T: Pod> From<&'a Buffer<T>> for Slice<'a, T> {
     fn from(buffer: &'a Buffer<T>) -> Self {
-        buffer.view()
+        buffer.part()
     }
 }
 
 impl<'a, T: Pod> From<&'a mut Buffer<T>> for SliceMut<'a, T> {
     fn from(buffer: &'a mut Buffer<T>) -> Self {
-        buffer.view_mut()
+        buffer.part_mut()
     }
 }
 
@@ -293,6 +256,10 @@ fn indices(range: impl RangeBounds<usize>, len: usize) -> Result<std::ops::Range
 }
 
 impl<'a, T: Pod> Slice<'a, T> {
+    fn part(&self) -> Self {
+        *self
+    }
+
     /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
@@ -378,6 +345,10 @@ impl<T: Word> Slice<'_, T> {
 }
 
 impl<'a, T: Pod> SliceMut<'a, T> {
+    fn part(&self) -> Slice<'_, T> {
+        self.0
+    }
+
     /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.0.len
@@ -483,12 +454,22 @@ pub(crate) unsafe fn copy(device: &Device, to: *mut u8, from: *const u8, bytes: 
 }
 
 impl<T: Pod> Buffer<T> {
+    /// Returns all elements.
+    pub(crate) fn part(&self) -> Slice<'_, T> {
+        Slice { device: self.device(), pointer: self.pointer(), len: self.len(), of: PhantomData }
+    }
+
+    /// Returns all elements.
+    pub(crate) fn part_mut(&mut self) -> SliceMut<'_, T> {
+        SliceMut(self.part(), PhantomData)
+    }
+
     /// Returns a part of the buffer.
     ///
     /// # Errors
     /// [`Error::SliceRange`] if the range is not within the buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Slice<'_, T>> {
-        self.view().slice(range)
+        self.part().slice(range)
     }
 
     /// Returns a mutable part of the buffer, which is borrowed meanwhile.
@@ -496,7 +477,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// As [`Self::slice`].
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<SliceMut<'_, T>> {
-        self.view_mut().into_part(range)
+        self.part_mut().into_part(range)
     }
 
     /// Returns the first `mid` elements and the others.
@@ -504,6 +485,6 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::SliceRange`] if the buffer has fewer than `mid` elements.
     pub fn split_at_mut(&mut self, mid: usize) -> Result<(SliceMut<'_, T>, SliceMut<'_, T>)> {
-        self.view_mut().split_at_mut(mid)
+        self.part_mut().split_at_mut(mid)
     }
 }
