@@ -4,8 +4,8 @@
 //! and the handle is `CudaStream::cu_stream`; a C program passes its `CUdeviceptr` and `CUstream`. Both
 //! libraries must use the primary context of the same device, which is the default of the CUDA runtime,
 //! cudarc and candle.
+use phalanx::HashMap;
 use phalanx::gpu::{self, Buffer, Device, Stream};
-use phalanx::{HashMap, Map};
 use std::ffi::c_void;
 
 /// Another library's memory and stream.
@@ -48,7 +48,7 @@ unsafe fn look_up(
 
 fn main() -> phalanx::Result<()> {
     let map = HashMap::<u32, u32>::with_capacity(100)?;
-    map.insert(&[8, 10], &[80, 100])?;
+    assert!(map.insert(&[8, 10], &[80, 100])?.all_placed());
     let theirs = Theirs::new(map.device())?;
     // SAFETY: the memory and the stream live until the end of `main`.
     unsafe { look_up(&map, theirs.addresses(), 4)? };

@@ -102,7 +102,7 @@ fn maps_work_on_parts_of_buffers() {
 fn ordered_queries_work_on_parts_of_buffers() {
     let tree = BTree::<u32, u32>::builder().device(&device()).capacity(1000).build().unwrap();
     let numbers: Vec<u32> = (0..LEN).collect();
-    tree.insert(&numbers, &numbers).unwrap();
+    assert!(tree.insert(&numbers, &numbers).unwrap().all_placed());
     let (device, stream) = (tree.device(), tree.device().stream().unwrap());
     for [first, second, third] in PLACES {
         let (mut lows, mut highs) =
