@@ -37,12 +37,12 @@ impl Set {
             (self.device.from_slice(&bytes).unwrap(), self.device.from_slice(&words).unwrap());
         let outcomes = self.device.filled(asked.len(), 0xffu8).unwrap();
         let launch = ChainsExecute {
-            chains: Chains { heads: self.heads.slice(), nodes: self.nodes.slice() },
+            chains: Chains { heads: self.heads.global(), nodes: self.nodes.global() },
             first: self.next,
             all: 0,
-            codes: codes.slice(),
-            keys: keys.slice(),
-            outcomes: outcomes.slice(),
+            codes: codes.global(),
+            keys: keys.global(),
+            outcomes: outcomes.global(),
         };
         self.next += asked.len() as u32;
         // SAFETY: the buffers outlive the kernel, which has ended when its outcomes are read.

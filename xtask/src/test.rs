@@ -127,10 +127,11 @@ fn assemble(ptxas: &Ptxas, built: &[Ptx]) -> Result<Vec<PtxasReport>> {
 fn features(context: &Context) -> Result<()> {
     const FAMILIES: [&str; 7] = ["", "hash-map", "slab-hash", "btree", "mvbtree", "skip-list", "primitives"];
     let (shell, cargo) = (&context.shell, cargo());
-    FAMILIES.into_iter().try_for_each(|family| {
+    FAMILIES.into_iter().try_for_each(|family| -> Result<()> {
         let check = cmd!(shell, "{cargo} clippy --package phalanx --no-default-features --quiet");
         Ok(check.args(["--features", family, "--", "--deny", "warnings"]).run_echo()?)
-    })
+    })?;
+    context.cargo("test --package phalanx-gpu --no-default-features --test no_driver --quiet")
 }
 
 /// Checks that the oldest supported compiler accepts the library, where that compiler is installed.

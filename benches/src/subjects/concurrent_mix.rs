@@ -254,14 +254,14 @@ where
         unsafe {
             let launch = InsertAndRange::<M> {
                 tree: self.tree.kernels_view::<M>()?,
-                keys: sheet.keys.slice(),
-                values: sheet.values.slice(),
-                outcomes: sheet.outcomes.slice(),
-                lows: sheet.lows.slice(),
-                highs: sheet.highs.slice(),
+                keys: sheet.keys.global(),
+                values: sheet.values.global(),
+                outcomes: sheet.outcomes.global(),
+                lows: sheet.lows.global(),
+                highs: sheet.highs.global(),
                 room: sheet.room,
-                found: Sink { keys: sheet.found.slice(), values: sheet.found_values.slice() },
-                counts: sheet.counts.slice(),
+                found: Sink { keys: sheet.found.global(), values: sheet.found_values.global() },
+                counts: sheet.counts.global(),
             };
             Ok(self.gpu.stream.launch(grid, launch)?)
         }

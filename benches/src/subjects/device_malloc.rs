@@ -52,7 +52,7 @@ struct Prepared<'a> {
 
 impl Prepared<'_> {
     fn give(&self) -> Result<()> {
-        let (grid, addresses) = (Grid::for_items(self.addresses.len(), THREADS), self.addresses.slice());
+        let (grid, addresses) = (Grid::for_items(self.addresses.len(), THREADS), self.addresses.global());
         // SAFETY: the buffer lives until the stream has executed the launch, and each thread has its own
         // element.
         unsafe { self.gpu.stream.launch(grid, HeapGive { bytes: BYTES, addresses })? };
@@ -60,7 +60,7 @@ impl Prepared<'_> {
     }
 
     fn take(&self) -> Result<()> {
-        let (grid, addresses) = (Grid::for_items(self.addresses.len(), THREADS), self.addresses.slice());
+        let (grid, addresses) = (Grid::for_items(self.addresses.len(), THREADS), self.addresses.global());
         // SAFETY: as in `give`; the addresses come from there, and are cleared after they have been freed.
         unsafe { self.gpu.stream.launch(grid, HeapTake { pieces: Pieces::new(addresses) })? };
         Ok(())

@@ -121,7 +121,7 @@ impl<'a> Accesses<'a> {
         let grid = Grid { blocks: blocks as u32, threads: THREADS };
         let words = device.zeroed(bytes / 8 / LINE * LINE)?;
         if !access.writes() {
-            let fill = LimitFill { words: words.slice() };
+            let fill = LimitFill { words: words.global() };
             // SAFETY: the buffer lives until the stream has executed the launch, because dropping it waits.
             unsafe { stream.launch(Grid::for_items(words.len().min(1 << 22), THREADS), fill)? };
             stream.synchronize()?;
@@ -202,7 +202,7 @@ impl Benchmark for Accesses<'_> {
     }
 
     fn launch(&mut self) -> Result<()> {
-        let (words, sums, seed) = (self.words.slice(), self.sums.slice(), self.seed);
+        let (words, sums, seed) = (self.words.global(), self.sums.global(), self.seed);
         let (stream, grid, per_thread, per_tile) = (self.stream, self.grid, PER_THREAD, PER_THREAD);
         // SAFETY: the buffers live until the stream has executed the launch. The grid has as many threads as
         // there are sums. Reads do not race with writes, and exchanges only race with each other.
@@ -260,7 +260,7 @@ impl Benchmark for Copy<'_> {
     }
 
     fn launch(&mut self) -> Result<()> {
-        let kernel = LimitCopy { from: self.from.slice(), to: self.to.slice() };
+        let kernel = LimitCopy { from: self.from.global(), to: self.to.global() };
         let grid = Grid::for_items(self.from.len().div_ceil(COPIES), THREADS);
         // SAFETY: the buffers live until the stream has executed the launch, and no thread accesses another's
         // element.

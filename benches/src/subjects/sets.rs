@@ -154,10 +154,10 @@ impl Subject<u32, u32> for ChainSet {
             Call::Get | Call::Mixed => OpCode::GET,
             Call::Remove => OpCode::REMOVE,
         };
-        let codes = if call == Call::Mixed { &batch.codes } else { &self.no_codes }.slice();
-        let (keys, outcomes) = (batch.keys.slice(), batch.outcomes.slice());
+        let codes = if call == Call::Mixed { &batch.codes } else { &self.no_codes }.global();
+        let (keys, outcomes) = (batch.keys.global(), batch.outcomes.global());
         let first = self.take(call, keys.len())?;
-        let chains = chains::Chains { heads: self.heads.slice(), nodes: self.nodes.slice() };
+        let chains = chains::Chains { heads: self.heads.global(), nodes: self.nodes.global() };
         let launch = ChainsExecute { chains, first, all: all.code(), codes, keys, outcomes };
         // SAFETY: dropping a buffer waits for the launch. Meanwhile only launches of this kernel access heads
         // and nodes, and they do so atomically. In the other buffers each thread accesses its own element.

@@ -143,7 +143,7 @@ impl<'a> Runs<'a> {
     /// Returns the kernel view.
     fn view(&self) -> runs::Runs {
         // SAFETY: the table refers to buffers that live as long as it does; dropping one waits for launches.
-        unsafe { runs::Runs::new(self.table.slice()) }
+        unsafe { runs::Runs::new(self.table.global()) }
     }
 }
 
@@ -162,7 +162,7 @@ impl Subject<u32, u32> for Runs<'_> {
                 Ok(outcomes.fill_bytes(Outcome::Inserted as u8)?)
             }
             Call::Get => {
-                let (keys, values, outcomes) = (keys.slice(), results.slice(), outcomes.slice());
+                let (keys, values, outcomes) = (keys.global(), results.global(), outcomes.global());
                 let launch = RunsGet { runs: self.view(), keys, values, outcomes };
                 // SAFETY: dropping a buffer waits for the launch, which writes only its outputs, each thread
                 // its own.
@@ -196,8 +196,8 @@ impl Runs<'_> {
     fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<u32, u32>) -> Result<()> {
         ensure!(asked.up, "there is no predecessor here");
         let Neighbours { keys, found, values, outcomes, .. } = asked;
-        let (keys, runs) = (keys.slice(), self.view());
-        let (found, values, outcomes) = (found.slice(), values.slice(), outcomes.slice());
+        let (keys, runs) = (keys.global(), self.view());
+        let (found, values, outcomes) = (found.global(), values.global(), outcomes.global());
         let launch = RunsSuccessor { runs, keys, found, values, outcomes };
         // SAFETY: as for look-ups.
         unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? };
@@ -209,10 +209,10 @@ impl Runs<'_> {
         if self.bounds.len() != parts {
             self.bounds = self.gpu.device.buffer(parts)?;
         }
-        let (grid, bounds) = (Grid::for_items(parts, THREADS), self.bounds.slice());
-        let (lows, highs) = (asked.lows.slice(), asked.highs.slice());
-        let (keys, values): (GlobalSlice<u32>, _) = (asked.keys.slice(), asked.values.slice());
-        let counts = asked.counts.slice();
+        let (grid, bounds) = (Grid::for_items(parts, THREADS), self.bounds.global());
+        let (lows, highs) = (asked.lows.global(), asked.highs.global());
+        let (keys, values): (GlobalSlice<u32>, _) = (asked.keys.global(), asked.values.global());
+        let counts = asked.counts.global();
         // SAFETY: dropping a buffer waits for the work of the stream. Counts are updated by atomic additions,
         // and each thread of the last kernel writes its own elements.
         unsafe {

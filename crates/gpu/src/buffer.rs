@@ -1,5 +1,6 @@
 //! Typed memory that kernels can access.
 use crate::memory::Memory;
+use crate::slice::{AsSlice, copy};
 use crate::{Device, Error, Result, Stream, Tier};
 use bytemuck::Pod;
 use simt::{GlobalSlice, Word};
@@ -23,14 +24,18 @@ use std::ptr::NonNull;
 /// let mut two = [0; 2];
 /// words.read_into(1, &mut two)?;
 /// assert_eq!((two, words.len(), words.byte_len(), words.is_empty()), ([2, 30], 4, 16, false));
+/// let (mut low, high) = words.split_at_mut(2)?;
+/// low.copy_from(&high)?;
+/// words.slice_mut(1..2)?.write(&[9])?;
+/// assert_eq!(words.slice(..3)?.read()?, [30, 9, 30]); // a part, as each batch takes it
 /// assert!(words.tier() == Tier::Device && words.host_pointer().is_none() && *words.device() == device);
-/// assert_eq!((words.slice().len(), words.pointer().is_null()), (4, false)); // what kernels take
+/// assert_eq!((words.global().len(), words.pointer().is_null()), (4, false)); // what kernels take
 ///
 /// let mut pinned = device.buffer_on::<u32>(Tier::Pinned, 4)?; // the host can access it in place
 /// pinned.copy_from(&words)?;
 /// pinned.copy_at(0, &device.filled::<u32>(1, 0xff)?)?;
 /// pinned.as_mut_slice()?[3] = 40;
-/// assert_eq!(pinned.as_slice()?, [u32::MAX, 2, 30, 40]);
+/// assert_eq!(pinned.as_slice()?, [u32::MAX, 9, 30, 40]);
 /// pinned.flush()?; // of use for files
 ///
 /// let stream = device.stream()?;
@@ -57,8 +62,9 @@ use std::ptr::NonNull;
 /// | `write`, `write_at`, `read`, `read_into`, `copy_from`, `copy_at`, `fill_bytes` | waits for all work submitted to the device, then copies or writes the bytes, and waits for that; a copy between devices goes through the host |
 /// | `write_on`, `read_on`, `copy_from_on`, `fill_bytes_on` | submits the same to the stream without waiting (memory of the host that is not pinned may make the driver wait) |
 /// | `as_slice`, `as_mut_slice` | waits for the device; no copy |
+/// | `slice`, `slice_mut`, `split_at_mut` | arithmetic on the host |
 /// | `flush` | waits for the device; a buffer on [`Tier::File`] then waits for the disk |
-/// | drop | waits for the device, and frees the memory |
+/// | drop | waits for the device, and frees the memory unless it belongs to another library |
 #[derive(Debug)]
 pub struct Buffer<T> {
     memory: Memory,
@@ -143,7 +149,7 @@ impl Device {
     }
 }
 
-fn bytes_of<T>(len: usize) -> Result<usize> {
+pub(crate) fn bytes_of<T>(len: usize) -> Result<usize> {
     let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
     bytes.ok_or(Error::TooLarge { len, element: size_of::<T>() })
 }
@@ -151,7 +157,11 @@ fn bytes_of<T>(len: usize) -> Result<usize> {
 impl<T: Pod> Buffer<T> {
     pub(crate) fn new(device: &Device, tier: Tier, len: usize) -> Result<Self> {
         let memory = Memory::new(device, tier, bytes_of::<T>(len)?)?;
-        Ok(Self { memory, len, of: PhantomData })
+        Ok(Self::of_memory(memory, len))
+    }
+
+    pub(crate) fn of_memory(memory: Memory, len: usize) -> Self {
+        Self { memory, len, of: PhantomData }
     }
 
     /// # Safety
@@ -160,7 +170,7 @@ impl<T: Pod> Buffer<T> {
         let bytes = bytes_of::<T>(len)?;
         // SAFETY: the caller's obligation.
         let memory = unsafe { Memory::map(device, path, bytes)? };
-        Ok(Self { memory, len, of: PhantomData })
+        Ok(Self::of_memory(memory, len))
     }
 
     /// Returns the number of elements.
@@ -188,40 +198,12 @@ impl<T: Pod> Buffer<T> {
         self.memory.device()
     }
 
-    /// Returns the device address of the buffer, aligned to 256 bytes (to a page for [`Tier::File`]); null
-    /// for an empty buffer. The host may be unable to access it.
+    /// Returns the device address of the buffer, aligned to 256 bytes (to a page for [`Tier::File`], to the
+    /// element's size for memory of another library); null for an empty buffer. The host may be unable to
+    /// access it.
+    #[doc(alias = "device_ptr")]
     pub fn pointer(&self) -> *mut T {
         self.memory.pointer().cast()
-    }
-
-    /// Returns the address of the element `offset`, if `count` elements from there lie in the buffer.
-    fn place(&self, what: &'static str, offset: usize, count: usize) -> Result<*mut u8> {
-        match offset.checked_add(count) {
-            Some(end) if end <= self.len => Ok(self.pointer().wrapping_add(offset).cast()),
-            _ => Err(Error::Length { what, asked: count, offset, len: self.len }),
-        }
-    }
-
-    fn whole(&self, what: &'static str, count: usize) -> Result<*mut u8> {
-        let fits = count == self.len;
-        fits.then(|| self.memory.pointer()).ok_or(Error::Length {
-            what,
-            asked: count,
-            offset: 0,
-            len: self.len,
-        })
-    }
-
-    /// Copies `count` elements, at most this buffer's length. Does nothing when `count` is 0.
-    ///
-    /// # Safety
-    /// - As [`crate::machine::Machine::copy`].
-    unsafe fn copy(&self, to: *mut u8, from: *const u8, count: usize) -> Result<()> {
-        match count * size_of::<T>() {
-            0 => Ok(()),
-            // SAFETY: the caller's obligation.
-            bytes => unsafe { self.device().machine().copy(to, from, bytes) },
-        }
     }
 
     /// Overwrites all elements.
@@ -230,9 +212,7 @@ impl<T: Pod> Buffer<T> {
     /// [`Error::Length`] unless `elements` has as many elements as the buffer; [`Error::DeviceLost`] when a
     /// kernel failed before.
     pub fn write(&mut self, elements: &[T]) -> Result<()> {
-        let to = self.whole("write", elements.len())?;
-        // SAFETY: both sides have as many elements; the buffer is borrowed mutably.
-        unsafe { self.copy(to, elements.as_ptr().cast(), elements.len()) }
+        self.part_mut().write(elements)
     }
 
     /// Writes `elements`, starting at the element `offset`.
@@ -240,9 +220,9 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::Length`] when they extend beyond the end; otherwise as [`Buffer::write`].
     pub fn write_at(&mut self, offset: usize, elements: &[T]) -> Result<()> {
-        let to = self.place("write_at", offset, elements.len())?;
-        // SAFETY: as in `write`.
-        unsafe { self.copy(to, elements.as_ptr().cast(), elements.len()) }
+        let to = self.part().place("write_at", offset, elements.len())?;
+        // SAFETY: both sides have as many elements; the buffer is borrowed mutably.
+        unsafe { copy(self.device(), to, elements.as_ptr().cast(), size_of_val(elements)) }
     }
 
     /// Copies all elements to the host.
@@ -250,13 +230,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed before.
     pub fn read(&self) -> Result<Vec<T>> {
-        let mut elements = Vec::with_capacity(self.len);
-        // SAFETY: both sides have as many elements, which the copy initialises; any bytes are a valid `T`.
-        unsafe {
-            self.copy(elements.as_mut_ptr() as *mut u8, self.memory.pointer(), self.len)?;
-            elements.set_len(self.len);
-        }
-        Ok(elements)
+        self.part().read()
     }
 
     /// Reads `elements.len()` elements, starting at the element `offset`.
@@ -264,9 +238,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::Length`] when they extend beyond the end; [`Error::DeviceLost`] when a kernel failed before.
     pub fn read_into(&self, offset: usize, elements: &mut [T]) -> Result<()> {
-        let from = self.place("read_into", offset, elements.len())?;
-        // SAFETY: both sides have as many elements, and any bytes are a valid `T`.
-        unsafe { self.copy(elements.as_mut_ptr().cast(), from, elements.len()) }
+        self.part().read_into(offset, elements)
     }
 
     /// Sets every byte to `byte`.
@@ -274,27 +246,16 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed before.
     pub fn fill_bytes(&mut self, byte: u8) -> Result<()> {
-        match self.byte_len() {
-            0 => Ok(()),
-            // SAFETY: the buffer has these bytes and is borrowed mutably.
-            bytes => unsafe { self.device().machine().fill(self.memory.pointer(), byte, bytes) },
-        }
+        self.part_mut().fill_bytes(byte)
     }
 
     /// Copies all elements of `other`, which may belong to another device (the copy then goes through the
     /// host).
     ///
     /// # Errors
-    /// [`Error::Length`] unless both buffers have the same length; [`Error::DeviceLost`] when a kernel failed
-    /// before.
-    pub fn copy_from(&mut self, other: &Buffer<T>) -> Result<()> {
-        let to = self.whole("copy_from", other.len)?;
-        if self.device() != other.device() {
-            return self.write(&other.read()?);
-        }
-        // SAFETY: both sides have as many elements; this one is borrowed mutably, so the buffers are
-        // distinct.
-        unsafe { self.copy(to, other.memory.pointer(), other.len) }
+    /// [`Error::Length`] unless both have the same length; [`Error::DeviceLost`] when a kernel failed before.
+    pub fn copy_from(&mut self, other: impl AsSlice<T>) -> Result<()> {
+        self.part_mut().copy_from(other)
     }
 
     /// Copies all elements of `other` into this buffer, starting at the element `offset`. (A copy from
@@ -302,14 +263,14 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// [`Error::Length`] when they extend beyond the end; [`Error::DeviceLost`] when a kernel failed before.
-    pub fn copy_at(&mut self, offset: usize, other: &Buffer<T>) -> Result<()> {
-        let to = self.place("copy_at", offset, other.len)?;
+    pub fn copy_at(&mut self, offset: usize, other: impl AsSlice<T>) -> Result<()> {
+        let other = other.view();
+        let to = self.part().place("copy_at", offset, other.len())?;
         if self.device() != other.device() {
             return self.write_at(offset, &other.read()?);
         }
-        // SAFETY: both sides have as many elements; this one is borrowed mutably, so the buffers are
-        // distinct.
-        unsafe { self.copy(to, other.memory.pointer(), other.len) }
+        // SAFETY: both sides have as many elements; this one is borrowed mutably, so they do not overlap.
+        unsafe { copy(self.device(), to, other.pointer().cast(), other.byte_len()) }
     }
 
     /// Submits a write of `elements`, starting at the element `offset`, to `stream`.
@@ -321,7 +282,7 @@ impl<T: Pod> Buffer<T> {
     /// - `elements` stays alive and unchanged until the stream has executed the write.
     /// - `stream` belongs to this buffer's device.
     pub unsafe fn write_on(&mut self, stream: &Stream, offset: usize, elements: &[T]) -> Result<()> {
-        let to = self.place("write_on", offset, elements.len())?;
+        let to = self.part().place("write_on", offset, elements.len())?;
         // SAFETY: both sides have as many elements; the caller keeps them alive.
         unsafe { copy_on(stream, to, elements.as_ptr().cast(), size_of_val(elements)) }
     }
@@ -335,7 +296,7 @@ impl<T: Pod> Buffer<T> {
     /// - `elements` stays alive and is not accessed until the stream has executed the read.
     /// - `stream` belongs to this buffer's device.
     pub unsafe fn read_on(&self, stream: &Stream, offset: usize, elements: &mut [T]) -> Result<()> {
-        let from = self.place("read_on", offset, elements.len())?;
+        let from = self.part().place("read_on", offset, elements.len())?;
         // SAFETY: as in `write_on`.
         unsafe { copy_on(stream, elements.as_mut_ptr().cast(), from, size_of_val(elements)) }
     }
@@ -366,7 +327,7 @@ impl<T: Pod> Buffer<T> {
     /// - No slice of a host-visible buffer is accessed until the stream has executed the copy.
     /// - `stream` and `other` belong to this buffer's device.
     pub unsafe fn copy_from_on(&mut self, stream: &Stream, other: &Buffer<T>) -> Result<()> {
-        let to = self.whole("copy_from_on", other.len)?;
+        let to = self.part().whole("copy_from_on", other.len)?;
         // SAFETY: both buffers have the same length; dropping either waits for the copy.
         unsafe { copy_on(stream, to, other.memory.pointer(), other.byte_len()) }
     }
@@ -423,10 +384,8 @@ impl<T: Pod> Buffer<T> {
 impl<T: Word> Buffer<T> {
     /// Returns the slice that kernels take. It does not keep the buffer alive; the caller of
     /// [`Stream::launch`] must.
-    pub fn slice(&self) -> GlobalSlice<T> {
-        // SAFETY: the words lie in the buffer's allocation, aligned. The caller of `launch` keeps the buffer
-        // alive and excludes races of weak accesses; outside of a launch the slice accesses nothing.
-        unsafe { GlobalSlice::from_raw_parts(self.pointer(), self.len) }
+    pub fn global(&self) -> GlobalSlice<T> {
+        self.part().global()
     }
 }
 

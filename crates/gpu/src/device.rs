@@ -1,12 +1,16 @@
 //! Devices: selection, properties and kernels.
 use crate::machine::{Machine, Queue};
 use crate::name::{KernelId, LaunchName};
-use crate::{Error, Program, Result, emulator, launch};
-use simt::emulator::{Emulator, Options};
+use crate::{Error, Program, Result, launch};
+use simt::emulator::Emulator;
+#[cfg(feature = "emulator")]
+use simt::emulator::Options;
 use simt::{Grid, Kernel};
 use std::sync::Arc;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "emulator"))]
 use std::sync::Weak;
+#[cfg(feature = "emulator")]
+use std::sync::{Mutex, PoisonError};
 
 /// Environment variable that selects the device of [`Device::auto`]: `emulator`, `cuda` or `cuda:N`.
 pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
@@ -43,7 +47,7 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// assert!(grid.blocks > 0);
 /// let out = device.buffer::<u32>(300)?;
 /// // SAFETY: the buffer lives until the kernel has ended, and nothing else accesses it.
-/// unsafe { device.default_stream().launch(Grid::for_items(300, 128), CountUp { out: out.slice() })? };
+/// unsafe { device.default_stream().launch(Grid::for_items(300, 128), CountUp { out: out.global() })? };
 /// device.synchronize()?;
 /// assert_eq!(out.read()?[299], 299);
 /// assert_eq!(device.zeroed::<u32>(2)?.read()?, device.filled::<u32>(2, 0)?.read()?);
@@ -73,6 +77,7 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// | `from_slice` | `buffer`, waits for the device, and copies the elements |
 /// | `map_file` | maps the file, and registers its pages with the driver |
 /// | `stream` | a call of the driver, which allocates the stream |
+/// | `wrap_memory`, `wrap_stream` | a few calls of the driver that check the memory or the stream; no wait |
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -102,64 +107,99 @@ impl Eq for Device {}
 
 /// Selection of a device.
 impl Device {
+    #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn new(machine: Box<dyn Machine>, stream: Arc<dyn Queue>) -> Self {
         Self(Arc::new(Inner { machine, stream }))
     }
 
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn downgrade(&self) -> Weak<Inner> {
         Arc::downgrade(&self.0)
     }
 
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn upgrade(weak: &Weak<Inner>) -> Option<Self> {
         weak.upgrade().map(Self)
     }
 
-    /// Returns the device that the environment variable `PHALANX_DEVICE` names ([`DEVICE_VARIABLE`]). Without
-    /// the variable, returns the first CUDA device if the feature `cuda` is enabled and a driver is
-    /// available, else a new emulated device ([`Device::is_emulator`] distinguishes them).
-    ///
-    /// Never fails: if the named device is unavailable, it logs a warning (by `tracing`, level `warn`) and
-    /// returns the emulator. A program that should stop instead uses [`Device::from_environment`] or
-    /// [`Device::cuda`].
+    /// As [`Device::from_environment`], but never fails: if the named device is unavailable, it logs a
+    /// warning (by `tracing`, level `warn`) and returns the process's emulated device
+    /// ([`Device::is_emulator`] distinguishes them). Needs the feature `emulator`.
+    #[cfg(feature = "emulator")]
     pub fn auto() -> Self {
         Self::from_environment().unwrap_or_else(|error| {
             tracing::warn!(%error, "{DEVICE_VARIABLE} cannot be followed; using the emulator");
-            Self::emulator(Options::default())
+            Self::process_emulator()
         })
     }
 
-    /// As [`Device::auto`], but returns an error if the device named by [`DEVICE_VARIABLE`] is unavailable.
+    /// Returns the device that the environment variable `PHALANX_DEVICE` names ([`DEVICE_VARIABLE`]), or
+    /// `auto` without the variable: see [`Device::named`].
     ///
     /// # Errors
     /// As [`Device::named`].
     pub fn from_environment() -> Result<Self> {
-        match std::env::var(DEVICE_VARIABLE) {
-            Ok(name) => Self::named(&name),
-            Err(_) => Self::named("auto"),
-        }
+        std::env::var_os(DEVICE_VARIABLE).map_or_else(
+            || Self::named("auto"),
+            |name| Self::named(&name.to_string_lossy()), // no name has the replacement character
+        )
     }
 
     /// Returns the device with the given name: `auto` (the first CUDA device if the feature `cuda` is enabled
     /// and a driver is available, else the emulator), `emulator`, `cuda` or `cuda:N`.
     ///
+    /// A process has one emulated device of this name: while it is open, further calls return the same one.
+    /// [`Device::emulator`] creates others.
+    ///
+    /// ```
+    /// use gpu::{Device, emulator::Options};
+    ///
+    /// let device = Device::named("emulator")?;
+    /// assert_eq!(device, Device::named("emulator")?);
+    /// assert_ne!(device, Device::emulator(Options::default()));
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`Error::BadDeviceName`] for other names; otherwise as [`Device::cuda`].
+    /// [`Error::BadDeviceName`] for other names; [`Error::NotEmulated`] for the emulator without the feature
+    /// `emulator`; [`Error::NoDevice`] for `auto` if there is neither a CUDA device nor the feature
+    /// `emulator`; otherwise as [`Device::cuda`].
     pub fn named(name: &str) -> Result<Self> {
         let (kind, ordinal) = name.split_once(':').unwrap_or((name, "0"));
         match (kind, ordinal.parse()) {
-            ("auto", Ok(0)) => Ok(Self::first_cuda_or_emulator()),
-            ("emulator", Ok(0)) => Ok(Self::emulator(Options::default())),
+            ("auto", Ok(0)) => Self::first_cuda_or_emulator(),
+            ("emulator", Ok(0)) => Self::emulator_of_process(),
             ("cuda", Ok(ordinal)) => Self::cuda(ordinal),
             _ => Err(Error::BadDeviceName { text: name.to_owned() }),
         }
     }
 
-    fn first_cuda_or_emulator() -> Self {
-        Self::cuda(0).unwrap_or_else(|error| {
+    fn first_cuda_or_emulator() -> Result<Self> {
+        Self::cuda(0).or_else(|error| {
             tracing::debug!(%error, "using the emulator");
-            Self::emulator(Options::default())
+            Self::emulator_of_process().map_err(|_| Error::NoDevice { cause: Box::new(error) })
+        })
+    }
+
+    #[cfg(feature = "emulator")]
+    fn emulator_of_process() -> Result<Self> {
+        Ok(Self::process_emulator())
+    }
+
+    #[cfg(not(feature = "emulator"))]
+    fn emulator_of_process() -> Result<Self> {
+        Err(Error::NotEmulated)
+    }
+
+    /// Returns the emulated device of the process; creates it unless it is open.
+    #[cfg(feature = "emulator")]
+    fn process_emulator() -> Self {
+        static OPEN: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::upgrade(&open).unwrap_or_else(|| {
+            let device = Self::emulator(Options::default());
+            *open = device.downgrade();
+            device
         })
     }
 
@@ -185,9 +225,10 @@ impl Device {
         Err(Error::NotBuiltIn)
     }
 
-    /// Creates a new emulated device.
+    /// Creates a new emulated device. Needs the feature `emulator`.
+    #[cfg(feature = "emulator")]
     pub fn emulator(options: Options) -> Self {
-        let machine = emulator::Machine::new(options);
+        let machine = crate::emulated::Machine::new(options);
         let stream = machine.new_queue();
         Self::new(Box::new(machine), stream)
     }

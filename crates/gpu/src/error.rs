@@ -88,6 +88,17 @@ pub enum Error {
         len: usize,
     },
 
+    /// The range of a slice is reversed, or not within the buffer or slice.
+    #[error("the range from {start} up to but excluding {end} is not within the {len} elements")]
+    SliceRange {
+        /// First index of the range.
+        start: usize,
+        /// End of the range (exclusive).
+        end: usize,
+        /// Number of elements that there are.
+        len: usize,
+    },
+
     /// The host cannot access the buffer's memory.
     #[error(
         "the host cannot access {tier} memory directly: use read and write, or create the buffer on \
@@ -131,6 +142,24 @@ pub enum Error {
         /// Path of the file.
         path: PathBuf,
         /// Error of the driver.
+        cause: String,
+    },
+
+    /// Memory of another library cannot be used.
+    #[error("cannot wrap {bytes} bytes of another library at {address:#x}: {cause}")]
+    ForeignMemory {
+        /// Device address.
+        address: usize,
+        /// Requested bytes.
+        bytes: usize,
+        /// Reason.
+        cause: String,
+    },
+
+    /// A stream of another library cannot be used.
+    #[error("cannot wrap a stream of another library: {cause}")]
+    ForeignStream {
+        /// Reason.
         cause: String,
     },
 
@@ -237,14 +266,15 @@ pub enum Error {
         hint: String,
     },
 
-    /// The launch needs the emulator, but the program was built without it.
-    #[error(
-        "{launch} is for the emulator, which this build does not include: enable the feature `emulator`, or \
-         use a CUDA device"
-    )]
-    NotEmulated {
-        /// The launch.
-        launch: LaunchName,
+    /// The program was built without the emulator.
+    #[error("the emulator is not built in: enable the feature `emulator`, or use a CUDA device")]
+    NotEmulated,
+
+    /// There is no CUDA device, and the program was built without the emulator.
+    #[error("no device: the emulator is not built in (enable the feature `emulator`), and {cause}")]
+    NoDevice {
+        /// Reason why there is no CUDA device.
+        cause: Box<Error>,
     },
 
     /// A kernel failed on the emulator.

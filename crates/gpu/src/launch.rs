@@ -1,6 +1,7 @@
 //! Launches of kernels of any type.
 use crate::error::{Error, Result};
 use crate::name::LaunchName;
+#[cfg(feature = "emulator")]
 use simt::emulator::Emulator;
 use simt::{Grid, Kernel};
 
@@ -22,7 +23,9 @@ pub(crate) trait AnyLaunch {
     #[cfg(feature = "cuda")]
     fn arguments(&self) -> (*const u8, usize);
 
-    /// Runs the launch on an emulator.
+    /// Runs the launch on an emulator. Without the feature, no kernel's body is instantiated: compiling all
+    /// kernels of a structure takes minutes.
+    #[cfg(feature = "emulator")]
     fn emulate(&self, emulator: &Emulator) -> Result<()>;
 }
 
@@ -49,11 +52,5 @@ impl<K: Kernel + Send + Sync + 'static> AnyLaunch for Launch<K> {
     fn emulate(&self, emulator: &Emulator) -> Result<()> {
         let failed = |failure| Error::Emulator { launch: self.name(), failure: Box::new(failure) };
         emulator.launch(self.grid, self.kernel).map(drop).map_err(failed)
-    }
-
-    /// Does not instantiate the kernel's body: compiling all kernels of a structure takes minutes.
-    #[cfg(not(feature = "emulator"))]
-    fn emulate(&self, _emulator: &Emulator) -> Result<()> {
-        Err(Error::NotEmulated { launch: self.name() })
     }
 }

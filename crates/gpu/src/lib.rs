@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Device`] | a CUDA device, or an emulated one |
 //! | [`Buffer`], [`Tier`] | typed memory that kernels can access, and its location |
+//! | [`Slice`], [`SliceMut`] | borrowed parts of buffers |
 //! | [`Stream`], [`Event`] | launches in order, and points in that order |
 //! | [`Grid`], [`Kernel`] | the number of threads that run a kernel, and the kernel with its arguments |
 //! | [`Program`] | a package's kernels as PTX, for CUDA devices |
@@ -43,15 +44,18 @@
 
 mod buffer;
 mod device;
-mod emulator;
+#[cfg(feature = "emulator")]
+mod emulated;
 mod error;
 mod event;
+mod interop;
 mod launch;
 mod machine;
 mod memory;
 mod name;
 mod program;
 pub mod ptx;
+mod slice;
 mod stream;
 mod tier;
 
@@ -64,6 +68,7 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use name::LaunchName;
 pub use program::Program;
-pub use simt::{Grid, Kernel};
+pub use simt::{Grid, Kernel, emulator};
+pub use slice::{AsSlice, AsSliceMut, OptionalSliceMut, Slice, SliceMut};
 pub use stream::Stream;
 pub use tier::Tier;

@@ -3,6 +3,7 @@ use crate::launch::AnyLaunch;
 use crate::name::KernelId;
 use crate::{Program, Result, Tier};
 use simt::emulator::Emulator;
+use std::ffi::c_void;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,6 +60,18 @@ pub trait Machine: Send + Sync + Debug {
     /// - `host` was adopted by this machine.
     unsafe fn disown(&self, host: *mut u8);
 
+    /// Makes memory of another library accessible to kernels, or returns the reason why it cannot be.
+    ///
+    /// # Safety
+    /// - The `bytes` at `pointer` are allocated until `unwrap`.
+    unsafe fn wrap(&self, pointer: *mut u8, bytes: usize) -> Result<Result<(), String>>;
+
+    /// Waits for running work and reverts `wrap`.
+    ///
+    /// # Safety
+    /// - `pointer` was wrapped by this machine.
+    unsafe fn unwrap(&self, pointer: *mut u8);
+
     /// Copies between any two ranges of host or device memory, after all work submitted before, and waits.
     ///
     /// # Safety
@@ -75,6 +88,12 @@ pub trait Machine: Send + Sync + Debug {
     fn set_heap(&self, bytes: usize) -> Result<()>;
 
     fn queue(&self) -> Result<Arc<dyn Queue>>;
+
+    /// Returns a queue for another library's stream, or the reason why it cannot be used.
+    ///
+    /// # Safety
+    /// - The stream exists as long as the queue.
+    unsafe fn wrap_queue(&self, handle: *mut c_void) -> Result<Result<Arc<dyn Queue>, String>>;
 
     fn add_program(&self, program: &'static Program);
 
@@ -95,6 +114,7 @@ pub trait Machine: Send + Sync + Debug {
 pub enum Mark {
     /// Event of the emulator. Work has completed when its call returns, so the event is complete when it is
     /// created.
+    #[cfg_attr(not(feature = "emulator"), expect(dead_code, reason = "only the emulator creates it"))]
     Clock(Instant),
     #[cfg(feature = "cuda")]
     Cuda(crate::cuda::Mark),
@@ -120,6 +140,9 @@ pub trait Queue: Send + Sync + Debug {
     /// # Safety
     /// - The range has `bytes` bytes and is not accessed otherwise until the fill has completed.
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()>;
+
+    /// Returns the handle for other libraries.
+    fn raw_handle(&self) -> *mut c_void;
 
     fn record(&self) -> Result<Mark>;
 

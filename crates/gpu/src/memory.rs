@@ -16,6 +16,8 @@ pub struct Memory {
     block: Option<Block>,
     /// Mapping of a file, on `Tier::File`.
     map: Option<MmapMut>,
+    /// Whether another library owns the memory.
+    is_foreign: bool,
 }
 
 // SAFETY: the pointers are valid in every thread, and this value alone owns the memory.
@@ -33,7 +35,19 @@ impl Memory {
             device.machine().allocate(tier, bytes).inspect_err(refused)
         };
         let block = if bytes == 0 { None } else { Some(allocate()?) };
-        Ok(Self { device: device.clone(), tier, bytes, block, map: None })
+        Ok(Self { device: device.clone(), tier, bytes, block, map: None, is_foreign: false })
+    }
+
+    /// Wraps memory of another library, or returns the reason why it cannot be used.
+    ///
+    /// # Safety
+    /// - As [`Device::wrap_memory`]; `bytes` is not 0.
+    pub unsafe fn wrap(device: &Device, pointer: *mut u8, bytes: usize) -> Result<Result<Self, String>> {
+        // SAFETY: the caller's obligations.
+        let wrapped = unsafe { device.machine().wrap(pointer, bytes)? };
+        let block = Some(Block { device: pointer, host: null_mut() });
+        let (device, tier) = (device.clone(), Tier::Device);
+        Ok(wrapped.map(|()| Self { device, tier, bytes, block, map: None, is_foreign: true }))
     }
 
     /// # Safety
@@ -41,7 +55,8 @@ impl Memory {
     pub unsafe fn map(device: &Device, path: &Path, bytes: usize) -> Result<Self> {
         let failed = |source| Error::File { path: path.to_owned(), bytes, source };
         let file = open(path, bytes).map_err(failed)?;
-        let mut memory = Self { device: device.clone(), tier: Tier::File, bytes, block: None, map: None };
+        let (device, tier, is_foreign) = (device.clone(), Tier::File, false);
+        let mut memory = Self { device, tier, bytes, block: None, map: None, is_foreign };
         if bytes == 0 {
             return Ok(memory);
         }
@@ -49,7 +64,7 @@ impl Memory {
         let mut map = unsafe { memmap2::MmapOptions::new().len(bytes).map_mut(&file) }.map_err(failed)?;
         let host = map.as_mut_ptr();
         // SAFETY: the bytes stay mapped until `drop`, which disowns them first.
-        let adopted = unsafe { device.machine().adopt(host, bytes) };
+        let adopted = unsafe { memory.device.machine().adopt(host, bytes) };
         let seen = adopted.map_err(|cause| Error::Register { path: path.to_owned(), cause })?;
         memory.block = Some(Block { device: seen, host });
         memory.map = Some(map);
@@ -91,9 +106,10 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let Some(block) = self.block else { return };
         let machine = self.device.machine();
-        // SAFETY: `self` owns the block; a file's block was adopted at `host`.
+        // SAFETY: `self` owns the block; a file's block was adopted at `host`, and foreign memory wrapped.
         unsafe {
             match self.tier {
+                _ if self.is_foreign => machine.unwrap(block.device),
                 Tier::File => machine.disown(block.host),
                 tier => machine.free(tier, block),
             }

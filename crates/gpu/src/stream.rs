@@ -22,10 +22,11 @@ use std::sync::Arc;
 /// let stream = device.stream()?;
 /// let before = stream.record()?;
 /// // SAFETY: a thread per word; the buffer lives until the kernel has ended, and nothing else accesses it.
-/// unsafe { stream.launch(Grid::new(1, 3), Double { words: words.slice() })? };
+/// unsafe { stream.launch(Grid::new(1, 3), Double { words: words.global() })? };
 /// device.default_stream().wait(&stream.record()?)?; // orders the streams
 /// stream.synchronize()?;
 /// assert!(before.is_complete()? && *stream.device() == device);
+/// assert!(stream.raw_handle().is_null()); // on a GPU the `CUstream`, for other libraries
 /// assert_eq!(words.read()?, [2, 4, 6]);
 /// # Ok::<(), gpu::Error>(())
 /// ```

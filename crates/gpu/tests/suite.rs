@@ -40,7 +40,9 @@ macro_rules! suite {
                 longer_files_are_kept files_that_cannot_be_mapped_are_errors streams_keep_their_order
                 streams_wait_for_events events_measure asynchronous_copies_happen_in_order
                 buffers_may_be_dropped_while_kernels_run threads_share_a_device threads_use_streams_of_others
-                devices_are_equal_to_themselves
+                devices_are_equal_to_themselves parts_are_borrowed kernels_write_parts
+                memory_of_others_is_wrapped memory_that_cannot_be_wrapped_is_refused
+                streams_of_others_are_wrapped
             }
         }
     };
@@ -55,7 +57,7 @@ mod cuda_only {
         kernels_are_compiled_once a_program_must_be_known a_kernel_must_be_in_the_ptx
         arguments_must_be_of_the_ptx_size ptx_for_newer_devices_is_refused
         broken_ptx_is_refused_with_the_compilers_words a_device_is_opened_once
-        there_is_no_device_beyond_the_last
+        there_is_no_device_beyond_the_last memory_that_the_driver_does_not_know_is_refused
     }
 }
 
@@ -80,6 +82,54 @@ mod over_our_driver {
         let error = unsafe { device.map_file::<u32>(file.path(), 10) }.unwrap_err();
         assert!(matches!(error, gpu::Error::Register { .. }), "{error}");
         crate::devices::expect_parts(&error, &["801", "/dev/shm", file.path().to_str().unwrap()]);
+    }
+
+    #[test]
+    fn what_belongs_to_another_context_or_device_is_refused() {
+        let only_ours = |device: &gpu::Device| device.name() == "Driver of our own";
+        let Some(device) = crate::devices::cuda().filter(only_ours) else {
+            return run_over_our_driver(&["what_belongs_to_another_context"], &[]);
+        };
+        // SAFETY: refused; the driver does not access what these addresses stand for.
+        unsafe {
+            for (address, part) in [(0x10000, "another context"), (0x20000, "device 1")] {
+                let error = device.wrap_memory::<u32>(address as *mut u32, 4).unwrap_err();
+                assert!(matches!(error, gpu::Error::ForeignMemory { bytes: 16, .. }), "{error}");
+                crate::devices::expect_parts(&error, &[part, "16 bytes"]);
+            }
+            for (handle, part) in [(0x1000, "another context"), (2, "per-thread")] {
+                let error = device.wrap_stream(handle as *mut _).unwrap_err();
+                assert!(matches!(error, gpu::Error::ForeignStream { .. }), "{error}");
+                crate::devices::expect_parts(&error, &[part]);
+            }
+        }
+    }
+
+    #[test]
+    fn copies_wait_for_streams_that_the_driver_does_not_order() {
+        let only_ours = |device: &gpu::Device| device.name() == "Driver of our own";
+        let Some(device) = crate::devices::cuda().filter(only_ours) else {
+            return run_over_our_driver(&["copies_wait_for_streams_that_the_driver"], &[]);
+        };
+        let words = device.from_slice(&[1u32]).unwrap();
+        let ordered = device.stream().unwrap();
+        // SAFETY: the driver knows the handles, and they are not destroyed.
+        let wrapped = unsafe { device.wrap_stream(ordered.raw_handle()).unwrap() };
+        assert!(!waits_for_all(&device, &words));
+        // SAFETY: as above.
+        let unordered = unsafe { device.wrap_stream(0x2000 as *mut _).unwrap() };
+        assert!(waits_for_all(&device, &words));
+        drop((wrapped, unordered));
+    }
+
+    /// Returns whether a read waits for the whole device: the driver then fails with a code that it is told.
+    fn waits_for_all(_device: &gpu::Device, words: &gpu::Buffer<u32>) -> bool {
+        // SAFETY: the tests of this process run over the driver one at a time, and it reads the variable.
+        unsafe { std::env::set_var("FAKE_REFUSES_WAITS", "1") };
+        let refused = words.read().is_err();
+        // SAFETY: as above.
+        unsafe { std::env::remove_var("FAKE_REFUSES_WAITS") };
+        refused
     }
 
     #[test]

@@ -16,7 +16,7 @@ fn launch_failing(device: &Device) -> Result<()> {
     let out = device.zeroed::<u32>(8)?;
     let stream = device.stream()?;
     // SAFETY: the kernel ends at its first access, which is bounds-checked.
-    unsafe { stream.launch(Grid::new(2, 32), Fail { out: out.slice() }) }?;
+    unsafe { stream.launch(Grid::new(2, 32), Fail { out: out.global() }) }?;
     stream.synchronize()
 }
 

@@ -64,7 +64,7 @@ mod std_traits;
 #[cfg(feature = "btree")]
 pub use btree::BTree;
 pub use error::{Error, Result};
-pub use gpu::{self, Device};
+pub use gpu::{self, Device, emulator};
 #[cfg(feature = "hash-map")]
 pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, Op, Outcome, Outcomes, Value};

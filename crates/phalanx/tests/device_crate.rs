@@ -31,7 +31,7 @@ fn words_are_counted(device: &Device) {
     let buffer = device.from_slice(&words).unwrap();
     // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
-        let launch = CountWords { map: map.view::<Words>().unwrap(), words: buffer.slice() };
+        let launch = CountWords { map: map.view::<Words>().unwrap(), words: buffer.global() };
         device.default_stream().launch(Grid::for_items(words.len(), 128), launch).unwrap();
     }
     device.synchronize().unwrap();
@@ -58,7 +58,7 @@ fn links_are_followed(device: &Device) {
     unsafe {
         let view = map.view::<Links>().unwrap();
         let launch =
-            FollowLinks { map: view, starts: from.slice(), ends: ends.slice(), steps: steps.slice() };
+            FollowLinks { map: view, starts: from.global(), ends: ends.global(), steps: steps.global() };
         device.default_stream().launch(Grid::for_items(100, 64), launch).unwrap();
     }
     let expected: Vec<u64> = starts.iter().map(|&start| start + length(start)).collect();
@@ -77,7 +77,7 @@ fn every_operation_answers(device: &Device) {
     // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let view = map.view::<Words>().unwrap();
-        let launch = EveryOperation { map: view, keys: buffer.slice(), wrong: wrong.slice() };
+        let launch = EveryOperation { map: view, keys: buffer.global(), wrong: wrong.global() };
         device.default_stream().launch(Grid::for_items(keys.len(), 128), launch).unwrap();
     }
     assert_eq!(wrong.read().unwrap(), [0], "answers were wrong");
@@ -141,8 +141,9 @@ fn ranges_are_collected_in_blocks_of_any_size(device: &Device) {
         // read.
         unsafe {
             let tree = tree.view::<Plain>().unwrap();
-            let (lows, highs, counts) = (l.slice(), h.slice(), counts.slice());
-            let (keys, values) = (keys.slice().part(aside[0], places), values.slice().part(aside[1], places));
+            let (lows, highs, counts) = (l.global(), h.global(), counts.global());
+            let (keys, values) =
+                (keys.global().part(aside[0], places), values.global().part(aside[1], places));
             if threads > 128 {
                 stream
                     .launch(grid, CollectRangesWide { tree, lows, highs, room, keys, values, counts })
@@ -186,8 +187,8 @@ fn collecting_in_a_large_block_ends_the_launch() {
     // SAFETY: no other operation uses the tree meanwhile, and the kernel ends before this function does.
     let launched = unsafe {
         let tree = tree.view::<Plain>().unwrap();
-        let (lows, highs, keys, values) = (ends.slice(), ends.slice(), ends.slice(), ends.slice());
-        let launch = CollectRanges { tree, lows, highs, room: 1, keys, values, counts: counts.slice() };
+        let (lows, highs, keys, values) = (ends.global(), ends.global(), ends.global(), ends.global());
+        let launch = CollectRanges { tree, lows, highs, room: 1, keys, values, counts: counts.global() };
         device.default_stream().launch(Grid::for_items(256, 256), launch).and_then(|()| device.synchronize())
     };
     let error = launched.unwrap_err().to_string();
@@ -249,15 +250,15 @@ fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, see
     unsafe {
         let launch = RecordMoments {
             tree: tree.view::<Moments>().unwrap(),
-            codes: c.slice(),
-            lows: l.slice(),
-            highs: h.slice(),
+            codes: c.global(),
+            lows: l.global(),
+            highs: h.global(),
             room: PLACES as u32,
-            keys: keys.slice(),
-            values: values.slice(),
-            counts: counts.slice(),
-            starts: starts.slice(),
-            ends: stops.slice(),
+            keys: keys.global(),
+            values: values.global(),
+            counts: counts.global(),
+            starts: starts.global(),
+            ends: stops.global(),
         };
         device.default_stream().launch(Grid::new(blocks, THREADS), launch).unwrap();
     }
@@ -316,13 +317,13 @@ fn recorded(
     unsafe {
         let launch = Record {
             map: map.view::<Words>().unwrap(),
-            codes: c.slice(),
-            keys: k.slice(),
-            arguments: a.slice(),
-            results: results.slice(),
-            outcomes: outcomes.slice(),
-            starts: starts.slice(),
-            ends: ends.slice(),
+            codes: c.global(),
+            keys: k.global(),
+            arguments: a.global(),
+            results: results.global(),
+            outcomes: outcomes.global(),
+            starts: starts.global(),
+            ends: ends.global(),
         };
         device.default_stream().launch(grid, launch).unwrap();
     }
@@ -364,7 +365,7 @@ fn sessions_work_on_lists(device: &Device) {
     let (w, s) = (device.from_slice(&words).unwrap(), device.from_slice(&stops).unwrap());
     // SAFETY: the lists are not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
-        let launch = TallyWords { map: map.view::<Chains>().unwrap(), words: w.slice(), stops: s.slice() };
+        let launch = TallyWords { map: map.view::<Chains>().unwrap(), words: w.global(), stops: s.global() };
         device.default_stream().launch(Grid::for_items(words.len(), 128), launch).unwrap();
     }
     device.synchronize().unwrap();
@@ -384,7 +385,7 @@ fn tiles_work_on_lists(device: &Device) {
     // SAFETY: the lists are not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let map = map.view::<Chains>().unwrap();
-        let launch = Divisors { map, keys: k.slice(), end: END, inserted: new.slice() };
+        let launch = Divisors { map, keys: k.global(), end: END, inserted: new.global() };
         device.default_stream().launch(Grid::for_items(4 * keys.len(), 64), launch).unwrap();
     }
     let expected = (1..END).map(|n| (n, keys.iter().filter(|&key| n.is_multiple_of(*key)).count() as u32));
@@ -406,7 +407,7 @@ fn sessions_work_on_sets(device: &Device) {
     // SAFETY: the lists are not replaced meanwhile, and the kernel has ended when the set is read.
     unsafe {
         let set = set.view::<Members>().unwrap();
-        let launch = ReplaceMembers { set, gone: g.slice(), come: c.slice(), sums: sums.slice() };
+        let launch = ReplaceMembers { set, gone: g.global(), come: c.global(), sums: sums.global() };
         device.default_stream().launch(Grid::for_items(come.len(), 128), launch).unwrap();
     }
     assert_eq!(sums.read().unwrap(), [101, 501, 0], "removed, inserted, missed");
@@ -428,7 +429,7 @@ fn sessions_work_on_maps_of_many(device: &Device) {
     // SAFETY: the lists are not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let queues = queues.view::<Chains>().unwrap();
-        let launch = TurnQueues { queues, keys: k.slice(), values: v.slice(), firsts: firsts.slice() };
+        let launch = TurnQueues { queues, keys: k.global(), values: v.global(), firsts: firsts.global() };
         device.default_stream().launch(Grid::for_items(keys.len(), 128), launch).unwrap();
     }
     // The first queue was empty.
@@ -472,11 +473,11 @@ fn lists_stand_by_themselves(device: &Device) {
     let (edges, all) = (Grid::for_items(from.len(), 64), Grid::for_items(vertices.len(), 64));
     // SAFETY: the buffers live until the kernels have ended.
     unsafe {
-        let (from, to, refused) = (f.slice(), t.slice(), refused.slice());
+        let (from, to, refused) = (f.global(), t.global(), refused.global());
         stream.launch(edges, LinkBoth { lists, from, to, refused }).unwrap();
-        let (degrees, neighbours) = (degrees.slice(), near.slice());
+        let (degrees, neighbours) = (degrees.global(), near.global());
         stream
-            .launch(all, Neighbours { lists, vertices: v.slice(), room: ROOM, degrees, neighbours })
+            .launch(all, Neighbours { lists, vertices: v.global(), room: ROOM, degrees, neighbours })
             .unwrap();
     }
     let ends = || from.iter().copied().zip(to.iter().copied()).flat_map(|(a, b)| [(a, b), (b, a)]);
@@ -499,7 +500,9 @@ fn lists_stand_by_themselves(device: &Device) {
         "every slab is in a list"
     );
     // SAFETY: as above.
-    unsafe { stream.launch(all, Isolate { lists, vertices: v.slice(), degrees: degrees.slice() }).unwrap() };
+    unsafe {
+        stream.launch(all, Isolate { lists, vertices: v.global(), degrees: degrees.global() }).unwrap()
+    };
     assert_eq!(degrees.read().unwrap(), expected);
     assert_eq!((sums_of(device, lists)[1..].to_vec(), counted()), (vec![0, 0], 0));
 }
@@ -510,7 +513,7 @@ fn sums_of(device: &Device, lists: ListsView<Chains>) -> Vec<u64> {
     // SAFETY: the caller keeps the buffers of the view alive; the sums live until they are read.
     unsafe {
         let grid = Grid::for_items(4 * (BUCKETS as usize + 1), 64);
-        device.default_stream().launch(grid, SumLists { lists, sums: sums.slice() }).unwrap();
+        device.default_stream().launch(grid, SumLists { lists, sums: sums.global() }).unwrap();
     }
     sums.read().unwrap()
 }

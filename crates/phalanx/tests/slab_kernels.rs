@@ -23,7 +23,7 @@ fn wrong_words<P: Pool + Instance>(pool: &SlabAlloc, handles: &[Handle], blank: 
     let (words, wrong) = (device.from_slice(&words).unwrap(), device.zeroed::<u32>(1).unwrap());
     // SAFETY: the buffers and the pool outlive the kernel, which has ended when its count is read.
     unsafe {
-        let (pool, handles, wrong) = (pool.view::<P>().unwrap(), words.slice(), wrong.slice());
+        let (pool, handles, wrong) = (pool.view::<P>().unwrap(), words.global(), wrong.global());
         let launch = CheckStamps { pool, handles, blank: blank.into(), wrong };
         device.default_stream().launch(Grid::for_items(handles.len(), 64), launch).unwrap();
     }
@@ -35,7 +35,7 @@ fn stamp<P: Pool + Instance>(pool: &SlabAlloc, handles: &[Handle]) {
     let words = pool.device().from_slice(&words).unwrap();
     // SAFETY: the buffer and the pool outlive the kernel, because dropping the buffer waits for it.
     unsafe {
-        let launch = Stamp { pool: pool.view::<P>().unwrap(), handles: words.slice() };
+        let launch = Stamp { pool: pool.view::<P>().unwrap(), handles: words.global() };
         pool.device().default_stream().launch(Grid::for_items(handles.len(), 64), launch).unwrap();
     }
 }
@@ -79,7 +79,7 @@ where
     // SAFETY: the buffer and the pool outlive the kernel, which has ended when its counts are read.
     let launched = unsafe {
         let pool = pool.view::<M::Pool>().unwrap();
-        let launch = Churn::<M> { pool, rounds, fences, counts: counts.slice() };
+        let launch = Churn::<M> { pool, rounds, fences, counts: counts.global() };
         device.default_stream().launch(grid, launch)
     };
     match launched {

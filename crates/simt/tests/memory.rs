@@ -2,7 +2,7 @@
 mod common;
 
 use common::{Buffer, devices, fast, on_zeros};
-use simt::emulator::{Emulator, FailureKind, Launch, Mode, Options, Schedule};
+use simt::emulator::{Emulator, Failure, FailureKind, Launch, Mode, Options, Schedule, SiteId};
 use simt::{
     Block, Global, GlobalSlice, Grid, Order, Scope, Shared, SharedShape, Thread, Word, fence, kernel, shared,
     spin_hint,
@@ -536,5 +536,64 @@ fn stacks_are_large_enough_for_kernels_that_are_not_optimised() {
     for device in devices() {
         let [out] = on_zeros(&device, [32], Grid::new(1, 32), |[out]| PileUp { out }).unwrap();
         assert_eq!(out, (0..32).map(|lane| lane * (160 << 10) / 8).collect::<Vec<u64>>());
+    }
+}
+
+/// Recurses, with a write at each level.
+#[inline(never)]
+#[allow(unconditional_recursion)]
+fn dig(words: GlobalSlice<u32>, depth: u32) -> u32 {
+    let pile = std::hint::black_box([depth; 64]);
+    words.write(0, pile[depth as usize % 64]);
+    dig(words, depth + 1) + pile[1]
+}
+
+#[kernel]
+fn recurse_with_accesses(words: GlobalSlice<u32>) {
+    words.write(0, dig(words, 0));
+}
+
+/// Recurses without any access.
+#[inline(never)]
+#[allow(unconditional_recursion)]
+fn fall(depth: u32) -> u32 {
+    let pile = std::hint::black_box([depth; 64]);
+    fall(depth + 1) + pile[depth as usize % 64]
+}
+
+#[kernel]
+fn recurse_without_access(words: GlobalSlice<u32>) {
+    if Thread::index() == 3 {
+        words.write(0, fall(words.read(0)));
+    }
+}
+
+/// Checks that the failure names the kernel, the thread and the line of the access that contains `text`, and
+/// that the device goes on.
+fn check_overflow(failure: &Failure, kernel: &str, thread: u32, function: &str, text: &str) {
+    assert!(matches!(failure.kind, FailureKind::StackOverflow { bytes: 262_144 }), "{failure}");
+    assert_eq!((failure.kernel.as_str(), failure.thread), (kernel, thread), "{failure}");
+    let site = SiteId::find("tests/memory.rs", function, text).unwrap().to_string();
+    let line = &failure.location.as_ref().unwrap().line;
+    assert!(site.ends_with(&format!(":{line}")), "{failure}, not {site}");
+    assert!(failure.to_string().contains("stack_bytes"), "{failure}");
+}
+
+#[test]
+fn overflows_of_stacks_say_where_and_the_device_goes_on() {
+    for device in devices() {
+        for _ in 0..3 {
+            let failure =
+                on_zeros(&device, [1], Grid::new(1, 1), |[words]| RecurseWithAccesses { words }).unwrap_err();
+            check_overflow(&failure, "recurse_with_accesses", 0, "dig", "write");
+            if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+                let failure =
+                    on_zeros(&device, [1], Grid::new(1, 4), |[words]| RecurseWithoutAccess { words })
+                        .unwrap_err();
+                check_overflow(&failure, "recurse_without_access", 3, "recurse_without_access", "read(0)");
+            }
+            let [out] = on_zeros(&device, [32], Grid::new(1, 32), |[out]| PileUp { out }).unwrap();
+            assert_eq!(out[1], (160 << 10) / 8);
+        }
     }
 }

@@ -30,9 +30,9 @@ fn main() -> Result<(), phalanx::Error> {
     unsafe {
         let launch = PriceOrders {
             prices: prices.view::<DefaultTable>()?,
-            products: products.slice(),
-            quantities: quantities.slice(),
-            costs: costs.slice(),
+            products: products.global(),
+            quantities: quantities.global(),
+            costs: costs.global(),
         };
         device.default_stream().launch(Grid::for_items(products.len(), 128), launch)?;
     }

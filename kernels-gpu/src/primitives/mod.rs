@@ -63,6 +63,13 @@ const fn tile_name(threads: u32, each: usize) -> Name {
     Name::of("").number(threads as usize).text("x").number(each)
 }
 
+/// Returns `true` if vectors of `wide` elements of the array are aligned. The array may be a part of a buffer
+/// and begin at any of its elements; whoever accesses vectors then accesses single elements instead.
+#[device]
+pub(crate) fn is_aligned<T: Word>(array: GlobalSlice<T>, wide: usize) -> bool {
+    array.as_ptr().addr() & (wide * size_of::<T>() - 1) == 0
+}
+
 /// Calls `body` with 0 to `N - 1`, fully unrolled: arrays indexed by the argument stay in registers, however
 /// long `body` is.
 #[device(caller)]

@@ -31,11 +31,11 @@
 //!
 //! [`Walk::run`] loads each vector of 16 bytes once, executes five shuffles per vector and two barriers per
 //! tile. [`Grouping`]'s methods read the tile's share of the flags, or are arithmetic. [`Part::store`] is one
-//! store of 16 bytes, or of each element at an end of the array.
+//! store of 16 bytes, or of each element at an end of the array or if the array's vectors are not aligned.
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;
-use super::{ticket, unrolled};
+use super::{is_aligned, ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, Word, black_box, device, shared};
 
@@ -248,8 +248,8 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
             return items;
         }
         let first = from.at(self.first);
-        if end as usize == Self::SPAN {
-            // SAFETY: all vectors lie in the array, which is aligned to more than a vector.
+        if end as usize == Self::SPAN && is_aligned(from, WIDE) {
+            // SAFETY: all vectors lie in the array and are aligned, as its first one is.
             unrolled::<VECTORS>(|v| unsafe {
                 items[v] = first.offset(v * Self::STRIDE).load_vec(Order::Weak, Scope::Device);
             });
@@ -279,7 +279,7 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
         }
         // SAFETY: all writes are below `end`, which has been checked.
         let first = unsafe { Global::new(to.as_ptr().wrapping_add(self.first)) };
-        if (begin, end as usize) == (0, Self::SPAN) {
+        if (begin, end as usize) == (0, Self::SPAN) && is_aligned(to, WIDE) {
             // SAFETY: as in `load`; the results have the same number of elements.
             unrolled::<VECTORS>(|v| unsafe {
                 first.offset(v * Self::STRIDE).store_vec(results[v], Order::Weak, Scope::Device);

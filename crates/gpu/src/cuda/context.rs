@@ -6,13 +6,16 @@ use crate::{Error, LaunchName, Result};
 use cust::context::CurrentContext;
 use cust::device::{Device, DeviceAttribute};
 use cust::error::CudaResult;
-use std::sync::{Mutex, PoisonError};
+use cust::sys;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The context, the properties of its device, and the kernels loaded into it.
 #[derive(Debug)]
 pub struct Context {
     pub facts: Facts,
     pub kernels: Kernels,
+    /// Whether a stream was wrapped that the null stream does not wait for.
+    has_unordered_streams: OnceLock<()>,
     /// Last launch, reported as the probable cause when the context is lost.
     last_launch: Mutex<Option<LaunchName>>,
     /// Declared after `kernels`, so that the kernels are unloaded before the context is released.
@@ -31,7 +34,8 @@ impl Context {
             arch = facts.arch,
             "opened a CUDA device"
         );
-        Ok(Self { facts, kernels: Kernels::default(), last_launch: Mutex::new(None), primary })
+        let (kernels, last_launch) = (Kernels::default(), Mutex::new(None));
+        Ok(Self { facts, kernels, has_unordered_streams: OnceLock::new(), last_launch, primary })
     }
 
     /// Makes the context current in the calling thread. Always calls the driver, which takes tens of
@@ -39,6 +43,21 @@ impl Context {
     /// current context.
     pub fn bind(&self) -> Result<()> {
         self.check_cust("cuCtxSetCurrent", CurrentContext::set_current(&self.primary))
+    }
+
+    /// Notes that the null stream does not wait for every stream.
+    pub fn add_unordered_stream(&self) {
+        self.has_unordered_streams.get_or_init(|| ());
+    }
+
+    /// Makes the context current, and work submitted to the null stream from now on come after all other.
+    pub fn order_null_stream(&self) -> Result<()> {
+        if self.has_unordered_streams.get().is_some() { self.synchronize() } else { self.bind() }
+    }
+
+    /// Returns `true` if `context` is this one.
+    pub fn is(&self, context: sys::CUcontext) -> bool {
+        context == self.primary.as_raw()
     }
 
     pub fn check_cust<T>(&self, call: &'static str, answer: CudaResult<T>) -> Result<T> {

@@ -1,6 +1,7 @@
 //! CUDA implementation of a device.
 use super::context::Context;
 use super::driver::{Code, OUT_OF_MEMORY, describe};
+use super::foreign;
 use super::queue::Queue;
 use crate::machine::{self, Block, Facts};
 use crate::name::KernelId;
@@ -8,6 +9,7 @@ use crate::{Error, Grid, LaunchName, Program, Result, Tier};
 use cust::context::{CurrentContext, ResourceLimit};
 use cust::sys;
 use simt::emulator::Emulator;
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -174,8 +176,19 @@ impl machine::Machine for Machine {
         self.log_failure("cuMemHostUnregister", code as Code);
     }
 
-    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+    unsafe fn wrap(&self, pointer: *mut u8, bytes: usize) -> Result<Result<(), String>> {
         self.context.bind()?;
+        Ok(foreign::check_memory(&self.context, address(pointer), bytes))
+    }
+
+    unsafe fn unwrap(&self, _pointer: *mut u8) {
+        if let Err(error) = self.context.synchronize() {
+            tracing::debug!(%error, "memory of another library on a lost device is dropped");
+        }
+    }
+
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+        self.context.order_null_stream()?;
         // SAFETY: the caller's obligation. The null stream is ordered after all others. Every 64-bit system
         // has unified addressing, so the driver can tell host addresses from device addresses.
         let code = unsafe { sys::cuMemcpyAsync(address(to), address(from), bytes, null_mut()) };
@@ -184,7 +197,7 @@ impl machine::Machine for Machine {
     }
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
-        self.context.bind()?;
+        self.context.order_null_stream()?;
         // SAFETY: the caller's obligation.
         let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, null_mut()) };
         self.context.check("cuMemsetD8Async", code as Code)?;
@@ -203,6 +216,15 @@ impl machine::Machine for Machine {
 
     fn queue(&self) -> Result<Arc<dyn machine::Queue>> {
         Ok(Arc::new(Queue::new(self.context.clone())?))
+    }
+
+    unsafe fn wrap_queue(&self, handle: *mut c_void) -> Result<Result<Arc<dyn machine::Queue>, String>> {
+        self.context.bind()?;
+        // SAFETY: the caller's obligation.
+        let checked = unsafe { foreign::check_stream(&self.context, handle.cast()) };
+        let wrap =
+            |()| -> Arc<dyn machine::Queue> { Arc::new(Queue::wrap(self.context.clone(), handle.cast())) };
+        Ok(checked.map(wrap))
     }
 
     fn add_program(&self, program: &'static Program) {

@@ -10,6 +10,7 @@
 mod context;
 mod driver;
 mod follow;
+mod foreign;
 mod kernels;
 mod machine;
 mod queue;

@@ -16,21 +16,33 @@ use std::sync::Arc;
 /// A CUDA stream.
 #[derive(Debug)]
 pub struct Queue {
-    stream: ManuallyDrop<Stream>,
+    handle: sys::CUstream,
+    /// `None` if another library owns the stream.
+    own: ManuallyDrop<Option<Stream>>,
     context: Arc<Context>,
 }
+
+// SAFETY: any thread may use the driver's handles, concurrently with others.
+unsafe impl Send for Queue {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Queue {}
 
 impl Queue {
     pub fn new(context: Arc<Context>) -> Result<Self> {
         context.bind()?;
         let stream = context.check_cust("cuStreamCreate", Stream::new(StreamFlags::DEFAULT, None))?;
-        Ok(Self { stream: ManuallyDrop::new(stream), context })
+        Ok(Self { handle: stream.as_inner(), own: ManuallyDrop::new(Some(stream)), context })
+    }
+
+    /// Wraps a stream that another library owns.
+    pub fn wrap(context: Arc<Context>, handle: sys::CUstream) -> Self {
+        Self { handle, own: ManuallyDrop::new(None), context }
     }
 
     /// # Safety
     /// - The context is current, and the parameters are those of the function.
     unsafe fn start(&self, function: Function, grid: Grid, parameters: *mut *mut c_void) -> Code {
-        let stream = self.stream.as_inner();
+        let stream = self.handle;
         // SAFETY: the caller's obligations; a function with `follows` itself waits for the previous launch.
         unsafe {
             if function.follows {
@@ -72,7 +84,7 @@ impl Drop for Queue {
             tracing::debug!(%error, "a stream of a lost device is dropped");
         }
         // SAFETY: dropped once, here, with its context current. Submitted work still executes.
-        unsafe { ManuallyDrop::drop(&mut self.stream) }
+        unsafe { ManuallyDrop::drop(&mut self.own) }
     }
 }
 
@@ -95,22 +107,26 @@ impl machine::Queue for Queue {
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         self.context.bind()?;
         // SAFETY: the caller's obligation.
-        let code = unsafe { sys::cuMemcpyAsync(address(to), address(from), bytes, self.stream.as_inner()) };
+        let code = unsafe { sys::cuMemcpyAsync(address(to), address(from), bytes, self.handle) };
         self.context.check("cuMemcpyAsync", code as Code)
     }
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
         self.context.bind()?;
         // SAFETY: the caller's obligation.
-        let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, self.stream.as_inner()) };
+        let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, self.handle) };
         self.context.check("cuMemsetD8Async", code as Code)
+    }
+
+    fn raw_handle(&self) -> *mut c_void {
+        self.handle.cast()
     }
 
     fn record(&self) -> Result<machine::Mark> {
         self.context.bind()?;
         let mark = Mark::new(self.context.clone())?;
         // SAFETY: event and stream belong to the current context.
-        let code = unsafe { sys::cuEventRecord(mark.event, self.stream.as_inner()) };
+        let code = unsafe { sys::cuEventRecord(mark.event, self.handle) };
         self.context.check("cuEventRecord", code as Code)?;
         Ok(machine::Mark::Cuda(mark))
     }
@@ -119,13 +135,15 @@ impl machine::Queue for Queue {
         let machine::Mark::Cuda(mark) = mark else { return Ok(()) };
         self.context.bind()?;
         // SAFETY: the stream belongs to the current context; the event may belong to another.
-        let code = unsafe { sys::cuStreamWaitEvent(self.stream.as_inner(), mark.event, 0) };
+        let code = unsafe { sys::cuStreamWaitEvent(self.handle, mark.event, 0) };
         self.context.check("cuStreamWaitEvent", code as Code)
     }
 
     fn synchronize(&self) -> Result<()> {
         self.context.bind()?;
-        self.context.check_cust("cuStreamSynchronize", self.stream.synchronize())
+        // SAFETY: the stream belongs to the current context.
+        let code = unsafe { sys::cuStreamSynchronize(self.handle) };
+        self.context.check("cuStreamSynchronize", code as Code)
     }
 }
 

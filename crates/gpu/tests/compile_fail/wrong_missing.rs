@@ -10,5 +10,5 @@ fn main() {
     let device = Device::emulator(Default::default());
     let out = device.zeroed::<u32>(32).unwrap();
     let stream = device.default_stream();
-    unsafe { stream.launch(Grid::new(0, 32), Fill { out: out.slice() }) }.unwrap();
+    unsafe { stream.launch(Grid::new(0, 32), Fill { out: out.global() }) }.unwrap();
 }

@@ -10,5 +10,5 @@ fn main() {
     let device = Device::emulator(Default::default());
     let out = device.zeroed::<u32>(32).unwrap();
     let stream = device.default_stream();
-    stream.launch(Grid::new(0, 32), Fill { out: out.slice(), value: 1 }).unwrap();
+    stream.launch(Grid::new(0, 32), Fill { out: out.global(), value: 1 }).unwrap();
 }

@@ -108,7 +108,7 @@ pub fn empty_buffers_are_fine(device: &Device) {
         buffer.fill_bytes(1).unwrap();
         buffer.copy_from(&device.from_slice(&[]).unwrap()).unwrap();
         assert_eq!((buffer.read().unwrap(), buffer.byte_len(), buffer.is_empty()), (vec![], 0, true));
-        run(&stream, Grid::new(1, 32), Fill { out: buffer.slice(), value: 1 });
+        run(&stream, Grid::new(1, 32), Fill { out: buffer.global(), value: 1 });
         stream.synchronize().unwrap();
         if tier.is_host_visible() {
             assert_eq!(buffer.as_slice().unwrap(), []);
@@ -144,7 +144,7 @@ pub fn kernels_write(device: &Device) {
     let stream = device.stream().unwrap();
     for (len, threads) in [(1, 32), (31, 32), (1000, 128), (4096, 1024), (100, 1)] {
         let buffer = device.zeroed::<u32>(len).unwrap();
-        run(&stream, Grid::for_items(len, threads), Fill { out: buffer.slice(), value: 7 });
+        run(&stream, Grid::for_items(len, threads), Fill { out: buffer.global(), value: 7 });
         assert_eq!(buffer.read().unwrap(), vec![7; len], "{len} elements in blocks of {threads}");
     }
 }
@@ -152,15 +152,15 @@ pub fn kernels_write(device: &Device) {
 pub fn generic_kernels_are_found(device: &Device) {
     let sizes = device.zeroed::<u32>(1).unwrap();
     let stream = device.default_stream();
-    run(&stream, Grid::new(1, 1), Size { out: sizes.slice(), of: Small(0) });
+    run(&stream, Grid::new(1, 1), Size { out: sizes.global(), of: Small(0) });
     assert_eq!(sizes.read().unwrap(), [4]);
-    run(&stream, Grid::new(1, 1), Size { out: sizes.slice(), of: Large([0; 2]) });
+    run(&stream, Grid::new(1, 1), Size { out: sizes.global(), of: Large([0; 2]) });
     assert_eq!(sizes.read().unwrap(), [16]);
 }
 
 pub fn kernels_call_functions_and_read_tables(device: &Device) {
     let out = device.zeroed::<u32>(50).unwrap();
-    run(&device.default_stream(), Grid::for_items(50, 64), Lookup { out: out.slice() });
+    run(&device.default_stream(), Grid::for_items(50, 64), Lookup { out: out.global() });
     let expected: Vec<_> = (0..50).map(looked_up).collect();
     assert_eq!(out.read().unwrap(), expected);
 }
@@ -183,7 +183,7 @@ pub fn grids_that_no_device_runs_are_errors(device: &Device) {
 
 pub fn empty_grids_run_nothing(device: &Device) {
     let total = device.zeroed::<u32>(1).unwrap();
-    run(&device.default_stream(), Grid::new(0, 32), Count { total: total.slice() });
+    run(&device.default_stream(), Grid::new(0, 32), Count { total: total.global() });
     assert_eq!(total.read().unwrap(), [0]);
 }
 
@@ -191,7 +191,7 @@ pub fn persistent_grids_run_whole(device: &Device) {
     let total = device.zeroed::<u32>(1).unwrap();
     let grid = device.occupancy_grid::<Count>(128).unwrap();
     assert!(grid.blocks >= device.multiprocessors() && grid.threads == 128, "{grid}");
-    run(&device.default_stream(), grid, Count { total: total.slice() });
+    run(&device.default_stream(), grid, Count { total: total.global() });
     assert_eq!(total.read().unwrap(), [grid.blocks * 128]);
 }
 
@@ -204,7 +204,7 @@ pub fn tiers_are_seen_by_both_sides(device: &Device) {
         for (i, element) in buffer.as_mut_slice().unwrap().iter_mut().enumerate() {
             *element = i as u64;
         }
-        run(&stream, Grid::for_items(100, 64), Add { target: buffer.slice(), source: ones.slice() });
+        run(&stream, Grid::for_items(100, 64), Add { target: buffer.global(), source: ones.global() });
         assert!(buffer.as_slice().unwrap().iter().copied().eq(1..=100), "{tier}");
         buffer.write_at(99, &[5]).unwrap();
         assert_eq!(buffer.read().unwrap()[98..], [99, 5]);
@@ -238,7 +238,7 @@ pub fn files_survive(device: &Device) {
     let first = unsafe { map::<u32>(device, &path, 3000) };
     assert_eq!((first.tier(), first.as_slice().unwrap().len()), (Tier::File, 3000));
     assert_eq!(first.read().unwrap(), vec![0; 3000]);
-    run(&device.default_stream(), Grid::for_items(3000, 128), Fill { out: first.slice(), value: 77 });
+    run(&device.default_stream(), Grid::for_items(3000, 128), Fill { out: first.global(), value: 77 });
     first.flush().unwrap();
     drop(first);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 12_000);
@@ -275,8 +275,8 @@ pub fn files_that_cannot_be_mapped_are_errors(device: &Device) {
 pub fn streams_keep_their_order(device: &Device) {
     let out = device.zeroed::<u32>(64).unwrap();
     let stream = device.stream().unwrap();
-    run(&stream, Grid::new(1, 64), Slow { out: out.slice(), ticks: ticks(device), value: 1 });
-    run(&stream, Grid::new(1, 64), Fill { out: out.slice(), value: 2 });
+    run(&stream, Grid::new(1, 64), Slow { out: out.global(), ticks: ticks(device), value: 1 });
+    run(&stream, Grid::new(1, 64), Fill { out: out.global(), value: 2 });
     stream.synchronize().unwrap();
     assert_eq!(out.read().unwrap(), [2; 64]);
 }
@@ -284,11 +284,11 @@ pub fn streams_keep_their_order(device: &Device) {
 pub fn streams_wait_for_events(device: &Device) {
     let out = device.zeroed::<u32>(64).unwrap();
     let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
-    run(&first, Grid::new(1, 64), Slow { out: out.slice(), ticks: ticks(device), value: 1 });
+    run(&first, Grid::new(1, 64), Slow { out: out.global(), ticks: ticks(device), value: 1 });
     let written = first.record().unwrap();
     second.wait(&written).unwrap();
     second.wait(&written).unwrap();
-    run(&second, Grid::new(1, 64), Fill { out: out.slice(), value: 2 });
+    run(&second, Grid::new(1, 64), Fill { out: out.global(), value: 2 });
     let end = second.record().unwrap();
     end.synchronize().unwrap();
     assert!(end.is_complete().unwrap() && written.is_complete().unwrap());
@@ -303,7 +303,7 @@ pub fn events_measure(device: &Device) {
     let stream = device.stream().unwrap();
     device.prepare::<Slow>().unwrap();
     let start = stream.record().unwrap();
-    run(&stream, Grid::new(1, 1), Slow { out: out.slice(), ticks: ticks(device), value: 1 });
+    run(&stream, Grid::new(1, 1), Slow { out: out.global(), ticks: ticks(device), value: 1 });
     let end = stream.record().unwrap();
     let ms = end.elapsed_ms(&start).unwrap();
     let least = if device.is_emulator() { 0.0 } else { 15.0 };
@@ -334,12 +334,12 @@ pub fn buffers_may_be_dropped_while_kernels_run(device: &Device) {
     let folder = folder();
     for tier in [Tier::Device, Tier::Pinned, Tier::Managed] {
         let buffer = device.buffer_on::<u32>(tier, 1024).unwrap();
-        run(&stream, Grid::new(4, 32), Slow { out: buffer.slice(), ticks: ticks(device), value: 1 });
+        run(&stream, Grid::new(4, 32), Slow { out: buffer.global(), ticks: ticks(device), value: 1 });
         drop(buffer);
     }
     // SAFETY: nothing else accesses the file.
     let file = unsafe { map::<u32>(device, &folder.path().join("file"), 1024) };
-    run(&stream, Grid::new(4, 32), Slow { out: file.slice(), ticks: ticks(device), value: 1 });
+    run(&stream, Grid::new(4, 32), Slow { out: file.global(), ticks: ticks(device), value: 1 });
     drop(file);
     drop(stream);
     device.synchronize().unwrap();
@@ -357,7 +357,7 @@ pub fn threads_share_a_device(device: &Device) {
                     run(
                         &stream,
                         Grid::for_items(256, 64),
-                        Add { target: mine.slice(), source: shared.slice() },
+                        Add { target: mine.global(), source: shared.global() },
                     );
                 }
                 stream.synchronize().unwrap();
@@ -385,4 +385,83 @@ pub fn devices_are_equal_to_themselves(device: &Device) {
     assert_eq!(*device, device.clone());
     assert_eq!(device.default_stream().device(), device);
     assert_ne!(*device, Device::emulator(Options::default()));
+}
+
+pub fn parts_are_borrowed(device: &Device) {
+    let mut buffer = device.from_slice(&numbers(10)).unwrap();
+    assert_eq!(buffer.slice(3..7).unwrap().slice(1..=2).unwrap().read().unwrap(), numbers(10)[4..6]);
+    let (mut low, mut high) = buffer.split_at_mut(3).unwrap();
+    low.fill_bytes(1).unwrap();
+    high.slice_mut(5..).unwrap().copy_from(low.slice(..2).unwrap()).unwrap();
+    assert!(matches!(high.write(&[0; 6]), Err(Error::Length { asked: 6, len: 7, .. })));
+    assert!(matches!(high.slice(2..8), Err(Error::SliceRange { start: 2, end: 8, len: 7 })));
+    let found = buffer.read().unwrap();
+    assert_eq!(
+        (&found[..3], &found[3..8], &found[8..]),
+        (&[0x0101_0101; 3][..], &numbers(10)[3..8], &[0x0101_0101; 2][..])
+    );
+    let mut copy = device.zeroed::<u32>(4).unwrap();
+    copy.copy_from(buffer.slice(5..9).unwrap()).unwrap();
+    copy.copy_at(1, buffer.slice(..1).unwrap()).unwrap();
+    assert_eq!(copy.read().unwrap(), [found[5], found[0], found[7], found[8]]);
+}
+
+pub fn kernels_write_parts(device: &Device) {
+    let buffer = device.zeroed::<u32>(10).unwrap();
+    let part = buffer.slice(3..8).unwrap();
+    run(&device.default_stream(), Grid::for_items(5, 32), Fill { out: part.global(), value: 7 });
+    assert_eq!(buffer.read().unwrap(), [0, 0, 0, 7, 7, 7, 7, 7, 0, 0]);
+}
+
+pub fn memory_of_others_is_wrapped(device: &Device) {
+    let owner = device.from_slice(&numbers(6)).unwrap();
+    // SAFETY: the owner outlives the wrapped buffer and is not accessed meanwhile.
+    let mut wrapped = unsafe { device.wrap_memory(owner.pointer().wrapping_add(1), 4) }.unwrap();
+    assert_eq!((wrapped.len(), wrapped.device()), (4, device));
+    assert_eq!(wrapped.read().unwrap(), numbers(6)[1..5]);
+    wrapped.write_at(1, &[5]).unwrap();
+    let part = wrapped.slice(2..).unwrap();
+    run(&device.default_stream(), Grid::new(1, 32), Fill { out: part.global(), value: 9 });
+    drop(wrapped);
+    let all = numbers(6);
+    assert_eq!(owner.read().unwrap(), [all[0], all[1], 5, 9, 9, all[5]], "the owner keeps its memory");
+    // SAFETY: nothing is accessed.
+    assert!(unsafe { device.wrap_memory::<u32>(std::ptr::null_mut(), 0) }.unwrap().is_empty());
+}
+
+pub fn memory_that_cannot_be_wrapped_is_refused(device: &Device) {
+    let owner = device.zeroed::<u64>(6).unwrap();
+    let askew = owner.pointer().wrapping_byte_add(4);
+    let cases = [
+        (std::ptr::null_mut(), 1, "null"),
+        (askew, 1, "aligned to 8"),
+        (owner.pointer(), 1 << 20, "48 bytes"),
+    ];
+    for (pointer, len, part) in cases {
+        // SAFETY: refused.
+        let error = unsafe { device.wrap_memory(pointer, len) }.unwrap_err();
+        assert!(matches!(error, Error::ForeignMemory { .. }), "{error}");
+        expect_parts(&error, &[part]);
+    }
+    // SAFETY: refused.
+    let error = unsafe { device.wrap_memory(owner.pointer(), usize::MAX) }.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+}
+
+pub fn streams_of_others_are_wrapped(device: &Device) {
+    let own = device.stream().unwrap();
+    let buffer = device.zeroed::<u32>(1).unwrap();
+    // SAFETY: `own` outlives the wrapped stream.
+    let wrapped = unsafe { device.wrap_stream(own.raw_handle()) }.unwrap();
+    assert_eq!((wrapped.raw_handle(), wrapped.device()), (own.raw_handle(), device));
+    run(&wrapped, Grid::new(1, 1), Slow { out: buffer.global(), ticks: ticks(device), value: 6 });
+    own.wait(&wrapped.record().unwrap()).unwrap();
+    drop(wrapped);
+    own.synchronize().unwrap();
+    assert_eq!(buffer.read().unwrap(), [6]);
+    if device.is_emulator() {
+        // SAFETY: refused.
+        let error = unsafe { device.wrap_stream(8 as *mut _) }.unwrap_err();
+        assert!(matches!(error, Error::ForeignStream { .. }), "{error}");
+    }
 }

@@ -33,7 +33,7 @@ pub fn kernels_are_compiled_once(device: &Device) {
     let start = std::time::Instant::now();
     for _ in 0..100 {
         // SAFETY: the buffer lives until it is read.
-        unsafe { device.default_stream().launch(Grid::new(1, 32), Fill { out: out.slice(), value: 3 }) }
+        unsafe { device.default_stream().launch(Grid::new(1, 32), Fill { out: out.global(), value: 3 }) }
             .unwrap();
     }
     assert_eq!(out.read().unwrap(), [3; 4]);
@@ -99,4 +99,12 @@ pub fn a_device_is_opened_once(device: &Device) {
 pub fn there_is_no_device_beyond_the_last(_: &Device) {
     let error = Device::cuda(1000).unwrap_err();
     assert!(matches!(error, Error::NoSuchDevice { asked: 1000, .. }), "{error}");
+}
+
+pub fn memory_that_the_driver_does_not_know_is_refused(device: &Device) {
+    let mut word = Box::new(0u32);
+    // SAFETY: refused.
+    let error = unsafe { device.wrap_memory(&raw mut *word, 1) }.unwrap_err();
+    assert!(matches!(error, Error::ForeignMemory { bytes: 4, .. }), "{error}");
+    expect_parts(&error, &["does not know"]);
 }

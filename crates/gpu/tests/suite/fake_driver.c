@@ -137,7 +137,7 @@ Result cuCtxSetCurrent(void *context) {
 }
 Result cuCtxSynchronize(void) {
   ENTER();
-  return SUCCESS;
+  return getenv("FAKE_REFUSES_WAITS") ? NOT_SUPPORTED : SUCCESS;
 }
 
 Result cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
@@ -232,6 +232,56 @@ Result cuStreamSynchronize(void *stream) {
 Result cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
   ENTER();
   return stream && event && !flags ? SUCCESS : INVALID_VALUE;
+}
+
+/* Handles of streams that another library made: in another context, and one that does not wait for the null
+ * stream. */
+#define OTHER_CONTEXTS ((void *)0x1000)
+#define UNORDERED ((void *)0x2000)
+Result cuStreamGetCtx(void *stream, void **context) {
+  ENTER();
+  static char other;
+  *context = stream == OTHER_CONTEXTS ? &other : &the_context;
+  return SUCCESS;
+}
+Result cuStreamGetFlags(void *stream, unsigned *flags) {
+  ENTER();
+  *flags = stream == UNORDERED;
+  return SUCCESS;
+}
+
+/* Memory that another library made: in another context, and of another device. */
+#define MEMORY_OF_OTHER_CONTEXT 0x10000
+#define MEMORY_OF_OTHER_DEVICE 0x20000
+Result cuPointerGetAttribute(void *data, int attribute, Address address) {
+  ENTER();
+  static char other;
+  uintptr_t start = 0;
+  size_t bytes = 4096;
+  if (address == MEMORY_OF_OTHER_CONTEXT || address == MEMORY_OF_OTHER_DEVICE) start = address;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < thing_count; i++)
+    if (things[i].kind == DEVICE && things[i].at <= address && address < things[i].at + things[i].bytes) {
+      start = things[i].at;
+      bytes = things[i].bytes;
+    }
+  pthread_mutex_unlock(&lock);
+  if (!start) return INVALID_VALUE;
+  switch (attribute) {
+  case 1:
+    *(void **)data = address == MEMORY_OF_OTHER_CONTEXT ? &other : &the_context;
+    return SUCCESS;
+  case 9:
+    *(int *)data = address == MEMORY_OF_OTHER_DEVICE;
+    return SUCCESS;
+  case 11:
+    *(Address *)data = start;
+    return SUCCESS;
+  case 12:
+    *(size_t *)data = bytes;
+    return SUCCESS;
+  }
+  return INVALID_VALUE;
 }
 
 Result cuEventCreate(void **event, unsigned flags) {

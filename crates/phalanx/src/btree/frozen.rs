@@ -10,7 +10,7 @@ use crate::map::{IntoIter, Pairs, batches, run};
 use crate::ordered::kernels::{Reader, Search};
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Key, Outcome, Result, Value};
-use gpu::{Buffer, Device, Stream};
+use gpu::{AsSlice, AsSliceMut, Device, Stream};
 use phalanx_kernels::btree::{ReadOnly, phased};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
@@ -270,7 +270,12 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// # Errors
     /// [`Error::Length`] if the buffers differ in length; [`Error::OtherDevice`] if a buffer or the stream is
     /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn get(&self, keys: &Buffer<K>, values: &mut Buffer<V>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn get(
+        &self,
+        keys: impl AsSlice<K>,
+        values: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
         self.submit(batches::get(self.frozen.device(), keys, values, outcomes)?)
     }
 
@@ -278,7 +283,7 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn contains_key(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(batches::contains_key(self.frozen.device(), keys, outcomes)?)
     }
 }

@@ -4,7 +4,6 @@ mod frozen;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::map::batches::check_same_device;
 use crate::map::structure::Structure;
 use crate::map::{Map, file};
 use crate::ordered::bulk_build::USUAL_FILL;
@@ -18,7 +17,7 @@ use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::{Builder, variants};
 pub use frozen::{Frozen, Lookups};
-use gpu::{Buffer, Device, Stream};
+use gpu::{AsSlice, Device, Stream};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 use std::io::Read;
@@ -169,8 +168,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::OtherDevice`] if the buffer is not of the tree's device; [`Error::Device`] if the device is
     /// lost or lacks the memory.
-    pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
-        check_same_device(self.device(), "keys", keys.device())?;
+    pub fn walks(&self, keys: impl AsSlice<K>) -> Result<Walks> {
         self.tree.walks(keys)
     }
 
@@ -201,7 +199,12 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
-    pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+    pub fn bulk_build_sorted(
+        &mut self,
+        keys: impl AsSlice<K>,
+        values: impl AsSlice<V>,
+        fill: f64,
+    ) -> Result<()> {
         self.tree.bulk_build_sorted(keys, values, fill)
     }
 

@@ -184,7 +184,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// // SAFETY: the table stays, since the map does not grow; the map is read after the kernel has ended,
     /// // and `words` outlives it.
     /// unsafe {
-    ///     let launch = CountWords { map: map.view::<DefaultTable>()?, words: words.slice() };
+    ///     let launch = CountWords { map: map.view::<DefaultTable>()?, words: words.global() };
     ///     device.default_stream().launch(Grid::for_items(words.len(), 128), launch)?;
     /// }
     /// device.synchronize()?;

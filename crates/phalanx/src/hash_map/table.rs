@@ -119,7 +119,7 @@ impl Table {
         let stream = device.default_stream();
         // SAFETY: both tables are of this variant. The caller has exclusive access to this one, and nothing
         // else runs on the device.
-        unsafe { kernels.launch_rehash(&stream, self, &into, refused.slice())? };
+        unsafe { kernels.launch_rehash(&stream, self, &into, refused.global())? };
         let fits = refused.read()?[0] == 0;
         into.long = into.counts()?.long;
         Ok(fits.then_some(into))

@@ -5,7 +5,7 @@ use super::launch::{Batch, BatchOp, nothing};
 
 use super::{Key, Map, Merge, Value, check};
 use crate::{Error, Result};
-use gpu::{Buffer, Device, Stream};
+use gpu::{AsSlice, AsSliceMut, Device, OptionalSliceMut, Stream};
 use phalanx_kernels::keyed::OpCode;
 use simt::{GlobalSlice, Word};
 
@@ -83,21 +83,26 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.map.inner().submit(self.stream, batch)
     }
 
-    /// Returns a buffer of `len` elements as kernels take it.
-    fn slice<T: Word>(&self, what: &'static str, buffer: &Buffer<T>, len: usize) -> Result<GlobalSlice<T>> {
-        slice(self.map.inner().device(), what, buffer, len)
+    /// Returns `len` elements as kernels take them.
+    fn slice<T: Word>(
+        &self,
+        what: &'static str,
+        elements: impl AsSlice<T>,
+        len: usize,
+    ) -> Result<GlobalSlice<T>> {
+        slice(self.map.inner().device(), what, elements, len)
     }
 
     /// Returns a batch, with or without outcomes.
     fn batch(
         &self,
         op: BatchOp,
-        keys: &Buffer<M::Key>,
-        outcomes: Option<&mut Buffer<u8>>,
+        keys: impl AsSlice<M::Key>,
+        outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<Batch<M::Key, M::Value>> {
-        let keys = self.slice("keys", keys, keys.len())?;
-        let outcomes = outcomes
-            .map_or_else(|| Ok(nothing()), |outcomes| self.slice("outcomes", outcomes, keys.len()))?;
+        let device = self.map.inner().device();
+        let keys = keys_of(device, keys)?;
+        let outcomes = optional_slice(device, "outcomes", outcomes, keys.len())?;
         Ok(Batch { outcomes, ..Batch::new(op, keys) })
     }
 
@@ -105,12 +110,13 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     fn submit_pairs(
         &self,
         op: BatchOp,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
-        outcomes: Option<&mut Buffer<u8>>,
+        keys: impl AsSlice<M::Key>,
+        values: impl AsSlice<M::Value>,
+        outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         let batch = self.batch(op, keys, outcomes)?;
-        self.submit(Batch { arguments: self.slice("values", values, keys.len())?, ..batch })
+        let arguments = self.slice("values", values, batch.keys.len())?;
+        self.submit(Batch { arguments, ..batch })
     }
 
     /// Submits [`Map::insert`].
@@ -120,9 +126,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// not of the map's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn insert(
         &self,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
-        outcomes: Option<&mut Buffer<u8>>,
+        keys: impl AsSlice<M::Key>,
+        values: impl AsSlice<M::Value>,
+        outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::Insert, keys, values, outcomes)
     }
@@ -133,9 +139,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn insert_new(
         &self,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
-        outcomes: Option<&mut Buffer<u8>>,
+        keys: impl AsSlice<M::Key>,
+        values: impl AsSlice<M::Value>,
+        outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::InsertNew, keys, values, outcomes)
     }
@@ -147,9 +153,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     pub fn upsert(
         &self,
         merge: Merge,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
-        outcomes: Option<&mut Buffer<u8>>,
+        keys: impl AsSlice<M::Key>,
+        values: impl AsSlice<M::Value>,
+        outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::Apply(merge.operation()), keys, values, outcomes)
     }
@@ -161,15 +167,16 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn get_or_insert(
         &self,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
-        results: &mut Buffer<M::Value>,
-        outcomes: &mut Buffer<u8>,
+        keys: impl AsSlice<M::Key>,
+        values: impl AsSlice<M::Value>,
+        results: impl AsSliceMut<M::Value>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
-        let batch = self.batch(BatchOp::Apply(OpCode::GET_OR_INSERT), keys, Some(outcomes))?;
-        let arguments = self.slice("values", values, keys.len())?;
-        let results = self.slice("results", results, keys.len())?;
-        self.submit(Batch { arguments, results, ..batch })
+        let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
+        let op = BatchOp::Apply(OpCode::GET_OR_INSERT);
+        let arguments = self.slice("values", values, batch.keys.len())?;
+        let results = self.slice("results", results, batch.keys.len())?;
+        self.submit(Batch { op, arguments, results, ..batch })
     }
 
     /// Submits [`Map::get`]. Writes the values, which are valid where the outcome is [`Outcome::Found`].
@@ -178,9 +185,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn get(
         &self,
-        keys: &Buffer<M::Key>,
-        values: &mut Buffer<M::Value>,
-        outcomes: &mut Buffer<u8>,
+        keys: impl AsSlice<M::Key>,
+        values: impl AsSliceMut<M::Value>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         self.submit(get(self.map.inner().device(), keys, values, outcomes)?)
     }
@@ -189,7 +196,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn contains_key(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: impl AsSlice<M::Key>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(contains_key(self.map.inner().device(), keys, outcomes)?)
     }
 
@@ -197,8 +204,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.submit(self.batch(BatchOp::Remove, keys, Some(outcomes))?)
+    pub fn remove(&self, keys: impl AsSlice<M::Key>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+        let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
+        self.submit(Batch { op: BatchOp::Remove, ..batch })
     }
 
     /// Submits [`Map::execute`]. `codes` has the operations' codes, one byte per element: [`OpCode::code`] as
@@ -208,40 +216,41 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn execute(
         &self,
-        codes: &Buffer<u8>,
-        keys: &Buffer<M::Key>,
-        arguments: &Buffer<M::Value>,
-        results: &mut Buffer<M::Value>,
-        outcomes: &mut Buffer<u8>,
+        codes: impl AsSlice<u8>,
+        keys: impl AsSlice<M::Key>,
+        arguments: impl AsSlice<M::Value>,
+        results: impl AsSliceMut<M::Value>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
-        let batch = self.batch(BatchOp::Mixed, keys, Some(outcomes))?;
-        let codes = self.slice("codes", codes, keys.len())?;
-        let arguments = self.slice("arguments", arguments, keys.len())?;
-        let results = self.slice("results", results, keys.len())?;
-        self.submit(Batch { codes, arguments, results, ..batch })
+        let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
+        let codes = self.slice("codes", codes, batch.keys.len())?;
+        let arguments = self.slice("arguments", arguments, batch.keys.len())?;
+        let results = self.slice("results", results, batch.keys.len())?;
+        self.submit(Batch { op: BatchOp::Mixed, codes, arguments, results, ..batch })
     }
 }
 
 /// Returns the batch of [`Batches::get`].
 pub(crate) fn get<K: Key, V: Value>(
     device: &Device,
-    keys: &Buffer<K>,
-    values: &mut Buffer<V>,
-    outcomes: &mut Buffer<u8>,
+    keys: impl AsSlice<K>,
+    values: impl AsSliceMut<V>,
+    outcomes: impl AsSliceMut<u8>,
 ) -> Result<Batch<K, V>> {
     let batch = contains_key(device, keys, outcomes)?;
-    Ok(Batch { op: BatchOp::Get, results: slice(device, "values", values, keys.len())?, ..batch })
+    let results = slice(device, "values", values, batch.keys.len())?;
+    Ok(Batch { op: BatchOp::Get, results, ..batch })
 }
 
 /// Returns the batch of [`Batches::contains_key`].
 pub(crate) fn contains_key<K: Key, V: Value>(
     device: &Device,
-    keys: &Buffer<K>,
-    outcomes: &mut Buffer<u8>,
+    keys: impl AsSlice<K>,
+    outcomes: impl AsSliceMut<u8>,
 ) -> Result<Batch<K, V>> {
-    let keys_slice = slice(device, "keys", keys, keys.len())?;
+    let keys = keys_of(device, keys)?;
     let outcomes = slice(device, "outcomes", outcomes, keys.len())?;
-    Ok(Batch { outcomes, ..Batch::new(BatchOp::ContainsKey, keys_slice) })
+    Ok(Batch { outcomes, ..Batch::new(BatchOp::ContainsKey, keys) })
 }
 
 /// Returns an error if `found` is not the structure's own device.
@@ -252,14 +261,31 @@ pub(crate) fn check_same_device(own: &Device, what: &'static str, found: &Device
     Err(Error::OtherDevice { what, map: own.name(), found: found.name() })
 }
 
-/// Returns a buffer of `len` elements on a structure's device, as kernels take it.
+/// Returns `len` elements on a structure's device, as kernels take them.
 pub(crate) fn slice<T: Word>(
     device: &Device,
     what: &'static str,
-    buffer: &Buffer<T>,
+    elements: impl AsSlice<T>,
     len: usize,
 ) -> Result<GlobalSlice<T>> {
-    check(what, len, buffer.len())?;
-    check_same_device(device, what, buffer.device())?;
-    Ok(buffer.slice())
+    let elements = elements.view();
+    check(what, len, elements.len())?;
+    check_same_device(device, what, elements.device())?;
+    Ok(elements.global())
+}
+
+/// As [`slice`], or nothing if there are no elements.
+pub(crate) fn optional_slice<T: Word>(
+    device: &Device,
+    what: &'static str,
+    elements: impl OptionalSliceMut<T>,
+    len: usize,
+) -> Result<GlobalSlice<T>> {
+    elements.optional_view().map_or_else(|| Ok(nothing()), |elements| slice(device, what, elements, len))
+}
+
+/// Returns the keys of a batch, whose number is that of its elements.
+pub(crate) fn keys_of<K: Word>(device: &Device, keys: impl AsSlice<K>) -> Result<GlobalSlice<K>> {
+    let keys = keys.view();
+    slice(device, "keys", keys, keys.len())
 }

@@ -129,7 +129,7 @@ impl<K: Scalar, V: Scalar> Part<K, V> {
     ) -> Result<usize> {
         loop {
             self.count.fill_bytes(0)?;
-            let (keys, values, count) = (self.keys.slice(), self.values.slice(), self.count.slice());
+            let (keys, values, count) = (self.keys.global(), self.values.global(), self.count.global());
             scanner.run(Scan::Export { first, threads, keys, values, count })?;
             let found = self.count.read()?[0] as usize;
             if found <= self.keys.len() {

@@ -285,11 +285,11 @@ impl<K: Key, V: Value> Uploaded<K, V> {
 
     fn batch(&self, op: BatchOp) -> Batch<K, V> {
         Batch {
-            codes: self.codes.slice(),
-            arguments: self.arguments.slice(),
-            results: self.values.as_ref().map_or_else(nothing, Buffer::slice),
-            outcomes: self.outcomes.slice(),
-            ..Batch::new(op, self.keys.slice())
+            codes: self.codes.global(),
+            arguments: self.arguments.global(),
+            results: self.values.as_ref().map_or_else(nothing, Buffer::global),
+            outcomes: self.outcomes.global(),
+            ..Batch::new(op, self.keys.global())
         }
     }
 

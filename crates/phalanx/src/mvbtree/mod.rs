@@ -16,7 +16,7 @@ use crate::ordered::tree::Tree;
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::{Builder, Updates, variants};
-use gpu::{Buffer, Device, Stream};
+use gpu::{AsSlice, Device, Stream};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 pub use snapshot::{At, Snapshot};
@@ -213,7 +213,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
-    pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+    pub fn bulk_build_sorted(
+        &mut self,
+        keys: impl AsSlice<K>,
+        values: impl AsSlice<V>,
+        fill: f64,
+    ) -> Result<()> {
         self.tree.bulk_build_sorted(keys, values, fill)
     }
 

@@ -8,7 +8,7 @@ use crate::ordered::history::{History, Moment};
 use crate::ordered::kernels::Search;
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Error, Key, Outcome, Result, Value};
-use gpu::{Buffer, Device, Stream};
+use gpu::{AsSlice, AsSliceMut, Device, Stream};
 use std::fmt;
 
 /// A past state of a tree, which stays readable while this lives. Created by [`MultiVersionBTree::snapshot`]
@@ -227,9 +227,9 @@ impl<K: Key, V: Value> At<'_, K, V> {
     pub fn get_on(
         &self,
         stream: &Stream,
-        keys: &Buffer<K>,
-        values: &mut Buffer<V>,
-        outcomes: &mut Buffer<u8>,
+        keys: impl AsSlice<K>,
+        values: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let device = self.tree.device();
         batches::check_same_device(device, "stream", stream.device())?;

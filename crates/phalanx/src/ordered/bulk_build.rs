@@ -2,12 +2,12 @@
 use super::kernels::Task;
 use super::memory::Memory;
 use super::tree::Tree;
-use crate::map::batches::check_same_device;
+use crate::map::batches::{keys_of, slice};
 use crate::map::check;
 use crate::map::export::{self, Columns};
 use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::{Error, Key, Result, Value};
-use gpu::{Buffer, Stream};
+use gpu::{AsSlice, Buffer, Stream};
 use phalanx_kernels::ordered::nodes;
 use simt::GlobalSlice;
 
@@ -84,12 +84,16 @@ impl<K: Key, V: Value> Tree<K, V> {
 
     /// [`Self::bulk_build`] from sorted pairs: see
     /// [`BTree::bulk_build_sorted`](crate::BTree::bulk_build_sorted).
-    pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+    pub fn bulk_build_sorted(
+        &mut self,
+        keys: impl AsSlice<K>,
+        values: impl AsSlice<V>,
+        fill: f64,
+    ) -> Result<()> {
         let fill = self.pairs_at(fill)?;
-        check("values", keys.len(), values.len())?;
-        check_same_device(&self.handle.device, "keys", keys.device())?;
-        check_same_device(&self.handle.device, "values", values.device())?;
-        self.rebuild_from_sorted(keys.slice(), values.slice(), fill)
+        let keys = keys_of(&self.handle.device, keys)?;
+        let values = slice(&self.handle.device, "values", values, keys.len())?;
+        self.rebuild_from_sorted(keys, values, fill)
     }
 
     /// Rebuilds the tree with the given fill: see [`BTree::compact`](crate::BTree::compact).
@@ -101,6 +105,6 @@ impl<K: Key, V: Value> Tree<K, V> {
     /// Replaces all pairs by those of this device's buffers, in any order, with `fill` pairs per node.
     fn build(&self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
         let Runs { keys, values, count } = Runs::of(pairs)?;
-        self.rebuild_from_sorted(keys.slice().part(0, count), values.slice(), fill)
+        self.rebuild_from_sorted(keys.global().part(0, count), values.global(), fill)
     }
 }

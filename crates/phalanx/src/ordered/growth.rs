@@ -133,7 +133,7 @@ impl<K: Key, V: Value> Tree<K, V> {
         if nodes(count as u64, fill) as usize > pool.capacity() {
             return Err(Error::DoesNotFit { left_over: count.saturating_sub(live), pairs: count });
         }
-        let pairs = (keys.slice().part(0, count), values.slice());
+        let pairs = (keys.global().part(0, count), values.global());
         memory.exchange(kernels, device, pool, |memory| {
             let (count, _) = memory.check_sorted(kernels, stream, pairs.0)?;
             // SAFETY: the caller's obligation. The slices outlive the wait.
@@ -161,7 +161,7 @@ impl<K: Key, V: Value> Tree<K, V> {
             return Ok(false);
         }
         let Runs { keys, values, count } = self.in_order(stream, memory, live)?;
-        self.rebuild_from_sorted_in(stream, memory, (keys.slice().part(0, count), values.slice()), fill)?;
+        self.rebuild_from_sorted_in(stream, memory, (keys.global().part(0, count), values.global()), fill)?;
         Ok(true)
     }
 

@@ -135,7 +135,7 @@ impl History {
             return self.drop_slot(slot);
         }
         // SAFETY: the buffer lives as long as the tree, which waits for its launches when it is dropped.
-        match unsafe { stream.launch(Grid::new(1, 32), ReleaseSnapshot { clock: self.clock.slice() }) } {
+        match unsafe { stream.launch(Grid::new(1, 32), ReleaseSnapshot { clock: self.clock.global() }) } {
             Ok(()) => self.slots().released.push(slot),
             Err(_) => self.drop_slot(slot),
         }
@@ -187,8 +187,8 @@ impl History {
             return Err(Error::ClockStands);
         }
         let slot = self.claim()?;
-        let pin = self.pins.slice().part(slot as usize, 1);
-        let take = TakeSnapshot { clock: self.clock.slice(), pin };
+        let pin = self.pins.global().part(slot as usize, 1);
+        let take = TakeSnapshot { clock: self.clock.global(), pin };
         // SAFETY: the buffers live as long as the tree, which waits for its launches when it is dropped. No
         // one else uses the slot.
         if let Err(error) = unsafe { stream.launch(Grid::new(1, 32), take) } {

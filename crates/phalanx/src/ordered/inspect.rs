@@ -1,9 +1,10 @@
 //! Checks and measurements of a B-tree or skip list.
 use super::kernels::Task;
 use super::tree::Tree;
+use crate::map::batches::keys_of;
 use crate::map::structure::Structure as _;
 use crate::{Error, Key, Result, Value};
-use gpu::Buffer;
+use gpu::AsSlice;
 
 /// Result of [`Tree::examine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +31,12 @@ pub struct Walks {
 }
 
 impl<K: Key, V: Value> Tree<K, V> {
-    /// Counts the nodes read by descents to keys of this device: see [`BTree::walks`](crate::BTree::walks).
-    pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
+    /// Counts the nodes read by descents to keys: see [`BTree::walks`](crate::BTree::walks).
+    pub fn walks(&self, keys: impl AsSlice<K>) -> Result<Walks> {
+        let keys = keys_of(&self.handle.device, keys)?;
         let reads = self.handle.device.zeroed::<u64>(8)?;
         let stream = self.handle.device.default_stream();
-        self.task(&stream, Task::CountReads { keys: keys.slice(), reads: reads.slice() })?;
+        self.task(&stream, Task::CountReads { keys, reads: reads.global() })?;
         let mut nodes = reads.read()?;
         let links = nodes.pop().unwrap_or(0);
         Ok(Walks { keys: keys.len() as u64, nodes, links })
@@ -49,7 +51,7 @@ impl<K: Key, V: Value> Tree<K, V> {
             Ok(self.handle.kernels().launch_task(
                 stream,
                 memory.now(),
-                Task::Examine { report: report.slice() },
+                Task::Examine { report: report.global() },
             )?)
         })?;
         let found = report.read()?;

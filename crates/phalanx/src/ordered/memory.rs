@@ -74,7 +74,7 @@ impl Memory {
         let (mut pins, mut freed) = (stream.device().buffer(MOST)?, stream.device().zeroed(1)?);
         let live = history.settle(stream)?;
         pins.write_at(0, &live)?;
-        let pins = pins.slice().part(0, live.len());
+        let pins = pins.global().part(0, live.len());
         // SAFETY: the caller's lock excludes other launches, and all earlier ones have ended. The slice
         // outlives the wait below.
         unsafe {
@@ -154,7 +154,7 @@ impl Memory {
         keys: GlobalSlice<K>,
     ) -> Result<(u64, bool)> {
         self.report.fill_bytes(0)?;
-        let report = self.report.slice();
+        let report = self.report.global();
         // SAFETY: the caller's lock excludes other launches, and all earlier ones have ended. The slice
         // outlives this call.
         unsafe { kernels.launch_task(stream, self.now(), Task::CheckSorted { keys, report })? };

@@ -1,9 +1,9 @@
 //! Operations by key order.
 use super::kernels::Search;
-use crate::map::batches::{check_same_device, slice};
+use crate::map::batches::{check_same_device, keys_of, slice};
 use crate::map::launch::nothing;
 use crate::{Error, Key, Outcome, Result, Value};
-use gpu::{Buffer, Device, Stream};
+use gpu::{AsSlice, AsSliceMut, Buffer, Device, Stream};
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
 
@@ -166,14 +166,14 @@ pub(crate) fn next<K: Key, V: Value>(
     let (uploaded, stream) = (device.from_slice(keys)?, device.default_stream());
     let (found, values) = (device.buffer::<K>(keys.len())?, device.buffer::<V>(keys.len())?);
     let outcomes = device.buffer::<u8>(keys.len())?;
-    let (keys, found_slice, value_slice) = (uploaded.slice(), found.slice(), values.slice());
+    let (keys, found_slice, value_slice) = (uploaded.global(), found.global(), values.global());
     let search = Search::Next {
         up,
         inclusive,
         keys,
         found: found_slice,
         values: value_slice,
-        outcomes: outcomes.slice(),
+        outcomes: outcomes.global(),
     };
     of.search(&stream, search)?;
     let pairs = found.read()?.into_iter().zip(values.read()?);
@@ -193,8 +193,8 @@ pub(crate) fn on_device<K: Key, V: Value>(
 /// Returns the number of keys in each range.
 pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
     let counts = of.search_device().buffer::<u64>(ends.lows.len())?;
-    let (lows, highs) = (ends.lows.slice(), ends.highs.slice());
-    of.search(&of.search_device().default_stream(), Search::Count { lows, highs, counts: counts.slice() })?;
+    let (lows, highs) = (ends.lows.global(), ends.highs.global());
+    of.search(&of.search_device().default_stream(), Search::Count { lows, highs, counts: counts.global() })?;
     Ok(counts)
 }
 
@@ -213,13 +213,13 @@ pub(crate) fn range<K: Key, V: Value>(
     let places = device.from_slice(&offsets)?;
     let (keys, values) = (device.buffer::<K>(total)?, device.buffer::<V>(total)?);
     let search = Search::Range {
-        lows: ends.lows.slice(),
-        highs: ends.highs.slice(),
-        offsets: places.slice(),
+        lows: ends.lows.global(),
+        highs: ends.highs.global(),
+        offsets: places.global(),
         room: 0,
-        keys: keys.slice(),
-        values: values.slice(),
-        counts: counts.slice(),
+        keys: keys.global(),
+        values: values.global(),
+        counts: counts.global(),
     };
     of.search(&device.default_stream(), search)?;
     let written = counts.read()?;
@@ -287,10 +287,10 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     fn slice<T: simt::Word>(
         &self,
         what: &'static str,
-        buffer: &Buffer<T>,
+        elements: impl AsSlice<T>,
         len: usize,
     ) -> Result<simt::GlobalSlice<T>> {
-        slice(self.of.search_device(), what, buffer, len)
+        slice(self.of.search_device(), what, elements, len)
     }
 
     /// Writes for each key the pair with the next higher key, and the outcome [`Outcome::Found`] if there is
@@ -301,10 +301,10 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn successor(
         &self,
-        keys: &Buffer<K>,
-        found: &mut Buffer<K>,
-        values: &mut Buffer<V>,
-        outcomes: &mut Buffer<u8>,
+        keys: impl AsSlice<K>,
+        found: impl AsSliceMut<K>,
+        values: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         self.next(true, false, keys, found, values, outcomes)
     }
@@ -316,10 +316,10 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     /// As [`Self::successor`].
     pub fn predecessor(
         &self,
-        keys: &Buffer<K>,
-        found: &mut Buffer<K>,
-        values: &mut Buffer<V>,
-        outcomes: &mut Buffer<u8>,
+        keys: impl AsSlice<K>,
+        found: impl AsSliceMut<K>,
+        values: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         self.next(false, false, keys, found, values, outcomes)
     }
@@ -332,10 +332,10 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     #[doc(alias = "lower_bound")]
     pub fn ceiling(
         &self,
-        keys: &Buffer<K>,
-        found: &mut Buffer<K>,
-        values: &mut Buffer<V>,
-        outcomes: &mut Buffer<u8>,
+        keys: impl AsSlice<K>,
+        found: impl AsSliceMut<K>,
+        values: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         self.next(true, true, keys, found, values, outcomes)
     }
@@ -347,10 +347,10 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     /// As [`Self::successor`].
     pub fn floor(
         &self,
-        keys: &Buffer<K>,
-        found: &mut Buffer<K>,
-        values: &mut Buffer<V>,
-        outcomes: &mut Buffer<u8>,
+        keys: impl AsSlice<K>,
+        found: impl AsSliceMut<K>,
+        values: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         self.next(false, true, keys, found, values, outcomes)
     }
@@ -359,16 +359,17 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         &self,
         up: bool,
         inclusive: bool,
-        keys: &Buffer<K>,
-        found: &mut Buffer<K>,
-        values: &mut Buffer<V>,
-        outcomes: &mut Buffer<u8>,
+        keys: impl AsSlice<K>,
+        found: impl AsSliceMut<K>,
+        values: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
+        let keys = keys_of(self.of.search_device(), keys)?;
         let len = keys.len();
         self.search(Search::Next {
             up,
             inclusive,
-            keys: self.slice("keys", keys, len)?,
+            keys,
             found: self.slice("found", found, len)?,
             values: self.slice("values", values, len)?,
             outcomes: self.slice("outcomes", outcomes, len)?,
@@ -379,7 +380,13 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     ///
     /// # Errors
     /// As [`Self::successor`].
-    pub fn count(&self, lows: &Buffer<K>, highs: &Buffer<K>, counts: &mut Buffer<u64>) -> Result<()> {
+    pub fn count(
+        &self,
+        lows: impl AsSlice<K>,
+        highs: impl AsSlice<K>,
+        counts: impl AsSliceMut<u64>,
+    ) -> Result<()> {
+        let lows = lows.view();
         let len = lows.len();
         self.search(Search::Count {
             lows: self.slice("lows", lows, len)?,
@@ -396,13 +403,14 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     /// As [`Self::successor`]. `keys` and `values` must have `room` elements for each range.
     pub fn range(
         &self,
-        lows: &Buffer<K>,
-        highs: &Buffer<K>,
+        lows: impl AsSlice<K>,
+        highs: impl AsSlice<K>,
         room: u32,
-        keys: &mut Buffer<K>,
-        values: &mut Buffer<V>,
-        counts: &mut Buffer<u64>,
+        keys: impl AsSliceMut<K>,
+        values: impl AsSliceMut<V>,
+        counts: impl AsSliceMut<u64>,
     ) -> Result<()> {
+        let lows = lows.view();
         let (len, places) = (lows.len(), lows.len().saturating_mul(room as usize));
         self.search(Search::Range {
             lows: self.slice("lows", lows, len)?,

@@ -57,8 +57,8 @@ impl<K: Key, V: Value> Sorter<K, V> {
         while first < len {
             let chunk = batch.part(first, MOST);
             let SortWorkspace { work, keys, numbers, order } = &mut *workspace;
-            work.sort_numbered(chunk.keys, keys, numbers, order)?;
-            let sorted = (keys.slice(), order.slice());
+            work.sort_numbered(chunk.keys, &mut *keys, numbers, &mut *order)?;
+            let sorted = (keys.global(), order.global());
             // SAFETY: the caller's obligations. The workspace lives as long as the tree, and later work of
             // the stream uses it only after this work.
             unsafe { self.kernels.launch_sorted(stream, tree, chunk, sorted)? };

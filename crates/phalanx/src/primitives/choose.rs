@@ -4,7 +4,7 @@ use super::workspace::{Cutter, Workspace, slice};
 use super::{Number, any_grid, check_count, check_len};
 use crate::Result;
 use bytemuck::Pod;
-use gpu::{Buffer, Grid, Stream};
+use gpu::{AsSlice, AsSliceMut, Grid, Slice, Stream};
 use phalanx_kernels::primitives::compact::{self, Choice, Compact};
 use phalanx_kernels::primitives::merge::{self, Merge};
 use phalanx_kernels::primitives::reduce::BinWords;
@@ -15,11 +15,11 @@ use simt::GlobalSlice;
 #[derive(Clone, Copy, Debug)]
 pub enum Test<'a, T> {
     /// Elements whose flag, the byte at the same index, is not zero. There are as many flags as elements.
-    Flagged(&'a Buffer<u8>),
-    /// Elements equal to the only element of the buffer.
-    Equal(&'a Buffer<T>),
-    /// Elements less than the only element of the buffer.
-    Less(&'a Buffer<T>),
+    Flagged(Slice<'a, u8>),
+    /// Elements equal to the only element of the slice.
+    Equal(Slice<'a, T>),
+    /// Elements less than the only element of the slice.
+    Less(Slice<'a, T>),
     /// The first element of each run of equal adjacent elements.
     BeginsRun,
 }
@@ -60,14 +60,14 @@ impl<T: Number> Test<'_, T> {
             Self::Flagged(flags) => {
                 check_len("flags", len, flags.len())?;
                 work.check_device("flags", flags)?;
-                (compact::Test::Flagged, nothing(), flags.slice())
+                (compact::Test::Flagged, nothing(), flags.global())
             }
             Self::Equal(operand) | Self::Less(operand) => {
                 check_len("what elements are compared with", 1, operand.len())?;
                 work.check_device("what elements are compared with", operand)?;
                 let is_less = matches!(self, Self::Less(_));
                 let test = if is_less { compact::Test::Less } else { compact::Test::Equal };
-                (test, operand.slice(), slice(std::ptr::dangling_mut(), 0))
+                (test, operand.global(), slice(std::ptr::dangling_mut(), 0))
             }
             Self::BeginsRun => (compact::Test::BeginsRun, nothing(), slice(std::ptr::dangling_mut(), 0)),
         };
@@ -88,7 +88,7 @@ impl Workspace {
     /// let (from, limit) = (device.from_slice(&[5u32, 1, 7, 2])?, device.from_slice(&[5u32])?);
     /// let (mut to, mut count) = (device.zeroed(4)?, device.buffer(1)?);
     /// let mut work = Workspace::on_device(&device, compact_bytes(4))?;
-    /// work.compact(&from, Test::Less(&limit), &mut to, &mut count)?;
+    /// work.compact(&from, Test::Less((&limit).into()), &mut to, &mut count)?;
     /// assert_eq!((to.read()?, count.read()?), (vec![1, 2, 0, 0], vec![2]));
     /// # Ok::<(), phalanx::Error>(())
     /// ```
@@ -103,11 +103,12 @@ impl Workspace {
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn compact<T: Number>(
         &mut self,
-        from: &Buffer<T>,
+        from: impl AsSlice<T>,
         test: Test<'_, T>,
-        to: &mut Buffer<T>,
-        count: &mut Buffer<u32>,
+        to: impl AsSliceMut<T>,
+        count: impl AsSliceMut<u32>,
     ) -> Result<()> {
+        let (from, to, count) = (from.view(), to.view(), count.view());
         let choice = self.chosen(from, test, to, count)?;
         self.launch_compact(from, choice, to, None, Some(count))
     }
@@ -122,7 +123,7 @@ impl Workspace {
     /// let (from, flags) = (device.from_slice(&[5u64, 1, 7, 2])?, device.from_slice(&[0u8, 1, 0, 9])?);
     /// let (mut to, mut count) = (device.buffer(4)?, device.buffer(1)?);
     /// let mut work = Workspace::on_device(&device, compact_bytes(4))?;
-    /// work.partition(&from, Test::Flagged(&flags), &mut to, &mut count)?;
+    /// work.partition(&from, Test::Flagged((&flags).into()), &mut to, &mut count)?;
     /// assert_eq!((to.read()?, count.read()?), (vec![1, 2, 5, 7], vec![2]));
     /// # Ok::<(), phalanx::Error>(())
     /// ```
@@ -133,11 +134,12 @@ impl Workspace {
     /// As [`Self::compact`].
     pub fn partition<T: Number>(
         &mut self,
-        from: &Buffer<T>,
+        from: impl AsSlice<T>,
         test: Test<'_, T>,
-        to: &mut Buffer<T>,
-        count: &mut Buffer<u32>,
+        to: impl AsSliceMut<T>,
+        count: impl AsSliceMut<u32>,
     ) -> Result<()> {
+        let (from, to, count) = (from.view(), to.view(), count.view());
         let choice = self.chosen(from, test, to, count)?;
         self.launch_compact(from, choice, to, None, Some(count))?;
         self.launch_compact(from, Choice { inverted: 1, ..choice }, to, Some(count), None)
@@ -164,19 +166,19 @@ impl Workspace {
     /// As [`Self::compact`].
     pub fn unique<T: Number>(
         &mut self,
-        from: &Buffer<T>,
-        to: &mut Buffer<T>,
-        count: &mut Buffer<u32>,
+        from: impl AsSlice<T>,
+        to: impl AsSliceMut<T>,
+        count: impl AsSliceMut<u32>,
     ) -> Result<()> {
         self.compact(from, Test::BeginsRun, to, count)
     }
 
     fn chosen<T: Number>(
         &self,
-        from: &Buffer<T>,
+        from: Slice<'_, T>,
         test: Test<'_, T>,
-        to: &Buffer<T>,
-        count: &Buffer<u32>,
+        to: Slice<'_, T>,
+        count: Slice<'_, u32>,
     ) -> Result<Choice<T>> {
         check_len("chosen elements", from.len(), to.len())?;
         check_len("the number of chosen elements", 1, count.len())?;
@@ -189,15 +191,15 @@ impl Workspace {
 
     fn launch_compact<T: Number>(
         &self,
-        from: &Buffer<T>,
+        from: Slice<'_, T>,
         choice: Choice<T>,
-        to: &mut Buffer<T>,
-        begin: Option<&Buffer<u32>>,
-        count: Option<&Buffer<u32>>,
+        to: Slice<'_, T>,
+        begin: Option<Slice<'_, u32>>,
+        count: Option<Slice<'_, u32>>,
     ) -> Result<()> {
         let published = self.cut("a compaction", |cutter| cut(cutter, from.len()))?;
-        let words = |buffer: Option<&Buffer<u32>>| {
-            buffer.map_or_else(|| slice(std::ptr::dangling_mut(), 0), Buffer::slice)
+        let words = |words: Option<Slice<'_, u32>>| {
+            words.map_or_else(|| slice(std::ptr::dangling_mut(), 0), |word| word.global())
         };
         let (begin, count) = (words(begin), words(count));
         let (status, tickets) = (published.status(), published.tickets());
@@ -208,7 +210,7 @@ impl Workspace {
                 return Ok(self.stream().launch(Grid::new(1, 32), ClearWords { words: count })?);
             }
             published.clear(self.stream())?;
-            let (from, to) = (from.slice(), to.slice());
+            let (from, to) = (from.global(), to.global());
             let kernel = Compact::<T::Ordered> { from, choice, to, begin, count, status, tickets };
             Ok(self.stream().launch(grid, kernel)?)
         }
@@ -238,10 +240,11 @@ impl Workspace {
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn histogram<T: Number>(
         &mut self,
-        from: &Buffer<T>,
+        from: impl AsSlice<T>,
         shift: u32,
-        bins: &mut Buffer<u32>,
+        bins: impl AsSliceMut<u32>,
     ) -> Result<()> {
+        let (from, bins) = (from.view(), bins.view());
         let bits = 8 * size_of::<T>() as u32;
         if shift >= bits {
             return Err(crate::Error::Bits { first: shift, end: bits, bits });
@@ -249,7 +252,7 @@ impl Workspace {
         check_count("a histogram", from.len(), u32::MAX as usize)?;
         self.check_device("elements", from)?;
         self.check_device("bins", bins)?;
-        let (from, bins) = (from.slice(), bins.slice());
+        let (from, bins) = (from.global(), bins.global());
         // SAFETY: the buffers outlive the launches.
         unsafe {
             self.stream().launch(any_grid(bins.len()), ClearWords { words: bins })?;
@@ -285,10 +288,11 @@ impl Workspace {
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn merge_keys<K: Number>(
         &mut self,
-        first: &Buffer<K>,
-        second: &Buffer<K>,
-        to: &mut Buffer<K>,
+        first: impl AsSlice<K>,
+        second: impl AsSlice<K>,
+        to: impl AsSliceMut<K>,
     ) -> Result<()> {
+        let (first, second, to) = (first.view(), second.view(), to.view());
         self.merge(first, second, to, slice(std::ptr::dangling_mut(), 0))
     }
 
@@ -315,10 +319,15 @@ impl Workspace {
     /// small.
     pub fn merge_pairs<K: Number, V: Pod>(
         &mut self,
-        first: (&Buffer<K>, &Buffer<V>),
-        second: (&Buffer<K>, &Buffer<V>),
-        to: (&mut Buffer<K>, &mut Buffer<V>),
+        first: (impl AsSlice<K>, impl AsSlice<V>),
+        second: (impl AsSlice<K>, impl AsSlice<V>),
+        to: (impl AsSliceMut<K>, impl AsSliceMut<V>),
     ) -> Result<()> {
+        let (first, second, to) = (
+            (first.0.view(), first.1.view()),
+            (second.0.view(), second.1.view()),
+            (to.0.view(), to.1.view()),
+        );
         check_len("first values", first.0.len(), first.1.len())?;
         check_len("second values", second.0.len(), second.1.len())?;
         check_len("merged values", to.0.len(), to.1.len())?;
@@ -327,7 +336,7 @@ impl Workspace {
         self.check_device("merged values", to.1)?;
         let order = self.cut("a merge", |cutter| cutter.words::<u32>(to.0.len()))?;
         self.merge(first.0, second.0, to.0, order)?;
-        let place = |buffer: &Buffer<V>| (buffer.pointer().cast(), buffer.len());
+        let place = |values: Slice<'_, V>| (values.pointer().cast(), values.len());
         let target = to.1.pointer().cast();
         // SAFETY: buffers and workspace outlive the launch. The merge wrote an order of as many elements.
         unsafe { gather(self.stream(), place(first.1), place(second.1), order, size_of::<V>(), target) }
@@ -335,9 +344,9 @@ impl Workspace {
 
     fn merge<K: Number>(
         &self,
-        first: &Buffer<K>,
-        second: &Buffer<K>,
-        to: &mut Buffer<K>,
+        first: Slice<'_, K>,
+        second: Slice<'_, K>,
+        to: Slice<'_, K>,
         order: GlobalSlice<u32>,
     ) -> Result<()> {
         check_len("merged keys", first.len() + second.len(), to.len())?;
@@ -346,7 +355,7 @@ impl Workspace {
         self.check_device("second keys", second)?;
         self.check_device("merged keys", to)?;
         let grid = Grid::new(to.len().div_ceil(MERGED) as u32, merge::THREADS);
-        let (first, second, to) = (first.slice(), second.slice(), to.slice());
+        let (first, second, to) = (first.global(), second.global(), to.global());
         // SAFETY: buffers and workspace outlive the launch.
         unsafe { Ok(self.stream().launch(grid, Merge::<K::Ordered> { first, second, to, order })?) }
     }
@@ -370,7 +379,8 @@ pub(super) unsafe fn gather(
     let word = [16, 8, 4, 1].into_iter().find(|word| bytes.is_multiple_of(*word)).unwrap_or(1);
     let words = bytes / word;
     let grid = any_grid(order.len() * words);
-    // SAFETY: the caller's obligations. Buffers are aligned to more than a word.
+    // SAFETY: the caller's obligations. Arrays are aligned to the word: they begin at an
+    // element of a buffer, whose size is a multiple of it.
     unsafe {
         match word {
             16 => stream.launch(grid, gatherer::<u128>(from, more, order, words, to))?,

@@ -8,7 +8,7 @@ use phalanx_kernels::primitives::sort::{
     DIGIT_BITS, DIGITS, Moved, Pass, PassParts, Plan, RadixHistograms, RadixPass, tile,
 };
 use phalanx_kernels::primitives::words::{ClearWords, CopyWords, Words};
-use simt::{GlobalSlice, Instance};
+use simt::{GlobalSlice, Instance, Word};
 use std::any::TypeId;
 
 /// Data that moves with a key.
@@ -137,19 +137,32 @@ impl Lane {
 /// # Safety
 /// - Both pointers have `bytes` bytes that do not overlap and live until the stream has executed the copy.
 pub unsafe fn copy(stream: &Stream, from: *mut u8, to: *mut u8, bytes: usize) -> Result<()> {
-    let words = bytes / 16;
-    let rest = bytes % 16;
-    // SAFETY: the caller's obligations. Buffers and pieces of workspaces are aligned to 256 bytes.
+    let aligned = (from.addr() | to.addr()).is_multiple_of(16);
+    let whole = if aligned { bytes / 16 * 16 } else { 0 };
+    let (rest_from, rest_to) = (from.wrapping_add(whole), to.wrapping_add(whole));
+    // SAFETY: the caller's obligations. Words of 16 bytes are used where both arrays are aligned to them.
     unsafe {
-        let kernel = CopyWords::<Words<u128>> { from: slice(from, words), to: slice(to, words) };
-        stream.launch(any_grid(words), kernel)?;
-        if rest > 0 {
-            let (from, to) = (from.wrapping_add(16 * words), to.wrapping_add(16 * words));
-            stream.launch(
-                Grid::new(1, 32),
-                CopyWords::<Words<u8>> { from: slice(from, rest), to: slice(to, rest) },
-            )?;
+        copy_words::<u128>(stream, from, to, whole)?;
+        match (bytes | rest_from.addr() | rest_to.addr()).is_multiple_of(4) {
+            true => copy_words::<u32>(stream, rest_from, rest_to, bytes - whole),
+            false => copy_words::<u8>(stream, rest_from, rest_to, bytes - whole),
         }
+    }
+}
+
+/// Copies the words of an array of `bytes` bytes on the device.
+///
+/// # Safety
+/// - As for [`copy`], and both pointers are aligned for words.
+unsafe fn copy_words<T: Word>(stream: &Stream, from: *mut u8, to: *mut u8, bytes: usize) -> Result<()>
+where
+    Words<T>: Instance,
+{
+    let words = bytes / size_of::<T>();
+    if words > 0 {
+        let kernel = CopyWords::<Words<T>> { from: slice(from, words), to: slice(to, words) };
+        // SAFETY: the caller's obligations.
+        unsafe { stream.launch(any_grid(words), kernel)? };
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::{Fold, Number, check_count, check_len, launched};
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::Result;
-use gpu::{Buffer, Grid, Stream};
+use gpu::{AsSlice, AsSliceMut, Grid, Slice, Stream};
 use phalanx_kernels::primitives::instances::runs;
 use phalanx_kernels::primitives::runs::{RUN_ITEMS, RUN_THREADS, ReduceRuns, Runs};
 use phalanx_kernels::primitives::words::ClearWords;
@@ -99,10 +99,12 @@ impl Workspace {
     pub fn reduce_by_key<K: Number, T: Number>(
         &mut self,
         fold: Fold,
-        (keys, values): (&Buffer<K>, &Buffer<T>),
-        (run_keys, run_values): (&mut Buffer<K>, &mut Buffer<T>),
-        count: &mut Buffer<u32>,
+        (keys, values): (impl AsSlice<K>, impl AsSlice<T>),
+        (run_keys, run_values): (impl AsSliceMut<K>, impl AsSliceMut<T>),
+        count: impl AsSliceMut<u32>,
     ) -> Result<()> {
+        let (count, keys, values, run_keys, run_values) =
+            (count.view(), keys.view(), values.view(), run_keys.view(), run_values.view());
         check_len("values", keys.len(), values.len())?;
         self.check_device("values", values)?;
         self.runs(fold, keys, (values.pointer(), values.len()), (run_keys, run_values), count)
@@ -129,20 +131,21 @@ impl Workspace {
     /// As [`Self::reduce_by_key`].
     pub fn run_lengths<K: Number>(
         &mut self,
-        keys: &Buffer<K>,
-        runs: (&mut Buffer<K>, &mut Buffer<u32>),
-        count: &mut Buffer<u32>,
+        keys: impl AsSlice<K>,
+        runs: (impl AsSliceMut<K>, impl AsSliceMut<u32>),
+        count: impl AsSliceMut<u32>,
     ) -> Result<()> {
+        let (keys, count, runs) = (keys.view(), count.view(), (runs.0.view(), runs.1.view()));
         self.runs(Fold::Sum, keys, (std::ptr::dangling_mut(), 0), runs, count)
     }
 
     fn runs<K: Number, T: Number>(
         &mut self,
         fold: Fold,
-        keys: &Buffer<K>,
+        keys: Slice<'_, K>,
         values: (*mut T, usize),
-        (run_keys, run_values): (&mut Buffer<K>, &mut Buffer<T>),
-        count: &mut Buffer<u32>,
+        (run_keys, run_values): (Slice<'_, K>, Slice<'_, T>),
+        count: Slice<'_, u32>,
     ) -> Result<()> {
         check_len("keys of runs", keys.len(), run_keys.len())?;
         check_len("values of runs", keys.len(), run_values.len())?;
@@ -156,7 +159,7 @@ impl Workspace {
         let stream = self.stream();
         if keys.is_empty() {
             // SAFETY: the buffer outlives the launch.
-            unsafe { stream.launch(Grid::new(1, 32), ClearWords { words: count.slice() })? };
+            unsafe { stream.launch(Grid::new(1, 32), ClearWords { words: count.global() })? };
             return Ok(());
         }
         // SAFETY: the workspace outlives the launch.

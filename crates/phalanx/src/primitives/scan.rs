@@ -4,7 +4,7 @@ use super::{Number, PlanId, any_grid, check_count, check_len, launched, plans};
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::Result;
-use gpu::{Buffer, Grid, Stream};
+use gpu::{AsSlice, AsSliceMut, Grid, Slice, Stream};
 use phalanx_kernels::primitives::instances::{reductions, scans};
 use phalanx_kernels::primitives::lookback;
 use phalanx_kernels::primitives::reduce::{Reduce, ReduceBegin, Reduced};
@@ -202,9 +202,10 @@ impl Workspace {
     pub fn exclusive_scan<T: Number>(
         &mut self,
         fold: Fold,
-        from: &Buffer<T>,
-        to: &mut Buffer<T>,
+        from: impl AsSlice<T>,
+        to: impl AsSliceMut<T>,
     ) -> Result<()> {
+        let (from, to) = (from.view(), to.view());
         self.scan_into("results of a scan", fold, from, (to, from.len()), false)
     }
 
@@ -230,9 +231,10 @@ impl Workspace {
     pub fn inclusive_scan<T: Number>(
         &mut self,
         fold: Fold,
-        from: &Buffer<T>,
-        to: &mut Buffer<T>,
+        from: impl AsSlice<T>,
+        to: impl AsSliceMut<T>,
     ) -> Result<()> {
+        let (from, to) = (from.view(), to.view());
         self.scan_into("results of a scan", fold, from, (to, from.len()), true)
     }
 
@@ -258,9 +260,10 @@ impl Workspace {
     pub fn scan_in_place<T: Number>(
         &mut self,
         fold: Fold,
-        numbers: &mut Buffer<T>,
+        numbers: impl AsSliceMut<T>,
         inclusive: bool,
     ) -> Result<()> {
+        let numbers = numbers.view();
         let (to, len) = (numbers.pointer(), numbers.len());
         self.scan(fold, numbers, to, len, inclusive)
     }
@@ -284,7 +287,8 @@ impl Workspace {
     ///
     /// # Errors
     /// As [`Self::exclusive_scan`].
-    pub fn offsets<T: Number>(&mut self, counts: &Buffer<T>, offsets: &mut Buffer<T>) -> Result<()> {
+    pub fn offsets<T: Number>(&mut self, counts: impl AsSlice<T>, offsets: impl AsSliceMut<T>) -> Result<()> {
+        let (counts, offsets) = (counts.view(), offsets.view());
         self.scan_into("offsets", Fold::Sum, counts, (offsets, counts.len() + 1), false)
     }
 
@@ -293,8 +297,8 @@ impl Workspace {
         &mut self,
         what: &'static str,
         fold: Fold,
-        from: &Buffer<T>,
-        (to, expected): (&mut Buffer<T>, usize),
+        from: Slice<'_, T>,
+        (to, expected): (Slice<'_, T>, usize),
         inclusive: bool,
     ) -> Result<()> {
         check_len(what, expected, to.len())?;
@@ -305,7 +309,7 @@ impl Workspace {
     fn scan<T: Number>(
         &mut self,
         fold: Fold,
-        from: &Buffer<T>,
+        from: Slice<'_, T>,
         to: *mut T,
         to_len: usize,
         inclusive: bool,
@@ -348,7 +352,13 @@ impl Workspace {
     /// # Errors
     /// [`Error::Length`] if `result` does not have one element; [`Error::Elsewhere`] if a buffer is on
     /// another device; [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn reduce<T: Number>(&mut self, fold: Fold, from: &Buffer<T>, result: &mut Buffer<T>) -> Result<()> {
+    pub fn reduce<T: Number>(
+        &mut self,
+        fold: Fold,
+        from: impl AsSlice<T>,
+        result: impl AsSliceMut<T>,
+    ) -> Result<()> {
+        let (from, result) = (from.view(), result.view());
         check_len("the result of a reduction", 1, result.len())?;
         self.check_device("elements to reduce", from)?;
         self.check_device("the result of a reduction", result)?;

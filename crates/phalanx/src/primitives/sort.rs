@@ -4,7 +4,7 @@ use super::workspace::{Cutter, Workspace, slice};
 use super::{Number, PlanId, any_grid, check_count, check_len};
 use crate::{Error, Result};
 use bytemuck::Pod;
-use gpu::{Buffer, Stream};
+use gpu::{AsSlice, AsSliceMut, Stream};
 use phalanx_kernels::primitives::sort::MOST;
 use phalanx_kernels::primitives::words::CountUp;
 use simt::GlobalSlice;
@@ -98,10 +98,11 @@ impl Workspace {
     /// tile does not exist for these types; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn sort_keys<K: Number>(
         &mut self,
-        keys: &Buffer<K>,
-        sorted: &mut Buffer<K>,
+        keys: impl AsSlice<K>,
+        sorted: impl AsSliceMut<K>,
         bits: Bits,
     ) -> Result<()> {
+        let (keys, sorted) = (keys.view(), sorted.view());
         check_len("sorted keys", keys.len(), sorted.len())?;
         self.check_device("keys", keys)?;
         self.check_device("sorted keys", sorted)?;
@@ -126,7 +127,8 @@ impl Workspace {
     ///
     /// # Errors
     /// As [`Self::sort_keys`].
-    pub fn sort_keys_in_place<K: Number>(&mut self, keys: &mut Buffer<K>, bits: Bits) -> Result<()> {
+    pub fn sort_keys_in_place<K: Number>(&mut self, keys: impl AsSliceMut<K>, bits: Bits) -> Result<()> {
+        let keys = keys.view();
         self.check_device("keys", keys)?;
         self.sort::<K, ()>(keys.len(), (keys.pointer(), keys.pointer()), nowhere(), bits)
     }
@@ -158,10 +160,11 @@ impl Workspace {
     /// As [`Self::sort_keys`].
     pub fn sort_pairs<K: Number, V: Pod>(
         &mut self,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
-        (sorted, moved): (&mut Buffer<K>, &mut Buffer<V>),
+        (keys, values): (impl AsSlice<K>, impl AsSlice<V>),
+        (sorted, moved): (impl AsSliceMut<K>, impl AsSliceMut<V>),
         bits: Bits,
     ) -> Result<()> {
+        let (keys, values, sorted, moved) = (keys.view(), values.view(), sorted.view(), moved.view());
         check_len("sorted keys", keys.len(), sorted.len())?;
         check_len("values", keys.len(), values.len())?;
         check_len("sorted values", keys.len(), moved.len())?;
@@ -195,10 +198,11 @@ impl Workspace {
     /// As [`Self::sort_keys`].
     pub fn sort_pairs_in_place<K: Number, V: Pod>(
         &mut self,
-        keys: &mut Buffer<K>,
-        values: &mut Buffer<V>,
+        keys: impl AsSliceMut<K>,
+        values: impl AsSliceMut<V>,
         bits: Bits,
     ) -> Result<()> {
+        let (keys, values) = (keys.view(), values.view());
         check_len("values", keys.len(), values.len())?;
         self.check_device("keys", keys)?;
         self.check_device("values", values)?;
@@ -207,9 +211,9 @@ impl Workspace {
     }
 
     /// Writes 0, 1, 2, ...
-    pub(crate) fn count_up(&mut self, numbers: &mut Buffer<u32>) -> Result<()> {
+    pub(crate) fn count_up(&mut self, numbers: impl AsSliceMut<u32>) -> Result<()> {
         // SAFETY: dropping the buffer waits for the launch.
-        unsafe { count_up(self.stream(), numbers.slice()) }
+        unsafe { count_up(self.stream(), numbers.view().global()) }
     }
 
     /// [`Self::sort_pairs`] of keys with the first of `numbers` as values, into the first elements of
@@ -217,10 +221,11 @@ impl Workspace {
     pub(crate) fn sort_numbered<K: Number>(
         &mut self,
         keys: GlobalSlice<K>,
-        sorted: &mut Buffer<K>,
-        numbers: &Buffer<u32>,
-        order: &mut Buffer<u32>,
+        sorted: impl AsSliceMut<K>,
+        numbers: impl AsSlice<u32>,
+        order: impl AsSliceMut<u32>,
     ) -> Result<()> {
+        let (sorted, numbers, order) = (sorted.view(), numbers.view(), order.view());
         if keys.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Temporary memory of primitives.
 use crate::{Error, Result};
-use gpu::{Buffer, Device, Stream};
+use gpu::{Buffer, Device, Slice, Stream};
 use simt::{GlobalSlice, Word};
 
 /// Temporary memory and the stream on which primitives run. The primitives are methods of this type.
@@ -106,18 +106,18 @@ impl Workspace {
         }
     }
 
-    /// Returns an error if the buffer is on another device.
+    /// Returns an error if the elements are on another device.
     pub(super) fn check_device<T: bytemuck::Pod>(
         &self,
         what: &'static str,
-        buffer: &Buffer<T>,
+        elements: Slice<'_, T>,
     ) -> Result<()> {
-        match buffer.device() == self.stream.device() {
+        match elements.device() == self.stream.device() {
             true => Ok(()),
             false => Err(Error::Elsewhere {
                 what,
                 stream: self.stream.device().name(),
-                found: buffer.device().name(),
+                found: elements.device().name(),
             }),
         }
     }

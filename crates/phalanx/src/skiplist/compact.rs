@@ -32,7 +32,7 @@ impl<K: Key, V: Value> Exclusive<'_, K, V> {
     /// Counts the data nodes that stay, and lists as many as `nodes` has elements for.
     fn gather(self, nodes: Nodes<K>) -> Result<usize> {
         let count = self.stream.device().zeroed::<u64>(1)?;
-        self.launch(CompactStep::Gather { nodes, count: count.slice() })?;
+        self.launch(CompactStep::Gather { nodes, count: count.global() })?;
         Ok(count.read()?[0] as usize)
     }
 
@@ -61,7 +61,7 @@ impl<K: Key> Plan<K> {
         let (device, nodes) = (list.stream.device(), layout.nodes as usize);
         let (mut lows, mut handles) = (device.buffer::<K>(nodes)?, device.buffer::<u32>(nodes)?);
         let mut work = Workspace::new(list.stream, sort_bytes::<K, u32>(nodes))?;
-        list.gather(Nodes { lows: lows.slice(), handles: handles.slice() })?;
+        list.gather(Nodes { lows: lows.global(), handles: handles.global() })?;
         work.sort_pairs_in_place(&mut lows, &mut handles, Bits::ALL)?;
         let (slabs, counts) = (device.buffer::<u32>(layout.slabs() as usize)?, device.zeroed(3)?);
         Ok(Self { lows, handles, slabs, counts, layout })
@@ -69,8 +69,8 @@ impl<K: Key> Plan<K> {
 
     /// Returns the steps that change the list.
     fn steps(&self) -> [CompactStep<K>; 5] {
-        let nodes = Nodes { lows: self.lows.slice(), handles: self.handles.slice() };
-        let (slabs, counts, layout) = (self.slabs.slice(), self.counts.slice(), self.layout);
+        let nodes = Nodes { lows: self.lows.global(), handles: self.handles.global() };
+        let (slabs, counts, layout) = (self.slabs.global(), self.counts.global(), self.layout);
         let claim = |anywhere| CompactStep::Claim { slabs, counts, layout, anywhere };
         let index = CompactStep::Index { nodes, slabs, layout };
         [CompactStep::Sweep, CompactStep::Relink { nodes }, claim(false), claim(true), index]

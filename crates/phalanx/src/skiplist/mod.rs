@@ -8,7 +8,6 @@ mod passes;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::map::batches::check_same_device;
 use crate::map::structure::Structure;
 use crate::map::{Map, file};
 use crate::ordered::bulk_build::USUAL_FILL;
@@ -20,7 +19,7 @@ use crate::ordered::queries::{Searched, by_order};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::{Builder, variants};
-use gpu::{Buffer, Device, Stream};
+use gpu::{AsSlice, Device, Stream};
 use list::List;
 pub use passes::Assignment;
 use phalanx_kernels::ordered::{COUNTERS, TreeView};
@@ -190,8 +189,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// [`Error::OtherDevice`] if the buffer is not of the list's device; [`Error::Device`] if the device is
     /// lost or lacks the memory.
-    pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
-        check_same_device(self.device(), "keys", keys.device())?;
+    pub fn walks(&self, keys: impl AsSlice<K>) -> Result<Walks> {
         self.list.tree.walks(keys)
     }
 
@@ -243,7 +241,12 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the list's device; otherwise as [`Self::bulk_build`]. The list is then unchanged.
-    pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+    pub fn bulk_build_sorted(
+        &mut self,
+        keys: impl AsSlice<K>,
+        values: impl AsSlice<V>,
+        fill: f64,
+    ) -> Result<()> {
         self.list.tree.bulk_build_sorted(keys, values, fill)
     }
 

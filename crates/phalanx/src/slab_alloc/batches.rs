@@ -2,7 +2,8 @@
 use super::SlabAlloc;
 use super::kernels::Batch;
 use crate::Result;
-use gpu::{Buffer, Stream};
+use crate::map::batches::{check_same_device, slice};
+use gpu::{AsSlice, AsSliceMut, Stream};
 
 /// Batches on device buffers of handles. The calls submit work to a stream and do not wait for it. Created by
 /// [`SlabAlloc::on`].
@@ -44,11 +45,14 @@ impl<'a> Batches<'a> {
         Self { pool, stream }
     }
 
-    fn submit(&self, batch: Batch, handles: &Buffer<u32>) -> Result<()> {
+    fn submit(&self, batch: Batch, handles: impl AsSlice<u32>) -> Result<()> {
+        let (device, handles) = (self.pool.device(), handles.view());
+        check_same_device(device, "stream", self.stream.device())?;
+        let handles = slice(device, "handles", handles, handles.len())?;
         // SAFETY: the pool's memory and the buffer outlive the launch, since dropping buffers waits for it.
         // Operations that may not run concurrently with batches borrow the pool mutably and wait for the
         // device.
-        unsafe { self.pool.kernels.launch_batch(self.stream, &self.pool.memory, batch, handles.slice())? };
+        unsafe { self.pool.kernels.launch_batch(self.stream, &self.pool.memory, batch, handles)? };
         Ok(())
     }
 
@@ -57,16 +61,17 @@ impl<'a> Batches<'a> {
     /// resident blocks.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn allocate(&self, handles: &mut Buffer<u32>) -> Result<()> {
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) if the buffer or the stream is not of the pool's
+    /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
+    pub fn allocate(&self, handles: impl AsSliceMut<u32>) -> Result<()> {
         self.submit(Batch::Allocate { seed: self.pool.next_seed() }, handles)
     }
 
     /// [`Self::allocate`], where each thread allocates by itself.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn allocate_lone(&self, handles: &mut Buffer<u32>) -> Result<()> {
+    /// As [`Self::allocate`].
+    pub fn allocate_lone(&self, handles: impl AsSliceMut<u32>) -> Result<()> {
         self.submit(Batch::AllocateLone { seed: self.pool.next_seed() }, handles)
     }
 
@@ -74,24 +79,24 @@ impl<'a> Batches<'a> {
     /// [`Stats::faults`](super::Stats::faults); the emulator aborts the launch.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn free(&self, handles: &Buffer<u32>) -> Result<()> {
+    /// As [`Self::allocate`].
+    pub fn free(&self, handles: impl AsSlice<u32>) -> Result<()> {
         self.submit(Batch::Free, handles)
     }
 
     /// [`Self::free`], where each thread frees by itself.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn free_lone(&self, handles: &Buffer<u32>) -> Result<()> {
+    /// As [`Self::allocate`].
+    pub fn free_lone(&self, handles: impl AsSlice<u32>) -> Result<()> {
         self.submit(Batch::FreeLone, handles)
     }
 
     /// Retires the slabs: [`SlabAlloc::reclaim`] will free them. Faults are as for [`Self::free`].
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn retire(&self, handles: &Buffer<u32>) -> Result<()> {
+    /// As [`Self::allocate`].
+    pub fn retire(&self, handles: impl AsSlice<u32>) -> Result<()> {
         self.submit(Batch::Retire, handles)
     }
 }

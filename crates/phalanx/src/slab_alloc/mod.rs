@@ -158,7 +158,7 @@ impl SlabAlloc {
     pub fn stats(&self) -> Result<Stats> {
         self.device.synchronize()?;
         let counts = self.device.zeroed::<u64>(2)?;
-        let count = SlabCount { bitmaps: self.memory.bitmaps(), counts: counts.slice() };
+        let count = SlabCount { bitmaps: self.memory.bitmaps(), counts: counts.global() };
         self.scan(count)?;
         let counts = counts.read()?;
         let (capacity, live, retired) = (self.capacity(), counts[0] as usize, counts[1] as usize);
@@ -357,7 +357,7 @@ impl SlabAlloc {
     pub(crate) fn reclaim_counted(&mut self, count: &mut Buffer<u64>) -> Result<usize> {
         self.device.synchronize()?;
         count.fill_bytes(0)?;
-        self.scan(SlabReclaim { bitmaps: self.memory.bitmaps(), count: count.slice() })?;
+        self.scan(SlabReclaim { bitmaps: self.memory.bitmaps(), count: count.global() })?;
         Ok(count.read()?[0] as usize)
     }
 

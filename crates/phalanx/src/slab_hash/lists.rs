@@ -81,7 +81,7 @@ impl<K: Key, V: Value> Lists<K, V> {
         distinct.sort_unstable();
         distinct.dedup();
         let distinct = self.handle.device.from_slice(&distinct)?;
-        self.exclusive_task(Task::Flush { buckets: distinct.slice() })
+        self.exclusive_task(Task::Flush { buckets: distinct.global() })
     }
 
     /// Packs all lists.
@@ -103,7 +103,7 @@ impl<K: Key, V: Value> Lists<K, V> {
                 let into = ListsRef { heads: &heads, pool: &memory.pool };
                 let refused = device.zeroed::<u64>(1)?;
                 // SAFETY: nothing else runs, and both the old and the new heads are alive.
-                unsafe { kernels.launch_copy(stream, memory.lists(), into, many, refused.slice())? };
+                unsafe { kernels.launch_copy(stream, memory.lists(), into, many, refused.global())? };
                 let refused = refused.read()?[0] as usize;
                 let obsolete = if refused == 0 { memory.lists() } else { into };
                 // SAFETY: as above.
@@ -135,7 +135,7 @@ impl<K: Key, V: Value> Lists<K, V> {
     /// Checks all lists: see [`SlabHash::validate`](super::SlabHash::validate).
     pub fn validate(&self) -> Result<()> {
         let report = self.handle.device.zeroed::<u64>(4)?;
-        self.exclusive_task(Task::Inspect { report: report.slice() })?;
+        self.exclusive_task(Task::Inspect { report: report.global() })?;
         let found = report.read()?;
         let (live, pairs) = (self.stats()?.live as u64, self.len()? as u64);
         let problems = [

@@ -129,7 +129,7 @@ impl Memory {
         let into = Self::new(heads, pool);
         let refused = device.zeroed::<u64>(1)?;
         // SAFETY: nothing else runs, no one else knows the new lists, and both live until the count is read.
-        unsafe { kernels.launch_copy(stream, self.lists(), into.lists(), many, refused.slice())? };
+        unsafe { kernels.launch_copy(stream, self.lists(), into.lists(), many, refused.global())? };
         match refused.read()?[0] as usize {
             0 => Ok(Self { generation: self.generation, ..into }),
             left_over => Err(Error::DoesNotFit { left_over, pairs: live }),

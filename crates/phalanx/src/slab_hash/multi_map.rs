@@ -1,13 +1,13 @@
 //! A map with several values per key.
 use super::kernels::Task;
 use super::{Builder, Lists, common, properties};
-use crate::map::batches::{check_same_device, slice};
-use crate::map::launch::{Batch, BatchOp, nothing};
+use crate::map::batches::{check_same_device, contains_key, keys_of, optional_slice, slice};
+use crate::map::launch::{Batch, BatchOp};
 use crate::map::run::Results;
 use crate::map::structure::Structure;
 use crate::map::{IntoIter, Pairs, check, export, file, run};
 use crate::{Error, Key, Outcome, Outcomes, Result, Value};
-use gpu::{Buffer, Stream};
+use gpu::{AsSlice, AsSliceMut, OptionalSliceMut, Stream};
 use phalanx_kernels::keyed::OpCode;
 use simt::{GlobalSlice, Word};
 use std::collections::HashMap;
@@ -337,8 +337,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         let offsets: Vec<u64> = bounds[..keys.len()].iter().map(|&offset| offset as u64).collect();
         let (offsets, keys) = (device.from_slice(&offsets)?, device.from_slice(keys)?);
         let (counts, values) = (device.from_slice(&counted)?, device.buffer::<V>(total)?);
-        let (keys, offsets) = (keys.slice(), offsets.slice());
-        let task = Task::Collect { keys, offsets, values: values.slice(), counts: counts.slice() };
+        let (keys, offsets) = (keys.global(), offsets.global());
+        let task = Task::Collect { keys, offsets, values: values.global(), counts: counts.global() };
         self.lists.task(&device.default_stream(), task)?;
         Ok(pack(&bounds, &counted, &counts.read()?, values.read()?))
     }
@@ -351,7 +351,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     ) -> Result<Vec<u32>> {
         let keys = self.lists.handle.device.from_slice(keys)?;
         let counts = self.lists.handle.device.buffer::<u32>(keys.len())?;
-        self.lists.task(&self.lists.handle.device.default_stream(), task(keys.slice(), counts.slice()))?;
+        self.lists.task(&self.lists.handle.device.default_stream(), task(keys.global(), counts.global()))?;
         Ok(counts.read()?)
     }
 
@@ -500,8 +500,17 @@ pub struct MultiBatches<'a, K, V> {
 }
 
 impl<K: Key, V: Value> MultiBatches<'_, K, V> {
-    fn slice<T: Word>(&self, what: &'static str, buffer: &Buffer<T>, len: usize) -> Result<GlobalSlice<T>> {
-        slice(&self.map.lists.handle.device, what, buffer, len)
+    fn slice<T: Word>(
+        &self,
+        what: &'static str,
+        elements: impl AsSlice<T>,
+        len: usize,
+    ) -> Result<GlobalSlice<T>> {
+        slice(&self.map.lists.handle.device, what, elements, len)
+    }
+
+    fn keys(&self, keys: impl AsSlice<K>) -> Result<GlobalSlice<K>> {
+        keys_of(&self.map.lists.handle.device, keys)
     }
 
     fn task(&self, task: Task<K, V>) -> Result<()> {
@@ -517,14 +526,13 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn insert(
         &self,
-        keys: &Buffer<K>,
-        values: &Buffer<V>,
-        outcomes: Option<&mut Buffer<u8>>,
+        keys: impl AsSlice<K>,
+        values: impl AsSlice<V>,
+        outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        let keys = self.slice("keys", keys, keys.len())?;
+        let keys = self.keys(keys)?;
         let values = self.slice("values", values, keys.len())?;
-        let outcomes = outcomes
-            .map_or_else(|| Ok(nothing()), |outcomes| self.slice("outcomes", outcomes, keys.len()))?;
+        let outcomes = optional_slice(&self.map.lists.handle.device, "outcomes", outcomes, keys.len())?;
         self.task(Task::Append { keys, values, outcomes })
     }
 
@@ -532,8 +540,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn count(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
-        let keys = self.slice("keys", keys, keys.len())?;
+    pub fn count(&self, keys: impl AsSlice<K>, counts: impl AsSliceMut<u32>) -> Result<()> {
+        let keys = self.keys(keys)?;
         let counts = self.slice("counts", counts, keys.len())?;
         self.task(Task::Count { keys, counts })
     }
@@ -545,14 +553,15 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// As [`Self::insert`].
     pub fn get_all(
         &self,
-        keys: &Buffer<K>,
-        offsets: &Buffer<u64>,
-        values: &mut Buffer<V>,
-        counts: &mut Buffer<u32>,
+        keys: impl AsSlice<K>,
+        offsets: impl AsSlice<u64>,
+        values: impl AsSliceMut<V>,
+        counts: impl AsSliceMut<u32>,
     ) -> Result<()> {
-        let keys = self.slice("keys", keys, keys.len())?;
+        let keys = self.keys(keys)?;
         let offsets = self.slice("offsets", offsets, keys.len())?;
         let counts = self.slice("counts", counts, keys.len())?;
+        let values = values.view();
         let values = self.slice("values", values, values.len())?;
         self.task(Task::Collect { keys, offsets, values, counts })
     }
@@ -561,11 +570,10 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove_one(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn remove_one(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         check_same_device(&self.map.lists.handle.device, "stream", self.stream.device())?;
-        let keys = self.slice("keys", keys, keys.len())?;
-        let outcomes = self.slice("outcomes", outcomes, keys.len())?;
-        self.map.lists.submit(self.stream, Batch { outcomes, ..Batch::new(BatchOp::Remove, keys) })
+        let batch = contains_key(&self.map.lists.handle.device, keys, outcomes)?;
+        self.map.lists.submit(self.stream, Batch { op: BatchOp::Remove, ..batch })
     }
 
     /// Submits [`SlabMultiMap::execute`]. `codes` has the operations' codes, one byte per element:
@@ -576,16 +584,17 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// As [`Self::insert`].
     pub fn execute(
         &self,
-        codes: &Buffer<u8>,
-        keys: &Buffer<K>,
-        arguments: &Buffer<V>,
-        results: &mut Buffer<V>,
-        outcomes: &mut Buffer<u8>,
+        codes: impl AsSlice<u8>,
+        keys: impl AsSlice<K>,
+        arguments: impl AsSlice<V>,
+        results: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
+        let keys = self.keys(keys)?;
         let len = keys.len();
         self.task(Task::Mixed {
-            keys: self.slice("keys", keys, len)?,
             codes: self.slice("codes", codes, len)?,
+            keys,
             arguments: self.slice("arguments", arguments, len)?,
             results: self.slice("results", results, len)?,
             outcomes: self.slice("outcomes", outcomes, len)?,
@@ -596,8 +605,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove_all(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
-        let keys = self.slice("keys", keys, keys.len())?;
+    pub fn remove_all(&self, keys: impl AsSlice<K>, counts: impl AsSliceMut<u32>) -> Result<()> {
+        let keys = self.keys(keys)?;
         let counts = self.slice("counts", counts, keys.len())?;
         self.task(Task::RemoveAll { keys, counts })
     }

@@ -1,12 +1,12 @@
 //! A set of keys.
 use super::{Builder, Lists, common, properties};
-use crate::map::batches::{check_same_device, slice};
+use crate::map::batches::{check_same_device, contains_key, slice};
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::run::Results;
 use crate::map::structure::Structure;
 use crate::map::{export, file, run};
 use crate::{Key, Outcome, Outcomes, Result};
-use gpu::{Buffer, Stream};
+use gpu::{AsSlice, AsSliceMut, Stream};
 use phalanx_kernels::keyed::OpCode;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
@@ -275,16 +275,19 @@ pub struct SetBatches<'a, K> {
 }
 
 impl<K: Key> SetBatches<'_, K> {
-    fn submit(&self, op: BatchOp, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    fn submit(&self, op: BatchOp, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.set.lists.submit(self.stream, self.batch(op, keys, outcomes)?)
     }
 
-    fn batch(&self, op: BatchOp, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<Batch<K, u32>> {
+    fn batch(
+        &self,
+        op: BatchOp,
+        keys: impl AsSlice<K>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<Batch<K, u32>> {
         let device = &self.set.lists.handle.device;
         check_same_device(device, "stream", self.stream.device())?;
-        let keys = slice(device, "keys", keys, keys.len())?;
-        let outcomes = slice(device, "outcomes", outcomes, keys.len())?;
-        Ok(Batch { outcomes, ..Batch::new(op, keys) })
+        Ok(Batch { op, ..contains_key(device, keys, outcomes)? })
     }
 
     /// Submits [`SlabSet::insert`].
@@ -293,7 +296,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// [`Error::Length`](crate::Error::Length) if the buffers differ in length;
     /// [`Error::OtherDevice`](crate::Error::OtherDevice) if a buffer or the stream is not of the set's
     /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn insert(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn insert(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::InsertNew, keys, outcomes)
     }
 
@@ -301,7 +304,7 @@ impl<K: Key> SetBatches<'_, K> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn contains_key(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::ContainsKey, keys, outcomes)
     }
 
@@ -309,7 +312,7 @@ impl<K: Key> SetBatches<'_, K> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn remove(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::Remove, keys, outcomes)
     }
 
@@ -319,9 +322,14 @@ impl<K: Key> SetBatches<'_, K> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn execute(&self, codes: &Buffer<u8>, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn execute(
+        &self,
+        codes: impl AsSlice<u8>,
+        keys: impl AsSlice<K>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
         let batch = self.batch(BatchOp::Mixed, keys, outcomes)?;
-        let codes = slice(&self.set.lists.handle.device, "codes", codes, keys.len())?;
+        let codes = slice(&self.set.lists.handle.device, "codes", codes, batch.keys.len())?;
         self.set.lists.submit(self.stream, Batch { codes, ..batch })
     }
 }

@@ -155,10 +155,10 @@ where
     let columns = [column(|a| a.from), column(|a| a.to), column(|a| a.offset), column(|a| u64::from(a.room))];
     let gather = Gather::<M> {
         tree: forest.view(),
-        asked: columns.each_ref().map(Buffer::slice),
-        keys: to_keys.slice().part(keys.0, keys.1),
-        values: to_values.slice().part(values.0, values.1),
-        counts: counts.slice(),
+        asked: columns.each_ref().map(Buffer::global),
+        keys: to_keys.global().part(keys.0, keys.1),
+        values: to_values.global().part(values.0, values.1),
+        counts: counts.global(),
     };
     let emulator = device.emulator_handle().expect("an emulator");
     let ended = emulator.launch_all(vec![Launch::new(Grid::new(1, 32), gather)]);

@@ -108,12 +108,12 @@ impl<K: Scalar, V: Scalar, const ROOM: usize> Told<K, V, ROOM> {
     pub fn script(&self) -> Script<K, V, ROOM> {
         Script {
             rounds: self.rounds,
-            kinds: self.kinds.slice(),
-            froms: self.froms.slice(),
-            tos: self.tos.slice(),
-            counts: self.counts.slice(),
-            keys: self.keys.slice(),
-            values: self.values.slice(),
+            kinds: self.kinds.global(),
+            froms: self.froms.global(),
+            tos: self.tos.global(),
+            counts: self.counts.global(),
+            keys: self.keys.global(),
+            values: self.values.global(),
         }
     }
 }

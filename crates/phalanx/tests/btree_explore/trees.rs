@@ -136,7 +136,7 @@ impl Forest {
     /// Returns the words of the slabs.
     #[allow(dead_code)] // as above
     pub fn words(&self) -> GlobalSlice<u64> {
-        self.slabs.slice()
+        self.slabs.global()
     }
 
     /// Returns the kernel view.
@@ -184,7 +184,7 @@ pub fn launch<F: Fn() + Copy + Send + Sync + 'static>(device: &Device, threads: 
 fn build_empty<M: Config>(device: &Device, forest: &Forest) -> gpu::Result<()> {
     let (tree, keys, values) =
         (forest.view::<M>(), device.buffer::<M::Key>(0)?, device.buffer::<M::Value>(0)?);
-    let input = Input::new(keys.slice(), values.slice(), 0, 2);
+    let input = Input::new(keys.global(), values.global(), 0, 2);
     launch(device, EMPTY_TREE_NODES * M::TILE as usize, move || {
         let number = Thread::index() / M::TILE as usize;
         if number < EMPTY_TREE_NODES {
@@ -199,7 +199,7 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     let (device, forest) = forest.calm::<M>();
     let tree = forest.view::<M>();
     let report = device.zeroed::<u64>(9).expect("memory");
-    let told = report.slice();
+    let told = report.global();
     launch(&device, forest.units as usize, move || {
         let found = M::examine(tree, Thread::index() as u32);
         let many = [
@@ -233,9 +233,9 @@ fn swept<M: Config>(device: &Device, forest: &Forest, nodes: u64) -> Result<(), 
         return Ok(());
     }
     let none = device.buffer::<u32>(0).expect("memory");
-    let (pins, count) = (none.slice(), device.zeroed::<u64>(1).expect("memory"));
+    let (pins, count) = (none.global(), device.zeroed::<u64>(1).expect("memory"));
     // SAFETY: the pool is only used to count its slabs.
-    let (bitmaps, counted) = (unsafe { tree.raw_pool() }.bitmaps(), count.slice());
+    let (bitmaps, counted) = (unsafe { tree.raw_pool() }.bitmaps(), count.global());
     launch(device, units, move || M::mark_version(tree, Thread::index() as u32));
     launch(device, units, move || M::sweep(tree, Thread::index() as u32, pins));
     launch(device, units, move || M::clear_marked(tree, Thread::index() as u32));
@@ -248,7 +248,7 @@ fn swept<M: Config>(device: &Device, forest: &Forest, nodes: u64) -> Result<(), 
 
 fn contents_of<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> Vec<(u64, u64)> {
     let listed = device.zeroed::<u64>(1 + 2 * count).expect("memory");
-    let told = listed.slice();
+    let told = listed.global();
     launch(device, M::scan_threads(tree), move || {
         M::scan(tree, Thread::index(), |place| {
             if let Some(place) = place {

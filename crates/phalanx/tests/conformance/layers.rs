@@ -336,7 +336,7 @@ where
     // SAFETY: the list outlives the launch, and is not used by others meanwhile.
     let view = unsafe { list.view::<M>() }.unwrap();
     let launch =
-        Launch::new(Grid::for_items(found.len(), 128), LayersOf { list: view, found: found.slice() });
+        Launch::new(Grid::for_items(found.len(), 128), LayersOf { list: view, found: found.global() });
     device.emulator_handle().unwrap().launch_all(vec![launch]).unwrap();
     let found = found.read().unwrap();
     let of = |layer| (0..found.len()).filter(|number| found[*number] == layer).collect();

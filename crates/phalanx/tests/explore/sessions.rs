@@ -128,7 +128,8 @@ pub fn are_published<M: HasFixture, T: Asking<M> + 'static>(buckets: u32, count:
             (device.zeroed::<u32>(1).expect("memory"), device.zeroed::<u64>(2).expect("memory"));
         let map = M::view(&memory, buckets);
         let owner = seed as u32 % M::TILE;
-        let kernel = Publish::<M, T> { map, flag: flag.slice(), out: out.slice(), owner, team: PhantomData };
+        let kernel =
+            Publish::<M, T> { map, flag: flag.global(), out: out.global(), owner, team: PhantomData };
         let launch = Launch::new(Grid::new(2, 32), kernel);
         device.emulator_handle().expect("an emulator").launch_all(vec![launch]).expect("no failure");
         let out = out.read().expect("memory");

@@ -220,7 +220,7 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
     }
 
     fn play<M: Config<Key = K, Value = V>>(&self, tree: TreeView<M>) -> Play<M> {
-        let (starts, ends) = (self.starts.slice(), self.ends.slice());
+        let (starts, ends) = (self.starts.global(), self.ends.global());
         Play { tree, script: self.script.script(), comes_and_goes: self.part.comes_and_goes, starts, ends }
     }
 

@@ -32,7 +32,7 @@ fn lengths_that_differ_are_refused() {
         work.exclusive_scan(Fold::Sum, &three, &mut to),
         work.offsets(&two, &mut to),
         work.reduce(Fold::Sum, &three, &mut to),
-        work.compact(&two, Test::Flagged(&flags), &mut to, &mut count),
+        work.compact(&two, Test::Flagged((&flags).into()), &mut to, &mut count),
         work.merge_keys(&three, &two, &mut to),
         work.unique(&three, &mut to, &mut count),
     ];

@@ -30,13 +30,13 @@ fn check_choice<T: Number>(
 fn check_choices<T: Number>(device: &Device, numbers: &[T]) {
     let len = numbers.len();
     let flags: Vec<u8> = random(4, len).map(|number| (number % 3) as u8).collect();
-    check_choice(device, numbers, Test::Flagged(&device.from_slice(&flags).unwrap()), |place| {
+    check_choice(device, numbers, Test::Flagged((&device.from_slice(&flags).unwrap()).into()), |place| {
         flags[place] != 0
     });
     let middle = numbers.get(len / 2).copied().unwrap_or(T::narrow(3));
     let operand = device.from_slice(&[middle]).unwrap();
-    check_choice(device, numbers, Test::Less(&operand), |place| numbers[place] < middle);
-    check_choice(device, numbers, Test::Equal(&operand), |place| numbers[place] == middle);
+    check_choice(device, numbers, Test::Less((&operand).into()), |place| numbers[place] < middle);
+    check_choice(device, numbers, Test::Equal((&operand).into()), |place| numbers[place] == middle);
     let begins = |place: usize| place == 0 || numbers[place - 1] != numbers[place];
     check_choice(device, numbers, Test::BeginsRun, begins);
 }

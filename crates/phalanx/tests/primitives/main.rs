@@ -5,6 +5,7 @@ mod choose;
 mod scan;
 mod schedules;
 mod segments;
+mod slices;
 mod sort;
 
 use phalanx::Device;

@@ -64,8 +64,8 @@ fn scans_that_work_ahead_are_right_in_every_order_of_tiles() {
     for (device, blocks) in schedules(4).zip([1, 2, 3].into_iter().cycle()) {
         let (from, to) = (device.from_slice(&numbers).unwrap(), device.buffer::<u64>(numbers.len()).unwrap());
         let (status, tickets) = (device.zeroed::<u64>(2 * 9).unwrap(), device.zeroed::<u32>(1).unwrap());
-        let (from, status, tickets) = (from.slice(), status.slice(), tickets.slice());
-        let job = Job { from, to: to.slice(), status, tickets, inclusive: 1 };
+        let (from, status, tickets) = (from.global(), status.global(), tickets.global());
+        let job = Job { from, to: to.global(), status, tickets, inclusive: 1 };
         // SAFETY: the buffers outlive the launch.
         let launched = unsafe { device.default_stream().launch(Grid::new(blocks, 64), Scan::<Plan> { job }) };
         launched.map_err(phalanx::Error::from).unwrap_or_else(told);

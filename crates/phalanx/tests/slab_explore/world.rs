@@ -153,11 +153,11 @@ impl Told {
 
     fn script(&self, plan: &Plan, counts: &Buffer<u32>, first: usize) -> Script {
         Script {
-            script: self.script.slice(),
+            script: self.script.global(),
             rounds: plan.rounds,
-            held: self.held.slice(),
-            retired: self.retired.slice(),
-            counts: counts.slice(),
+            held: self.held.global(),
+            retired: self.retired.global(),
+            counts: counts.global(),
             first: first as u32,
         }
     }
@@ -189,7 +189,7 @@ pub fn explore<P: Pool + Instance, A: Ways<P>>(seed: u64) -> Result<Played, Find
     let mut launches: Vec<_> = told.iter().enumerate().map(launch).collect();
     if plan.batch > 0 {
         launches
-            .push(Launch::new(Grid::for_items(plan.batch, 64), SlabFree { pool, handles: batch.slice() }));
+            .push(Launch::new(Grid::for_items(plan.batch, 64), SlabFree { pool, handles: batch.global() }));
     }
     let emulator = device.emulator_handle().expect("an emulator");
     emulator.launch_all(launches).map_err(Finding::Machine)?;

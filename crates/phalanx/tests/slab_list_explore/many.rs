@@ -200,15 +200,15 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
 
     fn script(&self) -> Script<K, V> {
         Script {
-            kinds: self.kinds.slice(),
-            wants: self.wants.slice(),
-            keys: self.keys.slice(),
-            values: self.values.slice(),
-            outcomes: self.outcomes.slice(),
-            counts: self.counts.slice(),
-            collected: self.collected.slice(),
-            starts: self.starts.slice(),
-            ends: self.ends.slice(),
+            kinds: self.kinds.global(),
+            wants: self.wants.global(),
+            keys: self.keys.global(),
+            values: self.values.global(),
+            outcomes: self.outcomes.global(),
+            counts: self.counts.global(),
+            collected: self.collected.global(),
+            starts: self.starts.global(),
+            ends: self.ends.global(),
         }
     }
 

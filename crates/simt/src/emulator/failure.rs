@@ -167,6 +167,15 @@ pub enum FailureKind {
         /// Description of the later access: `weak write`.
         access: &'static str,
     },
+    /// The thread overflowed its stack. The location is that of its last access.
+    #[error(
+        "the thread's stack of {bytes} bytes overflowed after its last access here: recurse less, or raise \
+         `Options::stack_bytes`"
+    )]
+    StackOverflow {
+        /// Size of the stack.
+        bytes: usize,
+    },
     /// The kernel called [`trap`](crate::trap), or executed an operation that traps.
     #[error("trap")]
     Trap,

@@ -4,9 +4,11 @@ use super::collective::Kind;
 use super::explore::Explorer;
 use super::failure::{Failure, FailureDetails, FailureKind, Party};
 use super::site::{Site, SourceLine};
+use super::stacks::Stacks;
 use super::worker::Worker;
 use crate::device;
 use corosensei::stack::DefaultStack;
+use corosensei::trap::{CoroutineTrapHandler, TrapHandlerRegs};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
@@ -52,8 +54,14 @@ pub struct Lane {
     pub block_size: u32,
     pub grid_size: u32,
     pub place: Cell<Place>,
-    /// Source line of the lane's last step, named if it hangs.
+    /// Source line of the lane's last step, named if it hangs or overflows its stack.
     pub passed: Cell<Option<Site>>,
+    /// Lowest address of the stack that the kernel may use.
+    floor: Cell<usize>,
+    /// Ends the lane from a signal's handler.
+    trap: Cell<Option<CoroutineTrapHandler<()>>>,
+    /// Whether the lane overflowed its stack and was ended.
+    overflowed: Cell<bool>,
     warp: *const Warp,
     block: *const Block,
     worker: *const Worker,
@@ -73,6 +81,9 @@ impl Lane {
             grid_size: block.grid_size,
             place: Cell::new(Place::Ready),
             passed: Cell::new(None),
+            floor: Cell::new(0),
+            trap: Cell::new(None),
+            overflowed: Cell::new(false),
             warp,
             block,
             worker,
@@ -147,11 +158,17 @@ impl Lane {
         if state == CoroutineResult::Return(()) {
             self.give_back_stack();
         }
+        if self.overflowed.get() {
+            let location = self.passed.get().map(Into::into);
+            self.worker().run.fail(self.failure(self.stack_overflow(), location, None));
+        }
     }
 
     fn start(&self) -> Fiber {
         let lane: *const Self = self;
-        Coroutine::with_stack(self.worker().stacks.take(), move |yielder, ()| {
+        let stack = self.worker().stacks.take();
+        self.floor.set(Stacks::floor(&stack));
+        let fiber = Coroutine::with_stack(stack, move |yielder, ()| {
             // SAFETY: the lane owns its coroutine and so outlives it, and the block does not move the lane.
             let lane = unsafe { &*lane };
             lane.yielder.set(yielder);
@@ -160,7 +177,30 @@ impl Lane {
                 explorer.store_late(lane, None);
             }
             lane.block().lane_ended(lane);
-        })
+        });
+        self.trap.set(Some(fiber.trap_handler()));
+        fiber
+    }
+
+    fn stack_overflow(&self) -> FailureKind {
+        FailureKind::StackOverflow { bytes: self.worker().run.world.options.stack_bytes }
+    }
+
+    /// Returns `true` if the address lies in the guard page below the lane's stack, or in the part of the
+    /// stack that only the emulator uses.
+    pub fn is_guard(&self, address: usize) -> bool {
+        address < self.floor.get() && self.trap.get().is_some_and(|trap| trap.stack_ptr_in_bounds(address))
+    }
+
+    /// Notes an overflow of the lane's stack. Returns the registers with which the lane ends.
+    ///
+    /// # Safety
+    /// - The lane is interrupted in a function that owns nothing of the host. A signal's handler continues it
+    ///   with the registers.
+    pub unsafe fn overflow(&self) -> Option<TrapHandlerRegs> {
+        self.overflowed.set(true);
+        // SAFETY: the lane's coroutine is running, and its frames own nothing (the caller's obligation).
+        self.trap.get().map(|trap| unsafe { trap.setup_trap_handler(|| ()) })
     }
 
     fn give_back_stack(&self) {
@@ -192,6 +232,11 @@ impl Lane {
     /// Precedes every operation that other lanes can observe; the lane may yield here.
     #[device]
     pub fn step(&self, site: Site) {
+        let here = 0u8;
+        if (&raw const here).addr() < self.floor.get() {
+            self.fail(self.stack_overflow(), site, None);
+        }
+        self.passed.set(Some(site));
         let worker = self.worker();
         match worker.explorer() {
             Some(explorer) => {

@@ -50,11 +50,13 @@ use std::sync::{Arc, PoisonError};
 ///
 /// # Cost
 ///
-/// `launch` and `launch_all` wait for the kernels' end. In fast mode, a launch takes stacks for its resident
-/// lanes and up to the number of worker threads; each access costs a check of the address, O(log n) for n
-/// buffers at worst. In exploring mode, one thread executes everything, and each access also costs a switch
-/// of stacks and the detectors' bookkeeping. `allocate`, `free`, `adopt` and `disown` take a lock;
-/// `mark_initialized` writes a bit per byte if uninitialised reads are detected.
+/// `new` allocates the state of a device on the host. `launch` and `launch_all` wait for the kernels' end.
+///
+/// In fast mode, a launch takes stacks for its resident lanes and up to the number of worker threads; each
+/// access costs a check of the address, O(log n) for n buffers at worst. In exploring mode, one thread
+/// executes everything, and each access also costs a switch of stacks and the detectors' bookkeeping.
+/// `allocate`, `free`, `adopt`, `try_adopt` and `disown` take a lock; `mark_initialized` writes a bit per
+/// byte if uninitialised reads are detected.
 #[derive(Clone)]
 pub struct Emulator {
     world: Arc<World>,
@@ -79,6 +81,8 @@ impl Emulator {
     /// Creates a device with empty memory.
     pub fn new(options: Options) -> Self {
         panics::install_hook(|| Lane::try_current().is_some());
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        super::overflow::install_handler();
         Self { world: Arc::new(World::new(options)) }
     }
 
@@ -130,6 +134,32 @@ impl Emulator {
     /// - The `bytes` bytes at `pointer` are valid for reads and writes until [`Emulator::disown`].
     pub unsafe fn adopt(&self, pointer: *mut u8, bytes: usize) {
         self.world.registry.adopt(pointer as usize, bytes);
+    }
+
+    /// [`Self::adopt`], unless a buffer of this device already has the bytes, which then stays as it is.
+    ///
+    /// ```
+    /// use simt::emulator::{Emulator, Options};
+    ///
+    /// let emulator = Emulator::new(Options::default());
+    /// let mut words = [0u32; 4];
+    /// let start: *mut u8 = (&raw mut words).cast();
+    /// // SAFETY: the words outlive the device.
+    /// unsafe {
+    ///     assert_eq!(emulator.try_adopt(start, 16), Ok(()));
+    ///     assert_eq!(emulator.try_adopt(start.add(4), 12), Ok(()));
+    ///     assert_eq!(emulator.try_adopt(start.add(4), 16), Err(12));
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Err`] with the number of bytes from `pointer` to the end of a buffer that has the first byte, but
+    /// not all of them.
+    ///
+    /// # Safety
+    /// - As for [`Self::adopt`].
+    pub unsafe fn try_adopt(&self, pointer: *mut u8, bytes: usize) -> Result<(), usize> {
+        self.world.registry.try_adopt(pointer as usize, bytes)
     }
 
     /// Makes host memory inaccessible to kernels again.

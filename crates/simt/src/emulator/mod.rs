@@ -7,7 +7,7 @@
 //! | `machine`, `world`, `options`, `failure` | the device, its state and options, the failures of launches |
 //! | `site`, `fault` | lines of kernel source, and changes of the operations there |
 //! | `launch`, `run`, `worker` | launches as data; host threads, scheduling of blocks and lanes in fast mode |
-//! | `block`, `lane`, `stacks`, `panics` | blocks, warps and barriers; coroutines |
+//! | `block`, `lane`, `stacks`, `panics`, `overflow` | blocks, warps and barriers; coroutines |
 //! | `collective` | rendezvous of lanes, and the results of collectives |
 //! | `memory/` | live buffers, checks, and the only module that accesses memory |
 //! | `explore/` | the exploring mode: decisions, schedules, traces |
@@ -27,6 +27,8 @@ mod launch;
 mod machine;
 mod memory;
 mod options;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod overflow;
 mod panics;
 pub mod public;
 mod run;

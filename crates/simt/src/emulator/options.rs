@@ -35,9 +35,10 @@ pub struct Options {
     /// consecutive steps for which a worker's lanes wait (a spin hint counts as one, 1024 accesses without a
     /// hint as eight) while no worker writes or ends a lane.
     pub step_limit: u64,
-    /// Stack size of each thread, in bytes; unused stack takes no memory. An overflow hits a guard page and
-    /// ends the process with a segmentation fault. Default: 256 KiB, twice what the library's kernels need
-    /// without optimisation.
+    /// Stack size of each thread, in bytes; unused stack takes no memory. An overflow ends the launch. (It
+    /// ends the process if the thread recurses without an access to memory, and the host is not Linux on
+    /// x86-64 or AArch64, or the host's thread was not started by `std`.) Default: 256 KiB, twice what the
+    /// library's kernels need without optimisation.
     pub stack_bytes: usize,
     /// Whether compare-exchange of 128 bits works, as on GPUs from sm_90 on; else it traps, as on older ones.
     pub cas128: bool,

@@ -124,8 +124,10 @@
 //!   that start late are treated as ordered after the lanes whose slots they reuse.
 //! - `clock` counts steps. Time is not modelled, and caches only as far as [`Options::stale_l1`] and
 //!   [`Options::weak_memory`] do.
-//! - An overflow of a lane's stack ends the process. With `panic = "abort"`, a kernel's panic ends the
-//!   process too.
+//! - An overflow of a lane's stack ends the launch, but on some hosts the process: see
+//!   [`Options::stack_bytes`]. With `panic = "abort"`, a kernel's panic ends the process.
+//! - On Linux, [`Emulator::new`] installs a handler of `SIGSEGV` in front of the existing one, to notice such
+//!   overflows.
 //! - [`Emulator::new`] installs a panic hook in front of the existing one, to record panics of kernels. A
 //!   hook that is set later hides their source lines.
 pub use super::explore::{Schedule, Trace, TraceError};

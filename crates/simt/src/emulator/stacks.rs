@@ -1,9 +1,14 @@
 //! Unused stacks, kept for the whole process, because an exploration creates devices by the hundred.
 use super::launch::RESIDENT_LANES;
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack as _};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Upper bound of the size of the guard page below a stack.
+const GUARD: usize = 64 << 10;
+/// Bytes at the end of each stack that only the emulator's functions use.
+const RESERVE: usize = 32 << 10;
 
 /// Number of stacks that a worker fetches or returns at a time.
 const BATCH: usize = 64;
@@ -24,7 +29,7 @@ pub struct Stacks {
 impl Stacks {
     /// Creates an empty set of stacks of at least `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { bytes: bytes.max(16 << 10), at_hand: RefCell::default() }
+        Self { bytes: bytes.max(16 << 10) + GUARD + RESERVE, at_hand: RefCell::default() }
     }
 
     /// Takes a stack. Panics if the host lacks memory for it, which fails the launch.
@@ -44,6 +49,11 @@ impl Stacks {
         if let Some(spare) = spare().as_mut().and_then(|sizes| sizes.get_mut(&self.bytes)) {
             at_hand.extend(spare.drain(spare.len().saturating_sub(BATCH)..));
         }
+    }
+
+    /// Returns the lowest address of a stack that kernels may use.
+    pub fn floor(stack: &DefaultStack) -> usize {
+        stack.limit().get() + GUARD + RESERVE
     }
 
     /// Returns a stack to the set.

@@ -176,14 +176,14 @@ impl<K: Scalar, V: Scalar> Answers<K, V> {
 
     fn rows(&self) -> Rows<K, V> {
         Rows {
-            kinds: self.kinds.slice(),
-            codes: self.codes.slice(),
-            keys: self.keys.slice(),
-            arguments: self.arguments.slice(),
-            results: self.results.slice(),
-            outcomes: self.outcomes.slice(),
-            starts: self.starts.slice(),
-            ends: self.ends.slice(),
+            kinds: self.kinds.global(),
+            codes: self.codes.global(),
+            keys: self.keys.global(),
+            arguments: self.arguments.global(),
+            results: self.results.global(),
+            outcomes: self.outcomes.global(),
+            starts: self.starts.global(),
+            ends: self.ends.global(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Histograms of all digits, in one read of the keys.
 use super::key::{DIGIT_BITS, DIGITS, SortKey};
-use crate::primitives::{limited, unrolled};
+use crate::primitives::{is_aligned, limited, unrolled};
 use core::marker::PhantomData;
 use simt::{Block, Global, GlobalSlice, Instance, Order, Scope, Shared, SharedShape, Thread, device, kernel};
 
@@ -77,14 +77,14 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
     }
 
     /// Counts the digits of all keys. Pieces of whole vectors are distributed over the blocks; the first
-    /// threads count the remaining keys one by one.
+    /// threads count the remaining keys one by one, which are all keys if vectors of them are not aligned.
     fn count_all(self) {
         let threads = Thread::block_size() as usize;
         let piece = threads * VECTORS * IN_VECTOR;
-        let whole = self.keys.len() / piece;
+        let whole = if is_aligned(self.keys, IN_VECTOR) { self.keys.len() / piece } else { 0 };
         let mut at = Thread::block_index() as usize;
         while at < whole {
-            // SAFETY: the piece lies in the keys; the buffer is aligned, and so are its vectors.
+            // SAFETY: the piece lies in the keys, whose vectors are aligned.
             let first =
                 unsafe { self.keys.at(at * piece).offset(Thread::index_in_block() as usize * IN_VECTOR) };
             self.count_vectors(first, threads * IN_VECTOR);

@@ -13,7 +13,7 @@ use super::any_grid;
 use super::scan::Published;
 use super::workspace::Cutter;
 use crate::{Error, Result};
-use gpu::{Buffer, Grid, Stream};
+use gpu::{Grid, Slice, Stream};
 use phalanx_kernels::primitives::segments::{self, List, ListSegments, Segments};
 use phalanx_kernels::primitives::words::ClearWords;
 use simt::GlobalSlice;
@@ -47,11 +47,11 @@ impl Marks {
     unsafe fn launch(
         self,
         stream: &Stream,
-        offsets: &Buffer<u32>,
+        offsets: Slice<'_, u32>,
         len: usize,
         least: usize,
     ) -> Result<Segments> {
-        let segments = Segments { offsets: offsets.slice(), heads: self.heads };
+        let segments = Segments { offsets: offsets.global(), heads: self.heads };
         let blocks = (offsets.len() - 1).div_ceil(LISTED) as u32;
         let kernel = ListSegments {
             segments,
@@ -72,7 +72,7 @@ impl Marks {
 }
 
 /// Returns the number of segments, or an error if there are no offsets.
-fn check_offsets(offsets: &Buffer<u32>) -> Result<usize> {
+fn check_offsets(offsets: Slice<'_, u32>) -> Result<usize> {
     let what = "offsets of segments, which are one more than segments";
     offsets.len().checked_sub(1).ok_or(Error::Length { what, expected: 1, found: 0 })
 }

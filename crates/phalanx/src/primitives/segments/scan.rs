@@ -4,7 +4,7 @@ use crate::Result;
 use crate::primitives::scan::Published;
 use crate::primitives::workspace::{Cutter, Workspace, slice};
 use crate::primitives::{Fold, Number, PlanId, any_grid, check_count, check_len, launched, plans};
-use gpu::{Buffer, Grid, Stream};
+use gpu::{AsSlice, AsSliceMut, Grid, Slice, Stream};
 use phalanx_kernels::primitives::instances::{reductions, segmented};
 use phalanx_kernels::primitives::reduce::{ReduceBegin, Reduced};
 use phalanx_kernels::primitives::segments::scan::{Job, ReduceSegments, ScanSegments, SegmentPlan};
@@ -175,10 +175,11 @@ impl Workspace {
     pub fn reduce_segments<T: Number>(
         &mut self,
         fold: Fold,
-        from: &Buffer<T>,
-        offsets: &Buffer<u32>,
-        results: &mut Buffer<T>,
+        from: impl AsSlice<T>,
+        offsets: impl AsSlice<u32>,
+        results: impl AsSliceMut<T>,
     ) -> Result<()> {
+        let (from, offsets, results) = (from.view(), offsets.view(), results.view());
         let count = check_offsets(offsets)?;
         check_len("results of segments", count, results.len())?;
         self.check_device("results of segments", results)?;
@@ -213,10 +214,11 @@ impl Workspace {
     pub fn exclusive_scan_segments<T: Number>(
         &mut self,
         fold: Fold,
-        from: &Buffer<T>,
-        offsets: &Buffer<u32>,
-        to: &mut Buffer<T>,
+        from: impl AsSlice<T>,
+        offsets: impl AsSlice<u32>,
+        to: impl AsSliceMut<T>,
     ) -> Result<()> {
+        let (from, offsets, to) = (from.view(), offsets.view(), to.view());
         self.scan_segments(fold, from, offsets, to, false)
     }
 
@@ -242,10 +244,11 @@ impl Workspace {
     pub fn inclusive_scan_segments<T: Number>(
         &mut self,
         fold: Fold,
-        from: &Buffer<T>,
-        offsets: &Buffer<u32>,
-        to: &mut Buffer<T>,
+        from: impl AsSlice<T>,
+        offsets: impl AsSlice<u32>,
+        to: impl AsSliceMut<T>,
     ) -> Result<()> {
+        let (from, offsets, to) = (from.view(), offsets.view(), to.view());
         self.scan_segments(fold, from, offsets, to, true)
     }
 
@@ -271,10 +274,11 @@ impl Workspace {
     pub fn scan_segments_in_place<T: Number>(
         &mut self,
         fold: Fold,
-        numbers: &mut Buffer<T>,
-        offsets: &Buffer<u32>,
+        numbers: impl AsSliceMut<T>,
+        offsets: impl AsSlice<u32>,
         inclusive: bool,
     ) -> Result<()> {
+        let (numbers, offsets) = (numbers.view(), offsets.view());
         check_offsets(offsets)?;
         let to = numbers.pointer().cast();
         self.segments(fold, numbers, offsets, 0, |_| What::Scan { to, inclusive }, || Ok(()))
@@ -283,9 +287,9 @@ impl Workspace {
     fn scan_segments<T: Number>(
         &mut self,
         fold: Fold,
-        from: &Buffer<T>,
-        offsets: &Buffer<u32>,
-        to: &mut Buffer<T>,
+        from: Slice<'_, T>,
+        offsets: Slice<'_, u32>,
+        to: Slice<'_, T>,
         inclusive: bool,
     ) -> Result<()> {
         check_offsets(offsets)?;
@@ -299,8 +303,8 @@ impl Workspace {
     fn segments<T: Number>(
         &self,
         fold: Fold,
-        from: &Buffer<T>,
-        offsets: &Buffer<u32>,
+        from: Slice<'_, T>,
+        offsets: Slice<'_, u32>,
         listed: usize,
         what: impl Fn(List) -> What,
         before: impl FnOnce() -> Result<()>,

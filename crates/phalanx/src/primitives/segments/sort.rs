@@ -5,7 +5,7 @@ use crate::primitives::radix::{self, Carried, Lane, Pieces, Sort, gather};
 use crate::primitives::workspace::{Cutter, Workspace, slice};
 use crate::primitives::{Number, PlanId, any_grid, check_count, check_len, launched, plans};
 use bytemuck::Pod;
-use gpu::{Buffer, Grid, Stream};
+use gpu::{AsSlice, AsSliceMut, Grid, Slice, Stream};
 use phalanx_kernels::primitives::instances::windows;
 use phalanx_kernels::primitives::segments::Segments;
 use phalanx_kernels::primitives::segments::long::{Gathered, LongPlan, PutLong, TakeLong};
@@ -220,10 +220,11 @@ impl Workspace {
     #[doc(alias = "segmented_sort")]
     pub fn sort_segments<K: Number>(
         &mut self,
-        keys: &Buffer<K>,
-        offsets: &Buffer<u32>,
-        sorted: &mut Buffer<K>,
+        keys: impl AsSlice<K>,
+        offsets: impl AsSlice<u32>,
+        sorted: impl AsSliceMut<K>,
     ) -> Result<()> {
+        let (keys, offsets, sorted) = (keys.view(), offsets.view(), sorted.view());
         check_len("sorted keys", keys.len(), sorted.len())?;
         self.check_device("keys", keys)?;
         self.check_device("sorted keys", sorted)?;
@@ -251,9 +252,10 @@ impl Workspace {
     /// As [`Self::sort_segments`].
     pub fn sort_segments_in_place<K: Number>(
         &mut self,
-        keys: &mut Buffer<K>,
-        offsets: &Buffer<u32>,
+        keys: impl AsSliceMut<K>,
+        offsets: impl AsSlice<u32>,
     ) -> Result<()> {
+        let (keys, offsets) = (keys.view(), offsets.view());
         self.check_device("keys", keys)?;
         self.sort_each::<K, ()>(keys.len(), (keys.pointer(), keys.pointer()), nowhere(), offsets)
     }
@@ -281,10 +283,12 @@ impl Workspace {
     /// As [`Self::sort_segments`].
     pub fn sort_segment_pairs<K: Number, V: Pod>(
         &mut self,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
-        offsets: &Buffer<u32>,
-        (sorted, moved): (&mut Buffer<K>, &mut Buffer<V>),
+        (keys, values): (impl AsSlice<K>, impl AsSlice<V>),
+        offsets: impl AsSlice<u32>,
+        (sorted, moved): (impl AsSliceMut<K>, impl AsSliceMut<V>),
     ) -> Result<()> {
+        let (offsets, keys, values, sorted, moved) =
+            (offsets.view(), keys.view(), values.view(), sorted.view(), moved.view());
         check_len("sorted keys", keys.len(), sorted.len())?;
         check_len("values", keys.len(), values.len())?;
         check_len("sorted values", keys.len(), moved.len())?;
@@ -317,9 +321,10 @@ impl Workspace {
     /// As [`Self::sort_segments`].
     pub fn sort_segment_pairs_in_place<K: Number, V: Pod>(
         &mut self,
-        (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
-        offsets: &Buffer<u32>,
+        (keys, values): (impl AsSliceMut<K>, impl AsSliceMut<V>),
+        offsets: impl AsSlice<u32>,
     ) -> Result<()> {
+        let (offsets, keys, values) = (offsets.view(), keys.view(), values.view());
         check_len("values", keys.len(), values.len())?;
         self.check_device("keys", keys)?;
         self.check_device("values", values)?;
@@ -333,7 +338,7 @@ impl Workspace {
         len: usize,
         keys: (*mut K, *mut K),
         values: (*mut V, *mut V),
-        offsets: &Buffer<u32>,
+        offsets: Slice<'_, u32>,
     ) -> Result<()> {
         let count = check_offsets(offsets)?;
         self.check_device("offsets of segments", offsets)?;

@@ -194,6 +194,19 @@ impl Registry {
         self.insert(Buffer { start, bytes, written: None, layout: None });
     }
 
+    /// Adopts host memory, unless a live buffer has it. Returns the bytes to that buffer's end if these are
+    /// too few.
+    pub fn try_adopt(&self, start: usize, bytes: usize) -> Result<(), usize> {
+        match self.find(start, 1) {
+            Found::Live(buffer) if buffer.end() - start < bytes => Err(buffer.end() - start),
+            Found::Live(_) => Ok(()),
+            Found::Freed(_) | Found::Nothing(_) => {
+                self.adopt(start, bytes);
+                Ok(())
+            }
+        }
+    }
+
     fn insert(&self, buffer: Buffer) {
         let mut tables = self.write();
         while let Some((&start, &bytes)) =

@@ -4,6 +4,7 @@ use crate::machine::{self, Block, Facts, Mark};
 use crate::name::KernelId;
 use crate::{Error, Program, Result, Tier};
 use simt::emulator::{Emulator, Mode, Options};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
@@ -130,6 +131,17 @@ impl machine::Machine for Machine {
         unsafe { self.shared.emulator.disown(host) }
     }
 
+    unsafe fn wrap(&self, pointer: *mut u8, bytes: usize) -> Result<Result<(), String>> {
+        // SAFETY: memory that stays allocated until `unwrap` (the caller's obligation).
+        Ok(unsafe { self.shared.emulator.try_adopt(pointer, bytes) }
+            .map_err(|end| format!("the allocation there has only {end} bytes from the pointer on")))
+    }
+
+    unsafe fn unwrap(&self, pointer: *mut u8) {
+        // SAFETY: the caller's obligation. Memory of the emulator itself is no adopted memory and stays.
+        unsafe { self.disown(pointer) }
+    }
+
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         let _nothing_runs = self.shared.wait();
         // SAFETY: the caller's obligation.
@@ -150,6 +162,12 @@ impl machine::Machine for Machine {
 
     fn queue(&self) -> Result<Arc<dyn machine::Queue>> {
         Ok(self.new_queue())
+    }
+
+    unsafe fn wrap_queue(&self, handle: *mut c_void) -> Result<Result<Arc<dyn machine::Queue>, String>> {
+        let cause = || "the emulator has no streams of other libraries; pass null".to_owned();
+        let queue = || -> Arc<dyn machine::Queue> { self.new_queue() };
+        Ok(handle.is_null().then(queue).ok_or_else(cause))
     }
 
     /// Does nothing: the emulator runs the host's code and needs no PTX.
@@ -196,6 +214,10 @@ impl machine::Queue for Queue {
         // SAFETY: the caller's obligation.
         unsafe { self.shared.fill(to, byte, bytes) };
         Ok(())
+    }
+
+    fn raw_handle(&self) -> *mut c_void {
+        null_mut()
     }
 
     fn record(&self) -> Result<Mark> {
