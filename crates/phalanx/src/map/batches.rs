@@ -3,7 +3,7 @@
 use super::Outcome;
 use super::launch::{Batch, BatchOp, nothing};
 
-use super::{Key, Map, Merge, Value, check};
+use super::{KeyWord, Map, Merge, ValueWord, check};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::OpCode;
@@ -12,9 +12,11 @@ use simt::{GlobalSlice, Word};
 /// Batches on device buffers. The calls submit work to a stream and do not wait for it: results are available
 /// when the stream has executed it.
 ///
-/// Created by [`Map::on`]. Outcomes are the codes of [`Outcome`], one byte per element
-/// ([`Outcome::from_code`] decodes them). These calls never grow the map, whatever its policy: elements that
-/// do not fit are refused. Reading or dropping a buffer waits for the batches that use it.
+/// Created by [`Map::on`]. Buffers have words of keys and values: those of `u32` and `u64` are the numbers,
+/// those of other types come from [`Key::encode_all`](super::Key::encode_all). Outcomes are the codes of
+/// [`Outcome`], one byte per element ([`Outcome::from_code`] decodes them). These calls never grow the map,
+/// whatever its policy: elements that do not fit are refused. Reading or dropping a buffer waits for the
+/// batches that use it.
 ///
 /// ```
 /// use phalanx::{HashMap, Outcome};
@@ -78,7 +80,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
 
     /// Submits a batch. Rejects a stream of another device: its kernels could not access the map, and
     /// dropping the map would not wait for them.
-    fn submit(&self, batch: Batch<M::Key, M::Value>) -> Result<()> {
+    fn submit(&self, batch: Batch<KeyWord<M>, ValueWord<M>>) -> Result<()> {
         check_same_device(self.map.inner().device(), "stream", self.stream.device())?;
         self.map.inner().submit(self.stream, batch)
     }
@@ -92,9 +94,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     fn batch(
         &self,
         op: BatchOp,
-        keys: &Buffer<M::Key>,
+        keys: &Buffer<KeyWord<M>>,
         outcomes: Option<&mut Buffer<u8>>,
-    ) -> Result<Batch<M::Key, M::Value>> {
+    ) -> Result<Batch<KeyWord<M>, ValueWord<M>>> {
         let keys = self.slice("keys", keys, keys.len())?;
         let outcomes = outcomes
             .map_or_else(|| Ok(nothing()), |outcomes| self.slice("outcomes", outcomes, keys.len()))?;
@@ -105,8 +107,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     fn submit_pairs(
         &self,
         op: BatchOp,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
+        keys: &Buffer<KeyWord<M>>,
+        values: &Buffer<ValueWord<M>>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
         let batch = self.batch(op, keys, outcomes)?;
@@ -120,8 +122,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// not of the map's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn insert(
         &self,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
+        keys: &Buffer<KeyWord<M>>,
+        values: &Buffer<ValueWord<M>>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::Insert, keys, values, outcomes)
@@ -133,8 +135,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn insert_new(
         &self,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
+        keys: &Buffer<KeyWord<M>>,
+        values: &Buffer<ValueWord<M>>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::InsertNew, keys, values, outcomes)
@@ -146,9 +148,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn upsert(
         &self,
-        merge: Merge,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
+        merge: Merge<M::Value>,
+        keys: &Buffer<KeyWord<M>>,
+        values: &Buffer<ValueWord<M>>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::Apply(merge.operation()), keys, values, outcomes)
@@ -161,9 +163,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn get_or_insert(
         &self,
-        keys: &Buffer<M::Key>,
-        values: &Buffer<M::Value>,
-        results: &mut Buffer<M::Value>,
+        keys: &Buffer<KeyWord<M>>,
+        values: &Buffer<ValueWord<M>>,
+        results: &mut Buffer<ValueWord<M>>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
         let batch = self.batch(BatchOp::Apply(OpCode::GET_OR_INSERT), keys, Some(outcomes))?;
@@ -178,8 +180,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn get(
         &self,
-        keys: &Buffer<M::Key>,
-        values: &mut Buffer<M::Value>,
+        keys: &Buffer<KeyWord<M>>,
+        values: &mut Buffer<ValueWord<M>>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
         self.submit(get(self.map.inner().device(), keys, values, outcomes)?)
@@ -189,7 +191,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn contains_key(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: &Buffer<KeyWord<M>>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.submit(contains_key(self.map.inner().device(), keys, outcomes)?)
     }
 
@@ -197,7 +199,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    pub fn remove(&self, keys: &Buffer<KeyWord<M>>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.submit(self.batch(BatchOp::Remove, keys, Some(outcomes))?)
     }
 
@@ -209,9 +211,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     pub fn execute(
         &self,
         codes: &Buffer<u8>,
-        keys: &Buffer<M::Key>,
-        arguments: &Buffer<M::Value>,
-        results: &mut Buffer<M::Value>,
+        keys: &Buffer<KeyWord<M>>,
+        arguments: &Buffer<ValueWord<M>>,
+        results: &mut Buffer<ValueWord<M>>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
         let batch = self.batch(BatchOp::Mixed, keys, Some(outcomes))?;
@@ -223,7 +225,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
 }
 
 /// Returns the batch of [`Batches::get`].
-pub(crate) fn get<K: Key, V: Value>(
+pub(crate) fn get<K: Word, V: Word>(
     device: &Device,
     keys: &Buffer<K>,
     values: &mut Buffer<V>,
@@ -234,7 +236,7 @@ pub(crate) fn get<K: Key, V: Value>(
 }
 
 /// Returns the batch of [`Batches::contains_key`].
-pub(crate) fn contains_key<K: Key, V: Value>(
+pub(crate) fn contains_key<K: Word, V: Word>(
     device: &Device,
     keys: &Buffer<K>,
     outcomes: &mut Buffer<u8>,

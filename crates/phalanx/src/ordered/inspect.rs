@@ -1,8 +1,9 @@
 //! Checks and measurements of a B-tree or skip list.
 use super::kernels::Task;
 use super::tree::Tree;
+use crate::map::encoding::Word;
 use crate::map::structure::Structure as _;
-use crate::{Error, Key, Result, Value};
+use crate::{Error, Result};
 use gpu::Buffer;
 
 /// Result of [`Tree::examine`].
@@ -29,7 +30,7 @@ pub struct Walks {
     pub links: u64,
 }
 
-impl<K: Key, V: Value> Tree<K, V> {
+impl<K: Word, V: Word> Tree<K, V> {
     /// Counts the nodes read by descents to keys of this device: see [`BTree::walks`](crate::BTree::walks).
     pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
         let reads = self.handle.device.zeroed::<u64>(8)?;
