@@ -5,6 +5,8 @@ mod files;
 mod merges;
 #[path = "keys/order.rs"]
 mod order;
+#[path = "keys/structs.rs"]
+mod structs;
 
 use gpu::Device;
 use phalanx::{BTree, Error, HashMap, Key, Map, MultiVersionBTree, Op, Outcome, SkipList, SlabHash, Value};
@@ -96,7 +98,7 @@ fn agrees<T: Tested>(map: &mut impl Map<Key = T, Value = T>, rng: &mut Rng) {
     let mut model = Model::new();
     for _ in 0..3 {
         let (keys, values) = draw_pairs::<T>(rng, 40);
-        map.insert(&keys, &values).unwrap();
+        assert!(map.insert(&keys, &values).unwrap().all_placed());
         model.extend(keys.iter().copied().map(Ordered).zip(values.into_iter().map(Ordered)));
         assert_eq!(contents(map), model);
         let (keys, values) = draw_pairs::<T>(rng, 40);

@@ -2,6 +2,8 @@
 //! map.
 pub(crate) mod batches;
 pub(crate) mod counts;
+#[doc(hidden)]
+pub mod derive;
 pub(crate) mod encoding;
 pub(crate) mod export;
 pub(crate) mod file;

@@ -1,14 +1,14 @@
 //! Saved maps contain the encodings of their keys and values.
 use crate::{Tested, contents, draw_pairs, emulator, for_every_type};
 use gpu::Device;
-use phalanx::{BTree, Error, HashMap, Key, Map, SlabSet, Value};
+use phalanx::{BTree, Error, HashMap, Key, SlabSet, Value};
 use phalanx_testing::common::Rng;
 use std::num::NonZero;
 
 fn saved<K: Key, V: Value>(pairs: &[(K, V)]) -> Vec<u8> {
     let map = HashMap::<K, V>::builder().device(&emulator()).build().unwrap();
     let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().copied().unzip();
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     let mut bytes = Vec::new();
     map.save(&mut bytes).unwrap();
     bytes
@@ -21,7 +21,7 @@ fn load<K: Key, V: Value>(bytes: &[u8]) -> phalanx::Result<HashMap<K, V>> {
 fn round_trip<T: Tested>(device: &Device) {
     let (keys, values) = draw_pairs::<T>(&mut Rng::new(9), 30);
     let map = HashMap::<T, T>::builder().device(device).build().unwrap();
-    map.insert(&keys, &values).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
     let mut bytes = Vec::new();
     map.save(&mut bytes).unwrap();
     let tree = BTree::<T, T>::load(&bytes[..], BTree::builder().device(device)).unwrap();
@@ -49,7 +49,7 @@ fn files_of_other_types_are_refused() {
     refused::<i32, f32>(&signed, "u32", "f32");
     refused::<i32, i32>(&saved::<i32, char>(&[(1, 'a')]), "char", "i32");
     let set = SlabSet::<i32>::builder().device(&emulator()).build().unwrap();
-    set.insert(&[-1]).unwrap();
+    assert!(set.insert(&[-1]).unwrap().all_placed());
     let mut bytes = Vec::new();
     set.save(&mut bytes).unwrap();
     assert!(SlabSet::<u32>::load(&bytes[..], SlabSet::builder()).is_err());

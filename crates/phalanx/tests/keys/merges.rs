@@ -21,7 +21,7 @@ fn merges<T: Tested>(
         let pairs: Vec<(u32, T)> = (0..40).map(|_| (rng.below(6) as u32, draw(&mut rng))).collect();
         let (keys, values): (Vec<u32>, Vec<T>) = pairs.iter().copied().unzip();
         if round == 0 {
-            map.upsert(merge, &keys, &values).unwrap();
+            assert!(map.upsert(merge, &keys, &values).unwrap().all_placed());
         } else {
             let op = |&(key, value)| Op::Upsert(merge, key, value);
             map.execute(&pairs.iter().map(op).collect::<Vec<_>>()).unwrap();
@@ -86,8 +86,8 @@ fn concurrent_sums_of_floats_lose_nothing() {
     for seed in 0..5 {
         let device = Device::emulator(Options::explore(Schedule::Random { seed }));
         let map = HashMap::<u32, f64>::builder().device(&device).build().unwrap();
-        map.insert(&[1], &[0.5]).unwrap();
-        map.upsert(Merge::Add, &[1; 64], &[1.0; 64]).unwrap();
+        assert!(map.insert(&[1], &[0.5]).unwrap().all_placed());
+        assert!(map.upsert(Merge::Add, &[1; 64], &[1.0; 64]).unwrap().all_placed());
         assert_eq!(map.get(&[1]).unwrap(), [Some(64.5)], "seed {seed}");
     }
 }

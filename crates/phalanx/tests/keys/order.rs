@@ -54,11 +54,11 @@ fn order<T: Tested>(device: &Device) {
     assert_eq!(all_ordered(tree.iter().unwrap().collect()), expected);
     check_order!(tree.frozen().unwrap(), &model, &asked);
     let list = SkipList::<T, T>::builder().device(device).build().unwrap();
-    list.insert(&keys, &values).unwrap();
+    assert!(list.insert(&keys, &values).unwrap().all_placed());
     check_order!(list, &model, &asked);
     assert_eq!(all_ordered(list.iter().unwrap().collect()), expected);
     let tree = MultiVersionBTree::<T, T>::builder().device(device).build().unwrap();
-    tree.insert(&keys, &values).unwrap();
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let before = tree.snapshot().unwrap();
     tree.remove(&keys[..1]).unwrap();
     check_order!(tree.at(&before).unwrap(), &model, &asked);
@@ -81,7 +81,7 @@ fn zeros_and_nans_are_keys() {
     let numbers: Vec<u32> = (0..keys.len() as u32).collect();
     let tree = BTree::<f32, u32>::builder().device(&emulator()).build().unwrap();
     let reversed: (Vec<f32>, Vec<u32>) = keys.iter().copied().zip(numbers.iter().copied()).rev().unzip();
-    tree.insert(&reversed.0, &reversed.1).unwrap();
+    assert!(tree.insert(&reversed.0, &reversed.1).unwrap().all_placed());
     assert_eq!(tree.iter().unwrap().map(|(_, number)| number).collect::<Vec<_>>(), numbers);
     assert_eq!(tree.get(&keys).unwrap(), numbers.iter().copied().map(Some).collect::<Vec<_>>());
     assert_eq!(tree.range(&[..0.0f32]).unwrap()[0].len(), 5);
@@ -92,7 +92,7 @@ fn sets<T: Tested>(device: &Device) {
     let mut rng = Rng::new(3);
     let (keys, values) = draw_pairs::<T>(&mut rng, 40);
     let mut set = SlabSet::<T>::builder().device(device).build().unwrap();
-    set.insert(&keys).unwrap();
+    assert!(set.insert(&keys).unwrap().all_placed());
     let listed = |set: &SlabSet<T>| set.iter().unwrap().map(Ordered).collect::<BTreeSet<_>>();
     assert_eq!(listed(&set), keys.iter().copied().map(Ordered).collect());
     let mut saved = Vec::new();
@@ -103,8 +103,8 @@ fn sets<T: Tested>(device: &Device) {
     set.retain_keys(keys[0]..=middle).unwrap();
     assert_eq!(listed(&set).last(), Some(&Ordered(middle)));
     let map = SlabMultiMap::<T, T>::builder().device(device).build().unwrap();
-    map.insert(&keys, &values).unwrap();
-    map.insert(&keys, &keys).unwrap();
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
+    assert!(map.insert(&keys, &keys).unwrap().all_placed());
     for (index, found) in map.get_all(&keys).unwrap().iter().enumerate() {
         let found: Vec<_> = found.iter().copied().map(Ordered).collect();
         assert_eq!(found, [Ordered(values[index]), Ordered(keys[index])]);
