@@ -479,8 +479,8 @@ pub trait Map {
         encoding::decode_pairs(export::all(self.inner())?)
     }
 
-    /// Returns whether both maps have the same pairs, as [`PartialEq`] does: keys and values are equal if their
-    /// [words](Key::Word) are. Devices and variants may differ.
+    /// Returns whether both maps have the same pairs, as [`PartialEq`] does: keys and values are equal if
+    /// their [words](Key::Word) are. Devices and variants may differ.
     ///
     /// # Errors
     /// [`Error::Device`] if a device is lost or lacks the memory.

@@ -207,8 +207,9 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         self.insert_in_order(&keys, &values)
     }
 
-    /// Returns whether both maps have the same pairs, each as often, as [`PartialEq`] does: keys and values are equal if their words are. The order of the
-    /// values of a key does not matter. Devices and variants may differ.
+    /// Returns whether both maps have the same pairs, each as often, as [`PartialEq`] does: keys and values
+    /// are equal if their words are. The order of the values of a key does not matter. Devices and variants
+    /// may differ.
     ///
     /// # Errors
     /// [`Error::Device`] if a device is lost or lacks the memory.
