@@ -1,12 +1,12 @@
 //! Keys of a cell, and their owners.
 use super::STREAMS;
 use anyhow::Result;
-use phalanx::{Key, Value};
+use phalanx::map::Word as MapWord;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys};
 
 /// Type of keys and values: `u32` or `u64`.
-pub trait Element: Key + Value + Word {}
+pub trait Element: MapWord + Value + Word {}
 impl Element for u32 {}
 impl Element for u64 {}
 

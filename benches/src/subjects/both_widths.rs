@@ -2,7 +2,7 @@
 use crate::engine::benchmark::{Benchmark, Structure};
 use crate::engine::suite::Case;
 use anyhow::{Result, bail};
-use phalanx::{Key, Value};
+use phalanx::map::Word as MapWord;
 use workloads::Key as Word;
 
 /// Name of the default variant of a map.
@@ -16,13 +16,13 @@ pub trait BothWidths {
     const OPS: &'static [&'static [&'static str]];
 
     /// Returns the names of the variants for these types.
-    fn variants<K: Key, V: Value>() -> Vec<&'static str>;
+    fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str>;
 
     /// Creates the inputs and the map: [`Structure::prepare`].
     ///
     /// # Errors
     /// As [`Structure::prepare`].
-    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
+    fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
 }
 
 impl<M: BothWidths> Structure for M {

@@ -22,8 +22,9 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
+use phalanx::BTree;
 use phalanx::btree::{Builder, Growth, Walks, variants};
-use phalanx::{BTree, Key, Value};
+use phalanx::map::Word as MapWord;
 use workloads::Key as Word;
 
 /// Bulk build of a tree from sorted pairs.
@@ -55,11 +56,11 @@ impl BothWidths for Trees<'_> {
     const NAME: &'static str = "BTree";
     const OPS: &'static [&'static [&'static str]] = &[OPS, MORE_OPS];
 
-    fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
-    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+    fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
         let planted = |pairs: u64| Planted::<K, V>::new(gpu, case, pairs);
         Ok(match case.op.as_str() {
@@ -89,11 +90,11 @@ impl BothWidths for Trees<'_> {
 }
 
 /// Creates an empty tree with a capacity of `pairs`.
-fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<BTree<K, V>> {
+fn tree<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<BTree<K, V>> {
     Ok(builder(gpu, case)?.capacity(pairs as usize).build()?)
 }
 
-fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
+fn builder<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
     let has_directory = case.choice("start", &[("directory", true), ("root", false)])?;
     let builder = BTree::builder().device(&gpu.device).growth(Growth::Fixed).directory(has_directory);
     Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
@@ -135,13 +136,13 @@ pub struct Planted<K, V> {
     frozen: bool,
 }
 
-impl<K: Key, V: Value> Planted<K, V> {
+impl<K: MapWord, V: MapWord> Planted<K, V> {
     fn new(gpu: &Gpu, case: &Case, pairs: u64) -> Result<Self> {
         Ok(Self { tree: tree(gpu, case, pairs)?, fill: bulk_fill(case)?, frozen: frozen(case)? })
     }
 }
 
-impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Planted<K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> ByOrder<K, V> for Planted<K, V> {
     fn ask_by_order(&mut self, stream: &Stream, query: &mut Query<K, V>) -> Result<()> {
         if self.frozen {
             return query.submit(&self.tree.frozen()?.ordered_on(stream));
@@ -150,7 +151,7 @@ impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Planted<K, V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Subject<K, V> for Planted<K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Subject<K, V> for Planted<K, V> {
     const TELLS: bool = true;
 
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()> {
@@ -188,7 +189,10 @@ impl<K: Key + Word, V: Value + Word> Subject<K, V> for Planted<K, V> {
 }
 
 /// Searches for all keys once more, and counts the 128-byte lines read.
-fn lines<K: Key + Word, V: Value + Word>(planted: &Planted<K, V>, keys: &Buffer<K>) -> Result<Vec<Metric>> {
+fn lines<K: MapWord + Word, V: MapWord + Word>(
+    planted: &Planted<K, V>,
+    keys: &Buffer<K>,
+) -> Result<Vec<Metric>> {
     let (walks, depth) = (planted.tree.walks(keys)?, u64::from(planted.tree.depth()?));
     // The reserved key has its own leaf, which is read directly.
     let is_topmost = |key: &&K| **key == <K as Word>::truncate(u64::MAX);

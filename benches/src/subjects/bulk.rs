@@ -4,7 +4,8 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, ensure};
 use gpu::Buffer;
-use phalanx::{BTree, Key, Map, Value};
+use phalanx::map::Word as MapWord;
+use phalanx::{BTree, Map};
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
@@ -22,7 +23,7 @@ pub struct Bulk<'a, K, V> {
     values: Buffer<V>,
 }
 
-impl<'a, K: Key + Word, V: Value + Word> Bulk<'a, K, V> {
+impl<'a, K: MapWord + Word, V: MapWord + Word> Bulk<'a, K, V> {
     /// Copies the pairs to the device.
     ///
     /// # Errors
@@ -37,7 +38,7 @@ impl<'a, K: Key + Word, V: Value + Word> Bulk<'a, K, V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Benchmark for Bulk<'_, K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Bulk<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
         self.tree.clear()?;
         Ok(self.gpu.device.synchronize()?)
@@ -74,7 +75,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Bulk<'_, K, V> {
 ///
 /// # Errors
 /// Returns [`anyhow::Error`] when the number of nodes differs, and [`phalanx::Error`] when the device fails.
-pub fn check_nodes<K: Key, V: Value>(tree: &BTree<K, V>, fill: f64) -> Result<()> {
+pub fn check_nodes<K: MapWord, V: MapWord>(tree: &BTree<K, V>, fill: f64) -> Result<()> {
     let (pairs, nodes) = (tree.len()? as f64, tree.stats()?.live as f64);
     let expected = pairs / ((SLOTS * fill).round() - 1.0);
     // One node of each level may be partly filled, and the root and the leaf of the reserved key always

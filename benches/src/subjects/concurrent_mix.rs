@@ -6,7 +6,8 @@ use crate::machine::Gpu;
 use crate::subjects::driver::UNWRITTEN;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Grid};
-use phalanx::{BTree, Key, Map, Value};
+use phalanx::map::Word as MapWord;
+use phalanx::{BTree, Map};
 use phalanx_kernels::btree::{Config, Sink, TreeView};
 use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::mvbtree::kernels::InsertAndRange;
@@ -45,7 +46,7 @@ fn share(case: &Case) -> Result<f64> {
 }
 
 /// Tree that a persistent kernel operates on.
-pub trait Stays<K: Key, V: Value>: Map<Key = K, Value = V> {
+pub trait Stays<K: MapWord, V: MapWord>: Map<Key = K, Value = V> {
     /// Rebuilds the tree from sorted pairs.
     ///
     /// # Errors
@@ -92,7 +93,7 @@ pub trait Stays<K: Key, V: Value>: Map<Key = K, Value = V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Stays<K, V> for BTree<K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Stays<K, V> for BTree<K, V> {
     fn build(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()> {
         Ok(self.bulk_build_sorted(keys, values, 0.7)?)
     }

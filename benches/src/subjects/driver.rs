@@ -4,7 +4,8 @@ use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
 use gpu::{Buffer, Device, Stream};
-use phalanx::{Key, Map, Value};
+use phalanx::Map;
+use phalanx::map::Word as MapWord;
 use phalanx_kernels::keyed::{OpCode, Outcome};
 use rayon::prelude::*;
 use workloads::{Key as Word, Op, value_of};
@@ -64,7 +65,7 @@ pub struct Batch<K, V> {
     pub outcomes: Buffer<u8>,
 }
 
-impl<K: Key + Word, V: Value + Word> Batch<K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Batch<K, V> {
     /// Creates a batch that inserts keys with their values.
     ///
     /// # Errors
@@ -146,7 +147,7 @@ pub fn ask<M: Map>(map: &M, stream: &Stream, call: Call, batch: &mut Batch<M::Ke
 ///
 /// # Errors
 /// Returns [`anyhow::Error`] when a pair already existed or did not fit, and when the device fails.
-pub fn load<K: Key + Word, V: Value + Word>(
+pub fn load<K: MapWord + Word, V: MapWord + Word>(
     gpu: &Gpu,
     subject: &mut impl Subject<K, V>,
     preload: &mut Batch<K, V>,
@@ -241,7 +242,7 @@ pub struct Prepared<'a, K, V, S> {
 /// Measurement of the structure and the keys of the timed batch, after the first repetition.
 type Measure<K, S> = fn(&S, &Buffer<K>) -> Result<Vec<Metric>>;
 
-impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S> {
+impl<'a, K: MapWord + Word, V: MapWord + Word, S: Subject<K, V>> Prepared<'a, K, V, S> {
     /// Copies the inputs of a plan to the device.
     ///
     /// # Errors
@@ -282,7 +283,7 @@ impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S>
     }
 }
 
-impl<K: Key + Word, V: Value + Word, S: Subject<K, V>> Benchmark for Prepared<'_, K, V, S> {
+impl<K: MapWord + Word, V: MapWord + Word, S: Subject<K, V>> Benchmark for Prepared<'_, K, V, S> {
     fn restore(&mut self) -> Result<()> {
         if self.plan.writes() || !self.is_loaded {
             self.load().context("what is to be there before")?;

@@ -13,7 +13,8 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::Result;
 use phalanx::HashMap;
-use phalanx::hash_map::{Builder, Growth, Key, Value, variants};
+use phalanx::hash_map::{Builder, Growth, variants};
+use phalanx::map::Word as MapWord;
 use phalanx_kernels::hash_map::Config;
 use simt::Instance;
 use std::any::Any;
@@ -28,12 +29,12 @@ impl BothWidths for Maps<'_> {
     const NAME: &'static str = "HashMap";
     const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::REBUILD, first_launch::OP]];
 
-    fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         let registered = registered::<K, V>().into_iter().map(|(name, _)| name);
         variants::<K, V>().into_iter().chain(registered).collect()
     }
 
-    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+    fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         if case.op == first_launch::OP {
             return Ok(Box::new(FirstLaunch::new(self.0, case)?));
         }
@@ -60,7 +61,7 @@ fn share(case: &Case) -> Result<f64> {
 }
 
 /// Returns a builder with the parameters common to all operations.
-fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<K, V> {
+fn builder<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Builder<K, V> {
     let builder = HashMap::builder().device(&gpu.device).growth(Growth::Fixed);
     let selects = registered::<K, V>().into_iter().find(|(name, _)| *name == case.variant);
     match selects {
@@ -77,13 +78,13 @@ type Select<K, V> = fn(Builder<K, V>) -> Builder<K, V>;
 static REGISTERED: Mutex<Vec<(&str, Box<dyn Any + Send>)>> = Mutex::new(Vec::new());
 
 /// Adds a variant of another package to those that suites can name. [`crate::bench!`] calls it.
-pub fn register<M: Config<Key: Key, Value: Value> + Instance>() {
+pub fn register<M: Config<Key: MapWord, Value: MapWord> + Instance>() {
     let select: Select<M::Key, M::Value> = Builder::variant_of::<M>;
     REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).push((M::NAME, Box::new(select)));
 }
 
 /// Returns the registered variants with these types.
-fn registered<K: Key, V: Value>() -> Vec<(&'static str, Select<K, V>)> {
+fn registered<K: MapWord, V: MapWord>() -> Vec<(&'static str, Select<K, V>)> {
     let variants = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     variants.iter().filter_map(|(name, select)| Some((*name, *select.downcast_ref()?))).collect()
 }

@@ -16,7 +16,8 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
 use gpu::Stream;
-use phalanx::{HashMap, Key, Map, Value};
+use phalanx::map::Word as MapWord;
+use phalanx::{HashMap, Map};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
@@ -27,7 +28,7 @@ pub const INCREMENTAL: &str = "insert_incremental";
 pub const REBUILD: &str = "insert_rebuild";
 
 /// Returns the keys of the case, and the batch size.
-fn keys_of<K: Key + Word>(case: &Case) -> Result<(Vec<K>, usize)> {
+fn keys_of<K: MapWord + Word>(case: &Case) -> Result<(Vec<K>, usize)> {
     let batch = case.number("batch")? as usize;
     ensure!(
         batch > 0 && case.n > 0,
@@ -41,7 +42,7 @@ fn keys_of<K: Key + Word>(case: &Case) -> Result<(Vec<K>, usize)> {
 ///
 /// # Errors
 /// Returns [`anyhow::Error`] when a pair was not new, and [`gpu::Error`] when the device fails.
-pub fn all_inserted<K: Key + Word, V: Value + Word>(batch: &Batch<K, V>) -> Result<()> {
+pub fn all_inserted<K: MapWord + Word, V: MapWord + Word>(batch: &Batch<K, V>) -> Result<()> {
     let (inserted, asked) = (batch.count(Outcome::Inserted)?, batch.keys.len());
     ensure!(inserted == asked, "only {inserted} of {asked} pairs were inserted as new ones");
     Ok(())
@@ -162,7 +163,7 @@ pub struct Rebuild<'a, K, V> {
     steps: Vec<(HashMap<K, V>, Batch<K, V>)>,
 }
 
-impl<'a, K: Key + Word, V: Value + Word> Rebuild<'a, K, V> {
+impl<'a, K: MapWord + Word, V: MapWord + Word> Rebuild<'a, K, V> {
     /// Creates a table for each number of pairs with `table`, and copies the pairs to the device.
     ///
     /// # Errors
@@ -177,7 +178,7 @@ impl<'a, K: Key + Word, V: Value + Word> Rebuild<'a, K, V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Rebuild<'_, K, V> {
     /// Leaves the tables unchanged, because clearing them is part of a rebuild. If a table were not cleared,
     /// its insertions would replace pairs.
     fn restore(&mut self) -> Result<()> {

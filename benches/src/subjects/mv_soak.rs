@@ -6,7 +6,8 @@ use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, ensure};
-use phalanx::{Key, MultiVersionBTree, Value};
+use phalanx::MultiVersionBTree;
+use phalanx::map::Word as MapWord;
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
@@ -24,7 +25,7 @@ pub struct Soak<'a, K, V> {
     wrong: usize,
 }
 
-impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
+impl<'a, K: MapWord + Word, V: MapWord + Word> Soak<'a, K, V> {
     /// Creates a soak test. Half of the `n` pairs stay, and the other half are inserted and removed in each
     /// round, `batch` pairs per launch.
     ///
@@ -63,7 +64,7 @@ impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Benchmark for Soak<'_, K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Soak<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
         if self.batches.is_empty() {
             let values: Vec<V> = self.keys.par_iter().map(|key| value_of(*key)).collect();

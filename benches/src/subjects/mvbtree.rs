@@ -21,8 +21,9 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
+use phalanx::MultiVersionBTree;
+use phalanx::map::Word as MapWord;
 use phalanx::mvbtree::{Builder, Growth, Snapshot, Updates, variants};
-use phalanx::{Key, MultiVersionBTree, Value};
 use phalanx_kernels::keyed::{Outcome, Packed};
 use phalanx_kernels::mvbtree::{InPlace, OutOfPlace, Tree, Versioned};
 use phalanx_kernels::slab::Spread;
@@ -45,11 +46,11 @@ impl BothWidths for VersionedTrees<'_> {
     const NAME: &'static str = "MultiVersionBTree";
     const OPS: &'static [&'static [&'static str]] = &[OPS];
 
-    fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
-    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+    fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
         let versioned = |pairs: u64| versioned::<K, V>(gpu, case, pairs);
         Ok(match case.op.as_str() {
@@ -88,7 +89,7 @@ fn updates(case: &Case) -> Result<Updates> {
 }
 
 /// Creates an empty tree for `pairs` pairs, with memory for versions.
-fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVersionBTree<K, V>> {
+fn tree<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVersionBTree<K, V>> {
     let builder = Builder::default().device(&gpu.device).growth(Growth::Fixed).updates(updates(case)?);
     let builder = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) };
     // Additional memory for a version of each leaf, and for small trees a version of each pair, because all
@@ -97,7 +98,7 @@ fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVer
 }
 
 /// Creates a tree as a subject of plans.
-fn versioned<K: Key, V: Value>(
+fn versioned<K: MapWord, V: MapWord>(
     gpu: &Gpu,
     case: &Case,
     pairs: u64,
@@ -107,13 +108,13 @@ fn versioned<K: Key, V: Value>(
     Ok(Tested { settle: |tree| Ok(tree.drain().map(drop)?), ..checked })
 }
 
-impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Tested<MultiVersionBTree<K, V>> {
+impl<K: MapWord + Word, V: MapWord + Word> ByOrder<K, V> for Tested<MultiVersionBTree<K, V>> {
     fn ask_by_order(&mut self, stream: &Stream, query: &mut Query<K, V>) -> Result<()> {
         query.submit(&self.map.ordered_on(stream))
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Stays<K, V> for MultiVersionBTree<K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Stays<K, V> for MultiVersionBTree<K, V> {
     fn build(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()> {
         Ok(self.bulk_build_sorted(keys, values, 0.7)?)
     }
@@ -149,7 +150,7 @@ impl<K: Key + Word, V: Value + Word> Stays<K, V> for MultiVersionBTree<K, V> {
 }
 
 /// Look-ups in a snapshot after all pairs have changed.
-struct OldReads<'a, K: Key, V: Value> {
+struct OldReads<'a, K: MapWord, V: MapWord> {
     gpu: &'a Gpu,
     /// Snapshot of `tree`. It is declared before the tree because fields are dropped in declaration order.
     then: Option<Snapshot<'static, K, V>>,
@@ -160,7 +161,7 @@ struct OldReads<'a, K: Key, V: Value> {
     outcomes: Buffer<u8>,
 }
 
-impl<'a, K: Key + Word, V: Value + Word> OldReads<'a, K, V> {
+impl<'a, K: MapWord + Word, V: MapWord + Word> OldReads<'a, K, V> {
     fn new(gpu: &'a Gpu, case: &Case, tree: MultiVersionBTree<K, V>) -> Result<Self> {
         let asked = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
         let device = &gpu.device;
@@ -200,7 +201,7 @@ impl<'a, K: Key + Word, V: Value + Word> OldReads<'a, K, V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Benchmark for OldReads<'_, K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Benchmark for OldReads<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
         if self.then.is_none() {
             self.load()?;

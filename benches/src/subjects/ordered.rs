@@ -6,7 +6,7 @@ use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
 use phalanx::btree::Ordered;
-use phalanx::{Key, Value};
+use phalanx::map::Word as MapWord;
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::random::{Source, below};
@@ -37,7 +37,7 @@ pub enum Query<K, V> {
     Ranges(Ranges<K, V>),
 }
 
-impl<K: Key + Word, V: Value + Word> Query<K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Query<K, V> {
     /// Creates as many queries of the case's operation as there are keys.
     fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
         Ok(match case.op.as_str() {
@@ -90,7 +90,7 @@ pub struct Asking<'a, K, V, S> {
     query: Query<K, V>,
 }
 
-impl<'a, K: Key + Word, V: Value + Word, S: ByOrder<K, V>> Asking<'a, K, V, S> {
+impl<'a, K: MapWord + Word, V: MapWord + Word, S: ByOrder<K, V>> Asking<'a, K, V, S> {
     /// Fills the structure and creates the queries.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl<'a, K: Key + Word, V: Value + Word, S: ByOrder<K, V>> Asking<'a, K, V, S> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word, S: ByOrder<K, V>> Benchmark for Asking<'_, K, V, S> {
+impl<K: MapWord + Word, V: MapWord + Word, S: ByOrder<K, V>> Benchmark for Asking<'_, K, V, S> {
     fn restore(&mut self) -> Result<()> {
         self.query.forget()?;
         Ok(self.gpu.device.synchronize()?)
@@ -171,7 +171,7 @@ fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)
     })
 }
 
-impl<K: Key + Word, V: Value + Word> Ranges<K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Ranges<K, V> {
     fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
         let (asked, n) = (case.number_if_given("range_results")?.unwrap_or(16.0), sorted.len());
         let is_right = asked >= 1.0 && asked <= n.min(1 << 20) as f64 && asked.fract() == 0.0;
@@ -235,7 +235,7 @@ pub struct Neighbours<K, V> {
     pub outcomes: Buffer<u8>,
 }
 
-impl<K: Key + Word, V: Value + Word> Neighbours<K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Neighbours<K, V> {
     fn new(gpu: &Gpu, seed: u64, n: usize, up: bool) -> Result<Self> {
         let device = &gpu.device;
         let source = Source::new(seed, "keys of neighbours");

@@ -21,8 +21,9 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::Stream;
+use phalanx::SkipList;
+use phalanx::map::Word as MapWord;
 use phalanx::skiplist::{Assignment, Builder, Counters, Growth, variants};
-use phalanx::{Key, SkipList, Value};
 use phalanx_kernels::keyed::Outcome;
 use std::collections::BTreeMap;
 use workloads::{Key as Word, Sequence};
@@ -38,11 +39,11 @@ impl BothWidths for Lists<'_> {
     const NAME: &'static str = "SkipList";
     const OPS: &'static [&'static [&'static str]] = &[OPS, &[RANGE, SUCCESSOR, PREDECESSOR, SEQUENCE]];
 
-    fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
-    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+    fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
         let list = |pairs: u64| empty_list::<K, V>(gpu, case, pairs);
         let tested = |pairs: u64| -> Result<_> { Ok(Tested::new(list(pairs)?, |list| Ok(list.validate()?))) };
@@ -58,7 +59,7 @@ impl BothWidths for Lists<'_> {
     }
 }
 
-fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
+fn builder<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
     let builder = SkipList::builder().device(&gpu.device).growth(Growth::Fixed).assignment(assignment(case)?);
     Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
 }
@@ -81,11 +82,11 @@ fn assignment(case: &Case) -> Result<Assignment> {
 }
 
 /// Creates an empty list with a capacity of `pairs`.
-fn empty_list<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<SkipList<K, V>> {
+fn empty_list<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<SkipList<K, V>> {
     Ok(builder(gpu, case)?.capacity(pairs as usize).build()?)
 }
 
-impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Tested<SkipList<K, V>> {
+impl<K: MapWord + Word, V: MapWord + Word> ByOrder<K, V> for Tested<SkipList<K, V>> {
     fn ask_by_order(&mut self, stream: &Stream, query: &mut Query<K, V>) -> Result<()> {
         query.submit(&self.map.ordered_on(stream))
     }
@@ -101,7 +102,7 @@ struct Sequenced<'a, K, V> {
     before: Counters,
 }
 
-impl<'a, K: Key + Word, V: Value + Word> Sequenced<'a, K, V> {
+impl<'a, K: MapWord + Word, V: MapWord + Word> Sequenced<'a, K, V> {
     fn new(gpu: &'a Gpu, case: &Case, list: SkipList<K, V>) -> Result<Self> {
         let Some(name) = case.params.get("sequence").map(ToString::to_string) else {
             bail!("`sequence` is missing: it can be MI, DU, DR, SU, SR, SUR, DUL or ZZ");
@@ -134,7 +135,7 @@ impl<'a, K: Key + Word, V: Value + Word> Sequenced<'a, K, V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Benchmark for Sequenced<'_, K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sequenced<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
         self.list.clear()?;
         self.batch.forget()?;

@@ -11,8 +11,9 @@ use crate::engine::benchmark::Benchmark;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::Result;
+use phalanx::SlabHash;
+use phalanx::map::Word as MapWord;
 use phalanx::slab_hash::{Builder, Growth, variants};
-use phalanx::{Key, SlabHash, Value};
 use workloads::Key as Word;
 
 /// Variants of slab hash.
@@ -23,11 +24,11 @@ impl BothWidths for SlabMaps<'_> {
     const NAME: &'static str = "SlabHash";
     const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::INCREMENTAL, first_launch::OP]];
 
-    fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
-    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+    fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         if case.op == first_launch::OP {
             return Ok(Box::new(FirstLaunch::new(self.0, case)?));
         }
@@ -46,7 +47,7 @@ impl BothWidths for SlabMaps<'_> {
 }
 
 /// Returns a builder with the parameters common to all operations.
-fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<SlabHash<K, V>> {
+fn builder<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Builder<SlabHash<K, V>> {
     let builder = SlabHash::builder().device(&gpu.device).growth(Growth::Fixed);
     if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }
 }

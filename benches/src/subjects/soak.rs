@@ -9,7 +9,8 @@ use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, ensure};
-use phalanx::{BTree, Key, Value};
+use phalanx::BTree;
+use phalanx::map::Word as MapWord;
 use workloads::{Key as Word, UniqueKeys};
 
 /// Runs of insertions, each into an empty tree.
@@ -25,7 +26,7 @@ pub struct Soak<'a, K, V> {
     batches: Vec<Batch<K, V>>,
 }
 
-impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
+impl<'a, K: MapWord + Word, V: MapWord + Word> Soak<'a, K, V> {
     /// Creates a soak test of the case's `n` pairs, `batch` per launch, by default all at once.
     ///
     /// # Errors
@@ -38,7 +39,7 @@ impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Benchmark for Soak<'_, K, V> {
+impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Soak<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
         self.tree.clear()?;
         self.run += 1;

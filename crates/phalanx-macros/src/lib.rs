@@ -1,6 +1,8 @@
-//! Macros of the package `phalanx`, which alone uses them.
+//! Macros of the package `phalanx`, which re-exports and documents the derive macros and uses the others
+//! itself.
 use proc_macro::TokenStream;
 
+mod derive;
 mod inherent;
 
 /// Makes the provided methods of a trait available as inherent methods, with the same documentation and the
@@ -15,4 +17,20 @@ pub fn inherent(name: TokenStream, item: TokenStream) -> TokenStream {
     let name = syn::parse_macro_input!(name as syn::Ident);
     let item = syn::parse_macro_input!(item as syn::ItemTrait);
     inherent::expand(&name, &item).into()
+}
+
+/// Makes a struct a key: implements `phalanx::Key`.
+///
+/// The fields are keys of at most 64 bits altogether: `i16` has 16, `bool` 1, `char` 21. Keys have the order
+/// of the first field in which they differ, as with `#[derive(Ord)]`. The struct also needs `Clone`, `Copy`
+/// and `Debug`.
+#[proc_macro_derive(Key)]
+pub fn key(item: TokenStream) -> TokenStream {
+    derive::expand(item, "Key")
+}
+
+/// Makes a struct a value: implements `phalanx::Value`, as `#[derive(Key)]` implements `phalanx::Key`.
+#[proc_macro_derive(Value)]
+pub fn value(item: TokenStream) -> TokenStream {
+    derive::expand(item, "Value")
 }

@@ -260,9 +260,9 @@ pub enum Error {
     #[error("the range from {low} to {high} has its ends swapped: pass the lower one first")]
     Range {
         /// Lower end.
-        low: u64,
+        low: String,
         /// Upper end.
-        high: u64,
+        high: String,
     },
 
     /// The workspace is too small.
@@ -335,8 +335,8 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// The data is not a saved structure, or it is damaged.
-    #[error("the saved structure cannot be read: {0}")]
+    /// The data is not a saved structure, it is damaged, or a stored word is no key or value of the type.
+    #[error("stored data cannot be read: {0}")]
     Format(String),
 }
 

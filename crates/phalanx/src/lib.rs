@@ -71,6 +71,7 @@ pub use map::{Key, Map, Merge, Op, Outcome, Outcomes, Value};
 #[cfg(feature = "mvbtree")]
 pub use mvbtree::MultiVersionBTree;
 pub use phalanx_kernels as kernels;
+pub use phalanx_macros::{Key, Value};
 pub use program::register_kernels;
 #[cfg(feature = "skip-list")]
 pub use skiplist::SkipList;

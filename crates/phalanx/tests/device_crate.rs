@@ -353,7 +353,9 @@ fn asked(code: u8, key: u32, argument: u32) -> MapOp<u32, u32> {
 }
 
 fn answered(outcome: u8, value: u32) -> MapOutcome<u32> {
-    answer(Outcome::from_code(outcome).expect("the kernel wrote an outcome"), value)
+    let outcome = Outcome::from_code(outcome).expect("the kernel wrote an outcome");
+    let has_value = matches!(outcome, Outcome::Inserted | Outcome::Replaced | Outcome::Found);
+    answer(outcome, has_value.then_some(value))
 }
 
 /// Sessions of lanes and of tiles on a map of slab lists.

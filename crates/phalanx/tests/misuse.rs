@@ -132,8 +132,8 @@ fn swapped_ranges() {
     fn check(mut map: impl Map<Key = u32, Value = u32>) {
         #[allow(clippy::reversed_empty_ranges)] // the misuse
         let range = 2..=1;
-        refuses!(map.retain_keys(range.clone()), Error::Range { low: 2, high: 1 }, "swapped");
-        refuses!(map.retain_values(range), Error::Range { low: 2, high: 1 }, "swapped");
+        refuses!(map.retain_keys(range.clone()), Error::Range { .. }, "from 2 to 1 has its ends swapped");
+        refuses!(map.retain_values(range), Error::Range { .. }, "from 2 to 1 has its ends swapped");
         is_unchanged(&map);
     }
     each_map!(check);

@@ -16,8 +16,9 @@ mod room;
 mod sets;
 
 use gpu::Device;
+use phalanx::map::Word;
 use phalanx::slab_hash::{Builder, set_variants, variants};
-use phalanx::{Error, Key, SlabHash, SlabMultiMap, SlabSet, Value};
+use phalanx::{Error, SlabHash, SlabMultiMap, SlabSet};
 pub use phalanx_testing::kinds::slots;
 
 /// Returns builders of all variants that the device supports.
@@ -30,21 +31,21 @@ fn all<T>(device: &Device, names: Vec<&'static str>, runs: impl Fn(Builder<T>) -
 }
 
 /// Returns builders of all map variants for these types.
-pub fn maps<K: Key, V: Value>(device: &Device) -> Vec<Builder<SlabHash<K, V>>> {
+pub fn maps<K: Word, V: Word>(device: &Device) -> Vec<Builder<SlabHash<K, V>>> {
     all(device, variants::<K, V>(), |kind: Builder<SlabHash<K, V>>| {
         !matches!(kind.build(), Err(Error::NeedsWideSwap { .. }))
     })
 }
 
 /// Returns builders of all multimap variants for these types.
-pub fn multi_maps<K: Key, V: Value>(device: &Device) -> Vec<Builder<SlabMultiMap<K, V>>> {
+pub fn multi_maps<K: Word, V: Word>(device: &Device) -> Vec<Builder<SlabMultiMap<K, V>>> {
     all(device, variants::<K, V>(), |kind: Builder<SlabMultiMap<K, V>>| {
         !matches!(kind.build(), Err(Error::NeedsWideSwap { .. }))
     })
 }
 
 /// Returns builders of all set variants for this type.
-pub fn sets<K: Key>(device: &Device) -> Vec<Builder<SlabSet<K>>> {
+pub fn sets<K: Word>(device: &Device) -> Vec<Builder<SlabSet<K>>> {
     all(device, set_variants::<K>(), |_| true)
 }
 

@@ -42,6 +42,8 @@ impl<S: Slot, O: Operation> Request<S, O> {
             Change::Erase => return S::EMPTY,
             Change::Set => argument,
             Change::Add => old.wrapping_add(argument),
+            Change::AddSigned => old.add_signed(argument),
+            Change::AddFloat => old.add_float(argument),
             Change::Min => old.min(argument),
             Change::Max => old.max(argument),
         };
@@ -168,8 +170,23 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
             }
             Change::Set => (true, value.exchange(argument, order, scope)),
             Change::Add => (true, value.fetch_add(argument, order, scope)),
+            Change::AddSigned => (true, value.fetch_add(argument.signed_addend(), order, scope)),
+            Change::AddFloat => (true, add_float(value, argument)),
             Change::Min => (true, value.fetch_min(argument, order, scope)),
             Change::Max => (true, value.fetch_max(argument, order, scope)),
+        }
+    }
+}
+
+/// Adds the float of a word to the float at `value` by one compare-and-swap, after as many futile ones as
+/// other operations change the value meanwhile. Returns the previous word.
+#[device(caller)]
+fn add_float<V: Scalar>(value: Global<V>, argument: V) -> V {
+    let mut old = value.load(Order::Relaxed, Scope::Device);
+    loop {
+        match value.compare_exchange(old, old.add_float(argument), Order::Relaxed, Scope::Device) {
+            Ok(_) => return old,
+            Err(found) => old = found,
         }
     }
 }

@@ -7,8 +7,8 @@
 //! A slot is one word or a chunk; the two highest keys look like its states:
 //!
 //! ```
-//! use phalanx_kernels::keyed::{Change, Get, Insert, Merge, OpCode, Operation, Outcome, Packed, Reserved};
-//! use phalanx_kernels::keyed::{Scalar, Slot, hash};
+//! use phalanx_kernels::keyed::{Change, Encoded, Get, Insert, Merge, OpCode, Operation, Outcome, Packed};
+//! use phalanx_kernels::keyed::{Reserved, Scalar, Slot, hash};
 //!
 //! let word = Packed::pack(7, 70);
 //! assert_eq!((Packed::key(word), Packed::value(word)), (7, 70));
@@ -18,6 +18,11 @@
 //! let alias = Packed::alias(u32::MAX).unwrap(); // stored under this key in an overflow bucket
 //! assert_eq!((Packed::unalias(alias, true), Packed::alias(7)), (u32::MAX, None));
 //! assert_eq!((7u32.to_u64(), u32::from_u64(1 << 32 | 7), Scalar::wrapping_add(u32::MAX, 8)), (7, 7, 7));
+//! let (two, three) = (2i32.encode(), 3i32.encode());
+//! assert_eq!((two.add_signed(three), two + three.signed_addend()), (5i32.encode(), 5i32.encode()));
+//! assert_eq!(0.5f32.to_bits().float_to_word(), 0.5f32.encode());
+//! assert_eq!(0.5f32.encode().word_to_float(), 0.5f32.to_bits());
+//! assert_eq!(0.5f32.encode().add_float(0.25f32.encode()), 0.75f32.encode());
 //! assert_eq!((hash(7u32, 0).second, hash(7u32, 1).second), (7, 6));
 //!
 //! assert!(Insert.matches() && Insert.places() && !Get.places());
@@ -126,6 +131,7 @@
 mod bucket;
 mod bucket_probe;
 mod counters;
+mod encoding;
 mod hash;
 pub mod kernels;
 mod kind;
@@ -136,6 +142,7 @@ mod slot;
 pub(crate) use bucket::{Bucket, Lane};
 pub(crate) use bucket_probe::{BucketProbe, Request};
 pub use counters::{COUNTER_SHARDS, CounterDelta, Counters, SHARD_WORDS};
+pub use encoding::Encoded;
 pub use hash::{Hashed, hash};
 pub(crate) use kind::kind_name;
 pub use kind::{EntryRef, Kind, TileKind, View};

@@ -54,6 +54,10 @@ pub enum Change {
     Set,
     /// Add the argument, wrapping.
     Add,
+    /// Add the argument, wrapping; both are words of signed integers.
+    AddSigned,
+    /// Add the argument; both are words of floats.
+    AddFloat,
     /// Keep the smaller of value and argument.
     Min,
     /// Keep the larger of value and argument.
@@ -143,11 +147,16 @@ operations! {
     Remove: matches true, writes true, returns false, places false, Erase, Removed;
 }
 
-/// Function by which an upsert combines the stored value with the argument.
+/// Function by which an upsert combines the stored value with the argument. `Min` and `Max` compare words, so
+/// they are right for the words of every type (see [`Encoded`](super::Encoded)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// Wrapping sum.
+    /// Wrapping sum of unsigned integers.
     Add,
+    /// Wrapping sum of the signed integers that the words encode.
+    AddSigned,
+    /// Sum of the floats that the words encode.
+    AddFloat,
     /// Minimum.
     Min,
     /// Maximum.
@@ -160,6 +169,8 @@ impl Merge {
     pub fn operation(self) -> OpCode {
         match self {
             Self::Add => OpCode::ADD,
+            Self::AddSigned => OpCode::ADD_SIGNED,
+            Self::AddFloat => OpCode::ADD_FLOAT,
             Self::Min => OpCode::MIN,
             Self::Max => OpCode::MAX,
         }
@@ -188,10 +199,14 @@ impl OpCode {
     pub const MIN: Self = Self(6);
     /// Inserts the pair, or keeps the larger value.
     pub const MAX: Self = Self(7);
+    /// Inserts the pair, or adds to the value, wrapping; both are words of signed integers.
+    pub const ADD_SIGNED: Self = Self(8);
+    /// Inserts the pair, or adds to the value; both are words of floats.
+    pub const ADD_FLOAT: Self = Self(9);
 
     /// Returns the operation with the code `code`, or [`Self::GET`] for an unknown code.
     pub fn from_code(code: u32) -> Self {
-        if code <= Self::MAX.0 { Self(code) } else { Self::GET }
+        if code <= Self::ADD_FLOAT.0 { Self(code) } else { Self::GET }
     }
 
     /// Returns the code of the operation.
@@ -222,6 +237,8 @@ impl Operation for OpCode {
             Self::INSERT => Change::Set,
             Self::REMOVE => Change::Erase,
             Self::ADD => Change::Add,
+            Self::ADD_SIGNED => Change::AddSigned,
+            Self::ADD_FLOAT => Change::AddFloat,
             Self::MIN => Change::Min,
             Self::MAX => Change::Max,
             _ => Change::Keep,

@@ -7,22 +7,53 @@
 use core::fmt;
 use core::hash::Hash;
 use core::marker::PhantomData;
+use core::ops::{BitAnd, BitXor};
 use simt::{Global, Order, Scope, Shuffle, Word, device};
 
-/// Types of keys and values: `u32` and `u64`.
-pub trait Scalar: Word + Shuffle + Ord + Hash + Send + Sync {
+/// Types of the words of keys and values: `u32` and `u64`. Words of other types than these encode their
+/// values (see [`Encoded`](super::Encoded)).
+#[device]
+pub trait Scalar:
+    Word + Shuffle + Ord + Hash + Default + Send + Sync + BitAnd<Output = Self> + BitXor<Output = Self>
+{
     /// 16 bytes of scalars.
     type Chunk: Chunk<Self>;
     /// Number of bits in the type.
     const BITS: u32;
     /// Largest value: all ones.
     const MAX: Self;
+    /// The highest bit.
+    const SIGN: Self;
     /// Zero-extends the value to 64 bits.
     fn to_u64(self) -> u64;
     /// Truncates `wide` to the low bits.
     fn from_u64(wide: u64) -> Self;
     /// Returns the wrapping sum.
     fn wrapping_add(self, other: Self) -> Self;
+    /// Returns the word of the sum of the floats that the words encode.
+    fn add_float(self, other: Self) -> Self;
+
+    /// Returns the word of the float with these bits: words compare as floats do by `total_cmp`.
+    fn float_to_word(self) -> Self {
+        self ^ if self & Self::SIGN != Self::default() { Self::MAX } else { Self::SIGN }
+    }
+
+    /// Returns the bits of the float with this word.
+    fn word_to_float(self) -> Self {
+        self ^ if self & Self::SIGN != Self::default() { Self::SIGN } else { Self::MAX }
+    }
+
+    /// Returns the number that, added to the word of a signed integer, gives the word of its sum with the
+    /// signed integer that this word encodes. The word of x is x + 2^(n-1) modulo 2^n, where n is the number
+    /// of bits, so the sum of the words of x and y exceeds the word of x + y by 2^(n-1).
+    fn signed_addend(self) -> Self {
+        self ^ Self::SIGN
+    }
+
+    /// Returns the word of the wrapping sum of the signed integers that the words encode.
+    fn add_signed(self, other: Self) -> Self {
+        self.wrapping_add(other.signed_addend())
+    }
 }
 
 /// A chunk: the words of 16 bytes, read by one instruction.
@@ -51,12 +82,13 @@ impl<W: Word, const N: usize> Chunk<W> for [W; N] {
 }
 
 macro_rules! scalars {
-    ($($scalar:ty)*) => {$(
+    ($($scalar:ty: $float:ty;)*) => {$(
         #[device]
         impl Scalar for $scalar {
             type Chunk = [$scalar; 16 / size_of::<$scalar>()];
             const BITS: u32 = <$scalar>::BITS;
             const MAX: Self = <$scalar>::MAX;
+            const SIGN: Self = 1 << (<$scalar>::BITS - 1);
             fn to_u64(self) -> u64 {
                 self as u64
             }
@@ -66,10 +98,14 @@ macro_rules! scalars {
             fn wrapping_add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
+            fn add_float(self, other: Self) -> Self {
+                let float = |word: Self| <$float>::from_bits(word.word_to_float());
+                (float(self) + float(other)).to_bits().float_to_word()
+            }
         }
     )*};
 }
-scalars!(u32 u64);
+scalars!(u32: f32; u64: f64;);
 
 /// A pattern at the top of the key space that is no key: the state of a slot without a pair.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -29,7 +29,7 @@ impl<K: Key, V: Value> Builder<K, V> {
 /// assert!(names.contains(&"tree_spread_128_4x4_u32_u32"));
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    names(trees::<K, V>())
+    names(trees::<K::Word, V::Word>())
 }
 
 variants! {

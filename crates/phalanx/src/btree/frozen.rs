@@ -74,13 +74,13 @@ use std::io::Write;
 /// results back; so do the operations by key order, as those of [`BTree`]. `len`, `is_empty`, `iter`,
 /// `export` and `save` cost as much as those of the tree: they wait for the device. `view` is O(1) on the
 /// host and launches nothing.
-pub struct Frozen<'a, K, V> {
+pub struct Frozen<'a, K: Key, V: Value> {
     tree: &'a BTree<K, V>,
     /// Read-only kernels, or those of the tree if its variant has none.
-    reader: &'a dyn Reader<K, V>,
+    reader: &'a dyn Reader<K::Word, V::Word>,
 }
 
-impl<K, V> fmt::Debug for Frozen<'_, K, V> {
+impl<K: Key, V: Value> fmt::Debug for Frozen<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frozen").field("tree", self.tree).finish_non_exhaustive()
     }
@@ -122,7 +122,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        Ok(self.look_up_host(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+        self.look_up_host(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found)
     }
 
     /// Returns for each key whether it is in the tree.
@@ -196,30 +196,30 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// - The kernels may only read: get values, check keys, seek.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
-        M: Config<Key = K, Value = V> + Instance,
+        M: Config<Key = K::Word, Value = V::Word> + Instance,
     {
         self.reader.variant().check::<M>()?;
         // SAFETY: a tree of the variant whose nodes this one reads; the caller keeps the memory.
         self.tree.tree.read(|tree| Ok(unsafe { tree.view() }))
     }
 
-    fn look_up_host(&self, op: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
+    fn look_up_host(&self, op: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V::Word>> {
         run::look_up(self.device(), &|stream, batch| self.look_up(stream, batch), op, keys, wants_values)
     }
 
-    fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+    fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {
         // SAFETY: as for `Tree::submit_now`. Nothing writes while `self` lives, and later writers first wait:
         // see `Tree::thaw`.
         self.tree.tree.read(|tree| unsafe { self.reader.launch_look_up(stream, tree, batch) })
     }
 }
 
-impl<K: Key, V: Value> Searched<K, V> for Frozen<'_, K, V> {
+impl<K: Key, V: Value> Searched<K::Word, V::Word> for Frozen<'_, K, V> {
     fn search_device(&self) -> &Device {
         self.tree.device()
     }
 
-    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+    fn search(&self, stream: &Stream, search: Search<K::Word, V::Word>) -> Result<()> {
         // SAFETY: as for `Self::look_up`.
         self.tree.tree.read(|tree| unsafe { self.reader.launch_search(stream, tree, search) })
     }
@@ -230,8 +230,8 @@ by_order! {
     Frozen<'_, K, V>
 }
 
-/// Batches of lookups on device buffers: the read-only operations of [`Batches`]. The calls submit work to a
-/// stream and do not wait for it. Created by [`Frozen::on`].
+/// Batches of lookups on device buffers, which have words: the read-only operations of [`Batches`]. The calls
+/// submit work to a stream and do not wait for it. Created by [`Frozen::on`].
 ///
 /// ```
 /// use phalanx::{BTree, Outcome};
@@ -253,13 +253,13 @@ by_order! {
 ///
 /// `get` and `contains_key` launch one kernel each. They allocate nothing and do not wait.
 #[derive(Debug)]
-pub struct Lookups<'a, K, V> {
+pub struct Lookups<'a, K: Key, V: Value> {
     frozen: &'a Frozen<'a, K, V>,
     stream: &'a Stream,
 }
 
 impl<K: Key, V: Value> Lookups<'_, K, V> {
-    fn submit(&self, batch: Batch<K, V>) -> Result<()> {
+    fn submit(&self, batch: Batch<K::Word, V::Word>) -> Result<()> {
         batches::check_same_device(self.frozen.device(), "stream", self.stream.device())?;
         self.frozen.look_up(self.stream, batch)
     }
@@ -272,8 +272,8 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn get(
         &self,
-        keys: impl AsSlice<K>,
-        values: impl AsSliceMut<V>,
+        keys: impl AsSlice<K::Word>,
+        values: impl AsSliceMut<V::Word>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         self.submit(batches::get(self.frozen.device(), keys, values, outcomes)?)
@@ -283,7 +283,7 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn contains_key(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(batches::contains_key(self.frozen.device(), keys, outcomes)?)
     }
 }

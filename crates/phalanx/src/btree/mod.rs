@@ -22,7 +22,7 @@ use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 use std::io::Read;
 
-/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
+/// An ordered map from [keys](Key) to [values](Value) in device memory: a B-link tree of nodes of 14 pairs.
 ///
 /// Reads take no latch; an update latches one leaf. Full nodes are split during the descent. The tree grows
 /// within launches. The operations on single keys are those of [`Map`]; this type and [`Ordered`] add those
@@ -90,11 +90,11 @@ use std::io::Read;
 /// | `load` | reads the file on the host, then `bulk_build` |
 /// | `reserve` | waits; one launch counts the free nodes; allocates nodes if they are too few, or rebuilds as `compact` does |
 /// | `view` | O(1) on the host; waits for the device once after [`Self::frozen`] was used |
-pub struct BTree<K, V> {
-    tree: Tree<K, V>,
+pub struct BTree<K: Key, V: Value> {
+    tree: Tree<K::Word, V::Word>,
 }
 
-impl<K, V> std::fmt::Debug for BTree<K, V> {
+impl<K: Key, V: Value> std::fmt::Debug for BTree<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BTree")
             .field("variant", &self.tree.handle.kernels().variant())
@@ -168,7 +168,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::OtherDevice`] if the buffer is not of the tree's device; [`Error::Device`] if the device is
     /// lost or lacks the memory.
-    pub fn walks(&self, keys: impl AsSlice<K>) -> Result<Walks> {
+    pub fn walks(&self, keys: impl AsSlice<K::Word>) -> Result<Walks> {
         self.tree.walks(keys)
     }
 
@@ -191,18 +191,19 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Fill`] if `fill` is out of range; [`Error::Budget`] if the pool would exceed its budget;
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.tree.bulk_build(keys, values, fill)
+        self.tree.bulk_build(&K::encode_all(keys), &V::encode_all(values), fill)
     }
 
-    /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
+    /// [`Self::bulk_build`] from device buffers of [words](Key::Word) whose keys are strictly ascending.
+    /// Waits.
     ///
     /// # Errors
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
     pub fn bulk_build_sorted(
         &mut self,
-        keys: impl AsSlice<K>,
-        values: impl AsSlice<V>,
+        keys: impl AsSlice<K::Word>,
+        values: impl AsSlice<V::Word>,
         fill: f64,
     ) -> Result<()> {
         self.tree.bulk_build_sorted(keys, values, fill)
@@ -296,7 +297,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     ///   so automatically.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
-        M: Config<Key = K, Value = V> + Instance,
+        M: Config<Key = K::Word, Value = V::Word> + Instance,
     {
         self.tree.thaw()?;
         self.tree.handle.kernels().variant().check::<M>()?;
@@ -310,12 +311,12 @@ by_order! {
     BTree<K, V>
 }
 
-impl<K: Key, V: Value> Searched<K, V> for BTree<K, V> {
+impl<K: Key, V: Value> Searched<K::Word, V::Word> for BTree<K, V> {
     fn search_device(&self) -> &Device {
         &self.tree.handle.device
     }
 
-    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+    fn search(&self, stream: &Stream, search: Search<K::Word, V::Word>) -> Result<()> {
         self.tree.search(stream, search)
     }
 }
@@ -328,11 +329,11 @@ impl<K: Key, V: Value> Map for BTree<K, V> {
         Self::with_capacity(capacity)
     }
 
-    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+    fn inner(&self) -> &dyn Structure<Key = K::Word, Value = V::Word> {
         &self.tree
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K::Word, Value = V::Word> {
         &mut self.tree
     }
 }

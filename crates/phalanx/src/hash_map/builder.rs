@@ -36,14 +36,14 @@ use simt::Instance;
 /// capacity / load factor slots.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
-pub struct Builder<K, V> {
+pub struct Builder<K: Key, V: Value> {
     device: Option<Device>,
     capacity: usize,
     load_factor: f64,
     pub(super) growth: Growth,
     max_probes: u32,
     seed: u64,
-    variant: Choice<K, V>,
+    variant: Choice<K::Word, V::Word>,
 }
 
 /// Choice of a variant. (A function returns the kernels, because a reference to them would require that the
@@ -142,13 +142,13 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// assert_eq!(map.variant(), "hinted16_64_2x4_u32_u32");
     /// # Ok::<(), phalanx::Error>(())
     /// ```
-    pub fn variant_of<M: Config<Key = K, Value = V> + Instance>(mut self) -> Self {
+    pub fn variant_of<M: Config<Key = K::Word, Value = V::Word> + Instance>(mut self) -> Self {
         self.variant = Choice::Given(|| Box::new(VariantTag::<M>::NEW));
         self
     }
 
     /// Returns the kernels of the selected variant.
-    fn kernels(&self, device: &Device) -> Result<Box<dyn Kernels<K, V>>> {
+    fn kernels(&self, device: &Device) -> Result<Box<dyn Kernels<K::Word, V::Word>>> {
         let name = match &self.variant {
             Choice::Default => None,
             Choice::Named(name) => Some(name.as_str()),
@@ -198,5 +198,5 @@ impl<K: Key, V: Value> Builder<K, V> {
 /// assert!(names.contains(&"hinted8_64_2x4_u32_u32"));
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    names(kernels::all::<K, V>())
+    names(kernels::all::<K::Word, V::Word>())
 }

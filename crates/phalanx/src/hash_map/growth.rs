@@ -3,10 +3,10 @@
 use super::HashMap;
 use super::kernels::Kernels;
 use super::table::Table;
-use super::{Key, Value};
 use crate::Result;
 use crate::error::made_room;
 use crate::map::counts::{Counts, distinct};
+use crate::map::encoding::Word;
 use crate::map::handle::Handle;
 use crate::map::launch::Batch;
 use crate::map::structure::{Room, Scans, Structure, with_scanner};
@@ -38,7 +38,7 @@ pub struct Growing<K, V> {
     pub growth: Growth,
 }
 
-impl<K: Key, V: Value> Growing<K, V> {
+impl<K: Word, V: Word> Growing<K, V> {
     /// Waits for all earlier launches and returns the counters.
     pub fn counts(&self) -> Result<Counts> {
         self.handle.settled()?.counts()
@@ -85,7 +85,7 @@ impl<K: Key, V: Value> Growing<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Structure for Growing<K, V> {
+impl<K: Word, V: Word> Structure for Growing<K, V> {
     type Key = K;
     type Value = V;
 

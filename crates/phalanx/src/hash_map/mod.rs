@@ -19,7 +19,7 @@ use phalanx_kernels::hash_map::{Config, MapView};
 use simt::Instance;
 use std::io::Read;
 
-/// A map from `u32` or `u64` to `u32` or `u64` in device memory.
+/// A map in device memory, from [keys](Key) to [values](Value) of 32 or 64 bits.
 ///
 /// The map uses open addressing over buckets of 64 bytes. A tile of lanes reads a bucket at once. The
 /// repository's page `docs/structures/hashmap.md` describes layout, proof and costs. The page of [`Map`] has
@@ -79,11 +79,11 @@ use std::io::Read;
 /// | `clear_on` | three fills in the stream, of all bytes of the table; no wait |
 /// | `view` | O(1) on the host; no launch |
 /// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
-pub struct HashMap<K, V> {
-    table: Growing<K, V>,
+pub struct HashMap<K: Key, V: Value> {
+    table: Growing<K::Word, V::Word>,
 }
 
-impl<K, V> std::fmt::Debug for HashMap<K, V> {
+impl<K: Key, V: Value> std::fmt::Debug for HashMap<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HashMap")
             .field("variant", &self.table.handle.kernels().variant())
@@ -209,7 +209,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     ///   so automatically.
     pub unsafe fn view<M>(&self) -> Result<MapView<M>>
     where
-        M: Config<Key = K, Value = V> + Instance,
+        M: Config<Key = K::Word, Value = V::Word> + Instance,
     {
         self.table.handle.kernels().variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the table.
@@ -327,11 +327,11 @@ impl<K: Key, V: Value> Map for HashMap<K, V> {
         Self::with_capacity(capacity)
     }
 
-    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+    fn inner(&self) -> &dyn Structure<Key = K::Word, Value = V::Word> {
         &self.table
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K::Word, Value = V::Word> {
         &mut self.table
     }
 }

@@ -3,7 +3,7 @@
 use super::Outcome;
 use super::launch::{Batch, BatchOp, nothing};
 
-use super::{Key, Map, Merge, Value, check};
+use super::{KeyWord, Map, Merge, ValueWord, check};
 use crate::{Error, Result};
 use gpu::{AsSlice, AsSliceMut, Device, OptionalSliceMut, Stream};
 use phalanx_kernels::keyed::OpCode;
@@ -12,9 +12,11 @@ use simt::{GlobalSlice, Word};
 /// Batches on device buffers. The calls submit work to a stream and do not wait for it: results are available
 /// when the stream has executed it.
 ///
-/// Created by [`Map::on`]. Outcomes are the codes of [`Outcome`], one byte per element
-/// ([`Outcome::from_code`] decodes them). These calls never grow the map, whatever its policy: elements that
-/// do not fit are refused. Reading or dropping a buffer waits for the batches that use it.
+/// Created by [`Map::on`]. Buffers have words of keys and values: those of `u32` and `u64` are the numbers,
+/// those of other types come from [`Key::encode_all`](super::Key::encode_all). Outcomes are the codes of
+/// [`Outcome`], one byte per element ([`Outcome::from_code`] decodes them). These calls never grow the map,
+/// whatever its policy: elements that do not fit are refused. Reading or dropping a buffer waits for the
+/// batches that use it.
 ///
 /// ```
 /// use phalanx::{HashMap, Outcome};
@@ -78,7 +80,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
 
     /// Submits a batch. Rejects a stream of another device: its kernels could not access the map, and
     /// dropping the map would not wait for them.
-    fn submit(&self, batch: Batch<M::Key, M::Value>) -> Result<()> {
+    fn submit(&self, batch: Batch<KeyWord<M>, ValueWord<M>>) -> Result<()> {
         check_same_device(self.map.inner().device(), "stream", self.stream.device())?;
         self.map.inner().submit(self.stream, batch)
     }
@@ -97,9 +99,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     fn batch(
         &self,
         op: BatchOp,
-        keys: impl AsSlice<M::Key>,
+        keys: impl AsSlice<KeyWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
-    ) -> Result<Batch<M::Key, M::Value>> {
+    ) -> Result<Batch<KeyWord<M>, ValueWord<M>>> {
         let device = self.map.inner().device();
         let keys = keys_of(device, keys)?;
         let outcomes = optional_slice(device, "outcomes", outcomes, keys.len())?;
@@ -110,8 +112,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     fn submit_pairs(
         &self,
         op: BatchOp,
-        keys: impl AsSlice<M::Key>,
-        values: impl AsSlice<M::Value>,
+        keys: impl AsSlice<KeyWord<M>>,
+        values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         let batch = self.batch(op, keys, outcomes)?;
@@ -126,8 +128,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// not of the map's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn insert(
         &self,
-        keys: impl AsSlice<M::Key>,
-        values: impl AsSlice<M::Value>,
+        keys: impl AsSlice<KeyWord<M>>,
+        values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::Insert, keys, values, outcomes)
@@ -139,8 +141,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn insert_new(
         &self,
-        keys: impl AsSlice<M::Key>,
-        values: impl AsSlice<M::Value>,
+        keys: impl AsSlice<KeyWord<M>>,
+        values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::InsertNew, keys, values, outcomes)
@@ -152,9 +154,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn upsert(
         &self,
-        merge: Merge,
-        keys: impl AsSlice<M::Key>,
-        values: impl AsSlice<M::Value>,
+        merge: Merge<M::Value>,
+        keys: impl AsSlice<KeyWord<M>>,
+        values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         self.submit_pairs(BatchOp::Apply(merge.operation()), keys, values, outcomes)
@@ -167,9 +169,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn get_or_insert(
         &self,
-        keys: impl AsSlice<M::Key>,
-        values: impl AsSlice<M::Value>,
-        results: impl AsSliceMut<M::Value>,
+        keys: impl AsSlice<KeyWord<M>>,
+        values: impl AsSlice<ValueWord<M>>,
+        results: impl AsSliceMut<ValueWord<M>>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
@@ -185,8 +187,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn get(
         &self,
-        keys: impl AsSlice<M::Key>,
-        values: impl AsSliceMut<M::Value>,
+        keys: impl AsSlice<KeyWord<M>>,
+        values: impl AsSliceMut<ValueWord<M>>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         self.submit(get(self.map.inner().device(), keys, values, outcomes)?)
@@ -196,7 +198,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn contains_key(&self, keys: impl AsSlice<M::Key>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: impl AsSlice<KeyWord<M>>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(contains_key(self.map.inner().device(), keys, outcomes)?)
     }
 
@@ -204,7 +206,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove(&self, keys: impl AsSlice<M::Key>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn remove(&self, keys: impl AsSlice<KeyWord<M>>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
         self.submit(Batch { op: BatchOp::Remove, ..batch })
     }
@@ -217,9 +219,9 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     pub fn execute(
         &self,
         codes: impl AsSlice<u8>,
-        keys: impl AsSlice<M::Key>,
-        arguments: impl AsSlice<M::Value>,
-        results: impl AsSliceMut<M::Value>,
+        keys: impl AsSlice<KeyWord<M>>,
+        arguments: impl AsSlice<ValueWord<M>>,
+        results: impl AsSliceMut<ValueWord<M>>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
@@ -231,7 +233,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
 }
 
 /// Returns the batch of [`Batches::get`].
-pub(crate) fn get<K: Key, V: Value>(
+pub(crate) fn get<K: Word, V: Word>(
     device: &Device,
     keys: impl AsSlice<K>,
     values: impl AsSliceMut<V>,
@@ -243,7 +245,7 @@ pub(crate) fn get<K: Key, V: Value>(
 }
 
 /// Returns the batch of [`Batches::contains_key`].
-pub(crate) fn contains_key<K: Key, V: Value>(
+pub(crate) fn contains_key<K: Word, V: Word>(
     device: &Device,
     keys: impl AsSlice<K>,
     outcomes: impl AsSliceMut<u8>,

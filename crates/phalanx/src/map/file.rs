@@ -1,18 +1,23 @@
 //! Saved maps: a header, the keys, the values, and a checksum.
 //!
 //! ```text
-//! "PHXMAP" · version u16 · key bits u32 · value bits u32 · pairs u64 · keys · values · CRC-32 of all before
+//! "PHXMAP" · version u16 · key bits u32 · value bits u32 · pairs u64 · names · keys · values
+//! · CRC-32 of all before
 //! ```
 //!
-//! All numbers are little-endian. The order of the pairs and the kind of map that wrote them do not matter.
-use super::{Key, Map, Outcome, Outcomes, Value};
+//! All numbers are little-endian. The names are those of the encodings of keys and values, each with its
+//! length before it, a u16. A set has values of 0 bits, with an empty name. Version 1 has no names; its keys
+//! and values are unsigned integers. The order of the pairs and the kind of map that wrote them do not
+//! matter.
+use super::encoding::{Word, decode_pairs};
+use super::{Key, Map, Outcome, Outcomes, Pairs, Value};
 use crate::{Error, Result};
 use phalanx_kernels::keyed::Scalar;
 use std::io::{Read, Write};
 use std::ops::Range;
 
 const MAGIC: &[u8; 6] = b"PHXMAP";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Number of pairs that are copied to the device at once.
 const BATCH: usize = 1 << 22;
 
@@ -72,20 +77,47 @@ impl<S: Read> Checked<S> {
     }
 }
 
-/// Contents of a file: keys and values. A set has no values.
-struct Contents<K, V> {
-    keys: Vec<K>,
-    values: Vec<V>,
+/// How a file stores keys or values: the bits of their words, and the name of their encoding.
+struct Column {
+    bits: u32,
+    name: String,
 }
 
-/// Writes keys and values with header and checksum. A set has no values, of 0 bits.
-fn write<K: Key, V: Value>(keys: &[K], values: &[V], value_bits: u32, writer: impl Write) -> Result<()> {
+impl Column {
+    /// The values of a set.
+    const NONE: Self = Self { bits: 0, name: String::new() };
+
+    fn of_keys<K: Key>() -> Self {
+        Self { bits: K::Word::BITS, name: K::name() }
+    }
+
+    fn of_values<V: Value>() -> Self {
+        Self { bits: V::Word::BITS, name: V::name() }
+    }
+
+    /// Returns whether the words are numbers, as all words of version 1 are.
+    fn is_plain(&self) -> bool {
+        self.bits == 0 || self.name == format!("u{}", self.bits)
+    }
+}
+
+/// Writes words of keys and values with header and checksum.
+fn write<K: Word, V: Word>(
+    (keys, values): (&[K], &[V]),
+    columns: [Column; 2],
+    writer: impl Write,
+) -> Result<()> {
     let mut writer = Checked::new(writer);
     writer.put(MAGIC)?;
     writer.put(&VERSION.to_le_bytes())?;
-    writer.put(&K::BITS.to_le_bytes())?;
-    writer.put(&value_bits.to_le_bytes())?;
+    for column in &columns {
+        writer.put(&column.bits.to_le_bytes())?;
+    }
     writer.put(&(keys.len() as u64).to_le_bytes())?;
+    for column in &columns {
+        writer.put(&(column.name.len() as u16).to_le_bytes())?;
+        writer.put(column.name.as_bytes())?;
+    }
     writer.put(bytemuck::cast_slice(keys))?;
     writer.put(bytemuck::cast_slice(values))?;
     let checksum = writer.checksum.finalize().to_le_bytes();
@@ -94,27 +126,32 @@ fn write<K: Key, V: Value>(keys: &[K], values: &[V], value_bits: u32, writer: im
 }
 
 /// Reads the output of [`write`].
-fn read<K: Key, V: Value>(reader: impl Read, value_bits: u32) -> Result<Contents<K, V>> {
+fn read<K: Word, V: Word>(reader: impl Read, columns: [Column; 2]) -> Result<Pairs<K, V>> {
     let mut reader = Checked::new(reader);
-    let pairs = header(&mut reader, K::BITS, value_bits)?;
+    let pairs = header(&mut reader, &columns)?;
     let keys = reader.words::<K>(pairs)?;
-    let values = reader.words::<V>(if value_bits == 0 { 0 } else { pairs })?;
+    let values = reader.words::<V>(if columns[1].bits == 0 { 0 } else { pairs })?;
     let mut expected = [0; 4];
     reader.stream.read_exact(&mut expected).map_err(reading)?;
     if reader.checksum.finalize() != u32::from_le_bytes(expected) {
         return Err(Error::Format("its checksum is wrong, so it is damaged".into()));
     }
-    Ok(Contents { keys, values })
+    Ok((keys, values))
 }
 
-/// Writes pairs.
-pub fn save<K: Key, V: Value>(keys: &[K], values: &[V], writer: impl Write) -> Result<()> {
-    write(keys, values, V::BITS, writer)
+/// Writes the words of pairs.
+pub fn save<K: Key, V: Value>((keys, values): Pairs<K::Word, V::Word>, writer: impl Write) -> Result<()> {
+    write((&keys, &values), [Column::of_keys::<K>(), Column::of_values::<V>()], writer)
 }
 
-/// Writes keys.
-pub fn save_keys<K: Key>(keys: &[K], writer: impl Write) -> Result<()> {
-    write::<K, u32>(keys, &[], 0, writer)
+/// Writes the words of keys.
+pub fn save_keys<K: Key>(keys: &[K::Word], writer: impl Write) -> Result<()> {
+    write::<_, u32>((keys, &[]), [Column::of_keys::<K>(), Column::NONE], writer)
+}
+
+/// Reads the output of [`save`].
+fn read_pairs<K: Key, V: Value>(reader: impl Read) -> Result<Pairs<K, V>> {
+    decode_pairs(read(reader, [Column::of_keys::<K>(), Column::of_values::<V>()])?)
 }
 
 /// Reads the output of [`save`] and passes the pairs in chunks to `insert`, with the structure that `build`
@@ -124,7 +161,7 @@ pub fn load_into<K: Key, V: Value, T>(
     build: impl FnOnce(usize) -> Result<T>,
     insert: impl Fn(&T, &[K], &[V]) -> Result<Outcomes>,
 ) -> Result<T> {
-    let Contents { keys, values } = read::<K, V>(reader, V::BITS)?;
+    let (keys, values) = read_pairs::<K, V>(reader)?;
     let structure = build(keys.len().max(1))?;
     in_parts(keys.len(), |part| insert(&structure, &keys[part.clone()], &values[part]))?;
     Ok(structure)
@@ -141,7 +178,7 @@ pub fn load_at_once<M: Map>(
     reader: impl Read,
     build: impl FnOnce(&[M::Key], &[M::Value]) -> Result<M>,
 ) -> Result<M> {
-    let Contents { keys, values } = read::<M::Key, M::Value>(reader, M::Value::BITS)?;
+    let (keys, values) = read_pairs::<M::Key, M::Value>(reader)?;
     let map = build(&keys, &values)?;
     if map.len()? == keys.len() { Ok(map) } else { Err(twice()) }
 }
@@ -152,7 +189,8 @@ pub fn load_keys<K: Key, T>(
     build: impl FnOnce(usize) -> Result<T>,
     insert: impl Fn(&T, &[K]) -> Result<Outcomes>,
 ) -> Result<T> {
-    let Contents { keys, .. } = read::<K, u32>(reader, 0)?;
+    let (keys, _) = read::<K::Word, u32>(reader, [Column::of_keys::<K>(), Column::NONE])?;
+    let keys = K::decode_all(keys)?;
     let structure = build(keys.len().max(1))?;
     in_parts(keys.len(), |part| insert(&structure, &keys[part]))?;
     Ok(structure)
@@ -180,20 +218,42 @@ fn twice() -> Error {
     Error::Format("a key occurs twice".into())
 }
 
-/// Reads the header of a map of these types. Returns the number of pairs.
-fn header<R: Read>(reader: &mut Checked<R>, key_bits: u32, value_bits: u32) -> Result<usize> {
+/// Reads the header of a map with these columns. Returns the number of pairs.
+fn header<R: Read>(reader: &mut Checked<R>, columns: &[Column; 2]) -> Result<usize> {
     let wrong = |what: String| Err(Error::Format(what));
     if reader.number::<6>()? != *MAGIC {
         return wrong("it does not begin with PHXMAP".into());
     }
     let version = u16::from_le_bytes(reader.number()?);
-    if version != VERSION {
-        return wrong(format!("its format version is {version}; supported: {VERSION}"));
+    if !(1..=VERSION).contains(&version) {
+        return wrong(format!("its format version is {version}; supported: 1 to {VERSION}"));
     }
     let bits = (u32::from_le_bytes(reader.number()?), u32::from_le_bytes(reader.number()?));
-    if bits != (key_bits, value_bits) {
-        return wrong(format!("its keys and values have {bits:?} bits; expected ({key_bits}, {value_bits})"));
+    let expected = (columns[0].bits, columns[1].bits);
+    if bits != expected {
+        return wrong(format!("its keys and values have {bits:?} bits; expected {expected:?}"));
     }
-    usize::try_from(u64::from_le_bytes(reader.number()?))
-        .or_else(|_| wrong("its number of pairs exceeds the address space".into()))
+    let pairs = u64::from_le_bytes(reader.number()?);
+    for column in columns {
+        check_name(reader, version, column)?;
+    }
+    usize::try_from(pairs).or_else(|_| wrong("its number of pairs exceeds the address space".into()))
+}
+
+/// Reads the name of a column, if the version has names. Returns an error if it is not that of `column`.
+fn check_name<R: Read>(reader: &mut Checked<R>, version: u16, column: &Column) -> Result<()> {
+    let name = match version {
+        1 if column.is_plain() => return Ok(()),
+        1 => format!("u{}", column.bits).into_bytes(),
+        _ => {
+            let mut name = vec![0; usize::from(u16::from_le_bytes(reader.number()?))];
+            reader.take(&mut name)?;
+            name
+        }
+    };
+    if name == column.name.as_bytes() {
+        return Ok(());
+    }
+    let name = String::from_utf8_lossy(&name);
+    Err(Error::Format(format!("it has keys or values of type `{name}`; expected `{}`", column.name)))
 }

@@ -2,6 +2,9 @@
 //! map.
 pub(crate) mod batches;
 pub(crate) mod counts;
+#[doc(hidden)]
+pub mod derive;
+pub(crate) mod encoding;
 pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod handle;
@@ -11,15 +14,13 @@ pub(crate) mod run;
 pub(crate) mod structure;
 pub(crate) mod variant;
 
-use crate::number::Number;
 use crate::{Error, Result};
 pub use batches::Batches;
+pub use encoding::{Additive, Key, Merge, Value, Word};
 use gpu::{Device, Stream};
 use launch::BatchOp;
 pub use outcomes::Outcomes;
-pub use phalanx_kernels::keyed::OpCode;
-use phalanx_kernels::keyed::Scalar;
-pub use phalanx_kernels::keyed::{Merge, Outcome};
+pub use phalanx_kernels::keyed::{OpCode, Outcome};
 use phalanx_macros::inherent;
 use run::Results;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -27,17 +28,11 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use structure::Structure;
 
-/// A type of keys: `u32` or `u64`. Convert other plain types of these sizes to their bits (`i32 as u32`,
-/// `f32::to_bits`).
-pub trait Key: Scalar + Number {}
-impl Key for u32 {}
-impl Key for u64 {}
+/// Type of the words of a map's keys.
+pub(crate) type KeyWord<M> = <<M as Map>::Key as Key>::Word;
 
-/// A type of values: `u32` or `u64`. Convert other plain types of these sizes to their bits; [`Merge`] still
-/// treats them as unsigned numbers.
-pub trait Value: Scalar + Number {}
-impl Value for u32 {}
-impl Value for u64 {}
+/// Type of the words of a map's values.
+pub(crate) type ValueWord<M> = <<M as Map>::Value as Value>::Word;
 
 /// Keys and, at the same indices, their values.
 pub type Pairs<K, V> = (Vec<K>, Vec<V>);
@@ -63,7 +58,7 @@ pub enum Op<K, V> {
     /// Inserts the pair if the key is absent.
     InsertNew(K, V),
     /// Inserts the pair, or merges the values.
-    Upsert(Merge, K, V),
+    Upsert(Merge<V>, K, V),
     /// Inserts the pair if the key is absent, and returns the key's value.
     GetOrInsert(K, V),
     /// Removes the key.
@@ -71,17 +66,18 @@ pub enum Op<K, V> {
 }
 
 impl<K: Key, V: Value> Op<K, V> {
-    /// Returns the operation's code, key and argument, as [`Batches::execute`] takes them.
-    pub fn parts(self) -> (OpCode, K, V) {
-        let none = V::from_u64(0);
-        match self {
-            Self::Get(key) => (OpCode::GET, key, none),
-            Self::Insert(key, value) => (OpCode::INSERT, key, value),
-            Self::InsertNew(key, value) => (OpCode::INSERT_NEW, key, value),
-            Self::Upsert(merge, key, value) => (merge.operation(), key, value),
-            Self::GetOrInsert(key, value) => (OpCode::GET_OR_INSERT, key, value),
-            Self::Remove(key) => (OpCode::REMOVE, key, none),
-        }
+    /// Returns the operation's code, and the words of its key and argument, as [`Batches::execute`] takes
+    /// them. The word of an argument that the operation does not have is 0.
+    pub fn parts(self) -> (OpCode, K::Word, V::Word) {
+        let (code, key, value) = match self {
+            Self::Get(key) => (OpCode::GET, key, None),
+            Self::Insert(key, value) => (OpCode::INSERT, key, Some(value)),
+            Self::InsertNew(key, value) => (OpCode::INSERT_NEW, key, Some(value)),
+            Self::Upsert(merge, key, value) => (merge.operation(), key, Some(value)),
+            Self::GetOrInsert(key, value) => (OpCode::GET_OR_INSERT, key, Some(value)),
+            Self::Remove(key) => (OpCode::REMOVE, key, None),
+        };
+        (code, key.encode(), value.map_or(V::Word::default(), V::encode))
     }
 }
 
@@ -100,7 +96,7 @@ impl<K: Key, V: Value> Op<K, V> {
 /// assert_eq!(map.get(&[7, 8, 10])?, [Some(72), Some(80), None]);
 /// assert_eq!(map.remove(&[8, 11])?, [true, false]);
 /// let results = map.execute(&[Op::Get(7), Op::GetOrInsert(12, 5)])?;
-/// assert_eq!(results, [(Outcome::Found, 72), (Outcome::Inserted, 5)]);
+/// assert_eq!(results, [(Outcome::Found, Some(72)), (Outcome::Inserted, Some(5))]);
 /// assert_eq!(map.len()?, 3);
 /// # Ok::<(), phalanx::Error>(())
 /// ```
@@ -204,11 +200,11 @@ pub trait Map {
 
     /// Returns the map's implementation, for this crate.
     #[doc(hidden)]
-    fn inner(&self) -> &dyn Structure<Key = Self::Key, Value = Self::Value>;
+    fn inner(&self) -> &dyn Structure<Key = KeyWord<Self>, Value = ValueWord<Self>>;
 
     /// Returns the map's implementation, for this crate.
     #[doc(hidden)]
-    fn inner_mut(&mut self) -> &mut dyn Structure<Key = Self::Key, Value = Self::Value>;
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = KeyWord<Self>, Value = ValueWord<Self>>;
 
     /// Creates an empty map on [`Device::from_environment`] for `capacity` pairs, which grows when needed.
     ///
@@ -309,7 +305,12 @@ pub trait Map {
     /// merged.
     #[doc(alias = "insert_or_apply")]
     #[doc(alias = "entry")]
-    fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Outcomes> {
+    fn upsert(
+        &self,
+        merge: Merge<Self::Value>,
+        keys: &[Self::Key],
+        values: &[Self::Value],
+    ) -> Result<Outcomes> {
         run::with_values(self.inner(), BatchOp::Apply(merge.operation()), keys, values)
             .map(Results::into_outcomes)
     }
@@ -318,21 +319,22 @@ pub trait Map {
     /// for a pair that does not fit a map of fixed capacity.
     ///
     /// # Errors
-    /// As [`Self::insert`]. [`Error::NoRoom`] holds outcomes but no values: use [`Self::get`] for those.
+    /// As [`Self::insert`] and [`Self::get`]. [`Error::NoRoom`] holds outcomes but no values: use
+    /// [`Self::get`] for those.
     #[doc(alias = "insert_and_find")]
     fn get_or_insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Option<Self::Value>>> {
         let results = run::with_values(self.inner(), BatchOp::Apply(OpCode::GET_OR_INSERT), keys, values)?;
-        Ok(results.values_where(|outcome| outcome != Outcome::Refused))
+        results.values_where(|outcome| outcome != Outcome::Refused)
     }
 
     /// Returns the values of the keys, `None` for an absent key.
     ///
     /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
+    /// [`Error::Format`] if a stored word is no value of the map's type, which only kernels and batches on
+    /// device buffers can store; [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     fn get(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
-        Ok(run::keys(self.inner(), BatchOp::Get, keys, true)?
-            .values_where(|outcome| outcome == Outcome::Found))
+        run::keys(self.inner(), BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found)
     }
 
     /// Returns for each key whether it is in the map.
@@ -359,20 +361,24 @@ pub trait Map {
     }
 
     /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular
-    /// order. Returns for each its outcome and a value: the key's value before the operation or, if the key
-    /// was absent, the argument. A removal returns the value 0, not the removed one, and so does a lookup of
-    /// an absent key. An operation that does not fit a map of fixed capacity has the outcome
-    /// [`Outcome::Refused`] and changes nothing.
+    /// order. Returns for each its outcome and a value: the key's value before the operation or, if the
+    /// operation inserted the key, the argument. Removals, lookups of absent keys and operations that do not
+    /// fit a map of fixed capacity ([`Outcome::Refused`]) have no value.
     ///
     /// # Errors
     /// - [`Error::NoRoom`] if some operations do not fit a map that grows and there is no memory for more.
     ///   The others are done; the error holds the outcome of each, but no values.
     /// - [`Error::Device`] if the device fails, or has no memory for the batch itself: then nothing is done.
-    fn execute(&self, operations: &[Op<Self::Key, Self::Value>]) -> Result<Vec<(Outcome, Self::Value)>> {
+    /// - [`Error::Format`] as [`Self::get`]; the operations are done.
+    fn execute(
+        &self,
+        operations: &[Op<Self::Key, Self::Value>],
+    ) -> Result<Vec<(Outcome, Option<Self::Value>)>> {
+        use Outcome::{Found, Inserted, Replaced};
         let parts = operations.iter().map(|operation| operation.parts());
         let coded = parts.map(|(code, key, argument)| (code, key, Some(argument)));
-        let Results { outcomes, values } = run::coded(self.inner(), coded)?;
-        Ok(outcomes.into_iter().zip(values).collect())
+        let results = run::coded(self.inner(), coded)?;
+        results.pairs_where(|outcome| matches!(outcome, Found | Inserted | Replaced)).collect()
     }
 
     /// Returns the batches on device buffers, submitted to a stream; see [`Batches`] for an example.
@@ -439,7 +445,7 @@ pub trait Map {
     /// [`Error::Range`] if the lower end is above the upper end; [`Error::Device`] if the device is lost or
     /// lacks the memory.
     fn retain_keys(&mut self, range: RangeInclusive<Self::Key>) -> Result<()> {
-        run::retain_between(self.inner_mut(), false, range.start().to_u64(), range.end().to_u64())
+        run::retain_keys(self.inner_mut(), &range)
     }
 
     /// Keeps the pairs whose values are in the range.
@@ -448,16 +454,17 @@ pub trait Map {
     /// [`Error::Range`] if the lower end is above the upper end; [`Error::Device`] if the device is lost or
     /// lacks the memory.
     fn retain_values(&mut self, range: RangeInclusive<Self::Value>) -> Result<()> {
-        run::retain_between(self.inner_mut(), true, range.start().to_u64(), range.end().to_u64())
+        run::retain_values(self.inner_mut(), &range)
     }
 
     /// Returns all pairs as they are now: those of an ordered map in key order, those of a hash map in no
     /// particular order. They are copied to the host before the iterator is returned. Waits for all launches.
     ///
     /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
+    /// As [`Self::export`].
     fn iter(&self) -> Result<IntoIter<Self::Key, Self::Value>> {
-        let (keys, values) = export::listed(self.inner())?;
+        let (keys, values): Pairs<Self::Key, Self::Value> =
+            encoding::decode_pairs(export::listed(self.inner())?)?;
         Ok(keys.into_iter().zip(values))
     }
 
@@ -465,13 +472,15 @@ pub trait Map {
     /// 64 MiB of device memory.
     ///
     /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
+    /// [`Error::Format`] if a stored word is no key or value of the map's types; [`Error::Device`] if the
+    /// device is lost or lacks the memory.
     #[doc(alias = "retrieve_all")]
     fn export(&self) -> Result<Pairs<Self::Key, Self::Value>> {
-        export::all(self.inner())
+        encoding::decode_pairs(export::all(self.inner())?)
     }
 
-    /// Returns whether both maps have the same pairs, as [`PartialEq`] does. Devices and variants may differ.
+    /// Returns whether both maps have the same pairs, as [`PartialEq`] does: keys and values are equal if
+    /// their [words](Key::Word) are. Devices and variants may differ.
     ///
     /// # Errors
     /// [`Error::Device`] if a device is lost or lacks the memory.
@@ -479,7 +488,8 @@ pub trait Map {
     where
         Self: Sized,
     {
-        Ok(self.len()? == other.len()? && export::sorted(self.export()?) == export::sorted(other.export()?))
+        let words = |map: &Self| export::all(map.inner()).map(export::sorted);
+        Ok(self.len()? == other.len()? && words(self)? == words(other)?)
     }
 
     /// Saves the map: version, checksum and all pairs, independent of variant and device. Writes few large
@@ -491,8 +501,7 @@ pub trait Map {
     where
         Self: Sized,
     {
-        let (keys, values) = self.export()?;
-        file::save(&keys, &values, writer)
+        file::save::<Self::Key, Self::Value>(export::all(self.inner())?, writer)
     }
 }
 

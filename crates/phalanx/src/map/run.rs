@@ -1,5 +1,6 @@
 //! Batches on host slices: copied to the device, run and copied back. Refused elements are retried as long as
 //! the map grows.
+use super::encoding::{self, Word, decoded};
 use super::launch::{Batch, BatchOp, Scan, nothing};
 use super::structure::{Room, Structure};
 use super::{Key, Outcomes, Pairs, Value, check};
@@ -10,14 +11,15 @@ use phalanx_kernels::keyed::{OpCode, Outcome};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::RangeInclusive;
 
-/// Results of a batch.
+/// Results of a batch: outcomes, and the words of the values.
 pub struct Results<V> {
     pub outcomes: Vec<Outcome>,
     pub values: Vec<V>,
 }
 
-impl<V: Copy> Results<V> {
+impl<V: Word> Results<V> {
     /// Returns the indices of the refused elements.
     fn refused(&self) -> Vec<usize> {
         let is_refused = |&place: &usize| self.outcomes[place] == Outcome::Refused;
@@ -50,12 +52,19 @@ impl<V: Copy> Results<V> {
     }
 
     /// Returns the values whose outcomes satisfy `is`.
-    pub fn values_where(self, is: impl Fn(Outcome) -> bool) -> Vec<Option<V>> {
-        self.outcomes
-            .into_iter()
-            .zip(self.values)
-            .map(|(outcome, value)| is(outcome).then_some(value))
-            .collect()
+    pub fn values_where<T: Value<Word = V>>(self, is: impl Fn(Outcome) -> bool) -> Result<Vec<Option<T>>> {
+        self.pairs_where(is).map(|pair| pair.map(|(_, value)| value)).collect()
+    }
+
+    /// Returns the outcomes, and the values of those that satisfy `is`.
+    pub fn pairs_where<T: Value<Word = V>>(
+        self,
+        is: impl Fn(Outcome) -> bool,
+    ) -> impl Iterator<Item = Result<(Outcome, Option<T>)>> {
+        self.outcomes.into_iter().zip(self.values).map(move |(outcome, word)| {
+            let value = if is(outcome) { Some(decoded(word, T::decode)?) } else { None };
+            Ok((outcome, value))
+        })
     }
 }
 
@@ -66,7 +75,11 @@ struct Elements<'a, K: Copy, V: Copy> {
     arguments: Cow<'a, [V]>,
 }
 
-impl<K: Copy, V: Copy> Elements<'_, K, V> {
+impl<'a, K: Word, V: Word> Elements<'a, K, V> {
+    fn of_keys<T: Key<Word = K>>(keys: &'a [T]) -> Self {
+        Self { codes: (&[]).into(), keys: T::encode_all(keys), arguments: (&[]).into() }
+    }
+
     fn pick(&self, indices: &[usize]) -> Self {
         Self {
             codes: pick(&self.codes, indices).into(),
@@ -82,10 +95,10 @@ fn pick<T: Copy>(slice: &[T], indices: &[usize]) -> Vec<T> {
 }
 
 /// Runs one operation for each key.
-pub fn keys<M: Structure + ?Sized>(
+pub fn keys<M: Structure + ?Sized, K: Key<Word = M::Key>>(
     map: &M,
     op: BatchOp,
-    keys: &[M::Key],
+    keys: &[K],
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
     look_up(map.device(), &|stream, batch| map.submit(stream, batch), op, keys, wants_values)
@@ -95,41 +108,40 @@ pub fn keys<M: Structure + ?Sized>(
 type Submit<'a, K, V> = &'a dyn Fn(&Stream, Batch<K, V>) -> Result<()>;
 
 /// [`keys`], submitted by `submit`.
-pub fn look_up<K: Key, V: Value>(
+pub fn look_up<K: Key, V: Word>(
     device: &Device,
-    submit: Submit<'_, K, V>,
+    submit: Submit<'_, K::Word, V>,
     op: BatchOp,
     keys: &[K],
     wants_values: bool,
 ) -> Result<Results<V>> {
-    let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
+    let elements = Elements::of_keys(keys);
     once(device, submit, op, &elements, wants_values)
 }
 
 /// Runs one operation for each pair.
-pub fn with_values<M: Structure + ?Sized>(
+pub fn with_values<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
     map: &M,
     op: BatchOp,
-    keys: &[M::Key],
-    values: &[M::Value],
+    keys: &[K],
+    values: &[V],
 ) -> Result<Results<M::Value>> {
     check("values", keys.len(), values.len())?;
     let wants_values = matches!(op, BatchOp::Apply(_));
-    let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: values.into() };
+    let elements = Elements { arguments: V::encode_all(values), ..Elements::of_keys(keys) };
     until_room(map, op, &elements, wants_values)
 }
 
 /// Inserts keys into a structure without values.
-pub fn new_keys<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Outcomes> {
-    let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
-    until_room(map, BatchOp::InsertNew, &elements, false).map(Results::into_outcomes)
+pub fn new_keys<M: Structure + ?Sized, K: Key<Word = M::Key>>(map: &M, keys: &[K]) -> Result<Outcomes> {
+    until_room(map, BatchOp::InsertNew, &Elements::of_keys(keys), false).map(Results::into_outcomes)
 }
 
 /// Returns the pairs in columns, with the last value of each key, in the order in which the keys first occur.
 pub fn last_of_each<K: Key, V: Value>(pairs: impl IntoIterator<Item = (K, V)>) -> Pairs<K, V> {
     let (mut keys, mut values, mut seen) = (Vec::new(), Vec::new(), HashMap::new());
     for (key, value) in pairs {
-        match seen.entry(key) {
+        match seen.entry(key.encode()) {
             Entry::Occupied(place) => values[*place.get()] = value,
             Entry::Vacant(place) => {
                 place.insert(keys.len());
@@ -156,19 +168,18 @@ pub fn coded<M: Structure + ?Sized>(
 }
 
 /// Returns for each key whether the operation had this outcome.
-pub fn whether<M: Structure + ?Sized>(
+pub fn whether<M: Structure + ?Sized, K: Key<Word = M::Key>>(
     map: &M,
     op: BatchOp,
-    of: &[M::Key],
+    of: &[K],
     outcome: Outcome,
 ) -> Result<Vec<bool>> {
     Ok(keys(map, op, of, false)?.whether(outcome))
 }
 
 /// Removes keys. Returns for each whether it was removed.
-pub fn removed<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<bool>> {
-    let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
-    let results = until_room(map, BatchOp::Remove, &elements, false)?;
+pub fn removed<M: Structure + ?Sized, K: Key<Word = M::Key>>(map: &M, keys: &[K]) -> Result<Vec<bool>> {
+    let results = until_room(map, BatchOp::Remove, &Elements::of_keys(keys), false)?;
     // A boolean result cannot represent a refused removal.
     if results.outcomes.contains(&Outcome::Refused) {
         return Err(results.no_room());
@@ -249,7 +260,7 @@ fn attempt<M: Structure + ?Sized>(
 }
 
 /// Runs a batch that changes nothing.
-fn once<K: Key, V: Value>(
+fn once<K: Word, V: Word>(
     device: &Device,
     submit: Submit<'_, K, V>,
     op: BatchOp,
@@ -271,7 +282,7 @@ struct Uploaded<K, V> {
     outcomes: Buffer<u8>,
 }
 
-impl<K: Key, V: Value> Uploaded<K, V> {
+impl<K: Word, V: Word> Uploaded<K, V> {
     fn new(device: &Device, elements: &Elements<'_, K, V>, wants_values: bool) -> Result<Self> {
         let len = elements.keys.len();
         Ok(Self {
@@ -301,11 +312,24 @@ impl<K: Key, V: Value> Uploaded<K, V> {
     }
 }
 
+/// Removes the pairs whose keys lie outside a range.
+pub fn retain_keys<M: Structure + ?Sized, K: Key<Word = M::Key>>(
+    map: &mut M,
+    range: &RangeInclusive<K>,
+) -> Result<()> {
+    retain_between(map, false, encoding::ends(range.start(), range.end(), K::encode)?)
+}
+
+/// Removes the pairs whose values lie outside a range.
+pub fn retain_values<M: Structure + ?Sized, V: Value<Word = M::Value>>(
+    map: &mut M,
+    range: &RangeInclusive<V>,
+) -> Result<()> {
+    retain_between(map, true, encoding::ends(range.start(), range.end(), V::encode)?)
+}
+
 /// Removes the pairs outside a range. Maintenance that lacks memory afterwards is left to the next call.
-pub fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, low: u64, high: u64) -> Result<()> {
-    if low > high {
-        return Err(Error::Range { low, high });
-    }
+fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, (low, high): (u64, u64)) -> Result<()> {
     map.scans(&mut |scanner| scanner.run(Scan::RetainBetween { by_value, low, high }))?;
     or_later(map.grow())
 }

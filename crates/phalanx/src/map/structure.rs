@@ -1,16 +1,16 @@
 //! The interface between the operations that all maps share and the structures.
+use super::encoding::Word;
 use super::launch::{Batch, Scan};
-use super::{Key, Value};
 use crate::Result;
 use gpu::{Device, Stream};
 
 /// The operations that differ between structures. [`run`](super::run) and [`export`](super::export) build on
 /// them what users call.
 pub trait Structure {
-    /// Type of the keys.
-    type Key: Key;
-    /// Type of the values.
-    type Value: Value;
+    /// Type of the words of keys.
+    type Key: Word;
+    /// Type of the words of values.
+    type Value: Word;
 
     /// Returns the device that holds the structure.
     fn device(&self) -> &Device;

@@ -159,7 +159,7 @@ impl<K: Key, V: Value> Builder<K, V> {
 /// assert!(names.contains(&"mvtree_in_place_spread_128_4x4_u32_u32"));
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    names(versioned_trees::<K, V>())
+    names(versioned_trees::<K::Word, V::Word>())
 }
 
 variants! {

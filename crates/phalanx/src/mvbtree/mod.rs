@@ -23,7 +23,7 @@ pub use snapshot::{At, Snapshot};
 use std::io::Read;
 use std::ops::RangeBounds;
 
-/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, with [snapshots](Self::snapshot): a
+/// An ordered map from [keys](Key) to [values](Value) in device memory, with [snapshots](Self::snapshot): a
 /// B-link tree whose leaves keep versions. A past state stays readable while writers continue.
 ///
 /// The operations on single keys are those of [`Map`]; this type adds those by key order and those on
@@ -107,11 +107,11 @@ use std::ops::RangeBounds;
 /// | `reclaimed` | waits for the device, copies the memory of the epochs to the host |
 /// | `bulk_build`, `bulk_build_sorted`, `compact`, `load` | as those of [`BTree`](crate::BTree); they also sweep |
 /// | `view` | O(1) on the host; no launch |
-pub struct MultiVersionBTree<K, V> {
-    tree: Tree<K, V>,
+pub struct MultiVersionBTree<K: Key, V: Value> {
+    tree: Tree<K::Word, V::Word>,
 }
 
-impl<K, V> std::fmt::Debug for MultiVersionBTree<K, V> {
+impl<K: Key, V: Value> std::fmt::Debug for MultiVersionBTree<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MultiVersionBTree")
             .field("variant", &self.tree.handle.kernels().variant())
@@ -205,18 +205,19 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`crate::BTree::bulk_build`].
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.tree.bulk_build(keys, values, fill)
+        self.tree.bulk_build(&K::encode_all(keys), &V::encode_all(values), fill)
     }
 
-    /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
+    /// [`Self::bulk_build`] from device buffers of [words](Key::Word) whose keys are strictly ascending.
+    /// Waits.
     ///
     /// # Errors
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
     pub fn bulk_build_sorted(
         &mut self,
-        keys: impl AsSlice<K>,
-        values: impl AsSlice<V>,
+        keys: impl AsSlice<K::Word>,
+        values: impl AsSlice<V::Word>,
         fill: f64,
     ) -> Result<()> {
         self.tree.bulk_build_sorted(keys, values, fill)
@@ -291,7 +292,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     ///   [snapshot](Self::snapshot), drop one, or call [`Self::drain`].
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
-        M: Config<Key = K, Value = V> + Instance,
+        M: Config<Key = K::Word, Value = V::Word> + Instance,
     {
         self.tree.handle.kernels().variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.
@@ -394,17 +395,17 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// assert_eq!(counts.read()?, [2]);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
-    pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
+    pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K::Word, V::Word> {
         Ordered::new(self, stream)
     }
 }
 
-impl<K: Key, V: Value> Searched<K, V> for MultiVersionBTree<K, V> {
+impl<K: Key, V: Value> Searched<K::Word, V::Word> for MultiVersionBTree<K, V> {
     fn search_device(&self) -> &Device {
         Map::device(self)
     }
 
-    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+    fn search(&self, stream: &Stream, search: Search<K::Word, V::Word>) -> Result<()> {
         self.tree.search(stream, search)
     }
 }
@@ -417,11 +418,11 @@ impl<K: Key, V: Value> Map for MultiVersionBTree<K, V> {
         Self::with_capacity(capacity)
     }
 
-    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+    fn inner(&self) -> &dyn Structure<Key = K::Word, Value = V::Word> {
         &self.tree
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K::Word, Value = V::Word> {
         &mut self.tree
     }
 }

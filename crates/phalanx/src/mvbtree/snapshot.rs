@@ -1,6 +1,7 @@
 //! Snapshots taken by hosts, and reads as of them.
 use super::{MultiVersionBTree, Updates};
 use crate::error::or_later;
+use crate::map::encoding::decode_pairs;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Scans;
 use crate::map::{IntoIter, batches, export, run};
@@ -30,7 +31,7 @@ use std::fmt;
 ///
 /// `stamp` waits for the device and copies 4 bytes. Dropping a snapshot neither launches nor waits.
 #[must_use = "a snapshot keeps versions as long as it lives"]
-pub struct Snapshot<'a, K, V> {
+pub struct Snapshot<'a, K: Key, V: Value> {
     tree: &'a MultiVersionBTree<K, V>,
     slot: u32,
     moment: Moment,
@@ -38,13 +39,13 @@ pub struct Snapshot<'a, K, V> {
     is_own: bool,
 }
 
-impl<K, V> fmt::Debug for Snapshot<'_, K, V> {
+impl<K: Key, V: Value> fmt::Debug for Snapshot<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot").field("tree", self.tree).field("slot", &self.slot).finish()
     }
 }
 
-impl<K, V> Drop for Snapshot<'_, K, V> {
+impl<K: Key, V: Value> Drop for Snapshot<'_, K, V> {
     fn drop(&mut self) {
         let handle = &self.tree.tree.handle;
         match &handle.read().history {
@@ -188,12 +189,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 /// launch one kernel (`range`: two), wait, and copy the results back. `get_on` launches one kernel and does
 /// not wait. `iter` waits; launches that read the whole tree; copies all pairs to the host and sorts them
 /// there, O(n log n).
-pub struct At<'a, K, V> {
+pub struct At<'a, K: Key, V: Value> {
     tree: &'a MultiVersionBTree<K, V>,
     moment: Moment,
 }
 
-impl<K, V> fmt::Debug for At<'_, K, V> {
+impl<K: Key, V: Value> fmt::Debug for At<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("At").field("tree", self.tree).field("moment", &self.moment).finish()
     }
@@ -206,7 +207,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        Ok(self.look_up_host(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+        self.look_up_host(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found)
     }
 
     /// Returns for each key whether it was in the tree.
@@ -227,8 +228,8 @@ impl<K: Key, V: Value> At<'_, K, V> {
     pub fn get_on(
         &self,
         stream: &Stream,
-        keys: impl AsSlice<K>,
-        values: impl AsSliceMut<V>,
+        keys: impl AsSlice<K::Word>,
+        values: impl AsSliceMut<V::Word>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let device = self.tree.device();
@@ -242,17 +243,18 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        let scans = |run: Scans<'_, K, V>| self.tree.tree.scans_at(run, self.moment);
+        let scans = |run: Scans<'_, K::Word, V::Word>| self.tree.tree.scans_at(run, self.moment);
         let (keys, values) = export::sorted(export::scanned(self.tree.device(), &scans)?);
+        let (keys, values) = decode_pairs::<K, V>((keys, values))?;
         Ok(keys.into_iter().zip(values))
     }
 
-    fn look_up_host(&self, op: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
-        let launch = |stream: &Stream, batch: Batch<K, V>| self.look_up(stream, batch);
+    fn look_up_host(&self, op: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V::Word>> {
+        let launch = |stream: &Stream, batch: Batch<K::Word, V::Word>| self.look_up(stream, batch);
         run::look_up(self.tree.device(), &launch, op, keys, wants_values)
     }
 
-    fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+    fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {
         self.tree.tree.look_up_at(stream, batch, self.moment)
     }
 }
@@ -262,12 +264,12 @@ by_order! {
     At<'_, K, V>
 }
 
-impl<K: Key, V: Value> Searched<K, V> for At<'_, K, V> {
+impl<K: Key, V: Value> Searched<K::Word, V::Word> for At<'_, K, V> {
     fn search_device(&self) -> &Device {
         self.tree.device()
     }
 
-    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+    fn search(&self, stream: &Stream, search: Search<K::Word, V::Word>) -> Result<()> {
         self.tree.tree.search_at(stream, search, self.moment)
     }
 }

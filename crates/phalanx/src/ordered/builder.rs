@@ -147,9 +147,9 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Creates an empty tree, with the history that `history` creates for its device.
     pub(crate) fn build_tree(
         self,
-        variants: impl Iterator<Item = &'static dyn Kernels<K, V>> + Clone,
+        variants: impl Iterator<Item = &'static dyn Kernels<K::Word, V::Word>> + Clone,
         history: impl FnOnce(&Device, Shape) -> Result<Option<History>>,
-    ) -> Result<Tree<K, V>> {
+    ) -> Result<Tree<K::Word, V::Word>> {
         let device = self.open_device()?;
         let kernels = select(&device, self.selected(), variants)?;
         let history = history(&device, kernels.shape())?;
@@ -173,9 +173,9 @@ impl<K: Key, V: Value> Builder<K, V> {
     pub(crate) fn build_with(
         self,
         device: Device,
-        kernels: &dyn Kernels<K, V>,
+        kernels: &dyn Kernels<K::Word, V::Word>,
         history: Option<History>,
-    ) -> Result<Tree<K, V>> {
+    ) -> Result<Tree<K::Word, V::Word>> {
         let pool = self.pool(&device, kernels.shape())?;
         let words = |entries| kernels.directory_words(entries);
         let memory = Memory::new(&device, pool, self.directory, words)?.with(history);

@@ -4,9 +4,10 @@ use super::memory::Memory;
 use super::tree::Tree;
 use crate::map::batches::{keys_of, slice};
 use crate::map::check;
+use crate::map::encoding::Word;
 use crate::map::export::{self, Columns};
 use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
-use crate::{Error, Key, Result, Value};
+use crate::{Error, Result};
 use gpu::{AsSlice, Buffer, Stream};
 use phalanx_kernels::ordered::nodes;
 use simt::GlobalSlice;
@@ -15,13 +16,13 @@ use simt::GlobalSlice;
 pub const USUAL_FILL: f64 = 0.7;
 
 /// Sorted pairs on the device with distinct keys: the first `count` elements of the buffers.
-pub struct Runs<K: Key, V: Value> {
+pub struct Runs<K: Word, V: Word> {
     pub keys: Buffer<K>,
     pub values: Buffer<V>,
     pub count: usize,
 }
 
-impl<K: Key, V: Value> Runs<K, V> {
+impl<K: Word, V: Word> Runs<K, V> {
     /// Sorts pairs given in any order; of several with the same key, keeps the one with the highest value.
     pub fn of((mut unsorted, mut arguments): Columns<K, V>) -> Result<Self> {
         let (device, len) = (unsorted.device().clone(), unsorted.len());
@@ -35,7 +36,7 @@ impl<K: Key, V: Value> Runs<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Tree<K, V> {
+impl<K: Word, V: Word> Tree<K, V> {
     /// Replaces the tree by one built from sorted pairs, `fill` of them in a node. If this fails because the
     /// pairs are not sorted or for lack of memory, the tree is unchanged.
     pub fn rebuild_from_sorted(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {

@@ -6,9 +6,10 @@ use super::memory::{Memory, directory_for};
 use super::tree::Tree;
 use crate::error::{made_room, or_later};
 use crate::map::counts::distinct;
+use crate::map::encoding::Word;
 use crate::map::export;
 use crate::map::structure::{Room, Scans, Structure as _};
-use crate::{Error, Key, Result, Value};
+use crate::{Error, Result};
 use gpu::Stream;
 use phalanx_kernels::ordered::{EMPTY_TREE_NODES, nodes};
 
@@ -49,7 +50,7 @@ fn half(nodes: usize) -> usize {
     nodes / 2 + EMPTY_TREE_NODES
 }
 
-impl<K: Key, V: Value> Tree<K, V> {
+impl<K: Word, V: Word> Tree<K, V> {
     /// Enlarges the directory for a pool that has grown. Nothing else may run.
     pub fn fit_directory(&self, memory: &mut Memory) -> Result<()> {
         if memory.lacks_directory() {

@@ -2,8 +2,9 @@
 use super::kernels::Task;
 use super::tree::Tree;
 use crate::map::batches::keys_of;
+use crate::map::encoding::Word;
 use crate::map::structure::Structure as _;
-use crate::{Error, Key, Result, Value};
+use crate::{Error, Result};
 use gpu::AsSlice;
 
 /// Result of [`Tree::examine`].
@@ -30,7 +31,7 @@ pub struct Walks {
     pub links: u64,
 }
 
-impl<K: Key, V: Value> Tree<K, V> {
+impl<K: Word, V: Word> Tree<K, V> {
     /// Counts the nodes read by descents to keys: see [`BTree::walks`](crate::BTree::walks).
     pub fn walks(&self, keys: impl AsSlice<K>) -> Result<Walks> {
         let keys = keys_of(&self.handle.device, keys)?;

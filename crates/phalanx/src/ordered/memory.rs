@@ -3,8 +3,9 @@ use super::directory::Directory;
 use super::history::{History, MOST, Moment};
 use super::kernels::{Kernels, Task};
 use crate::map::counts::Counts;
+use crate::map::encoding::Word;
 use crate::slab_alloc::SlabAlloc;
-use crate::{Error, Key, Result, Value};
+use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 use phalanx_kernels::ordered::{Config, RawVersions, TreeView, directory_entries};
@@ -67,7 +68,7 @@ impl Memory {
 
     /// Frees all versions that no live snapshot reads, while nothing else runs. Returns the number of freed
     /// versions.
-    pub fn sweep<K: Key, V: Value>(&mut self, kernels: &dyn Kernels<K, V>, stream: &Stream) -> Result<usize> {
+    pub fn sweep<K: Word, V: Word>(&mut self, kernels: &dyn Kernels<K, V>, stream: &Stream) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
         // Everything that may fail for lack of memory comes first: a sweep that stops half way leaves slabs
         // that are not nodes, and once it has settled the dropped snapshots, it is not due again.
@@ -91,7 +92,7 @@ impl Memory {
 
     /// Replaces the pool by `pool`, which `fill` fills. If `fill` fails, the memory is unchanged. No snapshot
     /// may be alive.
-    pub fn exchange<K: Key, V: Value>(
+    pub fn exchange<K: Word, V: Word>(
         &mut self,
         kernels: &dyn Kernels<K, V>,
         device: &Device,
@@ -131,7 +132,7 @@ impl Memory {
     ///
     /// # Safety
     /// The caller ensures that nothing else runs on the tree, and that the slices outlive the stream's work.
-    pub unsafe fn build<K: Key, V: Value>(
+    pub unsafe fn build<K: Word, V: Word>(
         &mut self,
         kernels: &dyn Kernels<K, V>,
         stream: &Stream,
@@ -147,7 +148,7 @@ impl Memory {
     /// Checks the keys from which the tree is to be built. Returns the number of keys that belong to the key
     /// order, which are all but the reserved key that marks an empty slot, and whether no slab needs to be
     /// freed first.
-    pub fn check_sorted<K: Key, V: Value>(
+    pub fn check_sorted<K: Word, V: Word>(
         &mut self,
         kernels: &dyn Kernels<K, V>,
         stream: &Stream,

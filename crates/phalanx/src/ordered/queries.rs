@@ -1,9 +1,11 @@
 //! Operations by key order.
 use super::kernels::Search;
 use crate::map::batches::{check_same_device, keys_of, slice};
+use crate::map::encoding::{self, Word, decoded};
 use crate::map::launch::nothing;
-use crate::{Error, Key, Outcome, Result, Value};
+use crate::{Key, Outcome, Result, Value};
 use gpu::{AsSlice, AsSliceMut, Buffer, Device, Stream};
+use phalanx_kernels::keyed::Scalar;
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
 
@@ -16,27 +18,27 @@ pub trait Searched<K, V>: Debug + Sync {
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()>;
 }
 
-/// Returns the lowest and the highest key of a range, or `None` for an empty one.
-fn ends<K: Key>(range: &impl RangeBounds<K>) -> Result<Option<(K, K)>> {
+/// Returns the words of the lowest and the highest key of a range, or `None` for an empty one.
+fn ends<K: Key>(range: &impl RangeBounds<K>) -> Result<Option<(K::Word, K::Word)>> {
+    let word = |key: K| key.encode().to_u64();
     let low = match range.start_bound() {
-        Bound::Included(&low) => Some(low.to_u64()),
-        Bound::Excluded(&low) => low.to_u64().checked_add(1),
+        Bound::Included(&low) => Some(word(low)),
+        Bound::Excluded(&low) => word(low).checked_add(1),
         Bound::Unbounded => Some(0),
     };
     let high = match range.end_bound() {
-        Bound::Included(&high) => Some(high.to_u64()),
-        Bound::Excluded(&end) => end.to_u64().checked_sub(1),
-        Bound::Unbounded => Some(K::MAX.to_u64()),
+        Bound::Included(&high) => Some(word(high)),
+        Bound::Excluded(&end) => word(end).checked_sub(1),
+        Bound::Unbounded => Some(K::Word::MAX.to_u64()),
     };
     if let (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) =
         (range.start_bound(), range.end_bound())
-        && low > high
     {
-        return Err(Error::Range { low: low.to_u64(), high: high.to_u64() });
+        encoding::ends(low, high, K::encode)?;
     }
     let (Some(low), Some(high)) = (low, high) else { return Ok(None) };
-    let exists = low <= high && low <= K::MAX.to_u64();
-    Ok(exists.then(|| (K::from_u64(low), K::from_u64(high))))
+    let exists = low <= high && low <= K::Word::MAX.to_u64();
+    Ok(exists.then(|| (K::Word::from_u64(low), K::Word::from_u64(high))))
 }
 
 /// The ends of ranges, in two columns.
@@ -45,9 +47,9 @@ struct Ends<K> {
     highs: Vec<K>,
 }
 
-impl<K: Key> Ends<K> {
+impl<K: Word> Ends<K> {
     /// Encodes an empty range by swapped ends, which kernels treat as empty.
-    fn of(ranges: &[impl RangeBounds<K>]) -> Result<Self> {
+    fn of<T: Key<Word = K>>(ranges: &[impl RangeBounds<T>]) -> Result<Self> {
         let none = (K::from_u64(1), K::from_u64(0));
         let ends: Result<Vec<(K, K)>> = ranges.iter().map(|range| Ok(ends(range)?.unwrap_or(none))).collect();
         let (lows, highs) = ends?.into_iter().unzip();
@@ -70,10 +72,11 @@ macro_rules! by_order {
             /// tree.
             ///
             /// # Errors
-            /// [`Error::Device`] if the device is lost or lacks the memory.
+            /// [`Error::Format`] if a stored word is no key or value of the tree's types; [`Error::Device`]
+            /// if the device is lost or lacks the memory.
             #[doc(alias = "upper_bound")]
             pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::ordered::queries::next(self, true, false, keys)
+                $crate::ordered::queries::next::<K, V>(self, true, false, &K::encode_all(keys))
             }
 
             /// Returns for each key the pair with the next lower key. The key itself need not be in the tree.
@@ -81,7 +84,7 @@ macro_rules! by_order {
             /// # Errors
             /// As [`Self::successor`].
             pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::ordered::queries::next(self, false, false, keys)
+                $crate::ordered::queries::next::<K, V>(self, false, false, &K::encode_all(keys))
             }
 
             /// Returns for each key its own pair or, if it is not in the tree, the pair with the next higher
@@ -91,7 +94,7 @@ macro_rules! by_order {
             /// As [`Self::successor`].
             #[doc(alias = "lower_bound")]
             pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::ordered::queries::next(self, true, true, keys)
+                $crate::ordered::queries::next::<K, V>(self, true, true, &K::encode_all(keys))
             }
 
             /// Returns for each key its own pair or, if it is not in the tree, the pair with the next lower
@@ -100,7 +103,7 @@ macro_rules! by_order {
             /// # Errors
             /// As [`Self::successor`].
             pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::ordered::queries::next(self, false, true, keys)
+                $crate::ordered::queries::next::<K, V>(self, false, true, &K::encode_all(keys))
             }
 
             /// Returns the pair with the lowest key.
@@ -109,7 +112,7 @@ macro_rules! by_order {
             /// As [`Self::successor`].
             #[doc(alias = "first_key_value")]
             pub fn first(&self) -> Result<Option<(K, V)>> {
-                Ok($crate::ordered::queries::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
+                $crate::ordered::queries::outermost(self, true)
             }
 
             /// Returns the pair with the highest key.
@@ -118,7 +121,7 @@ macro_rules! by_order {
             /// As [`Self::successor`].
             #[doc(alias = "last_key_value")]
             pub fn last(&self) -> Result<Option<(K, V)>> {
-                Ok($crate::ordered::queries::next(self, false, true, &[K::MAX])?.pop().flatten())
+                $crate::ordered::queries::outermost(self, false)
             }
 
             /// Returns the number of keys in each range. All ranges have one type; to mix kinds of ranges,
@@ -128,7 +131,7 @@ macro_rules! by_order {
             /// [`Error::Range`] if the lower end of a range is above its upper end; [`Error::Device`] if the
             /// device is lost or lacks the memory.
             pub fn count(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<u64>> {
-                let ends = $crate::ordered::queries::on_device(self, ranges)?;
+                let ends = $crate::ordered::queries::on_device::<K, V>(self, ranges)?;
                 Ok($crate::ordered::queries::count(self, &ends)?.read()?)
             }
 
@@ -139,14 +142,15 @@ macro_rules! by_order {
             /// # Errors
             /// As [`Self::count`].
             pub fn range(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
-                $crate::ordered::queries::range(self, &$crate::ordered::queries::on_device(self, ranges)?)
+                let ends = $crate::ordered::queries::on_device::<K, V>(self, ranges)?;
+                $crate::ordered::queries::range(self, &ends)
             }
 
             /// Returns the operations by key order on device buffers, submitted to a stream.
             pub fn ordered_on<'a>(
                 &'a self,
                 stream: &'a Stream,
-            ) -> $crate::ordered::queries::Ordered<'a, K, V> {
+            ) -> $crate::ordered::queries::Ordered<'a, K::Word, V::Word> {
                 $crate::ordered::queries::Ordered::new(self, stream)
             }
         }
@@ -155,16 +159,25 @@ macro_rules! by_order {
 
 pub(crate) use by_order;
 
-/// Returns the next pair of each key in a direction or, if `inclusive`, the key's own pair.
+/// Returns the pair with the lowest key or, if not `lowest`, with the highest.
+pub(crate) fn outermost<K: Key, V: Value>(
+    of: &impl Searched<K::Word, V::Word>,
+    lowest: bool,
+) -> Result<Option<(K, V)>> {
+    let from = if lowest { K::Word::default() } else { K::Word::MAX };
+    Ok(next::<K, V>(of, lowest, true, &[from])?.pop().flatten())
+}
+
+/// Returns the next pair of each word of a key in a direction or, if `inclusive`, the key's own pair.
 pub(crate) fn next<K: Key, V: Value>(
-    of: &impl Searched<K, V>,
+    of: &impl Searched<K::Word, V::Word>,
     up: bool,
     inclusive: bool,
-    keys: &[K],
+    keys: &[K::Word],
 ) -> Result<Vec<Option<(K, V)>>> {
     let device = of.search_device();
     let (uploaded, stream) = (device.from_slice(keys)?, device.default_stream());
-    let (found, values) = (device.buffer::<K>(keys.len())?, device.buffer::<V>(keys.len())?);
+    let (found, values) = (device.buffer::<K::Word>(keys.len())?, device.buffer::<V::Word>(keys.len())?);
     let outcomes = device.buffer::<u8>(keys.len())?;
     let (keys, found_slice, value_slice) = (uploaded.global(), found.global(), values.global());
     let search = Search::Next {
@@ -178,20 +191,26 @@ pub(crate) fn next<K: Key, V: Value>(
     of.search(&stream, search)?;
     let pairs = found.read()?.into_iter().zip(values.read()?);
     let is_found = |code| code == Outcome::Found as u8;
-    Ok(pairs.zip(outcomes.read()?).map(|(pair, code)| is_found(code).then_some(pair)).collect())
+    let pairs = pairs.zip(outcomes.read()?).map(|(pair, code)| is_found(code).then_some(pair));
+    pairs.map(|pair| pair.map(decoded_pair).transpose()).collect()
+}
+
+/// Returns the pair for which two words stand.
+fn decoded_pair<K: Key, V: Value>((key, value): (K::Word, V::Word)) -> Result<(K, V)> {
+    Ok((decoded(key, K::decode)?, decoded(value, V::decode)?))
 }
 
 /// Copies the ends of ranges to the device.
 pub(crate) fn on_device<K: Key, V: Value>(
-    of: &impl Searched<K, V>,
+    of: &impl Searched<K::Word, V::Word>,
     ranges: &[impl RangeBounds<K>],
-) -> Result<DeviceEnds<K>> {
+) -> Result<DeviceEnds<K::Word>> {
     let (device, Ends { lows, highs }) = (of.search_device(), Ends::of(ranges)?);
     Ok(DeviceEnds { lows: device.from_slice(&lows)?, highs: device.from_slice(&highs)? })
 }
 
 /// Returns the number of keys in each range.
-pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
+pub(crate) fn count<K: Word, V: Word>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
     let counts = of.search_device().buffer::<u64>(ends.lows.len())?;
     let (lows, highs) = (ends.lows.global(), ends.highs.global());
     of.search(&of.search_device().default_stream(), Search::Count { lows, highs, counts: counts.global() })?;
@@ -200,8 +219,8 @@ pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnd
 
 /// Returns the pairs in each range.
 pub(crate) fn range<K: Key, V: Value>(
-    of: &impl Searched<K, V>,
-    ends: &DeviceEnds<K>,
+    of: &impl Searched<K::Word, V::Word>,
+    ends: &DeviceEnds<K::Word>,
 ) -> Result<Vec<Vec<(K, V)>>> {
     let (device, counts) = (of.search_device(), count(of, ends)?);
     let mut offsets = vec![0u64];
@@ -211,7 +230,7 @@ pub(crate) fn range<K: Key, V: Value>(
     }));
     let total = offsets[offsets.len() - 1] as usize;
     let places = device.from_slice(&offsets)?;
-    let (keys, values) = (device.buffer::<K>(total)?, device.buffer::<V>(total)?);
+    let (keys, values) = (device.buffer::<K::Word>(total)?, device.buffer::<V::Word>(total)?);
     let search = Search::Range {
         lows: ends.lows.global(),
         highs: ends.highs.global(),
@@ -223,9 +242,11 @@ pub(crate) fn range<K: Key, V: Value>(
     };
     of.search(&device.default_stream(), search)?;
     let written = counts.read()?;
-    let pairs: Vec<(K, V)> = keys.read()?.into_iter().zip(values.read()?).collect();
-    let part = |(offset, many): (&u64, u64)| pairs[*offset as usize..][..many as usize].to_vec();
-    Ok(offsets.iter().zip(written).map(part).collect())
+    let pairs: Vec<_> = keys.read()?.into_iter().zip(values.read()?).collect();
+    let part = |(offset, many): (&u64, u64)| {
+        pairs[*offset as usize..][..many as usize].iter().map(|&pair| decoded_pair(pair)).collect()
+    };
+    offsets.iter().zip(written).map(part).collect()
 }
 
 /// Batches of operations by key order on device buffers. The calls submit work to a stream and do not wait
@@ -233,8 +254,8 @@ pub(crate) fn range<K: Key, V: Value>(
 /// [`Frozen::ordered_on`](crate::btree::Frozen::ordered_on),
 /// [`SkipList::ordered_on`](crate::SkipList::ordered_on) and the `ordered_on` methods of [`crate::mvbtree`].
 ///
-/// Ranges include both ends, so that a range can include the largest key. A range whose lower end is above
-/// its upper end is empty.
+/// `K` and `V` are the types of the [words](Key::Word) of keys and values. Ranges include both ends, so that
+/// a range can include the largest key. A range whose lower end is above its upper end is empty.
 ///
 /// ```
 /// use phalanx::BTree;
@@ -274,7 +295,7 @@ pub struct Ordered<'a, K, V> {
     stream: &'a Stream,
 }
 
-impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
+impl<'a, K: Word, V: Word> Ordered<'a, K, V> {
     pub(crate) fn new(of: &'a dyn Searched<K, V>, stream: &'a Stream) -> Self {
         Self { of, stream }
     }

@@ -1,9 +1,10 @@
 //! Sorting of batches by key before they are launched: see `tree_sorted_...` in `docs/structures/btree.md`.
 use super::memory::TreeRef;
+use crate::Result;
+use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS};
 use crate::map::variant::{HasVariant, Variant, VariantTag};
 use crate::primitives::{Workspace, sort_bytes};
-use crate::{Key, Result, Value};
 use gpu::{Buffer, Grid, Stream};
 use phalanx_kernels::btree::kernels::{CodedSorted, InsertSorted, RemoveSorted, sorted_threads};
 use phalanx_kernels::ordered::Config;
@@ -39,7 +40,7 @@ struct SortWorkspace<K> {
     order: Buffer<u32>,
 }
 
-impl<K: Key, V: Value> Sorter<K, V> {
+impl<K: Word, V: Word> Sorter<K, V> {
     /// Returns the sorter for trees of a variant, if the variant sorts batches.
     pub fn for_variant(variant: Variant) -> Option<Self> {
         Some(Self { kernels: sorted_kernels(variant)?.boxed(), workspaces: Mutex::default() })
@@ -77,7 +78,7 @@ impl<K: Key, V: Value> Sorter<K, V> {
     }
 }
 
-impl<K: Key> SortWorkspace<K> {
+impl<K: Word> SortWorkspace<K> {
     /// Returns the stream's workspace, for at least `len` elements.
     fn of<'a>(workspaces: &'a mut Vec<Self>, stream: &Stream, len: usize) -> Result<&'a mut Self> {
         let own = workspaces.iter().position(|workspace| workspace.work.stream() == stream);
@@ -133,7 +134,7 @@ crate::map::variant::variants! {
 
 /// Returns the kernels for sorted batches of a variant, if it sorts batches.
 #[cfg(all(feature = "btree", feature = "variants"))]
-fn sorted_kernels<K: Key, V: Value>(variant: Variant) -> Option<&'static dyn SortedKernels<K, V>> {
+fn sorted_kernels<K: Word, V: Word>(variant: Variant) -> Option<&'static dyn SortedKernels<K, V>> {
     sorting::<K, V>().find(|kernels| kernels.variant() == variant)
 }
 

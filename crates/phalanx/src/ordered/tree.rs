@@ -5,12 +5,13 @@ use super::history::{History, Moment};
 use super::kernels::{Kernels, Search, Task};
 use super::memory::{Memory, TreeRef};
 use super::sorter::{self, Sorter};
+use crate::Result;
 use crate::error::or_later;
+use crate::map::encoding::Word;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, nothing};
 use crate::map::structure::{Room, Scans, Structure, with_scanner};
 use crate::slab_alloc::Stats;
-use crate::{Key, Result, Value};
 use gpu::{Device, Stream};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
@@ -37,7 +38,7 @@ fn launch_rebuild<K, V>(kernels: &dyn Kernels<K, V>, stream: &Stream, memory: &M
     Ok(())
 }
 
-impl<K: Key, V: Value> Tree<K, V> {
+impl<K: Word, V: Word> Tree<K, V> {
     /// Creates an empty tree in new memory.
     pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth) -> Result<Self> {
         let sorter = Sorter::for_variant(handle.kernels().variant());
@@ -181,7 +182,7 @@ impl<K: Key, V: Value> Tree<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Structure for Tree<K, V> {
+impl<K: Word, V: Word> Structure for Tree<K, V> {
     type Key = K;
     type Value = V;
 

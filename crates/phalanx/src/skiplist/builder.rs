@@ -152,5 +152,5 @@ impl<K: Key, V: Value> Builder<K, V> {
 /// assert!(names.contains(&"list_spread_128_8x2_u32_u32"));
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    names(kernels::all::<K, V>())
+    names(kernels::all::<K::Word, V::Word>())
 }

@@ -1,11 +1,12 @@
 //! Compaction of a list: frees nodes that have merged or have no pairs left, and rebuilds the index layers.
 use super::kernels::{CompactStep, Kernels, Nodes};
+use crate::Result;
 use crate::map::counts::Counts;
+use crate::map::encoding::Word;
 use crate::map::launch::nothing;
 use crate::ordered::memory::Memory;
 use crate::ordered::tree::Tree;
 use crate::primitives::{Bits, Workspace, sort_bytes};
-use crate::{Key, Result, Value};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::skiplist::Layout;
 
@@ -21,7 +22,7 @@ struct Exclusive<'a, K, V> {
     memory: &'a Memory,
 }
 
-impl<K: Key, V: Value> Exclusive<'_, K, V> {
+impl<K: Word, V: Word> Exclusive<'_, K, V> {
     fn launch(self, step: CompactStep<K>) -> Result<()> {
         // SAFETY: the handle's lock excludes other launches, and all earlier ones have ended. The slices'
         // buffers wait for the launch when they are dropped.
@@ -47,7 +48,7 @@ impl<K: Key, V: Value> Exclusive<'_, K, V> {
 }
 
 /// Memory for a compaction, all of which is allocated before anything is changed.
-struct Plan<K: Key> {
+struct Plan<K: Word> {
     lows: Buffer<K>,
     handles: Buffer<u32>,
     slabs: Buffer<u32>,
@@ -55,9 +56,9 @@ struct Plan<K: Key> {
     layout: Layout,
 }
 
-impl<K: Key> Plan<K> {
+impl<K: Word> Plan<K> {
     /// Lists the data nodes that stay, and sorts them.
-    fn new<V: Value>(list: Exclusive<'_, K, V>, layout: Layout) -> Result<Self> {
+    fn new<V: Word>(list: Exclusive<'_, K, V>, layout: Layout) -> Result<Self> {
         let (device, nodes) = (list.stream.device(), layout.nodes as usize);
         let (mut lows, mut handles) = (device.buffer::<K>(nodes)?, device.buffer::<u32>(nodes)?);
         let mut work = Workspace::new(list.stream, sort_bytes::<K, u32>(nodes))?;
@@ -79,7 +80,7 @@ impl<K: Key> Plan<K> {
 
 /// Compacts a list if that frees at least `least` slabs. Returns the number of freed slabs. If there is no
 /// memory for it, the list is unchanged.
-pub fn compact<K: Key, V: Value>(
+pub fn compact<K: Word, V: Word>(
     tree: &Tree<K, V>,
     kernels: &dyn Kernels<K, V>,
     least: usize,

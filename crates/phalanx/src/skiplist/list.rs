@@ -3,12 +3,13 @@ use super::compact::compact;
 use super::dirty_flags::{DirtyFlags, SharedDirtyFlags};
 use super::kernels::Kernels;
 use super::passes::{Assignment, Pass, passes};
+use crate::Result;
 use crate::error::made_room;
+use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, Scan};
 use crate::map::structure::{Room, Scanner, Scans, Structure};
 use crate::ordered::directory::places;
 use crate::ordered::tree::Tree;
-use crate::{Key, Result, Value};
 use gpu::{Device, Stream};
 use phalanx_kernels::skiplist::kernels::passing;
 
@@ -23,7 +24,7 @@ pub struct List<K, V> {
     dirty: SharedDirtyFlags,
 }
 
-impl<K: Key, V: Value> List<K, V> {
+impl<K: Word, V: Word> List<K, V> {
     pub fn new(tree: Tree<K, V>, kernels: Box<dyn Kernels<K, V>>, assignment: Assignment) -> Self {
         Self { tree, kernels, assignment, dirty: SharedDirtyFlags::default() }
     }
@@ -91,7 +92,7 @@ impl<K: Key, V: Value> List<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Structure for List<K, V> {
+impl<K: Word, V: Word> Structure for List<K, V> {
     type Key = K;
     type Value = V;
 

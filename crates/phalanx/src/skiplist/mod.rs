@@ -27,7 +27,7 @@ use phalanx_kernels::skiplist::{Event, Layers};
 use simt::Instance;
 use std::io::Read;
 
-/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a skip list whose layers are linked
+/// An ordered map from [keys](Key) to [values](Value) in device memory: a skip list whose layers are linked
 /// nodes of 14 or 30 pairs.
 ///
 /// Reads take no latch; an update latches one node, and also the next one if the two merge. A key enters the
@@ -100,11 +100,11 @@ use std::io::Read;
 /// | `view` | O(1) on the host; no launch |
 ///
 /// The operations by key order cost the launches and copies of those of [`BTree`](crate::BTree).
-pub struct SkipList<K, V> {
-    list: List<K, V>,
+pub struct SkipList<K: Key, V: Value> {
+    list: List<K::Word, V::Word>,
 }
 
-impl<K, V> std::fmt::Debug for SkipList<K, V> {
+impl<K: Key, V: Value> std::fmt::Debug for SkipList<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SkipList")
             .field("variant", &self.list.kernels.variant())
@@ -189,7 +189,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// [`Error::OtherDevice`] if the buffer is not of the list's device; [`Error::Device`] if the device is
     /// lost or lacks the memory.
-    pub fn walks(&self, keys: impl AsSlice<K>) -> Result<Walks> {
+    pub fn walks(&self, keys: impl AsSlice<K::Word>) -> Result<Walks> {
         self.list.tree.walks(keys)
     }
 
@@ -233,18 +233,19 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// As [`crate::BTree::bulk_build`].
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.list.tree.bulk_build(keys, values, fill)
+        self.list.tree.bulk_build(&K::encode_all(keys), &V::encode_all(values), fill)
     }
 
-    /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
+    /// [`Self::bulk_build`] from device buffers of [words](Key::Word) whose keys are strictly ascending.
+    /// Waits.
     ///
     /// # Errors
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the list's device; otherwise as [`Self::bulk_build`]. The list is then unchanged.
     pub fn bulk_build_sorted(
         &mut self,
-        keys: impl AsSlice<K>,
-        values: impl AsSlice<V>,
+        keys: impl AsSlice<K::Word>,
+        values: impl AsSlice<V::Word>,
         fill: f64,
     ) -> Result<()> {
         self.list.tree.bulk_build_sorted(keys, values, fill)
@@ -325,7 +326,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     ///   so automatically.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
-        M: Layers<Key = K, Value = V> + Instance,
+        M: Layers<Key = K::Word, Value = V::Word> + Instance,
     {
         self.list.kernels.variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.
@@ -339,12 +340,12 @@ by_order! {
     SkipList<K, V>
 }
 
-impl<K: Key, V: Value> Searched<K, V> for SkipList<K, V> {
+impl<K: Key, V: Value> Searched<K::Word, V::Word> for SkipList<K, V> {
     fn search_device(&self) -> &Device {
         Map::device(self)
     }
 
-    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+    fn search(&self, stream: &Stream, search: Search<K::Word, V::Word>) -> Result<()> {
         self.list.tree.search(stream, search)
     }
 }
@@ -357,11 +358,11 @@ impl<K: Key, V: Value> Map for SkipList<K, V> {
         Self::with_capacity(capacity)
     }
 
-    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+    fn inner(&self) -> &dyn Structure<Key = K::Word, Value = V::Word> {
         &self.list
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K::Word, Value = V::Word> {
         &mut self.list
     }
 }

@@ -3,6 +3,7 @@ use super::kernels::{self, Shape};
 use super::lists::{Growth, Lists};
 use super::memory::{Heads, MOST_BUCKETS, Memory, check_buckets};
 use super::sizing::{load_for, mean_slabs};
+use crate::map::encoding::Word;
 use crate::map::handle::Handle;
 use crate::map::variant::{names, select};
 use crate::program::open;
@@ -177,7 +178,7 @@ impl<T> Builder<T> {
     }
 
     /// Creates empty lists.
-    pub(super) fn lists<K: Key, V: Value>(self, has_values: bool, many: bool) -> Result<Lists<K, V>> {
+    pub(super) fn lists<K: Word, V: Word>(self, has_values: bool, many: bool) -> Result<Lists<K, V>> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
@@ -235,5 +236,5 @@ impl<T> Builder<T> {
 
 /// Returns the names of all variants for these types.
 pub fn variant_names<K: Key, V: Value>(has_values: bool) -> Vec<&'static str> {
-    names(kernels::all::<K, V>(has_values))
+    names(kernels::all::<K::Word, V::Word>(has_values))
 }

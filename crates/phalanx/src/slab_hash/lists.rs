@@ -2,11 +2,12 @@
 use super::kernels::{Kernels, Task};
 use super::memory::{Heads, ListsRef, Memory, check_buckets};
 use crate::map::counts::{Counts, distinct};
+use crate::map::encoding::Word;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::{Room, Scans, Structure, with_scanner};
 use crate::slab_alloc::Stats;
-use crate::{Error, Key, Result, Value};
+use crate::{Error, Result};
 use gpu::{Device, Stream};
 use phalanx_kernels::slab::list::LONG;
 
@@ -34,7 +35,7 @@ pub struct Lists<K, V> {
     many: bool,
 }
 
-impl<K: Key, V: Value> Lists<K, V> {
+impl<K: Word, V: Word> Lists<K, V> {
     pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth, many: bool) -> Self {
         Self { handle, growth, many }
     }
@@ -152,7 +153,7 @@ impl<K: Key, V: Value> Lists<K, V> {
 }
 
 /// Packs all lists, which then have no slots of removed pairs.
-fn pack<K: Key, V: Value>(
+fn pack<K: Word, V: Word>(
     kernels: &dyn Kernels<K, V>,
     stream: &Stream,
     memory: &mut Memory,
@@ -164,7 +165,7 @@ fn pack<K: Key, V: Value>(
     memory.set_counts(Counts { taken: counts.live, long: 0, ..counts })
 }
 
-impl<K: Key, V: Value> Structure for Lists<K, V> {
+impl<K: Word, V: Word> Structure for Lists<K, V> {
     type Key = K;
     type Value = V;
 

@@ -2,8 +2,9 @@
 use super::kernels::Kernels;
 use crate::error::made_room;
 use crate::map::counts::Counts;
+use crate::map::encoding::Word;
 use crate::slab_alloc::SlabAlloc;
-use crate::{Error, Key, Result, Value};
+use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 use phalanx_kernels::slab::list::{Config, ListsView};
@@ -116,7 +117,7 @@ impl Memory {
 
     /// Copies the lists, packed, into a pool of larger super blocks, with the first of the numbers of
     /// additional slabs in `more` for which there is memory. Nothing else may run.
-    pub fn moved<K: Key, V: Value>(
+    pub fn moved<K: Word, V: Word>(
         &self,
         kernels: &dyn Kernels<K, V>,
         stream: &Stream,
@@ -138,7 +139,7 @@ impl Memory {
 
     /// Adds slabs for `refused` elements to the pool or, if it has all super blocks that it can have, moves
     /// the lists into a pool of larger ones. Nothing else may run. Returns `false` if there is no memory.
-    pub fn extend<K: Key, V: Value>(
+    pub fn extend<K: Word, V: Word>(
         &mut self,
         kernels: &dyn Kernels<K, V>,
         stream: &Stream,

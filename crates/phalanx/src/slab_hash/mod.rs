@@ -20,8 +20,8 @@ pub use multi_map::{MultiBatches, MultiOp, SlabMultiMap, Values};
 pub use set::{SetOp, SlabSet};
 use std::io::Read;
 
-/// A map from `u32` or `u64` to `u32` or `u64` in device memory, made of slab lists: chaining with slabs of
-/// 128 bytes.
+/// A map from [keys](Key) to [values](Value) in device memory, made of slab lists: chaining with slabs of 128
+/// bytes.
 ///
 /// The map grows slab by slab, also within launches, and never rehashes automatically: the cost of an
 /// insertion depends on the map's size only through the length of the lists (see [`Self::utilisation`]). The
@@ -80,14 +80,14 @@ use std::io::Read;
 /// | `validate` | waits; launches that read all lists and the bitmaps |
 /// | `view` | O(1) on the host; no launch |
 /// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
-pub struct SlabHash<K, V> {
-    lists: Lists<K, V>,
+pub struct SlabHash<K: Key, V: Value> {
+    lists: Lists<K::Word, V::Word>,
 }
 
 /// Implements what the three structures share.
 macro_rules! common {
-    ($type:ident<$($parameter:ident: $bound:ident),*>, $key:ty, $value:ty) => {
-        impl<$($parameter),*> std::fmt::Debug for $type<$($parameter),*> {
+    ($type:ident<$($parameter:ident: $bound:ident),*>, $key:ident, $value:ty) => {
+        impl<$($parameter: $bound),*> std::fmt::Debug for $type<$($parameter),*> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($type))
                     .field("variant", &self.lists.handle.kernels().variant())
@@ -152,7 +152,7 @@ macro_rules! common {
             /// packs.
             pub fn bucket_of(&self, key: $key) -> u32 {
                 let buckets = self.buckets();
-                let hashed = phalanx_kernels::keyed::hash(key, self.seed());
+                let hashed = phalanx_kernels::keyed::hash(key.encode(), self.seed());
                 simt::hash::reduce(hashed.first, buckets)
             }
 
@@ -221,7 +221,7 @@ macro_rules! common {
             ///   change: sessions do so automatically.
             pub unsafe fn view<M>(&self) -> crate::Result<phalanx_kernels::slab::list::ListsView<M>>
             where
-                M: phalanx_kernels::slab::list::Config<Key = $key, Value = $value> + simt::Instance,
+                M: phalanx_kernels::slab::list::Config<Key = $key::Word, Value = $value> + simt::Instance,
             {
                 self.lists.handle.kernels().variant().check::<M>()?;
                 // SAFETY: of this variant; the caller keeps the memory.
@@ -285,7 +285,7 @@ macro_rules! properties {
 }
 use properties;
 
-common!(SlabHash<K: Key, V: Value>, K, V);
+common!(SlabHash<K: Key, V: Value>, K, V::Word);
 
 impl<K: Key, V: Value> Builder<SlabHash<K, V>> {
     /// Creates an empty map.
@@ -344,11 +344,11 @@ impl<K: Key, V: Value> Map for SlabHash<K, V> {
         Self::with_capacity(capacity)
     }
 
-    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+    fn inner(&self) -> &dyn Structure<Key = K::Word, Value = V::Word> {
         &self.lists
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K::Word, Value = V::Word> {
         &mut self.lists
     }
 }

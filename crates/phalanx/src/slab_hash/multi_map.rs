@@ -2,6 +2,7 @@
 use super::kernels::Task;
 use super::{Builder, Lists, common, properties};
 use crate::map::batches::{check_same_device, contains_key, keys_of, optional_slice, slice};
+use crate::map::encoding::decode_pairs;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::run::Results;
 use crate::map::structure::Structure;
@@ -14,8 +15,8 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
-/// A map from `u32` or `u64` to any number of `u32` or `u64` values per key, in device memory, made of slab
-/// lists. No key is reserved.
+/// A map from [keys](Key) to any number of [values](Value) per key, in device memory, made of slab lists. No
+/// key is reserved.
 ///
 /// The pairs of a key are stored in insertion order, which [`Self::flush`] and [`Self::rehash`] preserve.
 /// Source: the slab-hash paper, section III-B (INSERT, SEARCHALL, DELETE, DELETEALL).
@@ -91,11 +92,11 @@ use std::ops::RangeInclusive;
 /// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
 /// | `clear` | waits; one launch that reads all lists and frees their slabs |
 /// | others | as those of [`SlabHash`](super::SlabHash) |
-pub struct SlabMultiMap<K, V> {
-    pub(super) lists: Lists<K, V>,
+pub struct SlabMultiMap<K: Key, V: Value> {
+    pub(super) lists: Lists<K::Word, V::Word>,
 }
 
-common!(SlabMultiMap<K: Key, V: Value>, K, V);
+common!(SlabMultiMap<K: Key, V: Value>, K, V::Word);
 properties!(SlabMultiMap<K: Key, V: Value>);
 
 impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
@@ -120,13 +121,13 @@ pub enum MultiOp<K, V> {
 }
 
 impl<K: Key, V: Value> MultiOp<K, V> {
-    fn parts(self) -> (OpCode, K, Option<V>) {
-        let none = Some(V::from_u64(0));
-        match self {
-            Self::Insert(key, value) => (OpCode::INSERT, key, Some(value)),
-            Self::GetFirst(key) => (OpCode::GET, key, none),
-            Self::RemoveOne(key) => (OpCode::REMOVE, key, none),
-        }
+    fn parts(self) -> (OpCode, K::Word, Option<V::Word>) {
+        let (code, key, value) = match self {
+            Self::Insert(key, value) => (OpCode::INSERT, key, value.encode()),
+            Self::GetFirst(key) => (OpCode::GET, key, V::Word::default()),
+            Self::RemoveOne(key) => (OpCode::REMOVE, key, V::Word::default()),
+        };
+        (code, key.encode(), Some(value))
     }
 }
 
@@ -206,14 +207,16 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         self.insert_in_order(&keys, &values)
     }
 
-    /// Returns whether both maps have the same pairs, each as often, as [`PartialEq`] does. The order of the
-    /// values of a key does not matter. Devices and variants may differ.
+    /// Returns whether both maps have the same pairs, each as often, as [`PartialEq`] does: keys and values
+    /// are equal if their words are. The order of the values of a key does not matter. Devices and variants
+    /// may differ.
     ///
     /// # Errors
     /// [`Error::Device`] if a device is lost or lacks the memory.
     pub fn try_eq(&self, other: &Self) -> Result<bool> {
-        let sorted = |map: &Self| -> Result<Vec<(K, V)>> {
-            let mut pairs: Vec<_> = map.iter()?.collect();
+        let sorted = |map: &Self| -> Result<Vec<(K::Word, V::Word)>> {
+            let (keys, values) = export::all(&map.lists)?;
+            let mut pairs: Vec<_> = keys.into_iter().zip(values).collect();
             pairs.sort_unstable();
             Ok(pairs)
         };
@@ -240,9 +243,9 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
 
 /// Returns the indices of the keys in batches: the first of each key, then the second of each, and so on.
 fn batches_of_distinct<K: Key>(keys: &[K]) -> Vec<Vec<usize>> {
-    let (mut batches, mut counts) = (Vec::<Vec<usize>>::new(), HashMap::<K, usize>::new());
+    let (mut batches, mut counts) = (Vec::<Vec<usize>>::new(), HashMap::<K::Word, usize>::new());
     for (index, &key) in keys.iter().enumerate() {
-        let count = counts.entry(key).or_default();
+        let count = counts.entry(key.encode()).or_default();
         if *count == batches.len() {
             batches.push(Vec::new());
         }
@@ -289,8 +292,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     }
 
     /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular
-    /// order. Returns for each its outcome, and a value that is valid for a lookup with the outcome
-    /// [`Outcome::Found`].
+    /// order. Returns for each its outcome, and the value of a lookup with the outcome [`Outcome::Found`].
     ///
     /// ```
     /// use phalanx::slab_hash::MultiOp;
@@ -299,16 +301,16 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
     /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
     /// let done = map.execute(&[MultiOp::GetFirst(1), MultiOp::RemoveOne(2), MultiOp::Insert(3, 30)])?;
-    /// assert_eq!(done[0], (Outcome::Found, 10));
-    /// assert_eq!((done[1].0, done[2].0), (Outcome::Removed, Outcome::Inserted));
+    /// assert_eq!(done[0], (Outcome::Found, Some(10)));
+    /// assert_eq!(done[1..], [(Outcome::Removed, None), (Outcome::Inserted, None)]);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Map::execute`](crate::Map::execute).
-    pub fn execute(&self, operations: &[MultiOp<K, V>]) -> Result<Vec<(Outcome, V)>> {
+    pub fn execute(&self, operations: &[MultiOp<K, V>]) -> Result<Vec<(Outcome, Option<V>)>> {
         let results = run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?;
-        Ok(results.outcomes.into_iter().zip(results.values).collect())
+        results.pairs_where(|outcome| outcome == Outcome::Found).collect()
     }
 
     /// Removes all values of the keys. Returns the number of removed values of each key.
@@ -335,21 +337,22 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         let total = bounds[keys.len()];
         let device = &self.lists.handle.device;
         let offsets: Vec<u64> = bounds[..keys.len()].iter().map(|&offset| offset as u64).collect();
-        let (offsets, keys) = (device.from_slice(&offsets)?, device.from_slice(keys)?);
-        let (counts, values) = (device.from_slice(&counted)?, device.buffer::<V>(total)?);
+        let (offsets, keys) = (device.from_slice(&offsets)?, device.from_slice(&K::encode_all(keys))?);
+        let (counts, values) = (device.from_slice(&counted)?, device.buffer::<V::Word>(total)?);
         let (keys, offsets) = (keys.global(), offsets.global());
         let task = Task::Collect { keys, offsets, values: values.global(), counts: counts.global() };
         self.lists.task(&device.default_stream(), task)?;
-        Ok(pack(&bounds, &counted, &counts.read()?, values.read()?))
+        let Values { offsets, values } = pack(&bounds, &counted, &counts.read()?, values.read()?);
+        Ok(Values { offsets, values: V::decode_all(values)? })
     }
 
     /// Runs a task that returns a number for each key.
     fn counts(
         &self,
         keys: &[K],
-        task: impl FnOnce(simt::GlobalSlice<K>, simt::GlobalSlice<u32>) -> Task<K, V>,
+        task: impl FnOnce(simt::GlobalSlice<K::Word>, simt::GlobalSlice<u32>) -> Task<K::Word, V::Word>,
     ) -> Result<Vec<u32>> {
-        let keys = self.lists.handle.device.from_slice(keys)?;
+        let keys = self.lists.handle.device.from_slice(&K::encode_all(keys))?;
         let counts = self.lists.handle.device.buffer::<u32>(keys.len())?;
         self.lists.task(&self.lists.handle.device.default_stream(), task(keys.global(), counts.global()))?;
         Ok(counts.read()?)
@@ -382,7 +385,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        let (keys, values) = export::all(&self.lists)?;
+        let (keys, values) = decode_pairs::<K, V>(export::all(&self.lists)?)?;
         Ok(keys.into_iter().zip(values))
     }
 
@@ -404,10 +407,11 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// [`Error::Device`] or [`Error::NoRoom`] if the device is lost or lacks the memory. On error the map is
     /// unchanged.
     pub fn retain(&mut self, mut keep: impl FnMut(K, V) -> bool) -> Result<()> {
-        let mut keys = export::all(&self.lists)?.0;
-        let pairs = keys.len();
-        keys.sort_unstable();
-        keys.dedup();
+        let mut words = export::all(&self.lists)?.0;
+        let pairs = words.len();
+        words.sort_unstable();
+        words.dedup();
+        let keys = K::decode_all(words)?;
         let values = self.get_all(&keys)?;
         let all =
             keys.iter().zip(values.iter()).flat_map(|(&key, of)| of.iter().map(move |&value| (key, value)));
@@ -429,7 +433,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// [`Error::Range`](crate::Error::Range) if the lower end is above the upper end;
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
-        run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
+        run::retain_keys(&mut self.lists, &range)
     }
 
     /// Keeps the pairs whose values are in the range. Works on the device.
@@ -437,7 +441,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// As [`Self::retain_keys`].
     pub fn retain_values(&mut self, range: RangeInclusive<V>) -> Result<()> {
-        run::retain_between(&mut self.lists, true, range.start().to_u64(), range.end().to_u64())
+        run::retain_values(&mut self.lists, &range)
     }
 
     /// Saves the map: version, checksum and all pairs.
@@ -446,8 +450,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// [`Error::Io`](crate::Error::Io) if the writer fails; [`Error::Device`](crate::Error::Device) if the
     /// device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
-        let (keys, values) = export::all(&self.lists)?;
-        file::save(&keys, &values, writer)
+        file::save::<K, V>(export::all(&self.lists)?, writer)
     }
 
     /// Loads a map that [`Self::save`] wrote, with the builder's parameters; its capacity is raised to the
@@ -462,9 +465,9 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     }
 }
 
-/// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
-/// [`SlabMultiMap::on`]. Outcomes are the codes of [`Outcome`], one byte per element. These calls never grow
-/// the pool: pairs that do not fit are refused.
+/// Batches on device buffers, which have words as those of [`Batches`](crate::map::Batches). The calls submit
+/// work to a stream and do not wait for it. Created by [`SlabMultiMap::on`]. Outcomes are the codes of
+/// [`Outcome`], one byte per element. These calls never grow the pool: pairs that do not fit are refused.
 ///
 /// ```
 /// use phalanx::map::OpCode;
@@ -494,7 +497,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
 /// `insert`, `count`, `get_all`, `remove_one`, `execute` and `remove_all` launch one kernel each. They
 /// allocate and copy nothing and do not wait.
 #[derive(Debug)]
-pub struct MultiBatches<'a, K, V> {
+pub struct MultiBatches<'a, K: Key, V: Value> {
     map: &'a SlabMultiMap<K, V>,
     stream: &'a Stream,
 }
@@ -509,11 +512,11 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         slice(&self.map.lists.handle.device, what, elements, len)
     }
 
-    fn keys(&self, keys: impl AsSlice<K>) -> Result<GlobalSlice<K>> {
+    fn keys(&self, keys: impl AsSlice<K::Word>) -> Result<GlobalSlice<K::Word>> {
         keys_of(&self.map.lists.handle.device, keys)
     }
 
-    fn task(&self, task: Task<K, V>) -> Result<()> {
+    fn task(&self, task: Task<K::Word, V::Word>) -> Result<()> {
         check_same_device(&self.map.lists.handle.device, "stream", self.stream.device())?;
         self.map.lists.task(self.stream, task)
     }
@@ -526,8 +529,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn insert(
         &self,
-        keys: impl AsSlice<K>,
-        values: impl AsSlice<V>,
+        keys: impl AsSlice<K::Word>,
+        values: impl AsSlice<V::Word>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         let keys = self.keys(keys)?;
@@ -540,7 +543,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn count(&self, keys: impl AsSlice<K>, counts: impl AsSliceMut<u32>) -> Result<()> {
+    pub fn count(&self, keys: impl AsSlice<K::Word>, counts: impl AsSliceMut<u32>) -> Result<()> {
         let keys = self.keys(keys)?;
         let counts = self.slice("counts", counts, keys.len())?;
         self.task(Task::Count { keys, counts })
@@ -553,9 +556,9 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// As [`Self::insert`].
     pub fn get_all(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsSlice<K::Word>,
         offsets: impl AsSlice<u64>,
-        values: impl AsSliceMut<V>,
+        values: impl AsSliceMut<V::Word>,
         counts: impl AsSliceMut<u32>,
     ) -> Result<()> {
         let keys = self.keys(keys)?;
@@ -570,7 +573,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove_one(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn remove_one(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         check_same_device(&self.map.lists.handle.device, "stream", self.stream.device())?;
         let batch = contains_key(&self.map.lists.handle.device, keys, outcomes)?;
         self.map.lists.submit(self.stream, Batch { op: BatchOp::Remove, ..batch })
@@ -585,9 +588,9 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     pub fn execute(
         &self,
         codes: impl AsSlice<u8>,
-        keys: impl AsSlice<K>,
-        arguments: impl AsSlice<V>,
-        results: impl AsSliceMut<V>,
+        keys: impl AsSlice<K::Word>,
+        arguments: impl AsSlice<V::Word>,
+        results: impl AsSliceMut<V::Word>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let keys = self.keys(keys)?;
@@ -605,7 +608,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove_all(&self, keys: impl AsSlice<K>, counts: impl AsSliceMut<u32>) -> Result<()> {
+    pub fn remove_all(&self, keys: impl AsSlice<K::Word>, counts: impl AsSliceMut<u32>) -> Result<()> {
         let keys = self.keys(keys)?;
         let counts = self.slice("counts", counts, keys.len())?;
         self.task(Task::RemoveAll { keys, counts })

@@ -11,8 +11,8 @@ use phalanx_kernels::keyed::OpCode;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
-/// A set of `u32` or `u64` in device memory, made of slab lists with 30 (`u32`) or 15 (`u64`) keys per slab.
-/// No key is reserved.
+/// A set of [keys](Key) in device memory, made of slab lists with 30 keys of 32 bits or 15 of 64 bits per
+/// slab. No key is reserved.
 ///
 /// Source: the thesis on dynamic GPU structures, section 5.4, whose adjacency lists are such sets; the
 /// slab-hash paper, section III.
@@ -82,8 +82,8 @@ use std::ops::RangeInclusive;
 /// | `load` | reads the file on the host, then an insertion in batches of 2^22 keys |
 /// | `clear` | waits; one launch that reads all lists and frees their slabs |
 /// | others | as those of [`SlabHash`](super::SlabHash) |
-pub struct SlabSet<K> {
-    pub(super) lists: Lists<K, u32>,
+pub struct SlabSet<K: Key> {
+    pub(super) lists: Lists<K::Word, u32>,
 }
 
 common!(SlabSet<K: Key>, K, u32);
@@ -101,12 +101,13 @@ pub enum SetOp<K> {
 }
 
 impl<K: Key> SetOp<K> {
-    fn parts(self) -> (OpCode, K, Option<u32>) {
-        match self {
-            Self::Insert(key) => (OpCode::INSERT_NEW, key, None),
-            Self::ContainsKey(key) => (OpCode::GET, key, None),
-            Self::Remove(key) => (OpCode::REMOVE, key, None),
-        }
+    fn parts(self) -> (OpCode, K::Word, Option<u32>) {
+        let (code, key) = match self {
+            Self::Insert(key) => (OpCode::INSERT_NEW, key),
+            Self::ContainsKey(key) => (OpCode::GET, key),
+            Self::Remove(key) => (OpCode::REMOVE, key),
+        };
+        (code, key.encode(), None)
     }
 }
 
@@ -155,7 +156,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if a device is lost or lacks the memory.
     pub fn try_eq(&self, other: &Self) -> Result<bool> {
-        let sorted = |set: &Self| -> Result<Vec<K>> {
+        let sorted = |set: &Self| -> Result<Vec<K::Word>> {
             let mut keys = export::all(&set.lists)?.0;
             keys.sort_unstable();
             Ok(keys)
@@ -217,7 +218,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<std::vec::IntoIter<K>> {
-        Ok(export::all(&self.lists)?.0.into_iter())
+        Ok(K::decode_all(export::all(&self.lists)?.0)?.into_iter())
     }
 
     /// Keeps the keys for which `keep` returns true. All keys are copied to the host, and the rejected ones
@@ -236,7 +237,7 @@ impl<K: Key> SlabSet<K> {
     /// [`Error::Range`](crate::Error::Range) if the lower end is above the upper end;
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
-        run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
+        run::retain_keys(&mut self.lists, &range)
     }
 
     /// Saves the set: version, checksum and all keys.
@@ -245,7 +246,7 @@ impl<K: Key> SlabSet<K> {
     /// [`Error::Io`](crate::Error::Io) if the writer fails; [`Error::Device`](crate::Error::Device) if the
     /// device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
-        file::save_keys(&export::all(&self.lists)?.0, writer)
+        file::save_keys::<K>(&export::all(&self.lists)?.0, writer)
     }
 
     /// Loads a set that [`Self::save`] wrote, with the builder's parameters; its capacity is raised to the
@@ -260,31 +261,31 @@ impl<K: Key> SlabSet<K> {
     }
 }
 
-/// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
-/// [`SlabSet::on`]. Outcomes are the codes of [`Outcome`], one byte per element. These calls never grow the
-/// pool: keys that do not fit are refused.
+/// Batches on device buffers, which have words as those of [`Batches`](crate::map::Batches). The calls submit
+/// work to a stream and do not wait for it. Created by [`SlabSet::on`]. Outcomes are the codes of
+/// [`Outcome`], one byte per element. These calls never grow the pool: keys that do not fit are refused.
 ///
 /// # Cost
 ///
 /// `insert`, `contains_key`, `remove` and `execute` launch one kernel each. They allocate and copy nothing
 /// and do not wait.
 #[derive(Debug)]
-pub struct SetBatches<'a, K> {
+pub struct SetBatches<'a, K: Key> {
     set: &'a SlabSet<K>,
     stream: &'a Stream,
 }
 
 impl<K: Key> SetBatches<'_, K> {
-    fn submit(&self, op: BatchOp, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    fn submit(&self, op: BatchOp, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.set.lists.submit(self.stream, self.batch(op, keys, outcomes)?)
     }
 
     fn batch(
         &self,
         op: BatchOp,
-        keys: impl AsSlice<K>,
+        keys: impl AsSlice<K::Word>,
         outcomes: impl AsSliceMut<u8>,
-    ) -> Result<Batch<K, u32>> {
+    ) -> Result<Batch<K::Word, u32>> {
         let device = &self.set.lists.handle.device;
         check_same_device(device, "stream", self.stream.device())?;
         Ok(Batch { op, ..contains_key(device, keys, outcomes)? })
@@ -296,7 +297,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// [`Error::Length`](crate::Error::Length) if the buffers differ in length;
     /// [`Error::OtherDevice`](crate::Error::OtherDevice) if a buffer or the stream is not of the set's
     /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn insert(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn insert(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::InsertNew, keys, outcomes)
     }
 
@@ -304,7 +305,7 @@ impl<K: Key> SetBatches<'_, K> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn contains_key(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::ContainsKey, keys, outcomes)
     }
 
@@ -312,7 +313,7 @@ impl<K: Key> SetBatches<'_, K> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove(&self, keys: impl AsSlice<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn remove(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::Remove, keys, outcomes)
     }
 
@@ -325,7 +326,7 @@ impl<K: Key> SetBatches<'_, K> {
     pub fn execute(
         &self,
         codes: impl AsSlice<u8>,
-        keys: impl AsSlice<K>,
+        keys: impl AsSlice<K::Word>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let batch = self.batch(BatchOp::Mixed, keys, outcomes)?;

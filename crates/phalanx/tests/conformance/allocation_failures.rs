@@ -3,9 +3,8 @@ use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
 use gpu::Device;
-use phalanx::{
-    BTree, Error, HashMap, Key, Merge, MultiVersionBTree, Op, Outcome, Outcomes, Result, SkipList, Value,
-};
+use phalanx::map::Word;
+use phalanx::{BTree, Error, HashMap, Merge, MultiVersionBTree, Op, Outcome, Outcomes, Result, SkipList};
 use phalanx_kernels::keyed::Scalar;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,7 +206,7 @@ pub fn scans_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
 type Remove<M, K> = fn(&mut M, &[K]) -> Result<()>;
 
 /// Nodes that could not be freed for lack of memory are freed by the next call that removes or inserts.
-pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn nodes_are_given_back_later<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let keys = crowd(kind).0;
     let removals: [Remove<SkipList<K, V>, K>; 2] = [
         |list, gone| list.remove(gone).map(drop),
@@ -227,7 +226,7 @@ pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipL
 }
 
 /// Versions that could not be freed for lack of memory are freed by the next call.
-pub fn versions_are_freed_later<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
+pub fn versions_are_freed_later<K: Word, V: Word + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
     let (keys, values) = kind.columns((0..300).map(scattered));
     let make = || {
         let tree = kind.map(CROWD as usize);
@@ -248,7 +247,7 @@ pub fn versions_are_freed_later<K: Key, V: Value + MapValue>(kind: &Kind<MultiVe
 
 /// A table that is too full and could not grow for lack of memory grows in the next call that removes or
 /// inserts.
-pub fn tables_grow_later<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn tables_grow_later<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let make = || kind.builder().capacity(300).build().unwrap();
     let slots = make().slots();
     let (keys, values) = kind.columns((0..slots as u64 * 19 / 20).map(scattered));
@@ -262,7 +261,7 @@ pub fn tables_grow_later<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>
 }
 
 /// A batch is sorted in chunks. A larger chunk needs more memory, which may then be unavailable.
-pub fn sorted_batches_that_lack_memory_lose_nothing<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn sorted_batches_that_lack_memory_lose_nothing<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     if !kind.name.contains("sorted") {
         return;
     }
@@ -309,7 +308,7 @@ pub fn trees_whose_building_lacks_memory_stay_as_they_were<M: ByOrder>(kind: &Ki
 }
 
 /// Replaced nodes are retired until they are freed.
-pub fn trees_with_versions_stay_as_they_were<K: Key, V: Value + MapValue>(
+pub fn trees_with_versions_stay_as_they_were<K: Word, V: Word + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
     let (keys, values) = kind.columns((0..MANY).map(|n| (n * 3, n)));

@@ -2,13 +2,14 @@
 use crate::kinds::{Kind, contents};
 use crate::ordered::{grown, questions};
 use checker::MapValue;
-use phalanx::{BTree, Error, Key, Outcome, Value};
+use phalanx::map::Word;
+use phalanx::{BTree, Error, Outcome};
 use phalanx_kernels::btree::phased;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// The default variants have read-only kernels.
-pub fn frozen_trees_are_read_by_kernels_of_their_own<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn frozen_trees_are_read_by_kernels_of_their_own<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let read_only = kind.name.replace("tree_spread", "tree_phased_spread");
     let has_own = phased::NAMES.contains(&read_only.as_str());
@@ -18,7 +19,7 @@ pub fn frozen_trees_are_read_by_kernels_of_their_own<K: Key, V: Value + MapValue
     assert_eq!(tree.frozen().unwrap().variant(), expected);
 }
 
-pub fn frozen_trees_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn frozen_trees_answer_as_others_do<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     for turn in 0..6 {
         let (mut tree, expected) = grown(kind, turn);
         let keys = questions(&expected);
@@ -55,7 +56,7 @@ pub fn frozen_trees_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind
     assert_eq!((frozen.first().unwrap(), frozen.get(&[]).unwrap()), (None, vec![]), "{}", kind.name);
 }
 
-pub fn frozen_trees_are_read_as_a_whole<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn frozen_trees_are_read_as_a_whole<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)).chain([(u64::MAX, 7)]));
     assert!(tree.insert(&keys, &values).unwrap().all_placed());
@@ -72,11 +73,11 @@ pub fn frozen_trees_are_read_as_a_whole<K: Key, V: Value + MapValue>(kind: &Kind
 }
 
 /// Sorts the pairs by key.
-fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> impl Iterator<Item = (K, V)> {
+fn sorted<K: Word, V: Word>(pairs: impl Iterator<Item = (K, V)>) -> impl Iterator<Item = (K, V)> {
     pairs.collect::<BTreeMap<_, _>>().into_iter()
 }
 
-pub fn frozen_trees_answer_buffers<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn frozen_trees_answer_buffers<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)));
     assert!(tree.insert(&keys, &values).unwrap().all_placed());
@@ -103,7 +104,7 @@ pub fn frozen_trees_answer_buffers<K: Key, V: Value + MapValue>(kind: &Kind<BTre
 }
 
 /// Reads on a frozen tree do not affect later writes, and a tree that is frozen again shows those writes.
-pub fn what_is_read_no_longer_is_written_again<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn what_is_read_no_longer_is_written_again<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let stream = kind.device.stream().unwrap();
     for round in 0..4u64 {

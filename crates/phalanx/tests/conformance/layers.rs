@@ -4,8 +4,9 @@ use crate::kinds::{Kind, contents};
 use crate::ordered::questions;
 use checker::MapValue;
 use gpu::{Device, Grid};
+use phalanx::map::Word;
 use phalanx::skiplist::{Assignment, Growth};
-use phalanx::{Key, Outcome, SkipList, Value};
+use phalanx::{Outcome, SkipList};
 use phalanx_kernels::btree::{Meta, Node, ROOT, TreeView};
 use phalanx_kernels::keyed::{Packed, Slot};
 use phalanx_kernels::skiplist::{Layers, List, Unsorted};
@@ -15,7 +16,7 @@ use simt::{GlobalSlice, Instance, Kernel, Order, Scope, Thread};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn merged_nodes_are_given_back<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.map(1);
     let (keys, values) = kind.columns((0..2000).map(|n| (n * 7, n)));
     assert!(list.insert(&keys, &values).unwrap().all_placed());
@@ -56,7 +57,7 @@ pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<Skip
 
 /// Merges lower the low keys of data nodes below those of the index nodes that point to them. When such a
 /// node splits, its index entry is inserted further left.
-pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn an_index_is_in_order_after_merges<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.map(1);
     let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)));
     let some = |rest| keys.iter().copied().enumerate().filter(move |(place, _)| place % 2 == rest);
@@ -72,7 +73,7 @@ pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kin
 }
 
 /// Ordered operations on a list whose nodes have merged, and on the same list after compaction.
-pub fn thin_lists_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn thin_lists_answer_as_others_do<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let (list, mut rng) = (kind.map(1), Rng::new(seed()));
     let (keys, values) = kind.columns((0..900).map(|n| (n * 3 + 1, n)));
     assert!(list.insert(&keys, &values).unwrap().all_placed());
@@ -98,7 +99,7 @@ pub fn thin_lists_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<S
     }
 }
 
-pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn keys_are_assigned_in_every_way<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let blocks = |keys, thread_blocks| Assignment::Blocks { keys, thread_blocks };
     let ways = [
         Assignment::Spread,
@@ -140,7 +141,7 @@ pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<S
 }
 
 /// Without growth, keys that do not fit are refused, and all others are present.
-pub fn a_full_pool_is_no_loss<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn a_full_pool_is_no_loss<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.columns((0..2000).map(|n| (simt::hash::mix64(n) >> 33, n)));
     let outcomes = list.insert(&keys, &values).unwrap();
@@ -161,7 +162,7 @@ pub fn a_full_pool_is_no_loss<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<
 
 /// With few slabs, compaction does not insert an index entry for every node; the list is correct all the
 /// same.
-pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn lists_in_few_slabs_are_put_in_order<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.columns((0..1000).map(|n| (n * 5, n)));
     assert!(list.insert(&keys, &values).unwrap().all_placed());
@@ -174,7 +175,7 @@ pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &K
 }
 
 /// Counters of table 1 of the paper: latch attempts and acquisitions, links and index entries followed.
-pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn what_is_done_is_counted<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let (keys, values) = kind.columns((0..600).map(|n| (n, n)));
     let list = kind.map(1);
     assert!(list.insert(&keys, &values).unwrap().all_placed());
@@ -200,7 +201,7 @@ pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList
 }
 
 /// The index layers are in a separate part of the pool, and the data is in host memory.
-pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn data_lies_where_it_is_asked_to<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     for tier in [gpu::Tier::Pinned, gpu::Tier::Managed] {
         let builder = kind.builder().nodes(700).super_block_slabs(64).data_tier(tier);
         let list = builder.build().unwrap();
@@ -217,7 +218,7 @@ pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<S
 }
 
 /// Scans leave gaps between pairs. A node that merges with such a node overwrites none of its pairs.
-pub fn nodes_with_gaps_take_in_what_merges<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn nodes_with_gaps_take_in_what_merges<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let slots = if kind.name.contains("8x4") { 30 } else { 14 };
     let half = slots / 2;
     for gaps in [vec![0], vec![half / 2], vec![half - 1], vec![0, 1, half - 2]] {
@@ -238,7 +239,7 @@ pub fn nodes_with_gaps_take_in_what_merges<K: Key, V: Value + MapValue>(kind: &K
 }
 
 /// A block of keys may be longer than any batch, and there may be more thread blocks than blocks of keys.
-pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn keys_are_assigned_in_blocks_of_any_length<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let (keys, values) = kind.columns((0..100).map(|n| (n, n)));
     for (length, thread_blocks) in [(u32::MAX, None), (u32::MAX - 40, Some(2)), (16, Some(u32::MAX))] {
         let assignment = Assignment::Blocks { keys: length, thread_blocks };
@@ -251,7 +252,7 @@ pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(ki
 }
 
 /// Without growth, a list that was emptied by scans accepts as many new keys as a new one.
-pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn lists_that_scans_empty_have_room<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let mut list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let fill = |list: &SkipList<K, V>, base: u64| {
         let (keys, values) = kind.columns((0..1000).map(|n| (base + n, n)));
@@ -271,7 +272,7 @@ pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind
 }
 
 /// Nodes that a scan has emptied are freed, and no others.
-pub fn lists_give_back_what_scans_empty<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+pub fn lists_give_back_what_scans_empty<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let mut list = kind.map(1);
     let (keys, values) = kind.columns((0..4000).map(|n| (n, n)));
     list.bulk_build(&keys, &values, 0.5).unwrap();

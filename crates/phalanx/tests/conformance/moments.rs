@@ -3,8 +3,9 @@ use crate::common::{Rng, outcomes, seed};
 use crate::kinds::{Kind, contents};
 use checker::MapValue;
 use gpu::Device;
+use phalanx::map::Word;
 use phalanx::mvbtree::{Builder, Growth, MOST, Snapshot, Updates};
-use phalanx::{Error, Key, MultiVersionBTree, Outcome, Value};
+use phalanx::{Error, MultiVersionBTree, Outcome};
 use simt::emulator::Options;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeFull};
@@ -12,7 +13,7 @@ use std::ops::{Bound, RangeFull};
 type Tree<K, V> = MultiVersionBTree<K, V>;
 
 /// Changes some pairs of a tree and of its model.
-fn change<K: Key, V: Value + MapValue>(tree: &Tree<K, V>, model: &mut BTreeMap<K, V>, rng: &mut Rng) {
+fn change<K: Word, V: Word + MapValue>(tree: &Tree<K, V>, model: &mut BTreeMap<K, V>, rng: &mut Rng) {
     let key = |rng: &mut Rng| match rng.below(20) {
         0 => K::MAX,
         1 => K::from_u64(0),
@@ -32,7 +33,7 @@ fn change<K: Key, V: Value + MapValue>(tree: &Tree<K, V>, model: &mut BTreeMap<K
 }
 
 /// Compares a snapshot of the tree with the model.
-fn compare<K: Key, V: Value + MapValue>(
+fn compare<K: Word, V: Word + MapValue>(
     tree: &Tree<K, V>,
     then: &Snapshot<'_, K, V>,
     model: &BTreeMap<K, V>,
@@ -62,7 +63,7 @@ fn compare<K: Key, V: Value + MapValue>(
     assert_eq!(at.count(&ranges).unwrap(), counts, "{name}");
 }
 
-pub fn snapshots_are_past_moments<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn snapshots_are_past_moments<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
     let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed()));
     let mut past: Vec<(Snapshot<'_, K, V>, BTreeMap<K, V>)> = Vec::new();
@@ -86,7 +87,7 @@ pub fn snapshots_are_past_moments<K: Key, V: Value + MapValue>(kind: &Kind<Tree<
     assert_eq!(contents(&tree), model, "{}", kind.name);
 }
 
-pub fn order_is_that_of_std_now_and_then<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn order_is_that_of_std_now_and_then<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
     let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed() + 1));
     for _ in 0..4 {
@@ -114,7 +115,7 @@ pub fn order_is_that_of_std_now_and_then<K: Key, V: Value + MapValue>(kind: &Kin
 }
 
 /// Queries ranges of the current state on device buffers.
-fn on_buffers<K: Key, V: Value + MapValue>(
+fn on_buffers<K: Word, V: Word + MapValue>(
     kind: &Kind<Tree<K, V>>,
     tree: &Tree<K, V>,
     model: &BTreeMap<K, V>,
@@ -133,7 +134,7 @@ fn on_buffers<K: Key, V: Value + MapValue>(
     }
 }
 
-pub fn snapshots_are_taken_in_streams<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn snapshots_are_taken_in_streams<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(100);
     let stream = kind.device.stream().unwrap();
     if tree.updates() == Updates::InPlace {
@@ -166,7 +167,7 @@ pub fn snapshots_are_taken_in_streams<K: Key, V: Value + MapValue>(kind: &Kind<T
 
 /// A tree that is overwritten repeatedly, with snapshots taken and dropped, needs no more memory than at
 /// first.
-pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn what_is_dropped_is_freed<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.builder().nodes(900).growth(Growth::Fixed).build().unwrap();
     let mut live = None;
     for round in 0..25u64 {
@@ -191,19 +192,19 @@ pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K,
     assert_eq!(contents(&tree).len(), 500, "{}", kind.name);
 }
 
-pub fn a_full_pool_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn a_full_pool_refuses_and_loses_nothing<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     refuses_and_loses_nothing(kind, false, |builder| builder.growth(Growth::Fixed));
 }
 
 /// Slabs that a sweep frees are reused, whether the pool has reached its budget or cannot grow at all.
-pub fn a_budget_that_is_used_up_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
+pub fn a_budget_that_is_used_up_refuses_and_loses_nothing<K: Word, V: Word + MapValue>(
     kind: &Kind<Tree<K, V>>,
 ) {
     let slab = if kind.name.contains("_256_") { 256 } else { 128 };
     refuses_and_loses_nothing(kind, true, |builder| builder.growth(Growth::Pool).budget(64 * slab));
 }
 
-fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
+fn refuses_and_loses_nothing<K: Word, V: Word + MapValue>(
     kind: &Kind<Tree<K, V>>,
     grows: bool,
     bounded: impl FnOnce(Builder<K, V>) -> Builder<K, V>,
@@ -246,7 +247,7 @@ fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
 }
 
 /// Removes all pairs of a tree that has too few slabs to do so.
-fn removes_what_it_says<K: Key, V: Value + MapValue>(
+fn removes_what_it_says<K: Word, V: Word + MapValue>(
     kind: &Kind<Tree<K, V>>,
     tree: &Tree<K, V>,
     now: &mut BTreeMap<K, V>,
@@ -262,13 +263,13 @@ fn removes_what_it_says<K: Key, V: Value + MapValue>(
     }
 }
 
-pub fn what_cannot_be_asked_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn what_cannot_be_asked_is_refused<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let (tree, other) = (kind.map(1), kind.map(1));
     let then = other.snapshot().unwrap();
     assert!(matches!(tree.at(&then), Err(Error::OtherTree)), "{}", kind.name);
     let (low, high) = (K::from_u64(3), K::from_u64(5));
     let swapped = tree.range(&[high..low]);
-    assert!(matches!(swapped, Err(Error::Range { low: 5, high: 3 })), "{}", kind.name);
+    assert!(matches!(swapped, Err(Error::Range { low, high }) if low == "5" && high == "3"), "{}", kind.name);
     assert_eq!(tree.count(&[low..low]).unwrap(), [0], "{}", kind.name);
     let mut many = Vec::new();
     let refused = loop {
@@ -282,7 +283,7 @@ pub fn what_cannot_be_asked_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<
     assert!(tree.snapshot().is_ok(), "{}: dropped ones make room", kind.name);
 }
 
-pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn trees_are_built_and_cleared<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.columns((0..400).map(|n| (n * 3, n)).chain([(u64::MAX, 9)]));
     tree.bulk_build(&keys, &values, 0.7).unwrap();
@@ -303,7 +304,7 @@ pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree
 
 /// Each blocking ordered query takes its own snapshot, and the snapshots of a stream are dropped at once:
 /// neither uses up the snapshot slots.
-pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn questions_can_be_asked_for_ever<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
     let (keys, values) = kind.columns([(5, 50)]);
     assert!(tree.insert(&keys, &values).unwrap().all_placed());
@@ -323,7 +324,7 @@ pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<
 
 /// The snapshot of an ordered query ends with the query: it keeps no versions of later writes in streams,
 /// which no blocking call sweeps.
-pub fn a_question_keeps_nothing_once_it_is_answered<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn a_question_keeps_nothing_once_it_is_answered<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.builder().nodes(4000).growth(Growth::Fixed).build().unwrap();
     let (device, stream) = (&kind.device, kind.device.stream().unwrap());
     let (keys, values) = kind.columns((0..100).map(|n| (n * 5, n)));
@@ -342,7 +343,7 @@ pub fn a_question_keeps_nothing_once_it_is_answered<K: Key, V: Value + MapValue>
 }
 
 /// A leaked snapshot keeps its versions and has no other effect.
-pub fn forgotten_snapshots_do_no_harm<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn forgotten_snapshots_do_no_harm<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let mut tree = kind.map(1);
     let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed() + 2));
     change(&tree, &mut model, &mut rng);
@@ -362,7 +363,7 @@ pub fn forgotten_snapshots_do_no_harm<K: Key, V: Value + MapValue>(kind: &Kind<T
 }
 
 /// Buffers and streams of another device, and buffers of wrong lengths, are rejected.
-pub fn what_does_not_fit_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn what_does_not_fit_is_refused<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let mut tree = kind.map(1);
     let (device, other) = (&kind.device, Device::emulator(Options::default()));
     let (stream, foreign) = (device.stream().unwrap(), other.stream().unwrap());
@@ -404,7 +405,7 @@ pub fn what_does_not_fit_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tre
 }
 
 /// A variant chosen by name reserves the memory that its update mode needs.
-pub fn room_for_versions_goes_by_the_kind<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn room_for_versions_goes_by_the_kind<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let named = kind.builder().capacity(2000).build().unwrap();
     let builder = Tree::<K, V>::builder().device(&kind.device).updates(named.updates());
     let chosen = builder.capacity(2000).build().unwrap();

@@ -4,8 +4,9 @@ use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
 use gpu::{Buffer, Stream};
 use phalanx::btree::Ordered;
+use phalanx::map::Word;
 use phalanx::slab_alloc::Stats;
-use phalanx::{BTree, Error, Key, Outcome, Result, SkipList, Value};
+use phalanx::{BTree, Error, Outcome, Result, SkipList};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -41,7 +42,7 @@ pub trait ByOrder: Tested {
 
 macro_rules! by_order {
     ($($of:ident)*) => {$(
-        impl<K: Key, V: Value + MapValue> ByOrder for $of<K, V> {
+        impl<K: Word, V: Word + MapValue> ByOrder for $of<K, V> {
             fn successor(&self, keys: &[K]) -> Nexts<K, V> {
                 Self::successor(self, keys)
             }
@@ -132,7 +133,7 @@ pub fn grown<M: ByOrder>(kind: &Kind<M>, turn: u64) -> (M, BTreeMap<M::Key, M::V
 }
 
 /// Returns keys to query: existing keys, their neighbours, and the ends.
-pub fn questions<K: Key, V>(expected: &BTreeMap<K, V>) -> Vec<K> {
+pub fn questions<K: Word, V>(expected: &BTreeMap<K, V>) -> Vec<K> {
     let around = |key: &K| {
         let key = key.to_u64();
         [key.saturating_sub(1), key, key.saturating_add(1)]
@@ -290,7 +291,8 @@ pub fn large_trees_have_many_levels<M: ByOrder>(kind: &Kind<M>) {
 pub fn what_is_no_range_is_refused<M: ByOrder>(kind: &Kind<M>) {
     let mut tree = kind.map(1);
     let (low, high) = (M::Key::from_u64(3), M::Key::from_u64(5));
-    assert!(matches!(tree.range(&[high..low]), Err(Error::Range { low: 5, high: 3 })), "{}", kind.name);
+    let swapped = tree.range(&[high..low]);
+    assert!(matches!(swapped, Err(Error::Range { low, high }) if low == "5" && high == "3"), "{}", kind.name);
     assert!(matches!(tree.count(&[high..=low]), Err(Error::Range { .. })), "{}", kind.name);
     assert_eq!(tree.range(&[low..low]).unwrap(), [[]], "{}", kind.name);
     let (keys, values) = kind.columns([(1, 1), (3, 3), (2, 2)]);

@@ -3,8 +3,9 @@ use crate::common::no_room;
 use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
+use phalanx::map::Word;
 use phalanx::mvbtree::Growth;
-use phalanx::{BTree, Error, Key, MultiVersionBTree, Outcome, Outcomes, Value};
+use phalanx::{BTree, Error, MultiVersionBTree, Outcome, Outcomes};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -49,7 +50,7 @@ pub fn trees_are_built_in_pools_that_are_large_enough<M: ByOrder>(kind: &Kind<M>
 }
 
 /// Checks that the inserted pairs are in the tree and that no other pair is lost.
-fn holds_what_was_inserted<K: Key, V: Value + MapValue>(
+fn holds_what_was_inserted<K: Word, V: Word + MapValue>(
     tree: &BTree<K, V>,
     before: (Vec<K>, Vec<V>),
     more: (Vec<K>, Vec<V>),
@@ -62,13 +63,13 @@ fn holds_what_was_inserted<K: Key, V: Value + MapValue>(
 }
 
 /// Creates a tree with a budget in nodes.
-fn within_most<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, budget: usize) -> BTree<K, V> {
+fn within_most<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>, budget: usize) -> BTree<K, V> {
     let node = if size_of::<(K, V)>() == 8 { 128 } else { 256 };
     kind.builder().nodes(1).budget(budget * node).build().unwrap()
 }
 
 /// Neither a larger pool nor a rebuilt tree fits into the budget, so keys are refused, and no pair is lost.
-pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn a_budget_is_kept_where_pools_cannot_grow<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST);
     let full = kind.columns((0..104_000).map(|n| (n * 1000, n)));
     tree.bulk_build(&full.0, &full.1, 1.0).unwrap();
@@ -80,7 +81,7 @@ pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kin
 }
 
 /// There is no memory for more nodes, but there are underfull ones.
-pub fn thin_trees_are_built_anew_rather_than_refuse<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn thin_trees_are_built_anew_rather_than_refuse<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST);
     let (before, more) = (far(kind), near(kind));
     tree.bulk_build(&before.0, &before.1, 0.5).unwrap();
@@ -91,7 +92,7 @@ pub fn thin_trees_are_built_anew_rather_than_refuse<K: Key, V: Value + MapValue>
 }
 
 /// The budget permits a pool larger by a tenth, not by half.
-pub fn pools_are_exchanged_for_what_the_budget_allows<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn pools_are_exchanged_for_what_the_budget_allows<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST + MOST / 10);
     let (full, more) = (kind.columns((0..104_000).map(|n| (n * 1000, n))), near(kind));
     tree.bulk_build(&full.0, &full.1, 1.0).unwrap();
@@ -101,7 +102,7 @@ pub fn pools_are_exchanged_for_what_the_budget_allows<K: Key, V: Value + MapValu
     holds_what_was_inserted(&tree, full, more, outcomes);
 }
 
-pub fn launches_find_the_room_that_was_reserved<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn launches_find_the_room_that_was_reserved<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     for full in [false, true] {
         let mut tree = kind.map(1);
         let (keys, values) = kind.columns((0..3000).map(|n| (n * 1000, n)));
@@ -123,7 +124,7 @@ pub fn launches_find_the_room_that_was_reserved<K: Key, V: Value + MapValue>(kin
 }
 
 /// The versions of a snapshot are in the pool in which it was taken, so keys are refused until it is dropped.
-pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
+pub fn pools_are_exchanged_where_no_snapshot_lives<K: Word, V: Word + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
     let mut tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
@@ -152,7 +153,7 @@ pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
 
 /// Versions of the old pool are waiting to be freed by kernels. These must not free nodes of the new pool
 /// instead.
-pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: Value + MapValue>(
+pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Word, V: Word + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
     let mut tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
@@ -198,7 +199,7 @@ pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
 }
 
 /// The tree has only a few pairs left.
-pub fn room_is_made_of_what_was_removed<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn room_is_made_of_what_was_removed<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.columns((0..9000).map(|n| (n, n)));
     tree.bulk_build(&keys, &values, 0.7).unwrap();
@@ -212,7 +213,7 @@ pub fn room_is_made_of_what_was_removed<K: Key, V: Value + MapValue>(kind: &Kind
     assert_eq!(contents(&tree), keys.into_iter().zip(values).take(100).collect(), "{}", kind.name);
 }
 
-pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
+pub fn trees_are_built_anew_where_no_snapshot_lives<K: Word, V: Word + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
     let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
@@ -239,7 +240,7 @@ pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>
 }
 
 /// Each query of the current state reads its own snapshot, which does not block reclamation.
-pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
+pub fn windows_move_beside_questions<K: Word, V: Word + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
     let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
     let all = |tree: &MultiVersionBTree<K, V>| tree.count(&[K::from_u64(0)..K::from_u64(1)]).unwrap();
     let (zero, value) = kind.columns([(0, 0)]);
@@ -269,7 +270,7 @@ pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<Mu
 
 /// Insertions into a tree that has no memory left terminate, although each refused attempt copies nodes out
 /// of place, which the next sweep frees again.
-pub fn calls_on_a_full_pool_end<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
+pub fn calls_on_a_full_pool_end<K: Word, V: Word + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
     let (keys, values) = kind.columns((0..1200).map(|n| (n * 2731 % 1200, n)));
     let fixed = || kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let node = if kind.name.contains("_256_") { 256 } else { 128 };

@@ -1,10 +1,11 @@
 //! Counters of searches: one node per level from the root, fewer from the directory.
 use crate::kinds::Kind;
 use checker::MapValue;
-use phalanx::{BTree, Error, Key, Value};
+use phalanx::map::Word;
+use phalanx::{BTree, Error};
 
 /// Builds a tree of 2000 pairs whose searches begin at the root or at a node of the directory.
-fn built<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool) -> BTree<K, V> {
+fn built<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool) -> BTree<K, V> {
     let mut tree = kind.builder().directory(directory).build().unwrap();
     let (keys, values) = kind.columns((0..2000).map(|n| (n * 3, n)));
     tree.bulk_build(&keys, &values, 0.5).unwrap();
@@ -15,7 +16,7 @@ fn built<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool)
     tree
 }
 
-pub fn walks_read_a_node_a_level<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn walks_read_a_node_a_level<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     // Some keys are present, others are absent.
     let keys = kind.device.from_slice(&kind.keys((0..999).map(|n| n * 5))).unwrap();
     let tree = built(kind, false);
@@ -34,7 +35,7 @@ pub fn walks_read_a_node_a_level<K: Key, V: Value + MapValue>(kind: &Kind<BTree<
 }
 
 /// Searches in a tree without a directory visit one node per level, plus the nodes reached by right links.
-pub fn trees_without_a_directory_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn trees_without_a_directory_grow<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let tree = kind.builder().directory(false).nodes(1).build().unwrap();
     let (keys, values) = kind.columns((0..1500).map(|n| (simt::hash::mix64(n) >> 33, n)));
     assert!(tree.insert(&keys, &values).unwrap().all_placed());

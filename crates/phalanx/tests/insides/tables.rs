@@ -15,7 +15,7 @@ fn colliding<K: Scalar>(count: usize, buckets: u32) -> Vec<K> {
 /// saved.
 #[test]
 fn keys_collide_under_one_seed_and_not_under_another() {
-    fn placed<K: phalanx::Key>(seed: u64, slots_per_bucket: usize) -> usize {
+    fn placed<K: phalanx::map::Word>(seed: u64, slots_per_bucket: usize) -> usize {
         let device = Device::emulator(Default::default());
         let builder = || HashMap::<K, u32>::builder().device(&device).max_probes(1).seed(seed);
         let map = builder().capacity(10_000).growth(phalanx::hash_map::Growth::Fixed).build().unwrap();

@@ -1,8 +1,9 @@
 //! Bad input is rejected at once with an error that explains the remedy, and the structure stays unchanged.
 use crate::common::emulator;
 use gpu::Device;
+use phalanx::map::Word;
 use phalanx::slab_hash::{Builder, Growth, set_variants, variants};
-use phalanx::{Error, Key, SlabHash, SlabMultiMap, SlabSet};
+use phalanx::{Error, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::keyed::{Bare, Packed};
 use phalanx_kernels::slab::list::{
     DefaultLists, DefaultPublished, DefaultSet32, DefaultSet64, DefaultWide, Lists,
@@ -227,8 +228,16 @@ fn buckets_must_be_there() {
 #[test]
 fn ranges_must_not_be_swapped() {
     let (mut set, mut many) = (set(), many());
-    refuses!(map().retain_keys(RangeInclusive::new(3, 1)), Error::Range { low: 3, high: 1 }, "swapped");
-    refuses!(set.retain_keys(RangeInclusive::new(3, 1)), Error::Range { low: 3, high: 1 }, "swapped");
+    refuses!(
+        map().retain_keys(RangeInclusive::new(3, 1)),
+        Error::Range { .. },
+        "from 3 to 1 has its ends swapped"
+    );
+    refuses!(
+        set.retain_keys(RangeInclusive::new(3, 1)),
+        Error::Range { .. },
+        "from 3 to 1 has its ends swapped"
+    );
     refuses!(many.retain_keys(RangeInclusive::new(3, 1)), Error::Range { .. }, "swapped");
     refuses!(many.retain_values(RangeInclusive::new(1, 0)), Error::Range { .. }, "swapped");
     assert_eq!((set.len().unwrap(), many.len().unwrap()), (3, 3));
@@ -338,7 +347,7 @@ fn what_is_larger_than_its_room_is_not_loaded() {
 }
 
 /// Flips one bit of every byte, and truncates at every length.
-fn damage<K: Key>(good: &[u8], load: impl Fn(&[u8]) -> phalanx::Result<SlabSet<K>>) {
+fn damage<K: Word>(good: &[u8], load: impl Fn(&[u8]) -> phalanx::Result<SlabSet<K>>) {
     assert_eq!(load(good).unwrap().len().unwrap(), 3);
     for place in 0..good.len() {
         let mut bad = good.to_vec();

@@ -2,8 +2,9 @@
 use crate::common::seed;
 use crate::{maps, sets, slots};
 use gpu::Device;
+use phalanx::Outcome;
+use phalanx::map::Word;
 use phalanx::slab_hash::{Builder, SlabHash};
-use phalanx::{Key, Outcome, Value};
 use simt::hash::mix64;
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ macro_rules! every_kind {
 
 /// Returns the map's pairs. Panics if an invariant is violated.
 #[track_caller]
-fn contents<K: Key, V: Value>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
+fn contents<K: Word, V: Word>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
     let pairs: BTreeMap<K, V> = map.iter().unwrap().collect();
     assert_eq!(pairs.len(), map.len().unwrap(), "{}", map.variant());
     map.validate().unwrap_or_else(|error| panic!("{}: {error}", map.variant()));
@@ -32,7 +33,7 @@ fn behind(pairs: usize, slots: usize) -> usize {
 }
 
 /// Inserts 400 keys, none of which is reserved, and returns them.
-fn fill<K: Key, V: Value>(map: &SlabHash<K, V>, salt: u64) -> Vec<K> {
+fn fill<K: Word, V: Word>(map: &SlabHash<K, V>, salt: u64) -> Vec<K> {
     let keys: BTreeMap<K, ()> =
         (0..400).map(|n| (K::from_u64(mix64(seed() * 1000 + salt + n) >> 33), ())).collect();
     let keys: Vec<K> = keys.into_keys().collect();
@@ -42,14 +43,14 @@ fn fill<K: Key, V: Value>(map: &SlabHash<K, V>, salt: u64) -> Vec<K> {
 }
 
 /// Returns the number of keys in each bucket.
-fn by_bucket<K: Key, V: Value>(map: &SlabHash<K, V>, keys: &[K]) -> Vec<usize> {
+fn by_bucket<K: Word, V: Word>(map: &SlabHash<K, V>, keys: &[K]) -> Vec<usize> {
     let mut counts = vec![0; map.buckets() as usize];
     keys.iter().for_each(|&key| counts[map.bucket_of(key) as usize] += 1);
     counts
 }
 
 pub fn flushes_give_back_what_is_not_needed(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         let mut map = builder.buckets(5).slabs(1).build().unwrap();
         let keys = fill(&map, 0);
         let name = map.variant().to_owned();
@@ -127,7 +128,7 @@ pub fn sets_are_flushed(device: &Device) {
 }
 
 pub fn rehashes_move_everything(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         let mut map = builder.buckets(5).slabs(1).build().unwrap();
         let mut keys = fill(&map, 1 << 40);
         assert!(map.remove(&keys[..50]).unwrap().into_iter().all(|removed| removed));
@@ -156,7 +157,7 @@ pub fn rehashes_move_everything(device: &Device) {
 }
 
 pub fn cleared_lists_have_no_slabs(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         let mut map = builder.buckets(5).slabs(1).build().unwrap();
         for round in 0..3 {
             let keys = fill(&map, round << 40);

@@ -2,8 +2,9 @@
 use crate::common::{no_room, outcomes};
 use crate::{maps, multi_maps, sets, slots};
 use gpu::Device;
+use phalanx::map::Word;
 use phalanx::slab_hash::{Builder, Growth, SlabHash, SlabMultiMap};
-use phalanx::{Error, Key, Outcome, Value};
+use phalanx::{Error, Outcome};
 use std::collections::BTreeMap;
 
 /// Runs a case on every map variant for keys and values of the same size.
@@ -16,14 +17,14 @@ macro_rules! every_kind {
 
 /// Returns the map's pairs. Panics if an invariant is violated.
 #[track_caller]
-fn contents<K: Key, V: Value>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
+fn contents<K: Word, V: Word>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
     let pairs: BTreeMap<K, V> = map.iter().unwrap().collect();
     assert_eq!(pairs.len(), map.len().unwrap(), "{}", map.variant());
     map.validate().unwrap_or_else(|error| panic!("{}: {error}", map.variant()));
     pairs
 }
 
-fn columns<K: Key, V: Value>(numbers: std::ops::Range<u64>) -> (Vec<K>, Vec<V>) {
+fn columns<K: Word, V: Word>(numbers: std::ops::Range<u64>) -> (Vec<K>, Vec<V>) {
     numbers.map(|n| (K::from_u64(n), V::from_u64(n + 7))).unzip()
 }
 
@@ -33,7 +34,7 @@ fn count(outcomes: &[Outcome], outcome: Outcome) -> usize {
 }
 
 pub fn a_fixed_pool_refuses_and_loses_nothing(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         let mut map = builder.buckets(1).slabs(1).growth(Growth::Fixed).build().unwrap();
         let name = map.variant().to_owned();
         let room = 33 * slots(&name);
@@ -69,7 +70,7 @@ pub fn a_fixed_pool_refuses_and_loses_nothing(device: &Device) {
 
 /// Checks that the inserted or found keys are present with their values, that refused keys are absent, and
 /// that the map is valid.
-fn holds_what_it_said<K: Key, V: Value>(map: &SlabHash<K, V>, keys: &[K], values: &[V], said: &[Outcome]) {
+fn holds_what_it_said<K: Word, V: Word>(map: &SlabHash<K, V>, keys: &[K], values: &[V], said: &[Outcome]) {
     let is_there = |index: &usize| said[*index] != Outcome::Refused;
     let expected: BTreeMap<K, V> =
         (0..keys.len()).filter(is_there).map(|index| (keys[index], values[index])).collect();
@@ -83,7 +84,7 @@ fn holds_what_it_said<K: Key, V: Value>(map: &SlabHash<K, V>, keys: &[K], values
 /// One slab is left, and several tiles of a warp request it at once for the same list. It has space for all
 /// of them.
 pub fn the_last_slab_serves_all_that_want_it(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         let map = builder.buckets(1).slabs(1).growth(Growth::Fixed).build().unwrap();
         let slots = slots(map.variant()) as u64;
         for part in 0..32 {
@@ -105,7 +106,7 @@ pub fn the_last_slab_serves_all_that_want_it(device: &Device) {
 }
 
 pub fn a_budget_is_reached_and_kept(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         let sizing = builder.clone().build().unwrap();
         let slots = slots(sizing.variant());
         let bytes = (slots + 1) * if (K::BITS, V::BITS) == (32, 32) { 8 } else { 16 };
@@ -125,7 +126,7 @@ pub fn a_budget_is_reached_and_kept(device: &Device) {
 }
 
 pub fn pools_grow_as_they_must(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         let map = builder.buckets(40).slabs(1).build().unwrap();
         let first = map.stats().unwrap().capacity;
         for part in 0..3 {
@@ -155,7 +156,7 @@ pub fn pools_grow_as_they_must(device: &Device) {
 
 /// The map is filled to its capacity, and uses no more slabs than the builder has allocated.
 pub fn lists_have_the_utilisation_asked_for(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         for wanted in [0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9] {
             let builder = builder.clone().capacity(4000).utilisation(wanted).growth(Growth::Fixed);
             let map = match builder.build() {
@@ -181,7 +182,7 @@ pub fn lists_have_the_utilisation_asked_for(device: &Device) {
 
 /// The pool has enough slabs for the lists, but not for a second copy.
 pub fn a_rehash_that_has_no_room_changes_nothing(device: &Device) {
-    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabHash<K, V>>) {
         let slots = slots(builder.clone().build().unwrap().variant());
         let bytes = (slots + 1) * if (K::BITS, V::BITS) == (32, 32) { 8 } else { 16 };
         let mut map = builder.buckets(2).slabs(1).super_block_slabs(32).budget(32 * bytes).build().unwrap();

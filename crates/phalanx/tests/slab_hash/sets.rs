@@ -2,14 +2,15 @@
 use crate::common::{Rng, replay, seed};
 use crate::sets;
 use gpu::Device;
+use phalanx::Outcome;
+use phalanx::map::Word;
 use phalanx::slab_hash::{Builder, SetOp, SlabSet};
-use phalanx::{Key, Outcome};
 use std::collections::HashSet;
 
 /// Returns the set's keys. Panics if one occurs twice, their number is not the length, or an invariant is
 /// violated.
 #[track_caller]
-fn contents<K: Key>(set: &SlabSet<K>) -> HashSet<K> {
+fn contents<K: Word>(set: &SlabSet<K>) -> HashSet<K> {
     let keys: Vec<K> = set.iter().unwrap().collect();
     let distinct: HashSet<K> = keys.iter().copied().collect();
     assert_eq!((distinct.len(), distinct.len()), (keys.len(), set.len().unwrap()), "{}", set.variant());
@@ -26,13 +27,13 @@ macro_rules! every_set {
 }
 
 /// Returns some of 300 distinct keys, including some of the topmost five.
-fn draw<K: Key>(rng: &mut Rng) -> Vec<K> {
+fn draw<K: Word>(rng: &mut Rng) -> Vec<K> {
     let numbers = (0..295).chain((0..5).map(|below| u64::MAX - below));
     numbers.filter(|_| rng.below(4) == 0).map(K::from_u64).collect()
 }
 
 pub fn sets_answer_as_std_does(device: &Device) {
-    fn case<K: Key>(builder: Builder<SlabSet<K>>) {
+    fn case<K: Word>(builder: Builder<SlabSet<K>>) {
         println!("{}", replay(seed()));
         let mut set = builder.buckets(3).slabs(1).build().unwrap();
         let (mut model, mut rng) = (HashSet::new(), Rng::new(seed()));
@@ -45,7 +46,7 @@ pub fn sets_answer_as_std_does(device: &Device) {
     every_set!(device, case);
 }
 
-fn step<K: Key>(set: &mut SlabSet<K>, model: &mut HashSet<K>, rng: &mut Rng, round: u64) {
+fn step<K: Word>(set: &mut SlabSet<K>, model: &mut HashSet<K>, rng: &mut Rng, round: u64) {
     let keys: Vec<K> = draw(rng);
     match round % 6 {
         0 | 3 => {
@@ -77,7 +78,7 @@ fn inserted(is_new: bool) -> Outcome {
     if is_new { Outcome::Inserted } else { Outcome::Found }
 }
 
-fn mixed<K: Key>(set: &SlabSet<K>, model: &mut HashSet<K>, keys: &[K], rng: &mut Rng) {
+fn mixed<K: Word>(set: &SlabSet<K>, model: &mut HashSet<K>, keys: &[K], rng: &mut Rng) {
     let op = |&key: &K| rng.pick(&[SetOp::Insert(key), SetOp::ContainsKey(key), SetOp::Remove(key)]);
     let ops: Vec<_> = keys.iter().map(op).collect();
     for (op, outcome) in ops.iter().zip(set.execute(&ops).unwrap()) {
@@ -92,7 +93,7 @@ fn mixed<K: Key>(set: &SlabSet<K>, model: &mut HashSet<K>, keys: &[K], rng: &mut
 }
 
 pub fn of_equal_keys_one_counts(device: &Device) {
-    fn case<K: Key>(builder: Builder<SlabSet<K>>) {
+    fn case<K: Word>(builder: Builder<SlabSet<K>>) {
         let set = builder.buckets(2).build().unwrap();
         let keys: Vec<K> =
             (0..900).map(|n| K::from_u64(if n % 41 == 0 { u64::MAX } else { n % 41 })).collect();
@@ -108,7 +109,7 @@ pub fn of_equal_keys_one_counts(device: &Device) {
 }
 
 pub fn every_pattern_is_a_key_of_a_set(device: &Device) {
-    fn case<K: Key>(builder: Builder<SlabSet<K>>) {
+    fn case<K: Word>(builder: Builder<SlabSet<K>>) {
         let set = builder.buckets(2).slabs(1).build().unwrap();
         let ends = [0, 1 << 31, 1 << 32, 1 << 63];
         let around = |end: u64| (0..9).flat_map(move |by| [end.wrapping_add(by), end.wrapping_sub(by)]);
@@ -127,7 +128,7 @@ pub fn every_pattern_is_a_key_of_a_set(device: &Device) {
 }
 
 pub fn sets_take_buffers(device: &Device) {
-    fn case<K: Key>(builder: Builder<SlabSet<K>>) {
+    fn case<K: Word>(builder: Builder<SlabSet<K>>) {
         let set = builder.build().unwrap();
         let stream = set.device().stream().unwrap();
         let keys: Vec<K> = (0..100).map(|n| K::from_u64(n / 2)).collect();
@@ -150,7 +151,7 @@ pub fn sets_take_buffers(device: &Device) {
 }
 
 pub fn saved_sets_load(device: &Device) {
-    fn case<K: Key>(builder: Builder<SlabSet<K>>) {
+    fn case<K: Word>(builder: Builder<SlabSet<K>>) {
         for len in [0, 1, 500] {
             let set = builder.clone().capacity(1).slabs(1).build().unwrap();
             let keys: Vec<K> =

@@ -2,7 +2,8 @@
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
 use phalanx::SlabHash;
-use phalanx::hash_map::{Growth, HashMap, Key, Value};
+use phalanx::hash_map::{Growth, HashMap};
+use phalanx::map::Word;
 use std::collections::BTreeMap;
 
 /// Generates keys of all magnitudes, including the topmost.
@@ -40,7 +41,7 @@ pub fn every_map_reads_what_another_wrote<M: Tested>(kind: &Kind<M>) {
 }
 
 /// A builder's capacity also applies to loaded maps, if it exceeds what the pairs need.
-pub fn a_loaded_map_has_the_capacity_asked_for<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn a_loaded_map_has_the_capacity_asked_for<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().build().unwrap();
     let (keys, values) = kind.columns(numbers(60));
     assert!(map.insert(&keys, &values).unwrap().all_placed());
@@ -55,7 +56,7 @@ pub fn a_loaded_map_has_the_capacity_asked_for<K: Key, V: Value + MapValue>(kind
 }
 
 /// The map is so full that some of its pairs would not fit in another order of insertion.
-pub fn full_maps_load<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn full_maps_load<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let builder = || kind.builder().capacity(200).load_factor(1.0).max_probes(8).growth(Growth::Fixed);
     let map = builder().build().unwrap();
     let (keys, values) = kind.columns((0..map.slots() as u64 * 2).map(|key| (key * 31, key)));

@@ -2,7 +2,8 @@
 use checker::MapValue;
 use gpu::Device;
 use phalanx::btree::{self, BTree};
-use phalanx::hash_map::{self, HashMap, Key, Value};
+use phalanx::hash_map::{self, HashMap};
+use phalanx::map::Word;
 use phalanx::mvbtree::{self, MultiVersionBTree};
 use phalanx::skiplist::{self, SkipList};
 use phalanx::slab_hash::{self, SlabHash};
@@ -14,7 +15,7 @@ use simt::Instance;
 use std::collections::BTreeMap;
 
 /// Properties of a map that cases need beyond those of all maps.
-pub trait Tested: Map<Key: Key, Value: Value + MapValue> + Sync + Sized {
+pub trait Tested: Map<Key: Word, Value: Word + MapValue> + Sync + Sized {
     /// Builder of such maps.
     type Builder: Clone + Sync;
 
@@ -64,7 +65,7 @@ macro_rules! own_methods {
     };
 }
 
-impl<K: Key, V: Value + MapValue> Tested for HashMap<K, V> {
+impl<K: Word, V: Word + MapValue> Tested for HashMap<K, V> {
     type Builder = hash_map::Builder<K, V>;
 
     own_methods!(hash_map);
@@ -87,7 +88,7 @@ impl<K: Key, V: Value + MapValue> Tested for HashMap<K, V> {
     }
 }
 
-impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
+impl<K: Word, V: Word + MapValue> Tested for SlabHash<K, V> {
     type Builder = slab_hash::Builder<Self>;
 
     own_methods!(slab_hash, validate);
@@ -113,7 +114,7 @@ impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
     }
 }
 
-impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
+impl<K: Word, V: Word + MapValue> Tested for BTree<K, V> {
     type Builder = btree::Builder<K, V>;
 
     own_methods!(btree, validate);
@@ -134,7 +135,7 @@ impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
     }
 }
 
-impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
+impl<K: Word, V: Word + MapValue> Tested for SkipList<K, V> {
     type Builder = skiplist::Builder<K, V>;
 
     own_methods!(skiplist, validate);
@@ -155,7 +156,7 @@ impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
     }
 }
 
-impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
+impl<K: Word, V: Word + MapValue> Tested for MultiVersionBTree<K, V> {
     type Builder = mvbtree::Builder<K, V>;
 
     own_methods!(mvbtree, validate);
@@ -237,7 +238,7 @@ impl<M: Tested> Kind<M> {
 /// Returns a variant of the hash map, which need not be one of `phalanx`.
 pub fn table_kind<M>(device: &Device) -> Kind<HashMap<M::Key, M::Value>>
 where
-    M: Config<Key: Key, Value: Value + MapValue> + Instance,
+    M: Config<Key: Word, Value: Word + MapValue> + Instance,
 {
     let builder = HashMap::builder().device(device).variant_of::<M>();
     Kind { device: device.clone(), name: M::NAME, is_main: true, builder }

@@ -2,7 +2,8 @@
 //! up.
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
-use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
+use phalanx::hash_map::{Growth, HashMap, Outcome};
+use phalanx::map::Word;
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ fn remove_every_second<M: Tested>(map: &M, keys: &[M::Key], all: &BTreeMap<M::Ke
     }
 }
 
-pub fn a_full_table_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn a_full_table_refuses_and_loses_nothing<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().capacity(30).load_factor(1.0).growth(Growth::Fixed).build().unwrap();
     let asked = map.slots() as u64 * 2;
     let (keys, values) = kind.columns((0..asked).map(|key| (key, key + 7)));
@@ -67,7 +68,7 @@ pub fn a_full_table_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind:
     assert_eq!(map.get_or_insert(&keys[refused..=refused], &values[..1]).unwrap(), [None]);
 }
 
-pub fn a_full_table_still_knows_the_topmost_keys<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn a_full_table_still_knows_the_topmost_keys<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().capacity(10).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.columns((0..map.slots() as u64 * 2).map(|key| (key, 1)));
     assert!(map.insert(&keys, &values).unwrap().all_placed());
@@ -86,7 +87,7 @@ pub fn a_full_table_still_knows_the_topmost_keys<K: Key, V: Value + MapValue>(ki
     contents(&map);
 }
 
-pub fn capacities_of_all_sizes_hold_what_they_say<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn capacities_of_all_sizes_hold_what_they_say<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     for capacity in [1, 2, 3, 7, 13, 31, 33, 97, 1001] {
         for load_factor in [0.25, 0.8] {
             let builder = kind.builder().capacity(capacity).load_factor(load_factor);
@@ -102,7 +103,7 @@ pub fn capacities_of_all_sizes_hold_what_they_say<K: Key, V: Value + MapValue>(k
 }
 
 /// Also at load factors above 0.9, at which other tables grow.
-pub fn capacity_is_reached_without_growing<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn capacity_is_reached_without_growing<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     for load_factor in [0.5, 0.8, 0.92, 0.95, 1.0] {
         let map = kind.builder().capacity(300).load_factor(load_factor).build().unwrap();
         let (slots, capacity) = (map.slots(), map.capacity() as u64);
@@ -115,7 +116,7 @@ pub fn capacity_is_reached_without_growing<K: Key, V: Value + MapValue>(kind: &K
 
 /// A rehash that recovers only a few slots is soon necessary again. If keys are inserted and removed in a
 /// nearly full table, it must double.
-pub fn a_crowded_table_doubles_rather_than_rehash_for_ever<K: Key, V: Value + MapValue>(
+pub fn a_crowded_table_doubles_rather_than_rehash_for_ever<K: Word, V: Word + MapValue>(
     kind: &Kind<HashMap<K, V>>,
 ) {
     let map = kind.builder().capacity(300).load_factor(0.95).build().unwrap();
@@ -132,7 +133,7 @@ pub fn a_crowded_table_doubles_rather_than_rehash_for_ever<K: Key, V: Value + Ma
     assert_eq!(contents(&map).len() as u64, live, "{}", kind.name);
 }
 
-pub fn removing_and_reinserting_goes_on_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn removing_and_reinserting_goes_on_for_ever<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().capacity(50).build().unwrap();
     let topmost = (0..3).map(|below| u64::MAX - below);
     let keys = kind.keys((0..47).chain(topmost));
@@ -152,7 +153,7 @@ pub fn removing_and_reinserting_goes_on_for_ever<K: Key, V: Value + MapValue>(ki
     assert_eq!(memory[15..].iter().max(), memory[..15].iter().max(), "{}: it still grows", kind.name);
 }
 
-pub fn a_fixed_table_comes_back_by_compaction<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn a_fixed_table_comes_back_by_compaction<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let builder = kind.builder().capacity(16).load_factor(1.0).growth(Growth::Fixed);
     let mut map = builder.build().unwrap();
     let slots = map.slots() as u64;
@@ -170,7 +171,7 @@ pub fn a_fixed_table_comes_back_by_compaction<K: Key, V: Value + MapValue>(kind:
 
 /// A key that is repeatedly inserted and removed uses up its own probe sequence, even if the table has many
 /// free slots. A rehash recovers these slots.
-pub fn a_key_that_comes_and_goes_is_let_in_again<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn a_key_that_comes_and_goes_is_let_in_again<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     for (key, growth, most) in
         [(7, Growth::Fixed, 150), (u64::MAX, Growth::Fixed, 520), (7, Growth::Doubling, 150)]
     {

@@ -66,7 +66,7 @@ impl<M: Tested> Run<M> {
 
     fn upsert(
         &mut self,
-        merge: Merge,
+        merge: Merge<M::Value>,
         keys: &[M::Key],
         values: &[M::Value],
         joined: impl Fn(M::Value, M::Value) -> M::Value,
@@ -106,8 +106,10 @@ impl<M: Tested> Run<M> {
             };
             assert_eq!(outcome, if was.is_some() { here } else { gone }, "{op:?}");
             let argument = op.parts().2;
-            // A removal does not return the removed value: its argument is returned.
-            let told = if outcome == Outcome::Removed { argument } else { was.unwrap_or(argument) };
+            let told = match outcome {
+                Outcome::Removed | Outcome::Absent => None,
+                _ => Some(was.unwrap_or(argument)),
+            };
             assert_eq!(value, told, "{op:?}");
         }
     }

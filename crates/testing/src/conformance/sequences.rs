@@ -3,7 +3,8 @@
 use crate::common::{replay, seed};
 use crate::kinds::{Kind, Tested, contents};
 use checker::{BatchMap, Combine, MapOp, MapOutcome, compare_with_model};
-use phalanx::{Key, Merge, Op, Outcome, Value};
+use phalanx::map::Word;
+use phalanx::{Merge, Op, Outcome};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
@@ -27,7 +28,7 @@ impl<M: Tested> BatchMap<M::Key, M::Value> for Subject<M> {
     }
 }
 
-fn operation<K: Key, V: Value>(op: &MapOp<K, V>) -> Op<K, V> {
+fn operation<K: Word, V: Word>(op: &MapOp<K, V>) -> Op<K, V> {
     let merge = |by: Combine| match by {
         Combine::Add => Merge::Add,
         Combine::Min => Merge::Min,
@@ -44,12 +45,17 @@ fn operation<K: Key, V: Value>(op: &MapOp<K, V>) -> Op<K, V> {
 }
 
 /// Converts an outcome and the value that came with it to those of the model.
-pub fn answer<V>(outcome: Outcome, value: V) -> MapOutcome<V> {
+///
+/// # Panics
+/// If the outcome requires a value and there is none, or the reverse.
+pub fn answer<V>(outcome: Outcome, value: Option<V>) -> MapOutcome<V> {
+    let has_value = matches!(outcome, Outcome::Inserted | Outcome::Replaced | Outcome::Found);
+    assert_eq!(value.is_some(), has_value, "{outcome:?}");
     match outcome {
         Outcome::Refused => MapOutcome::Refused,
         Outcome::Inserted => MapOutcome::Inserted,
-        Outcome::Replaced => MapOutcome::Replaced(Some(value)),
-        Outcome::Found => MapOutcome::Found(value),
+        Outcome::Replaced => MapOutcome::Replaced(value),
+        Outcome::Found => MapOutcome::Found(value.expect("checked above")),
         Outcome::Removed => MapOutcome::Removed(None),
         Outcome::Absent => MapOutcome::Absent,
     }
@@ -63,7 +69,7 @@ fn batches() -> impl Strategy<Value = Vec<Vec<(u8, u64, u64)>>> {
     prop::collection::vec(prop::collection::vec(operation, 0..70), 1..7)
 }
 
-fn op<K: Key, V: Value>((code, key, value): (u8, u64, u64)) -> MapOp<K, V> {
+fn op<K: Word, V: Word>((code, key, value): (u8, u64, u64)) -> MapOp<K, V> {
     let (key, value) = (K::from_u64(key), V::from_u64(value));
     match code {
         0..=2 => MapOp::Insert(key, value),

@@ -2,7 +2,8 @@
 use crate::common::Rng;
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
-use phalanx::hash_map::{Growth, HashMap, Key, Op, Outcome, Value};
+use phalanx::hash_map::{Growth, HashMap, Op, Outcome};
+use phalanx::map::Word;
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub fn growth_keeps_everything<M: Tested>(kind: &Kind<M>) {
     }
 }
 
-pub fn a_growing_table_keeps_its_measure<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn a_growing_table_keeps_its_measure<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.map(1);
     let first = map.slots();
     for part in 0..6 {
@@ -64,7 +65,7 @@ pub fn predicates_are_retained<M: Tested>(kind: &Kind<M>) {
     assert_eq!(map.iter().unwrap().collect::<BTreeMap<_, _>>(), model, "{}", kind.name);
 }
 
-pub fn tables_are_resized<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn tables_are_resized<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let (mut map, model) = filled(kind, 100);
     let (slots, memory) = (map.slots(), map.memory_usage());
     map.reserve(4000).unwrap();
@@ -120,7 +121,7 @@ pub fn threads_share_a_growing_map<M: Tested>(kind: &Kind<M>) {
 }
 
 /// Tombstones are no free slots: where they use up too many slots, `reserve` reclaims them.
-pub fn reserved_room_is_there<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn reserved_room_is_there<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let mut map = kind.builder().capacity(200).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.columns((0..200).map(|key| (key, key)));
     assert!(map.insert(&keys, &values).unwrap().all_placed());
@@ -131,7 +132,7 @@ pub fn reserved_room_is_there<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K
     assert_eq!(contents(&map).len(), 151, "{}", kind.name);
 }
 
-pub fn the_capacity_is_held_without_growing<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn the_capacity_is_held_without_growing<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     for load_factor in [0.5, 0.8, 0.9, 0.95] {
         let map = kind.builder().capacity(1500).load_factor(load_factor).build().unwrap();
         let (slots, capacity) = (map.slots(), map.capacity() as u64);
@@ -143,7 +144,7 @@ pub fn the_capacity_is_held_without_growing<K: Key, V: Value + MapValue>(kind: &
 }
 
 /// The table grows before it refuses a key, because probe sequences become long long before that.
-pub fn a_table_that_gets_too_full_grows<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn a_table_that_gets_too_full_grows<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().capacity(1000).build().unwrap();
     let slots = map.slots() as u64;
     let insert = |keys: std::ops::Range<u64>| {
@@ -158,7 +159,7 @@ pub fn a_table_that_gets_too_full_grows<K: Key, V: Value + MapValue>(kind: &Kind
 }
 
 /// Threads that find a table full at the same time grow it once, not once each.
-pub fn threads_that_are_refused_together_grow_once<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+pub fn threads_that_are_refused_together_grow_once<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let (keys, values) = &kind.columns((0..300).map(|key| (key, 1)));
     for _ in 0..5 {
         let map = kind.builder().capacity(1).build().unwrap();
@@ -225,7 +226,7 @@ fn live_alone<M: Tested>(name: &str, map: &M, thread: u64) -> BTreeMap<M::Key, M
 }
 
 /// Generates operations on distinct keys of a thread, including one of the topmost.
-fn draw<K: Key, V: Value>(rng: &mut Rng, thread: u64) -> Vec<Op<K, V>> {
+fn draw<K: Word, V: Word>(rng: &mut Rng, thread: u64) -> Vec<Op<K, V>> {
     let mut ops = BTreeMap::new();
     for _ in 0..rng.below(60) {
         let number = rng.below(80);
@@ -243,7 +244,7 @@ fn draw<K: Key, V: Value>(rng: &mut Rng, thread: u64) -> Vec<Op<K, V>> {
 }
 
 /// Applies an operation to a model and returns the expected result.
-fn answer<K: Key, V: Value>(model: &mut BTreeMap<K, V>, op: Op<K, V>) -> (Outcome, V) {
+fn answer<K: Word, V: Word>(model: &mut BTreeMap<K, V>, op: Op<K, V>) -> (Outcome, Option<V>) {
     let (_, key, argument) = op.parts();
     let was = model.get(&key).copied();
     let (here, gone) = match op {
@@ -258,7 +259,10 @@ fn answer<K: Key, V: Value>(model: &mut BTreeMap<K, V>, op: Op<K, V>) -> (Outcom
         Op::GetOrInsert(..) => _ = model.entry(key).or_insert(argument),
         _ => (),
     }
-    // A removal does not return the removed value: its argument is returned.
-    let told = if matches!(op, Op::Remove(_)) { argument } else { was.unwrap_or(argument) };
+    let told = match op {
+        Op::Remove(_) => None,
+        Op::Get(_) => was,
+        _ => Some(was.unwrap_or(argument)),
+    };
     (if was.is_some() { here } else { gone }, told)
 }
