@@ -40,14 +40,14 @@ where
 /// Implements the traits for a structure, which `$collect` serializes and `$read` deserializes as a list of
 /// what `try_from_iter` takes.
 macro_rules! serialization {
-    ($type:ident<$($parameter:ident: $bound:ident),*>, $collect:ident, $read:path) => {
-        impl<$($parameter: $bound + Serialize),*> Serialize for crate::$type<$($parameter),*> {
+    ($type:ident<$($name:ident: $bound:ident),*>, $collect:ident, $read:path) => {
+        impl<$($name: $bound + Serialize),*> Serialize for crate::$type<$($name),*> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.$collect(self.iter().map_err(S::Error::custom)?)
             }
         }
 
-        impl<'de, $($parameter: $bound + Deserialize<'de>),*> Deserialize<'de> for crate::$type<$($parameter),*> {
+        impl<'de, $($name: $bound + Deserialize<'de>),*> Deserialize<'de> for crate::$type<$($name),*> {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 Self::try_from_iter($read(deserializer)?).map_err(D::Error::custom)
             }
