@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys};
 
 /// Type of keys and values: `u32` or `u64`.
-pub trait Element: MapWord + Value + Word {}
+pub trait Element: MapWord + Word {}
 impl Element for u32 {}
 impl Element for u64 {}
 

@@ -128,7 +128,7 @@ fn bulk_fill(case: &Case) -> Result<Option<f64>> {
 }
 
 /// Tree, and the fill of its nodes after its pairs are loaded.
-pub struct Planted<K, V> {
+pub struct Planted<K: MapWord, V: MapWord> {
     /// Tree.
     pub tree: BTree<K, V>,
     fill: Option<f64>,

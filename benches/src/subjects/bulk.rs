@@ -14,7 +14,7 @@ const SLOTS: f64 = 14.0;
 
 /// Bulk build of an empty tree from sorted pairs on the device. The call blocks, so its time includes the
 /// host's work.
-pub struct Bulk<'a, K, V> {
+pub struct Bulk<'a, K: MapWord, V: MapWord> {
     gpu: &'a Gpu,
     tree: BTree<K, V>,
     fill: f64,

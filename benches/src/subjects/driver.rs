@@ -131,7 +131,12 @@ fn code(op: Op) -> u8 {
 ///
 /// # Errors
 /// Returns [`phalanx::Error`] from the map.
-pub fn ask<M: Map>(map: &M, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
+pub fn ask<K: MapWord, V: MapWord>(
+    map: &impl Map<Key = K, Value = V>,
+    stream: &Stream,
+    call: Call,
+    batch: &mut Batch<K, V>,
+) -> Result<()> {
     let Batch { codes, keys, arguments, results, outcomes } = batch;
     let batches = map.on(stream);
     match call {
@@ -203,7 +208,7 @@ fn tolerance(pairs: u64) -> f64 {
     0.02 + 2.0 / (pairs as f64).sqrt()
 }
 
-impl<M: Map> Subject<M::Key, M::Value> for Tested<M> {
+impl<M: Map<Key: MapWord, Value: MapWord>> Subject<M::Key, M::Value> for Tested<M> {
     const TELLS: bool = true;
 
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {

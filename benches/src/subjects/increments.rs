@@ -84,8 +84,8 @@ impl Streams {
 /// Returns [`anyhow::Error`] when the contents differ, and [`phalanx::Error`] when the device fails.
 pub fn verify_all<M: Map>(map: &M, keys: &[M::Key]) -> Result<Verified>
 where
-    M::Key: Word,
-    M::Value: Word,
+    M::Key: MapWord + Word,
+    M::Value: MapWord + Word,
 {
     let (found, pairs) = (map.get(keys)?, map.len()?);
     ensure!(pairs == keys.len(), "{pairs} pairs are there, and {} were inserted", keys.len());
@@ -107,8 +107,8 @@ pub struct Incremental<'a, M: Map> {
 
 impl<'a, M: Map> Incremental<'a, M>
 where
-    M::Key: Word,
-    M::Value: Word,
+    M::Key: MapWord + Word,
+    M::Value: MapWord + Word,
 {
     /// Copies the batches to the device.
     ///
@@ -125,8 +125,8 @@ where
 
 impl<M: Map> Benchmark for Incremental<'_, M>
 where
-    M::Key: Word,
-    M::Value: Word,
+    M::Key: MapWord + Word,
+    M::Value: MapWord + Word,
 {
     fn restore(&mut self) -> Result<()> {
         self.filled.clear()?;
@@ -155,7 +155,7 @@ where
 }
 
 /// Rebuild of the table after each batch.
-pub struct Rebuild<'a, K, V> {
+pub struct Rebuild<'a, K: MapWord, V: MapWord> {
     gpu: &'a Gpu,
     streams: Streams,
     keys: Vec<K>,

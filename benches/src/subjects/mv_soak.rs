@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
 /// Rounds of updates. Each round ends with the same pairs as it began with.
-pub struct Soak<'a, K, V> {
+pub struct Soak<'a, K: MapWord, V: MapWord> {
     gpu: &'a Gpu,
     tree: MultiVersionBTree<K, V>,
     keys: Vec<K>,

@@ -93,7 +93,7 @@ impl<K: MapWord + Word, V: MapWord + Word> ByOrder<K, V> for Tested<SkipList<K, 
 }
 
 /// Insertions of one of the paper's sequences into an empty list.
-struct Sequenced<'a, K, V> {
+struct Sequenced<'a, K: MapWord, V: MapWord> {
     gpu: &'a Gpu,
     list: SkipList<K, V>,
     batch: Batch<K, V>,

@@ -14,7 +14,7 @@ use phalanx::map::Word as MapWord;
 use workloads::{Key as Word, UniqueKeys};
 
 /// Runs of insertions, each into an empty tree.
-pub struct Soak<'a, K, V> {
+pub struct Soak<'a, K: MapWord, V: MapWord> {
     gpu: &'a Gpu,
     tree: BTree<K, V>,
     seed: u64,
