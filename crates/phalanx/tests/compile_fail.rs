@@ -1,4 +1,5 @@
-//! Types that cannot be keys, values or summands do not compile, and the errors say which types can.
+//! Structs that have no words, and sums that are not defined, do not compile, and the errors say what is
+//! supported.
 
 #[test]
 fn unsupported_types_do_not_compile() {

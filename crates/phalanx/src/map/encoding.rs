@@ -80,6 +80,10 @@ encoding! {
     /// ```
     ///
     /// Kernels encode by [`phalanx_kernels::keyed::Encoded`].
+    ///
+    /// ```compile_fail,E0277
+    /// fn keys(_map: phalanx::HashMap<String, u32>) {} // `String` cannot be a key
+    /// ```
     #[diagnostic::on_unimplemented(
         message = "`{Self}` cannot be a key",
         label = "not a type of keys",
@@ -107,6 +111,10 @@ encoding! {
     /// assert_eq!(f32::decode_all(f32::encode_all(&[0.5]).into_owned())?, [0.5]);
     /// assert_eq!(<bool as Value>::decode(2), None);
     /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// fn values(_map: phalanx::HashMap<u32, Vec<u8>>) {} // `Vec<u8>` cannot be a value
     /// ```
     #[diagnostic::on_unimplemented(
         message = "`{Self}` cannot be a value",

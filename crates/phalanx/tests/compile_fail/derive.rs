@@ -4,9 +4,6 @@ use phalanx::{Key, Value};
 #[derive(Clone, Copy, Debug, Key)]
 struct TooWide(u64, bool);
 
-#[derive(Clone, Copy, Debug, Key, Value)]
-struct OneField((u8, u8));
-
 #[derive(Clone, Copy, Debug, Key)]
 struct Generic<T>(T);
 
