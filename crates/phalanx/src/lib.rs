@@ -86,7 +86,7 @@ pub mod private {
     //! library that build structures would compile all their kernels again.
     pub use crate::map::export::{by, of_count, on_device};
     #[cfg(feature = "mvbtree")]
-    pub use crate::mvbtree::begin_at;
+    pub use crate::mvbtree::clock::begin_at;
 }
 
 // Compiles and runs the examples of the pages.

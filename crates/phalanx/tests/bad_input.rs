@@ -341,7 +341,7 @@ fn damaged_files_are_refused() {
     for place in 0..good.len() {
         let mut bad = good.clone();
         bad[place] ^= 1 << (place % 8);
-        refuses!(load(&bad), Error::Format(_), "saved structure cannot be read");
+        refuses!(load(&bad), Error::Format(_), "stored data cannot be read");
     }
     for len in 0..good.len() {
         refuses!(load(&good[..len]), Error::Format(_), "it is truncated");
@@ -372,8 +372,8 @@ fn other_files_are_refused() {
     refuses!(load(&sealed(long)), Error::Format(_), "it is truncated");
     // Contains the first key twice.
     let mut twice = good.clone();
-    let first: Vec<u8> = twice[24..28].to_vec();
-    twice[28..32].copy_from_slice(&first);
+    let keys = twice.len() - 4 - 3 * 8; // before three keys, three values and the checksum
+    twice.copy_within(keys..keys + 4, keys + 4);
     refuses!(load(&sealed(twice)), Error::Format(_), "a key occurs twice");
 }
 

@@ -170,7 +170,8 @@ fn files_of_other_types() {
         refuses!(SkipList::<u32, u32>::load(&b""[..], SkipList::builder()), Error::Format(_), "truncated");
         let half = &file[..file.len() / 2];
         refuses!(SlabHash::<u32, u32>::load(half, SlabHash::builder()), Error::Format(_), "truncated");
-        file[25] ^= 1;
+        let last_value = file.len() - 8; // before the checksum of four bytes
+        file[last_value] ^= 1;
         let damaged = MultiVersionBTree::<u32, u32>::load(&file[..], MultiVersionBTree::builder());
         refuses!(damaged, Error::Format(_), "checksum");
     }

@@ -5,29 +5,6 @@ use super::probing_scheme::{DoubleHash, Hinted};
 use super::table::Table;
 use crate::keyed::{Packed, Published, Wide};
 
-/// Compiles the kernels of hash maps for kinds of tables, like [`simt::instances!`]. A package with a probing
-/// scheme of its own needs this line:
-///
-/// ```ignore
-/// phalanx_kernels::table_instances! { types { linear3_64_2x4_u32_u32: LinearTable } }
-/// ```
-#[macro_export]
-macro_rules! table_instances {
-    ($($types:tt)*) => {
-        ::simt::instances! {
-            $($types)*
-            kernels {
-                $crate::keyed::kernels::Insert, $crate::keyed::kernels::InsertNew,
-                $crate::keyed::kernels::Get, $crate::keyed::kernels::ContainsKey,
-                $crate::keyed::kernels::Remove, $crate::keyed::kernels::Apply,
-                $crate::keyed::kernels::Mixed, $crate::keyed::kernels::Export,
-                $crate::keyed::kernels::Rehash, $crate::keyed::kernels::RetainBetween,
-            }
-            visitor: $crate::hash_map::Config
-        }
-    };
-}
-
 crate::table_instances! {
     types {
         // Names: `published` or nothing, scheme and filter bits, bytes per bucket, lanes x slots per lane,

@@ -158,7 +158,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
         self.tree.iter()
     }
 
-    /// Returns all keys and, at the same indices, their values: see [`Map::export`].
+    /// Returns all keys and, at the same indices, their values: see [`BTree::export`].
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
@@ -166,7 +166,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
         self.tree.export()
     }
 
-    /// Saves the tree: see [`Map::save`].
+    /// Saves the tree: see [`BTree::save`].
     ///
     /// # Errors
     /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost or lacks the memory.

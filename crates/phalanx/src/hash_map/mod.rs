@@ -131,7 +131,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
         (self.slots() as f64 * self.table.load_factor) as usize
     }
 
-    /// Returns the seed of the hash function.
+    /// Returns the [seed](Builder::seed) of the hash function.
+    ///
+    /// ```
+    /// assert_eq!(phalanx::HashMap::<u32, u32>::builder().seed(7).build()?.seed(), 7);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     pub fn seed(&self) -> u64 {
         self.table.handle.read().seed()
     }

@@ -1,5 +1,6 @@
 //! An ordered map that keeps versions: a B-link tree with snapshots.
 mod builder;
+pub(crate) mod clock;
 mod snapshot;
 
 #[allow(unused_imports)] // for links in the documentation
@@ -200,6 +201,14 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         self.tree.sweep()
     }
 
+    /// Rebuilds the tree with the given `fill` of nodes.
+    ///
+    /// # Errors
+    /// As [`Self::bulk_build`].
+    pub fn compact(&mut self, fill: f64) -> Result<()> {
+        self.tree.compact(fill)
+    }
+
     /// Replaces all pairs by the given ones: see [`crate::BTree::bulk_build`].
     ///
     /// # Errors
@@ -221,14 +230,6 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         fill: f64,
     ) -> Result<()> {
         self.tree.bulk_build_sorted(keys, values, fill)
-    }
-
-    /// Rebuilds the tree with the given `fill` of nodes.
-    ///
-    /// # Errors
-    /// As [`Self::bulk_build`].
-    pub fn compact(&mut self, fill: f64) -> Result<()> {
-        self.tree.compact(fill)
     }
 
     /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
@@ -425,10 +426,4 @@ impl<K: Key, V: Value> Map for MultiVersionBTree<K, V> {
     fn inner_mut(&mut self) -> &mut dyn Structure<Key = K::Word, Value = V::Word> {
         &mut self.tree
     }
-}
-
-/// Sets the clock of a tree without snapshots as if `stamp` snapshots had been taken.
-pub fn begin_at<K: Key, V: Value>(tree: &MultiVersionBTree<K, V>, stamp: u32) -> Result<()> {
-    let begin = |history: &mut History| history.begin_at(stamp);
-    tree.tree.handle.exclusive(|_, memory| memory.history.as_mut().map_or(Ok(()), begin))
 }

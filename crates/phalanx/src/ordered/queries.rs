@@ -1,5 +1,7 @@
 //! Operations by key order.
 use super::kernels::Search;
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
 use crate::map::batches::{check_same_device, keys_of, slice};
 use crate::map::encoding::{self, Word, decoded};
 use crate::map::launch::nothing;

@@ -163,8 +163,10 @@ impl<T> Builder<T> {
     /// and the order of exported pairs, differ from run to run.
     ///
     /// ```
-    /// let map = phalanx::SlabHash::<u32, u32>::builder().random_seed().build()?;
-    /// assert_ne!(map.seed(), 0);
+    /// use phalanx::SlabHash;
+    ///
+    /// assert_ne!(SlabHash::<u32, u32>::builder().random_seed().build()?.seed(), 0);
+    /// assert_eq!(SlabHash::<u32, u32>::builder().seed(7).build()?.seed(), 7);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     pub fn random_seed(self) -> Self {

@@ -165,7 +165,7 @@ pub fn a_full_pool_is_no_loss<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<
 pub fn lists_in_few_slabs_are_put_in_order<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.columns((0..1000).map(|n| (n * 5, n)));
-    assert!(list.insert(&keys, &values).unwrap().all_placed());
+    assert!(list.insert(&keys, &values).unwrap().refused() > 0, "{}", kind.name);
     let before = contents(&list);
     assert_eq!(list.stats().unwrap().free, 0, "{}: every slab is taken", kind.name);
     list.reclaim().unwrap();

@@ -352,7 +352,7 @@ fn damage<K: Word>(good: &[u8], load: impl Fn(&[u8]) -> phalanx::Result<SlabSet<
     for place in 0..good.len() {
         let mut bad = good.to_vec();
         bad[place] ^= 1 << (place % 8);
-        refuses!(load(&bad), Error::Format(_), "saved structure cannot be read");
+        refuses!(load(&bad), Error::Format(_), "stored data cannot be read");
         refuses!(load(&good[..place]), Error::Format(_), "it is truncated");
     }
 }

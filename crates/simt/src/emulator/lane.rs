@@ -236,15 +236,14 @@ impl Lane {
         if (&raw const here).addr() < self.floor.get() {
             self.fail(self.stack_overflow(), site, None);
         }
-        self.passed.set(Some(site));
         let worker = self.worker();
-        match worker.explorer() {
-            Some(explorer) => {
-                explorer.reach(self, site);
-                explorer.step(self);
-            }
-            None if worker.use_quantum() => {}
-            None => self.preempt(site),
+        if let Some(explorer) = worker.explorer() {
+            explorer.reach(self, site); // needs the last step's site, and notes this one
+            return explorer.step(self);
+        }
+        self.passed.set(Some(site));
+        if !worker.use_quantum() {
+            self.preempt(site);
         }
     }
 

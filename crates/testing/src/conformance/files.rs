@@ -60,7 +60,7 @@ pub fn full_maps_load<K: Word, V: Word + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let builder = || kind.builder().capacity(200).load_factor(1.0).max_probes(8).growth(Growth::Fixed);
     let map = builder().build().unwrap();
     let (keys, values) = kind.columns((0..map.slots() as u64 * 2).map(|key| (key * 31, key)));
-    assert!(map.insert(&keys, &values).unwrap().all_placed());
+    assert!(map.insert(&keys, &values).unwrap().refused() >= map.slots(), "{}", kind.name);
     let mut saved = Vec::new();
     map.save(&mut saved).unwrap();
     let loaded = HashMap::<K, V>::load(&saved[..], builder()).unwrap();

@@ -39,7 +39,7 @@
 //! /// - As for `ListsView::new` and `ListsView::raw_pool`.
 //! unsafe fn view_of<M: Config>(heads: *mut u64, counters: *mut u64, pool: M::Pool, key: M::Key) -> usize {
 //!     // SAFETY: the caller's obligation.
-//!     let lists = unsafe { ListsView::<M>::new(heads, counters, pool, 100) };
+//!     let lists = unsafe { ListsView::<M>::new(heads, counters, pool, 100) }.with_seed(0);
 //!     M::flush(lists, Some(7), true);
 //!     let pairs = M::inspect(lists, Some(7)).map_or(0, |found| found.pairs);
 //!     assert!(M::gather(lists, true, Count::default(), key) <= pairs);
