@@ -1,5 +1,5 @@
 //! Sums of values that have none.
-use phalanx::{Error, HashMap, Map, Merge};
+use phalanx::{Error, HashMap, Merge};
 use std::num::NonZero;
 
 fn main() -> Result<(), Error> {
