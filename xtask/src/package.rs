@@ -13,8 +13,7 @@ const LARGEST: u64 = 8_000_000;
 /// Maximum size of a program with PTX, stripped, in bytes.
 const LARGEST_PROGRAM: u64 = 15_000_000;
 
-/// Program of a new user.
-const QUICK_START: &str = include_str!("package/quick_start.rs");
+const README: &str = include_str!("../../README.md");
 
 #[derive(Default, clap::Args)]
 pub struct Options {
@@ -25,35 +24,20 @@ pub struct Options {
 
 pub fn run(options: &Options) -> Result<()> {
     setup::ensure_ready()?;
-    kernels::ship(&kernels::build()?)?;
+    let built = kernels::build()?;
+    if !kernels::check_shipped().is_ok_and(|fresh| fresh == built.len()) {
+        kernels::ship(&built)?;
+    }
     println!("{} files of packed PTX are fresh", kernels::check_shipped()?);
     let metadata = MetadataCommand::new().current_dir(root()).no_deps().exec()?;
     let folder = root().join("target/packages");
     let _ = fs::remove_dir_all(&folder);
-    let packages = unpack(&metadata, &pack(&metadata)?, &folder)?;
+    let packages = pack(&metadata, &folder)?;
     try_quick_start(&folder.join("quick-start"), &packages)?;
     if options.verify {
         packages.iter().try_for_each(|package| verify(package, &packages))?;
     }
     Ok(())
-}
-
-/// Packs all crates that are published, and returns the files.
-fn pack(metadata: &Metadata) -> Result<Vec<PathBuf>> {
-    let (shell, cargo) = (shell()?, cargo());
-    let hidden = metadata.workspace_packages().into_iter().filter(|package| !is_published(package));
-    let excluded = hidden.flat_map(|package| ["--exclude".to_owned(), package.name.to_string()]);
-    cmd!(shell, "{cargo} package --workspace --no-verify --allow-dirty --quiet {excluded...}").run_echo()?;
-    let published = metadata.workspace_packages().into_iter().filter(|package| is_published(package));
-    let file = |package: &cargo_metadata::Package| {
-        let name = format!("package/{}-{}.crate", package.name, package.version);
-        metadata.target_directory.join(name).into_std_path_buf()
-    };
-    published.map(|package| Ok(file(package))).collect()
-}
-
-fn is_published(package: &cargo_metadata::Package) -> bool {
-    package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
 }
 
 /// A packed crate that was unpacked.
@@ -62,31 +46,41 @@ struct Package {
     folder: PathBuf,
 }
 
-/// Checks the sizes of packed crates, and unpacks each into a folder.
-fn unpack(metadata: &Metadata, files: &[PathBuf], folder: &Path) -> Result<Vec<Package>> {
+/// Packs all crates that are published, and unpacks each into a folder.
+fn pack(metadata: &Metadata, folder: &Path) -> Result<Vec<Package>> {
+    let (shell, cargo) = (shell()?, cargo());
+    let (published, hidden): (Vec<_>, Vec<_>) =
+        metadata.workspace_packages().into_iter().partition(|package| is_published(package));
+    let excluded = hidden.iter().flat_map(|package| ["--exclude", package.name.as_str()]);
+    cmd!(shell, "{cargo} package --workspace --no-verify --allow-dirty --quiet {excluded...}").run_echo()?;
     fs::create_dir_all(folder)?;
-    let shell = shell()?;
-    let unpack = |file: &PathBuf| {
-        let bytes = fs::metadata(file).with_context(|| file.display().to_string())?.len();
-        let name = file.file_stem().context("a file has a name")?.to_string_lossy().into_owned();
+    let unpack = |package: &&cargo_metadata::Package| {
+        let name = format!("{}-{}", package.name, package.version);
+        let file = metadata.target_directory.join(format!("package/{name}.crate"));
+        let bytes = fs::metadata(&file).with_context(|| file.to_string())?.len();
         println!("{name}.crate: {:.2} MB", bytes as f64 / 1e6);
         ensure!(bytes < LARGEST, "{name}.crate has {bytes} bytes, more than {LARGEST}");
         cmd!(shell, "tar --extract --gzip --file {file} --directory {folder}").run()?;
-        let package = metadata
-            .workspace_packages()
-            .into_iter()
-            .find(|package| format!("{}-{}", package.name, package.version) == name);
-        let package = package.context("a package of the workspace")?.name.to_string();
-        Ok(Package { name: package, folder: folder.join(name) })
+        Ok(Package { name: package.name.to_string(), folder: folder.join(name) })
     };
-    files.iter().map(unpack).collect()
+    published.iter().map(unpack).collect()
+}
+
+fn is_published(package: &cargo_metadata::Package) -> bool {
+    package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+}
+
+/// Returns the program of a new user: the first one of the README.
+fn quick_start() -> Result<&'static str> {
+    let program = README.split_once("```rust\n").and_then(|(_, rest)| rest.split_once("```"));
+    Ok(program.context("the README has a program")?.0)
 }
 
 /// Builds the program of a new user from the packed crates: with the emulator, where it runs, and with CUDA,
 /// where no PTX is compiled and the program is small.
 fn try_quick_start(folder: &Path, packages: &[Package]) -> Result<()> {
     fs::create_dir_all(folder.join("src"))?;
-    fs::write(folder.join("src/main.rs"), QUICK_START)?;
+    fs::write(folder.join("src/main.rs"), quick_start()?)?;
     let (shell, cargo) = (shell()?.with_current_dir(folder), cargo());
     let target = folder.join("target");
     for (features, flags) in

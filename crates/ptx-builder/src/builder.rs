@@ -129,16 +129,19 @@ impl PtxBuilder {
     /// [`Error::NoToolchain`], [`Error::Compile`] and the others of [`Self::build`], if it builds; otherwise
     /// [`Error::Io`] when a source is inaccessible.
     pub fn locate(&self) -> Result<PathBuf> {
-        match self.shipped_file() {
-            Some((path, _)) if !self.folder.exists() => Ok(path),
-            Some((path, header)) if self.is_fresh(&header, &Sources::of(&self.folder)?.hash()?) => {
-                if self.rerun {
-                    emit_rerun(&Sources::of(&self.folder)?);
-                }
-                Ok(path)
+        if let Some((path, header)) = self.shipped_file() {
+            if !self.folder.exists() {
+                return Ok(path);
             }
-            _ => Ok(self.build()?.path().to_owned()),
+            let sources = Sources::of(&self.folder)?;
+            if self.is_fresh(&header, &sources.hash()?) {
+                if self.rerun {
+                    emit_rerun(&sources);
+                }
+                return Ok(path);
+            }
         }
+        Ok(self.build()?.path().to_owned())
     }
 
     /// Returns the packed PTX for the architecture and the features, with its header. The device crate's name

@@ -2,7 +2,7 @@
 use crate::ptx::{Entry, Module};
 use std::collections::HashMap;
 use std::io::Read;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Start of the line that lists the kernels of packed PTX, after the line of the header.
 const ENTRIES: &str = "// entries ";
@@ -16,7 +16,7 @@ pub struct Text {
     ptx: &'static [u8],
     /// Names of the kernels, if the PTX is packed.
     entries: Option<&'static str>,
-    module: OnceLock<Result<Arc<Module<'static>>, String>>,
+    module: OnceLock<Result<Module<'static>, String>>,
 }
 
 impl Text {
@@ -44,9 +44,8 @@ impl Text {
         }
     }
 
-    fn module(&self) -> Result<Arc<Module<'static>>, String> {
-        let parse = || Ok(Arc::new(Module::new(text(self.ptx)?)));
-        self.module.get_or_init(parse).clone()
+    fn module(&self) -> Result<&Module<'static>, String> {
+        self.module.get_or_init(|| text(self.ptx).map(Module::new)).as_ref().map_err(String::clone)
     }
 }
 
