@@ -1,6 +1,8 @@
 //! Common parts of measured maps: keys and values of 32 bits, or both of 64.
+use super::first_launch::{self, FirstLaunch};
 use crate::engine::benchmark::{Benchmark, Structure};
 use crate::engine::suite::Case;
+use crate::machine::Gpu;
 use anyhow::{Result, bail};
 use phalanx::map::Word as MapWord;
 use workloads::Key as Word;
@@ -12,8 +14,11 @@ pub const DEFAULT: &str = "default";
 pub trait BothWidths {
     /// Name used in suites and records.
     const NAME: &'static str;
-    /// Lists of the operations that can be timed.
+    /// Lists of the operations that can be timed, without [`first_launch::OP`], which every map has.
     const OPS: &'static [&'static [&'static str]];
+
+    /// Returns the device.
+    fn gpu(&self) -> &Gpu;
 
     /// Returns the names of the variants for these types.
     fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str>;
@@ -36,10 +41,13 @@ impl<M: BothWidths> Structure for M {
     }
 
     fn ops(&self) -> Vec<&'static str> {
-        M::OPS.concat()
+        [M::OPS.concat(), vec![first_launch::OP]].concat()
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        if case.op == first_launch::OP {
+            return Ok(Box::new(FirstLaunch::new(self.gpu(), case)?));
+        }
         match (case.key_bits, case.value_bits) {
             (32, 32) => self.open::<u32, u32>(case),
             (64, 64) => self.open::<u64, u64>(case),

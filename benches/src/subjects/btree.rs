@@ -56,6 +56,10 @@ impl BothWidths for Trees<'_> {
     const NAME: &'static str = "BTree";
     const OPS: &'static [&'static [&'static str]] = &[OPS, MORE_OPS];
 
+    fn gpu(&self) -> &Gpu {
+        self.0
+    }
+
     fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         variants::<K, V>()
     }

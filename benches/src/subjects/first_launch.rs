@@ -6,8 +6,7 @@
 //! operation once on an empty structure and stops the clock when the results are available. Only then does it
 //! verify them. The driver's cache of compiled kernels is disabled.
 //!
-//! A structure supports this operation with one line in its `prepare`. The parameter `of` names the
-//! operation.
+//! Every map supports this operation. The parameter `of` names the operation that is launched first.
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::{DeviceChoice, Gpu};

@@ -5,7 +5,6 @@
 //! bit per pair.
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{Prepared, Tested};
-use super::first_launch::{self, FirstLaunch};
 use super::increments::{self, Rebuild};
 use super::map_plan::{OPS, Plan};
 use crate::engine::benchmark::Benchmark;
@@ -27,7 +26,11 @@ pub struct Maps<'a>(pub &'a Gpu);
 
 impl BothWidths for Maps<'_> {
     const NAME: &'static str = "HashMap";
-    const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::REBUILD, first_launch::OP]];
+    const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::REBUILD]];
+
+    fn gpu(&self) -> &Gpu {
+        self.0
+    }
 
     fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         let registered = registered::<K, V>().into_iter().map(|(name, _)| name);
@@ -35,9 +38,6 @@ impl BothWidths for Maps<'_> {
     }
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        if case.op == first_launch::OP {
-            return Ok(Box::new(FirstLaunch::new(self.0, case)?));
-        }
         let share = share(case)?;
         let builder = builder::<K, V>(self.0, case).load_factor(share);
         if case.op == increments::REBUILD {

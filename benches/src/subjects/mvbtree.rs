@@ -46,6 +46,10 @@ impl BothWidths for VersionedTrees<'_> {
     const NAME: &'static str = "MultiVersionBTree";
     const OPS: &'static [&'static [&'static str]] = &[OPS];
 
+    fn gpu(&self) -> &Gpu {
+        self.0
+    }
+
     fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         variants::<K, V>()
     }

@@ -39,6 +39,10 @@ impl BothWidths for Lists<'_> {
     const NAME: &'static str = "SkipList";
     const OPS: &'static [&'static [&'static str]] = &[OPS, &[RANGE, SUCCESSOR, PREDECESSOR, SEQUENCE]];
 
+    fn gpu(&self) -> &Gpu {
+        self.0
+    }
+
     fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         variants::<K, V>()
     }

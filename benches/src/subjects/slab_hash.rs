@@ -4,7 +4,6 @@
 //! operation if the case specifies the number of initial pairs (`initial_n`).
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{Prepared, Tested};
-use super::first_launch::{self, FirstLaunch};
 use super::increments::{self, Incremental};
 use super::map_plan::{OPS, Plan};
 use crate::engine::benchmark::Benchmark;
@@ -22,16 +21,17 @@ pub struct SlabMaps<'a>(pub &'a Gpu);
 
 impl BothWidths for SlabMaps<'_> {
     const NAME: &'static str = "SlabHash";
-    const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::INCREMENTAL, first_launch::OP]];
+    const OPS: &'static [&'static [&'static str]] = &[OPS, &[increments::INCREMENTAL]];
+
+    fn gpu(&self) -> &Gpu {
+        self.0
+    }
 
     fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str> {
         variants::<K, V>()
     }
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        if case.op == first_launch::OP {
-            return Ok(Box::new(FirstLaunch::new(self.0, case)?));
-        }
         let share = case.number("utilisation")?;
         let builder = builder::<K, V>(self.0, case).utilisation(share);
         if case.op == increments::INCREMENTAL {
