@@ -24,6 +24,10 @@ use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
 /// operation: the entries that led it there are old.
 const LATERAL: u32 = 3;
 
+/// Maximum number of doublings of a pause: about 2 µs. Of 3 to 11, 3 is the best by 2 % for random keys in an
+/// empty list, and 7 by a third for zigzag insertions, where all tiles want two nodes.
+const MOST_DOUBLINGS: u32 = 7;
+
 /// Next action of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -372,7 +376,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         if self.layer == 0 && !self.parent.is_none() {
             (self.at, self.parent, self.stage) = (self.parent, Handle::NONE, Stage::Descend);
         }
-        back_off(&mut self.losses, 0);
+        back_off(&mut self.losses, 0, MOST_DOUBLINGS);
     }
 
     /// Executes the operations of the tile's lanes on a data node that the tile has latched, if `on_data`, as
