@@ -28,6 +28,8 @@ use std::ptr::NonNull;
 /// low.copy_from(&high)?;
 /// words.slice_mut(1..2)?.write(&[9])?;
 /// assert_eq!(words.slice(..3)?.read()?, [30, 9, 30]); // a part, as each batch takes it
+/// let count = device.from_slice(&[2u64])?;
+/// assert_eq!(words.bounded_by(&count)?.elements().len(), 4); // of which a batch uses two
 /// assert!(words.tier() == Tier::Device && words.host_pointer().is_none() && *words.device() == device);
 /// assert_eq!((words.global().len(), words.pointer().is_null()), (4, false)); // what kernels take
 ///
@@ -62,7 +64,7 @@ use std::ptr::NonNull;
 /// | `write`, `write_at`, `read`, `read_into`, `copy_from`, `copy_at`, `fill_bytes` | waits for all work submitted to the device, then copies or writes the bytes, and waits for that; a copy between devices goes through the host |
 /// | `write_on`, `read_on`, `copy_from_on`, `fill_bytes_on` | submits the same to the stream without waiting (memory of the host that is not pinned may make the driver wait) |
 /// | `as_slice`, `as_mut_slice` | waits for the device; no copy |
-/// | `slice`, `slice_mut`, `split_at_mut` | arithmetic on the host |
+/// | `slice`, `slice_mut`, `split_at_mut`, `bounded_by` | arithmetic on the host |
 /// | `flush` | waits for the device; a buffer on [`Tier::File`] then waits for the disk |
 /// | drop | waits for the device, and frees the memory unless it belongs to another library |
 #[derive(Debug)]

@@ -69,6 +69,6 @@ pub use event::Event;
 pub use name::LaunchName;
 pub use program::Program;
 pub use simt::{Grid, Kernel, emulator};
-pub use slice::{AsSlice, AsSliceMut, OptionalSliceMut, Slice, SliceMut};
+pub use slice::{AsBounded, AsSlice, AsSliceMut, Bounded, Count, OptionalSliceMut, Slice, SliceMut};
 pub use stream::Stream;
 pub use tier::Tier;

@@ -1,7 +1,7 @@
 //! Borrowed parts of buffers.
 use crate::{Buffer, Device, Error, Result};
 use bytemuck::Pod;
-use simt::{GlobalSlice, Word};
+use simt::{BoundedSlice, GlobalSlice, Word};
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
@@ -22,13 +22,14 @@ use std::ops::{Bound, RangeBounds};
 /// assert_eq!(one, [5]);
 /// assert_eq!((part.pointer(), part.device()), (words.pointer().wrapping_add(1), &device));
 /// assert_eq!(Slice::from(&words).global().len(), 5); // what kernels take
+/// assert_eq!(part.bounded_by(part.slice(..1)?)?.elements().len(), 4); // of which kernels use two
 /// # Ok::<(), gpu::Error>(())
 /// ```
 ///
 /// # Cost
 ///
-/// `slice` is arithmetic on the host. `read` and `read_into` wait for all work submitted to the device, then
-/// copy the bytes, and wait for that.
+/// `slice` and `bounded_by` are arithmetic on the host. `read` and `read_into` wait for all work submitted to
+/// the device, then copy the bytes, and wait for that.
 #[derive(Debug)]
 pub struct Slice<'a, T> {
     device: &'a Device,
@@ -96,6 +97,58 @@ unsafe impl<T: Send + Sync> Sync for Slice<'_, T> {}
 #[derive(Debug)]
 pub struct SliceMut<'a, T>(Slice<'a, T>, PhantomData<&'a mut T>);
 
+/// A [`Slice`] of which a call uses only as many elements as a count in device memory says, which the host
+/// need not know: an earlier kernel in the stream may write it. Created by [`Slice::bounded_by`]; calls that
+/// take [`AsBounded`] accept it.
+///
+/// The call reads the first `n` elements, where `n` is the count when the call's kernel runs. Of its other
+/// slices it also uses the first `n` elements only: later ones are neither read nor written. A count above
+/// the number of elements means all of them, so that a kernel that counts more results than it has room for
+/// bounds a batch of those that it wrote.
+///
+/// ```
+/// use gpu::{Bounded, Device};
+///
+/// let device = Device::auto();
+/// let (words, count) = (device.from_slice(&[1u32, 2, 3])?, device.from_slice(&[2u32])?);
+/// let bounded = words.bounded_by(&count)?;
+/// assert_eq!((bounded.elements().len(), bounded.count().map(|count| count.len())), (3, Some(1)));
+/// assert_eq!(bounded.global().max_len(), 3); // what kernels take
+/// assert!(Bounded::from(words.slice(..)?).count().is_none());
+/// let wide = device.from_slice(&[2u64, 4])?;
+/// assert!(words.slice(1..)?.bounded_by(wide.slice(..1)?).is_ok());
+/// assert!(words.bounded_by(&wide).is_err()); // which of the two?
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
+/// A count of another type does not compile:
+///
+/// ```compile_fail,E0277
+/// # let device = gpu::Device::auto();
+/// # let words = device.zeroed::<u32>(6)?;
+/// words.bounded_by(&device.zeroed::<u8>(1)?)?;
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// All calls are arithmetic on the host. Each thread of a kernel that takes a bounded slice reads the count
+/// once; the launch has as many threads as for all elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounded<'a, T> {
+    elements: Slice<'a, T>,
+    /// The words of the count, low word first.
+    count: Option<Slice<'a, u32>>,
+}
+
+/// Type of counts in device memory: `u32` or `u64`.
+pub trait Count: Word + Pod + Sealed {}
+
+impl Sealed for u32 {}
+impl Sealed for u64 {}
+impl Count for u32 {}
+impl Count for u64 {}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -126,6 +179,45 @@ use sealed::Sealed;
 pub trait AsSlice<T>: Sealed {
     /// Returns the elements as a slice.
     fn view(&self) -> Slice<'_, T>;
+}
+
+/// Device memory that a call reads, bounded by a count or not: what [`AsSlice`] accepts, or [`Bounded`].
+///
+/// ```
+/// use gpu::{AsBounded, Device};
+///
+/// fn max_len(elements: impl AsBounded<u32>) -> usize {
+///     elements.bounded().elements().len()
+/// }
+///
+/// let words = Device::auto().from_slice(&[2u32, 8, 9])?;
+/// assert_eq!((max_len(&words), max_len(words.slice(1..)?.bounded_by(words.slice(..1)?)?)), (3, 2));
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `bounded` copies pointers and lengths on the host.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not device memory with elements of type `{T}`",
+    label = "expected `&Buffer<{T}>`, a slice of one, or a slice bounded by a count",
+    note = "pass `&buffer`, a part of it, `buffer.slice(a..b)?`, or `buffer.bounded_by(&count)?`"
+)]
+pub trait AsBounded<T> {
+    /// Returns the elements as a slice with a count, if there is one.
+    fn bounded(&self) -> Bounded<'_, T>;
+}
+
+impl<T: Pod, S: AsSlice<T>> AsBounded<T> for S {
+    fn bounded(&self) -> Bounded<'_, T> {
+        self.view().into()
+    }
+}
+
+impl<T: Pod> AsBounded<T> for Bounded<'_, T> {
+    fn bounded(&self) -> Bounded<'_, T> {
+        *self
+    }
 }
 
 /// Device memory that a call writes: `&mut Buffer<T>`, [`SliceMut`], or a mutable reference to a slice.
@@ -240,6 +332,12 @@ impl<'a, T: Pod> From<&'a mut Buffer<T>> for SliceMut<'a, T> {
     }
 }
 
+impl<'a, T: Pod> From<Slice<'a, T>> for Bounded<'a, T> {
+    fn from(elements: Slice<'a, T>) -> Self {
+        Self { elements, count: None }
+    }
+}
+
 /// Returns the indices that `range` selects of `len` elements.
 fn indices(range: impl RangeBounds<usize>, len: usize) -> Result<std::ops::Range<usize>> {
     let start = match range.start_bound() {
@@ -295,6 +393,21 @@ impl<'a, T: Pod> Slice<'a, T> {
         Ok(Self { pointer: self.pointer.wrapping_add(range.start), len: range.len(), ..*self })
     }
 
+    /// Returns the slice, bounded by the one element of `count`, which kernels read.
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless `count` has one element.
+    pub fn bounded_by<C: Count>(&self, count: impl Into<Slice<'a, C>>) -> Result<Bounded<'a, T>> {
+        let count = count.into();
+        let words = Slice {
+            device: count.device,
+            pointer: count.whole("bounded_by", 1)?.cast(),
+            len: size_of::<C>() / size_of::<u32>(),
+            of: PhantomData,
+        };
+        Ok(Bounded { elements: *self, count: Some(words) })
+    }
+
     /// Copies all elements to the host.
     ///
     /// # Errors
@@ -341,6 +454,26 @@ impl<T: Word> Slice<'_, T> {
         // SAFETY: the words lie in the buffer's allocation, aligned. The caller of `launch` keeps the buffer
         // alive and excludes races of weak accesses; outside of a launch the slice accesses nothing.
         unsafe { GlobalSlice::from_raw_parts(self.pointer, self.len) }
+    }
+}
+
+impl<'a, T: Pod> Bounded<'a, T> {
+    /// Returns all elements, of which a call may use fewer.
+    pub fn elements(&self) -> Slice<'a, T> {
+        self.elements
+    }
+
+    /// Returns the words of the count, low word first, or `None` if a call uses all elements.
+    pub fn count(&self) -> Option<Slice<'a, u32>> {
+        self.count
+    }
+}
+
+impl<T: Word> Bounded<'_, T> {
+    /// Returns the bounded slice that kernels take: see [`Slice::global`].
+    pub fn global(&self) -> BoundedSlice<T> {
+        let elements = self.elements.global();
+        self.count.map_or_else(|| elements.into(), |count| BoundedSlice::new(elements, count.global()))
     }
 }
 
@@ -470,6 +603,14 @@ impl<T: Pod> Buffer<T> {
     /// [`Error::SliceRange`] if the range is not within the buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Slice<'_, T>> {
         self.part().slice(range)
+    }
+
+    /// Returns all elements, bounded by the one element of `count`: see [`Bounded`].
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless `count` has one element.
+    pub fn bounded_by<'a, C: Count>(&'a self, count: impl Into<Slice<'a, C>>) -> Result<Bounded<'a, T>> {
+        self.part().bounded_by(count)
     }
 
     /// Returns a mutable part of the buffer, which is borrowed meanwhile.

@@ -58,6 +58,10 @@ fn buffers_must_have_one_length() {
     refuses!(on.insert(&two, &two, Some(&mut few)), Error::Length { .. }, "outcomes");
     refuses!(on.insert_new(&two, &one, None), Error::Length { .. }, "values");
     refuses!(on.upsert(Merge::Max, &two, &one, None), Error::Length { .. }, "values");
+    // A batch takes buffers for all elements, however few its count includes.
+    refuses!(on.insert(two.bounded_by(&one).unwrap(), &one, None), Error::Length { .. }, "values");
+    refuses!(two.bounded_by(&two), gpu::Error::Length { .. }, "bounded_by");
+    refuses!(two.bounded_by(two.slice(2..).unwrap()), gpu::Error::Length { .. }, "bounded_by");
     refuses!(on.get(&two, &mut one, &mut bytes), Error::Length { .. }, "values");
     refuses!(on.contains_key(&two, &mut few), Error::Length { .. }, "outcomes");
     refuses!(on.remove(&two, &mut few), Error::Length { .. }, "outcomes");
@@ -95,6 +99,8 @@ fn buffers_and_streams_must_be_of_the_maps_device() {
     refuses!(run(&foreign_codes, &own, &mut foreign_values), Error::OtherDevice { .. }, "codes");
     refuses!(run(&codes, &foreign, &mut foreign_values), Error::OtherDevice { .. }, "arguments");
     refuses!(run(&codes, &own, &mut foreign_values), Error::OtherDevice { .. }, "results");
+    let counted = own.bounded_by(&foreign).unwrap();
+    refuses!(on.contains_key(counted, &mut codes), Error::OtherDevice { what: "count", .. }, "count");
     // Of several foreign buffers, the keys are named.
     let mut foreign_results = other.zeroed::<u32>(1).unwrap();
     refuses!(on.insert(&foreign, &foreign, None), Error::OtherDevice { what: "keys", .. }, "keys");

@@ -40,6 +40,7 @@ macro_rules! suite {
                         trees_are_built_at_once
                         trees_are_built_anew
                         buffers_are_answered_in_order
+                        searches_are_bounded_by_counts
                         large_trees_have_many_levels
                         what_is_no_range_is_refused
                     }
@@ -47,6 +48,7 @@ macro_rules! suite {
                         frozen_trees_are_read_by_kernels_of_their_own
                         frozen_trees_answer_as_others_do
                         frozen_trees_answer_buffers
+                        lookups_in_frozen_trees_are_bounded_by_counts
                         frozen_trees_are_read_as_a_whole
                         what_is_read_no_longer_is_written_again
                     }
@@ -78,6 +80,7 @@ macro_rules! suite {
                         trees_are_built_at_once
                         trees_are_built_anew
                         buffers_are_answered_in_order
+                        searches_are_bounded_by_counts
                         large_trees_have_many_levels
                         what_is_no_range_is_refused
                     }
@@ -86,6 +89,7 @@ macro_rules! suite {
                         an_index_is_in_order_after_merges
                         thin_lists_answer_as_others_do
                         keys_are_assigned_in_every_way
+                        batches_are_bounded_however_keys_are_assigned
                         a_full_pool_is_no_loss
                         lists_in_few_slabs_are_put_in_order
                         data_lies_where_it_is_asked_to

@@ -12,7 +12,7 @@ use phalanx_kernels::skiplist::{Layers, Layout, List, NodeArray, Unsorted};
 use phalanx_kernels::slab::list::{Config as _, Lists, ListsView};
 use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool, Spread, Supers};
 use simt::emulator::{Launch, Options};
-use simt::{GlobalSlice, Kernel, Thread, Tile, shared};
+use simt::{BoundedSlice, GlobalSlice, Kernel, Thread, Tile, shared};
 
 type Chains = Lists<Packed, Spread<128>, 4, 4>;
 type Plain = Tree<Packed, Light<128>, Concurrent, 4, 4>;
@@ -298,6 +298,11 @@ fn scans_end_the_launch_where_slices_are_short() {
     answers(256, move |given| Scans::scan(first(given)));
 }
 
+/// Returns a slice with a count.
+fn bounded(given: Given) -> BoundedSlice<u32> {
+    BoundedSlice::new(given.words, given.strays.part(0, 1))
+}
+
 #[test]
 fn slices_and_shared_arrays_end_the_launch_beyond_their_length() {
     for index in [8, 9, 1 << 20, usize::MAX] {
@@ -305,9 +310,11 @@ fn slices_and_shared_arrays_end_the_launch_beyond_their_length() {
         ends(1, "trap", move |given| ignore(given.words.read(index)));
         ends(1, "trap", move |given| given.words.write(index, 1));
         answers(1, move |given| assert!(given.words.part(index, 8).is_empty()));
+        answers(1, move |given| assert_eq!(bounded(given).part(index, 8).max_len(), 0));
         ends(1, "", move |_| ignore(shared!([u32; 8]).load(index)));
         ends(1, "", move |_| shared!([u32; 8]).store(index, 1));
         ends(1, "", move |_| ignore(shared!([u32; 8]).fetch_add(index, 1)));
     }
     answers(1, |given| assert_eq!(given.words.part(3, 99).len(), 5));
+    answers(1, |given| assert_eq!(bounded(given).part(3, 99).max_len(), 5));
 }

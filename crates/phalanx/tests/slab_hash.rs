@@ -57,6 +57,7 @@ macro_rules! suite {
                 of_equal_keys_one_counts
                 every_pattern_is_a_key_of_a_set
                 sets_take_buffers
+                batches_of_sets_are_bounded_by_counts
                 saved_sets_load
             }
             many {
@@ -64,6 +65,7 @@ macro_rules! suite {
                 equal_keys_in_a_batch_all_count
                 a_key_has_values_beyond_a_slab
                 maps_of_many_take_buffers
+                batches_of_many_are_bounded_by_counts
                 saved_maps_of_many_load
                 threads_share_a_map_of_many
             }

@@ -12,6 +12,7 @@
 //! | [`Tile`] | 1 to 32 neighbouring lanes that execute an operation together, and their collectives |
 //! | [`share_work`] | lets a tile execute the operation of each of its lanes, one after the other |
 //! | [`Global`], [`GlobalSlice`] | pointers to global memory whose accesses name an [`Order`] and a [`Scope`] |
+//! | [`BoundedSlice`] | a slice whose length a count in device memory may limit |
 //! | [`heap_allocate`], [`heap_free`] | the driver's own allocator in kernels |
 //! | [`poison`], [`unpoison`] | tell the emulator which memory kernels have freed |
 //! | [`fence`], [`fence_sc`], [`Block::sync`] | fences and barriers |
@@ -155,7 +156,8 @@ pub use block::{Block, Shared, SharedShape};
 pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
 pub use memory::{
-    Global, GlobalSlice, Order, Scope, Word, fence, fence_sc, heap_allocate, heap_free, poison, unpoison,
+    BoundedSlice, Global, GlobalSlice, Order, Scope, Word, fence, fence_sc, heap_allocate, heap_free, poison,
+    unpoison,
 };
 pub use name::Name;
 pub use simt_macros::{device, instances, kernel};

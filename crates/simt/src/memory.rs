@@ -464,3 +464,98 @@ impl<T: Word> GlobalSlice<T> {
         self.at(index).store(value, Order::Weak, Scope::Device);
     }
 }
+
+/// A slice whose length a count in device memory may limit, as a kernel argument. The count need not be known
+/// on the host when the kernel is launched: an earlier kernel may write it.
+///
+/// ```
+/// use simt::{BoundedSlice, GlobalSlice, Grid, Thread, kernel};
+///
+/// /// Doubles the words, as many as the first word of `counts` says.
+/// #[kernel]
+/// fn double(words: GlobalSlice<u32>, counts: GlobalSlice<u32>) {
+///     let bounded = BoundedSlice::new(words, counts.part(0, 1));
+///     assert!(bounded.max_len() == words.len() && bounded.unbounded().is_none());
+///     let words = bounded.part(1, 2).resolve(); // of the words 1 and 2 those below the count
+///     if Thread::index() < words.len() {
+///         words.write(Thread::index(), 2 * words.read(Thread::index()));
+///     }
+/// }
+/// # use simt::emulator::run_example as run;
+///
+/// let mut words = [2, 7, 7, 7]; // a count, and three words
+/// run(Grid::new(1, 32), &mut words, |all| Double { words: all.part(1, 3), counts: all });
+/// assert_eq!(words, [2, 7, 14, 7]);
+/// ```
+///
+/// # Cost
+///
+/// `resolve` reads the count, if there is one: one or two words, at the same address for all threads. The
+/// other methods are arithmetic in registers.
+#[repr(C)]
+#[derive(Debug)]
+pub struct BoundedSlice<T> {
+    words: GlobalSlice<T>,
+    /// The words of the count, low word first: none if there is no count.
+    count: GlobalSlice<u32>,
+    /// Index of the first word among those that the count counts.
+    first: usize,
+}
+
+impl<T> Clone for BoundedSlice<T> {
+    #[device]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for BoundedSlice<T> {}
+
+#[device]
+impl<T: Word> BoundedSlice<T> {
+    /// Creates the slice of the first `n` of `words`, where `n` is the number that `count` has when the
+    /// kernel runs: a `u32` in one word, or a `u64` in two, low word first. If `n` exceeds the number of
+    /// words, or `count` is empty, the slice has all words.
+    pub fn new(words: GlobalSlice<T>, count: GlobalSlice<u32>) -> Self {
+        Self { words, count, first: 0 }
+    }
+
+    /// Returns the number of words whatever the count is.
+    pub fn max_len(self) -> usize {
+        self.words.len()
+    }
+
+    /// Returns the words if there is no count.
+    pub fn unbounded(self) -> Option<GlobalSlice<T>> {
+        self.count.is_empty().then_some(self.words)
+    }
+
+    /// Returns at most `len` words that start at `first`, clamped to the end of the slice and to the count.
+    pub fn part(self, first: usize, len: usize) -> Self {
+        Self { words: self.words.part(first, len), first: self.first.saturating_add(first), ..self }
+    }
+
+    /// Reads the count, and returns the words that it includes.
+    #[device(caller)]
+    pub fn resolve(self) -> GlobalSlice<T> {
+        if let Some(words) = self.unbounded() {
+            return words;
+        }
+        self.words.part(0, self.counted().saturating_sub(self.first))
+    }
+
+    /// Reads the count. No thread of the launch writes it.
+    #[device(caller)]
+    fn counted(self) -> usize {
+        let high = if self.count.len() > 1 { self.count.read(1) } else { 0 };
+        (high as usize) << 32 | self.count.read(0) as usize
+    }
+}
+
+impl<T: Word> From<GlobalSlice<T>> for BoundedSlice<T> {
+    #[device]
+    fn from(words: GlobalSlice<T>) -> Self {
+        // SAFETY: no word of an empty slice is ever accessed.
+        Self::new(words, unsafe { GlobalSlice::from_raw_parts(core::ptr::dangling_mut(), 0) })
+    }
+}

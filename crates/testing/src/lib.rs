@@ -15,6 +15,9 @@ pub mod batches;
 #[doc(hidden)]
 pub mod common;
 #[doc(hidden)]
+#[path = "conformance/counts.rs"]
+pub mod counts;
+#[doc(hidden)]
 #[path = "conformance/duplicates.rs"]
 pub mod duplicates;
 #[doc(hidden)]

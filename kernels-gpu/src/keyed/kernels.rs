@@ -1,7 +1,8 @@
 //! Entry points: batches of operations, and scans of the whole table.
 //!
 //! In a batch each thread brings one element or, if the batch is small, each tile does; the lanes of a tile
-//! then share the work. A slice of results may be empty if the caller does not want those results.
+//! then share the work. A slice of results may be empty if the caller does not want those results. If a count
+//! bounds the keys, the batch has as many elements as it says, and the grid may have threads without one.
 //!
 //! # Cost
 //!
@@ -14,7 +15,7 @@ use super::counters::CounterDelta;
 use super::kind::{EntryRef, Kind};
 use super::operation::{self, OpCode, Operation, Outcome};
 use super::slot::{Scalar, Slot};
-use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, device, kernel};
+use simt::{BoundedSlice, Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, device, kernel};
 
 /// Returns the maximum number of threads per element of a small batch that tiles of `width` lanes execute. A
 /// tile of two lanes executes at most two elements in sequence: spreading them gains less than the registers
@@ -100,11 +101,12 @@ fn argument<M: Kind>(arguments: GlobalSlice<M::Value>, index: usize, pending: bo
 pub(crate) fn with_arguments<M: Kind, O: Operation>(
     operation: O,
     map: M::View,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     arguments: GlobalSlice<M::Value>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
+    let keys = keys.resolve();
     let request =
         |index, pending| (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending));
     batch::<M, _>(map, element(M::TILE, keys.len()), request, results, outcomes);
@@ -116,11 +118,12 @@ pub(crate) fn with_codes<M: Kind, O: Operation>(
     operation: fn(u32) -> O,
     map: M::View,
     codes: GlobalSlice<u8>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     arguments: GlobalSlice<M::Value>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
+    let keys = keys.resolve();
     let request = |index, pending| {
         let operation = operation(read_if(codes, index, pending) as u32);
         (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending))
@@ -133,10 +136,11 @@ pub(crate) fn with_codes<M: Kind, O: Operation>(
 fn with_keys<M: Kind, O: Operation>(
     operation: O,
     map: M::View,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
+    let keys = keys.resolve();
     let request = |index, pending| (operation, read_if(keys, index, pending), M::Value::narrow(0));
     batch::<M, _>(map, element(M::TILE, keys.len()), request, results, outcomes);
 }
@@ -145,7 +149,7 @@ fn with_keys<M: Kind, O: Operation>(
 #[kernel(registers = M::REGISTERS)]
 pub fn insert<M: Kind + Instance>(
     map: M::View,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
@@ -156,7 +160,7 @@ pub fn insert<M: Kind + Instance>(
 #[kernel(registers = M::REGISTERS)]
 pub fn insert_new<M: Kind + Instance>(
     map: M::View,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
@@ -167,7 +171,7 @@ pub fn insert_new<M: Kind + Instance>(
 #[kernel(registers = M::READS_IN)]
 pub fn get<M: Kind + Instance>(
     map: M::View,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
@@ -178,7 +182,7 @@ pub fn get<M: Kind + Instance>(
 #[kernel(registers = M::READS_IN)]
 pub fn contains_key<M: Kind + Instance>(
     map: M::View,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
@@ -189,7 +193,7 @@ pub fn contains_key<M: Kind + Instance>(
 #[kernel(registers = M::REGISTERS)]
 pub fn remove<M: Kind + Instance>(
     map: M::View,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
@@ -202,7 +206,7 @@ pub fn remove<M: Kind + Instance>(
 pub fn apply<M: Kind + Instance>(
     map: M::View,
     code: u32,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     arguments: GlobalSlice<M::Value>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
@@ -215,7 +219,7 @@ pub fn apply<M: Kind + Instance>(
 pub fn mixed<M: Kind + Instance>(
     map: M::View,
     codes: GlobalSlice<u8>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     arguments: GlobalSlice<M::Value>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,

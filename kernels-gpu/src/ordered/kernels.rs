@@ -12,7 +12,7 @@ use super::sink::Sink;
 use super::view::{Config, TreeView};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{COUNTER_SHARDS, Outcome, Scalar, Slot};
-use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
+use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
 /// Builds a tree from sorted pairs with distinct keys in the first `nodes` slabs of a pool; [`super::nodes`]
 /// computes this number. `count` is the number of pairs without the one whose key looks like an empty slot;
@@ -92,12 +92,12 @@ fn bound<K: Scalar>(key: K, inclusive: bool, up: bool) -> Option<K> {
 #[device(caller)]
 fn one<M: Config, Q: Seek>(
     tree: TreeView<M>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     range: impl FnOnce(M::Key) -> Option<(M::Key, M::Key)>,
     results: Sink<M::Key, M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let index = Thread::index();
+    let (index, keys) = (Thread::index(), keys.resolve());
     let exists = index < keys.len();
     let range = range(read_if(keys, index, exists));
     let (from, to) = range.unwrap_or((M::Key::from_u64(0), M::Key::from_u64(0)));
@@ -117,7 +117,7 @@ fn one<M: Config, Q: Seek>(
 #[kernel(registers = M::REGISTERS)]
 pub fn successor<M: Config + Instance>(
     tree: TreeView<M>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     inclusive: u32,
     found: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
@@ -131,7 +131,7 @@ pub fn successor<M: Config + Instance>(
 #[kernel(registers = M::REGISTERS)]
 pub fn predecessor<M: Config + Instance>(
     tree: TreeView<M>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     inclusive: u32,
     found: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
@@ -157,11 +157,11 @@ fn no_sink<M: Config>() -> Sink<M::Key, M::Value> {
 #[kernel]
 pub fn count_range<M: Config + Instance>(
     tree: TreeView<M>,
-    lows: GlobalSlice<M::Key>,
+    lows: BoundedSlice<M::Key>,
     highs: GlobalSlice<M::Key>,
     counts: GlobalSlice<u64>,
 ) {
-    let index = Thread::index();
+    let (index, lows) = (Thread::index(), lows.resolve());
     let exists = index < lows.len();
     let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
     let span = Span { from, to, offset: 0, room: u32::MAX };
@@ -180,7 +180,7 @@ pub fn count_range<M: Config + Instance>(
 #[kernel(registers = M::COLLECTS_IN)]
 pub fn range<M: Config + Instance>(
     tree: TreeView<M>,
-    lows: GlobalSlice<M::Key>,
+    lows: BoundedSlice<M::Key>,
     highs: GlobalSlice<M::Key>,
     offsets: GlobalSlice<u64>,
     room: u32,
@@ -188,7 +188,7 @@ pub fn range<M: Config + Instance>(
     values: GlobalSlice<M::Value>,
     counts: GlobalSlice<u64>,
 ) {
-    let index = Thread::index();
+    let (index, lows) = (Thread::index(), lows.resolve());
     let exists = index < lows.len();
     let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
     let span = if offsets.is_empty() {

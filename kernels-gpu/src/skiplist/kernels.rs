@@ -10,7 +10,7 @@ use super::list::Layers;
 use crate::keyed::kernels::{batch, element, read_if, write_if};
 use crate::keyed::{CounterDelta, Insert, InsertNew, OpCode};
 use crate::ordered::view::TreeView;
-use simt::{GlobalSlice, Instance, Thread, device, kernel};
+use simt::{BoundedSlice, GlobalSlice, Instance, Thread, device, kernel};
 
 /// Returns the index in the batch of element `index` of a pass. A pass has every `step`-th element, except,
 /// if `ratio` is not 0, every `ratio * step`-th one, which an earlier pass has submitted.
@@ -47,12 +47,13 @@ macro_rules! passes {
         #[kernel(registers = M::REGISTERS)]
         pub fn $name<M: Layers + Instance>(
             list: TreeView<M>,
-            keys: GlobalSlice<M::Key>,
+            keys: BoundedSlice<M::Key>,
             values: GlobalSlice<M::Value>,
             outcomes: GlobalSlice<u8>,
             step: u32,
             ratio: u32,
         ) {
+            let keys = keys.resolve();
             let request = |index, brings| {
                 ($operation, read_if(keys, index, brings), read_if(values, index, brings))
             };
@@ -76,13 +77,14 @@ pub fn coded_pass<M: Layers + Instance>(
     list: TreeView<M>,
     code: u32,
     codes: GlobalSlice<u8>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     arguments: GlobalSlice<M::Value>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
     step: u32,
     ratio: u32,
 ) {
+    let keys = keys.resolve();
     let request = |index, brings| {
         let own = read_if(codes, index, brings && !codes.is_empty()) as u32;
         let code = OpCode::from_code(if codes.is_empty() { code } else { own });
@@ -98,7 +100,7 @@ pub fn coded_pass<M: Layers + Instance>(
 #[kernel(registers = M::REGISTERS)]
 pub fn insert_runs<M: Layers + Instance>(
     list: TreeView<M>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
     run: u32,
@@ -107,9 +109,10 @@ pub fn insert_runs<M: Layers + Instance>(
     let (tile, rank) = (Thread::index() / width, Thread::index() % width);
     let tiles = Thread::count() / width;
     let mut delta = CounterDelta::default();
-    let mut first = 0;
-    // All tiles execute the same number of iterations, because those of a warp must stay together.
-    while first < keys.len() {
+    // All tiles execute the same number of iterations, because those of a warp must stay together: the number
+    // depends on no count, which another stream might change meanwhile.
+    let (mut first, end, keys) = (0, keys.max_len(), keys.resolve());
+    while first < end {
         let mut done = 0;
         while done < run {
             let index = first + tile * run + done + rank;

@@ -10,7 +10,7 @@ use crate::map::{IntoIter, Pairs, batches, run};
 use crate::ordered::kernels::{Reader, Search};
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Key, Outcome, Result, Value};
-use gpu::{AsSlice, AsSliceMut, Device, Stream};
+use gpu::{AsBounded, AsSliceMut, Device, Stream};
 use phalanx_kernels::btree::{ReadOnly, phased};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
@@ -272,7 +272,7 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn get(
         &self,
-        keys: impl AsSlice<K::Word>,
+        keys: impl AsBounded<K::Word>,
         values: impl AsSliceMut<V::Word>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
@@ -283,7 +283,7 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn contains_key(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(batches::contains_key(self.frozen.device(), keys, outcomes)?)
     }
 }

@@ -5,9 +5,9 @@ use super::launch::{Batch, BatchOp, nothing};
 
 use super::{KeyWord, Map, Merge, ValueWord, check};
 use crate::{Error, Result};
-use gpu::{AsSlice, AsSliceMut, Device, OptionalSliceMut, Stream};
+use gpu::{AsBounded, AsSlice, AsSliceMut, Device, OptionalSliceMut, Stream};
 use phalanx_kernels::keyed::OpCode;
-use simt::{GlobalSlice, Word};
+use simt::{BoundedSlice, GlobalSlice, Word};
 
 /// Batches on device buffers. The calls submit work to a stream and do not wait for it: results are available
 /// when the stream has executed it.
@@ -55,6 +55,26 @@ use simt::{GlobalSlice, Word};
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// # Counts on the device
+/// [`Buffer::bounded_by`](gpu::Buffer::bounded_by) returns keys of which a batch uses as many as a count in
+/// device memory says when its kernel runs; an earlier kernel may write it. Elements behind the count, of
+/// keys and of all other buffers, are neither read nor written. A count above the number of keys means all.
+/// The other buffers have as many elements as the keys, whatever the count is. Where the host plans by the
+/// number of elements (threads, and the exceptions below), it assumes that all keys are used.
+///
+/// ```
+/// use phalanx::{HashMap, Outcome};
+///
+/// let map = HashMap::<u32, u32>::with_capacity(100)?;
+/// let (device, stream) = (map.device(), map.device().stream()?);
+/// let (keys, count) = (device.from_slice(&[7u32, 8, 9])?, device.from_slice(&[2u32])?);
+/// let mut outcomes = device.filled::<u8>(3, 99)?;
+/// map.on(&stream).insert(keys.bounded_by(&count)?, &keys, &mut outcomes)?;
+/// assert_eq!(outcomes.read()?, [Outcome::Inserted as u8, Outcome::Inserted as u8, 99]);
+/// assert_eq!(map.contains_key(&[7, 8, 9])?, [true, true, false]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Batches in one stream run one after the other. Batches in several streams run concurrently; each operation
 /// is linearizable.
@@ -99,12 +119,12 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     fn batch(
         &self,
         op: BatchOp,
-        keys: impl AsSlice<KeyWord<M>>,
+        keys: impl AsBounded<KeyWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<Batch<KeyWord<M>, ValueWord<M>>> {
         let device = self.map.inner().device();
-        let keys = keys_of(device, keys)?;
-        let outcomes = optional_slice(device, "outcomes", outcomes, keys.len())?;
+        let keys = elements_of(device, "keys", keys)?;
+        let outcomes = optional_slice(device, "outcomes", outcomes, keys.max_len())?;
         Ok(Batch { outcomes, ..Batch::new(op, keys) })
     }
 
@@ -112,12 +132,12 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     fn submit_pairs(
         &self,
         op: BatchOp,
-        keys: impl AsSlice<KeyWord<M>>,
+        keys: impl AsBounded<KeyWord<M>>,
         values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         let batch = self.batch(op, keys, outcomes)?;
-        let arguments = self.slice("values", values, batch.keys.len())?;
+        let arguments = self.slice("values", values, batch.keys.max_len())?;
         self.submit(Batch { arguments, ..batch })
     }
 
@@ -128,7 +148,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// not of the map's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn insert(
         &self,
-        keys: impl AsSlice<KeyWord<M>>,
+        keys: impl AsBounded<KeyWord<M>>,
         values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
@@ -141,7 +161,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn insert_new(
         &self,
-        keys: impl AsSlice<KeyWord<M>>,
+        keys: impl AsBounded<KeyWord<M>>,
         values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
@@ -155,7 +175,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     pub fn upsert(
         &self,
         merge: Merge<M::Value>,
-        keys: impl AsSlice<KeyWord<M>>,
+        keys: impl AsBounded<KeyWord<M>>,
         values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
@@ -169,15 +189,15 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn get_or_insert(
         &self,
-        keys: impl AsSlice<KeyWord<M>>,
+        keys: impl AsBounded<KeyWord<M>>,
         values: impl AsSlice<ValueWord<M>>,
         results: impl AsSliceMut<ValueWord<M>>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
         let op = BatchOp::Apply(OpCode::GET_OR_INSERT);
-        let arguments = self.slice("values", values, batch.keys.len())?;
-        let results = self.slice("results", results, batch.keys.len())?;
+        let arguments = self.slice("values", values, batch.keys.max_len())?;
+        let results = self.slice("results", results, batch.keys.max_len())?;
         self.submit(Batch { op, arguments, results, ..batch })
     }
 
@@ -187,7 +207,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// As [`Self::insert`].
     pub fn get(
         &self,
-        keys: impl AsSlice<KeyWord<M>>,
+        keys: impl AsBounded<KeyWord<M>>,
         values: impl AsSliceMut<ValueWord<M>>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
@@ -198,7 +218,11 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn contains_key(&self, keys: impl AsSlice<KeyWord<M>>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn contains_key(
+        &self,
+        keys: impl AsBounded<KeyWord<M>>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
         self.submit(contains_key(self.map.inner().device(), keys, outcomes)?)
     }
 
@@ -206,7 +230,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove(&self, keys: impl AsSlice<KeyWord<M>>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn remove(&self, keys: impl AsBounded<KeyWord<M>>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
         self.submit(Batch { op: BatchOp::Remove, ..batch })
     }
@@ -219,15 +243,15 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     pub fn execute(
         &self,
         codes: impl AsSlice<u8>,
-        keys: impl AsSlice<KeyWord<M>>,
+        keys: impl AsBounded<KeyWord<M>>,
         arguments: impl AsSlice<ValueWord<M>>,
         results: impl AsSliceMut<ValueWord<M>>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
-        let codes = self.slice("codes", codes, batch.keys.len())?;
-        let arguments = self.slice("arguments", arguments, batch.keys.len())?;
-        let results = self.slice("results", results, batch.keys.len())?;
+        let codes = self.slice("codes", codes, batch.keys.max_len())?;
+        let arguments = self.slice("arguments", arguments, batch.keys.max_len())?;
+        let results = self.slice("results", results, batch.keys.max_len())?;
         self.submit(Batch { op: BatchOp::Mixed, codes, arguments, results, ..batch })
     }
 }
@@ -235,23 +259,23 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
 /// Returns the batch of [`Batches::get`].
 pub(crate) fn get<K: Word, V: Word>(
     device: &Device,
-    keys: impl AsSlice<K>,
+    keys: impl AsBounded<K>,
     values: impl AsSliceMut<V>,
     outcomes: impl AsSliceMut<u8>,
 ) -> Result<Batch<K, V>> {
     let batch = contains_key(device, keys, outcomes)?;
-    let results = slice(device, "values", values, batch.keys.len())?;
+    let results = slice(device, "values", values, batch.keys.max_len())?;
     Ok(Batch { op: BatchOp::Get, results, ..batch })
 }
 
 /// Returns the batch of [`Batches::contains_key`].
 pub(crate) fn contains_key<K: Word, V: Word>(
     device: &Device,
-    keys: impl AsSlice<K>,
+    keys: impl AsBounded<K>,
     outcomes: impl AsSliceMut<u8>,
 ) -> Result<Batch<K, V>> {
-    let keys = keys_of(device, keys)?;
-    let outcomes = slice(device, "outcomes", outcomes, keys.len())?;
+    let keys = elements_of(device, "keys", keys)?;
+    let outcomes = slice(device, "outcomes", outcomes, keys.max_len())?;
     Ok(Batch { outcomes, ..Batch::new(BatchOp::ContainsKey, keys) })
 }
 
@@ -286,7 +310,21 @@ pub(crate) fn optional_slice<T: Word>(
     elements.optional_view().map_or_else(|| Ok(nothing()), |elements| slice(device, what, elements, len))
 }
 
-/// Returns the keys of a batch, whose number is that of its elements.
+/// Returns the elements that determine the number of elements of a batch.
+pub(crate) fn elements_of<T: Word>(
+    device: &Device,
+    what: &'static str,
+    elements: impl AsBounded<T>,
+) -> Result<BoundedSlice<T>> {
+    let bounded = elements.bounded();
+    check_same_device(device, what, bounded.elements().device())?;
+    if let Some(count) = bounded.count() {
+        check_same_device(device, "count", count.device())?;
+    }
+    Ok(bounded.global())
+}
+
+/// Returns keys, however many there are.
 pub(crate) fn keys_of<K: Word>(device: &Device, keys: impl AsSlice<K>) -> Result<GlobalSlice<K>> {
     let keys = keys.view();
     slice(device, "keys", keys, keys.len())

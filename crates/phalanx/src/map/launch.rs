@@ -4,7 +4,7 @@ use phalanx_kernels::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween, spread,
 };
 use phalanx_kernels::keyed::{Kind, OpCode};
-use simt::{GlobalSlice, Instance};
+use simt::{BoundedSlice, GlobalSlice, Instance};
 
 /// Threads per block. In measurements 128 is slightly faster than 256.
 pub const THREADS: u32 = 128;
@@ -48,8 +48,8 @@ pub struct Batch<K, V> {
     pub op: BatchOp,
     /// Operation codes of the keys, for [`BatchOp::Mixed`].
     pub codes: GlobalSlice<u8>,
-    /// Keys: one per element of the batch.
-    pub keys: GlobalSlice<K>,
+    /// Keys: one per element of the batch. A count on the device may bound them, and so the batch.
+    pub keys: BoundedSlice<K>,
     /// Values to insert or merge.
     pub arguments: GlobalSlice<V>,
     /// Output: the values found, if requested.
@@ -60,7 +60,8 @@ pub struct Batch<K, V> {
 
 impl<K: simt::Word, V: simt::Word> Batch<K, V> {
     /// Creates a batch without results.
-    pub fn new(op: BatchOp, keys: GlobalSlice<K>) -> Self {
+    pub fn new(op: BatchOp, keys: impl Into<BoundedSlice<K>>) -> Self {
+        let keys = keys.into();
         let (codes, arguments, results) = (nothing(), nothing(), nothing());
         Self { op, codes, keys, arguments, results, outcomes: nothing() }
     }
@@ -134,7 +135,7 @@ pub unsafe fn batch<M: Kind + Instance>(
     batch: Batch<M::Key, M::Value>,
 ) -> gpu::Result<()> {
     let Batch { op, codes, keys, arguments, results, outcomes } = batch;
-    let grid = grid::<M>(stream, keys.len());
+    let grid = grid::<M>(stream, keys.max_len());
     // SAFETY: the caller's obligations. The grid has at least one thread per element.
     unsafe {
         match op {
@@ -166,7 +167,7 @@ pub unsafe fn look_up<M: Kind + Instance>(
     batch: Batch<M::Key, M::Value>,
 ) -> gpu::Result<()> {
     let Batch { op, keys, results: values, outcomes, .. } = batch;
-    let grid = grid::<M>(stream, keys.len());
+    let grid = grid::<M>(stream, keys.max_len());
     // SAFETY: the caller's obligations. The grid has at least one thread per element.
     unsafe {
         match op {

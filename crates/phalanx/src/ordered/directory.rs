@@ -179,7 +179,7 @@ impl Directory {
         batch: Batch<K, V>,
     ) -> (Batch<K, V>, Option<Batch<K, V>>) {
         // Read once: another thread may raise it meanwhile.
-        let (len, most) = (batch.keys.len() as u64, self.most());
+        let (len, most) = (batch.keys.max_len() as u64, self.most());
         if !places(batch.op) || len <= most {
             return (batch, None);
         }

@@ -11,7 +11,7 @@ use phalanx_kernels::ordered::kernels::{
 };
 use phalanx_kernels::ordered::{self, Config, Versions};
 use phalanx_kernels::slab::{Bitmaps, Pool};
-use simt::{GlobalSlice, Instance};
+use simt::{BoundedSlice, GlobalSlice, Instance};
 
 /// Properties of a variant that the host needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,16 +58,16 @@ pub enum Search<K, V> {
     Next {
         up: bool,
         inclusive: bool,
-        keys: GlobalSlice<K>,
+        keys: BoundedSlice<K>,
         found: GlobalSlice<K>,
         values: GlobalSlice<V>,
         outcomes: GlobalSlice<u8>,
     },
     /// Counts the keys in each range.
-    Count { lows: GlobalSlice<K>, highs: GlobalSlice<K>, counts: GlobalSlice<u64> },
+    Count { lows: BoundedSlice<K>, highs: GlobalSlice<K>, counts: GlobalSlice<u64> },
     /// Collects the pairs of each range.
     Range {
-        lows: GlobalSlice<K>,
+        lows: BoundedSlice<K>,
         highs: GlobalSlice<K>,
         offsets: GlobalSlice<u64>,
         room: u32,
@@ -163,21 +163,21 @@ impl<M: Config + Instance> Reader<M::Key, M::Value> for VariantTag<M> {
                 Search::Next { up: true, inclusive, keys, found, values, outcomes } => {
                     let inclusive = inclusive.into();
                     stream.launch(
-                        over(keys.len()),
+                        over(keys.max_len()),
                         Successor { tree, keys, inclusive, found, values, outcomes },
                     )
                 }
                 Search::Next { up: false, inclusive, keys, found, values, outcomes } => {
                     let inclusive = inclusive.into();
                     let next = Predecessor { tree, keys, inclusive, found, values, outcomes };
-                    stream.launch(over(keys.len()), next)
+                    stream.launch(over(keys.max_len()), next)
                 }
                 Search::Count { lows, highs, counts } => {
-                    stream.launch(over(lows.len()), CountRange { tree, lows, highs, counts })
+                    stream.launch(over(lows.max_len()), CountRange { tree, lows, highs, counts })
                 }
                 Search::Range { lows, highs, offsets, room, keys, values, counts } => {
                     let range = Range { tree, lows, highs, offsets, room, keys, values, counts };
-                    stream.launch(over(lows.len()), range)
+                    stream.launch(over(lows.max_len()), range)
                 }
             }
         }

@@ -2,11 +2,11 @@
 use super::kernels::Search;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::map::batches::{check_same_device, keys_of, slice};
+use crate::map::batches::{check_same_device, elements_of, slice};
 use crate::map::encoding::{self, Word, decoded};
 use crate::map::launch::nothing;
 use crate::{Key, Outcome, Result, Value};
-use gpu::{AsSlice, AsSliceMut, Buffer, Device, Stream};
+use gpu::{AsBounded, AsSlice, AsSliceMut, Buffer, Device, Stream};
 use phalanx_kernels::keyed::Scalar;
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
@@ -185,7 +185,7 @@ pub(crate) fn next<K: Key, V: Value>(
     let search = Search::Next {
         up,
         inclusive,
-        keys,
+        keys: keys.into(),
         found: found_slice,
         values: value_slice,
         outcomes: outcomes.global(),
@@ -215,7 +215,10 @@ pub(crate) fn on_device<K: Key, V: Value>(
 pub(crate) fn count<K: Word, V: Word>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
     let counts = of.search_device().buffer::<u64>(ends.lows.len())?;
     let (lows, highs) = (ends.lows.global(), ends.highs.global());
-    of.search(&of.search_device().default_stream(), Search::Count { lows, highs, counts: counts.global() })?;
+    of.search(
+        &of.search_device().default_stream(),
+        Search::Count { lows: lows.into(), highs, counts: counts.global() },
+    )?;
     Ok(counts)
 }
 
@@ -234,7 +237,7 @@ pub(crate) fn range<K: Key, V: Value>(
     let places = device.from_slice(&offsets)?;
     let (keys, values) = (device.buffer::<K::Word>(total)?, device.buffer::<V::Word>(total)?);
     let search = Search::Range {
-        lows: ends.lows.global(),
+        lows: ends.lows.global().into(),
         highs: ends.highs.global(),
         offsets: places.global(),
         room: 0,
@@ -324,7 +327,7 @@ impl<'a, K: Word, V: Word> Ordered<'a, K, V> {
     /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn successor(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         found: impl AsSliceMut<K>,
         values: impl AsSliceMut<V>,
         outcomes: impl AsSliceMut<u8>,
@@ -339,7 +342,7 @@ impl<'a, K: Word, V: Word> Ordered<'a, K, V> {
     /// As [`Self::successor`].
     pub fn predecessor(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         found: impl AsSliceMut<K>,
         values: impl AsSliceMut<V>,
         outcomes: impl AsSliceMut<u8>,
@@ -355,7 +358,7 @@ impl<'a, K: Word, V: Word> Ordered<'a, K, V> {
     #[doc(alias = "lower_bound")]
     pub fn ceiling(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         found: impl AsSliceMut<K>,
         values: impl AsSliceMut<V>,
         outcomes: impl AsSliceMut<u8>,
@@ -370,7 +373,7 @@ impl<'a, K: Word, V: Word> Ordered<'a, K, V> {
     /// As [`Self::successor`].
     pub fn floor(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         found: impl AsSliceMut<K>,
         values: impl AsSliceMut<V>,
         outcomes: impl AsSliceMut<u8>,
@@ -382,13 +385,13 @@ impl<'a, K: Word, V: Word> Ordered<'a, K, V> {
         &self,
         up: bool,
         inclusive: bool,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         found: impl AsSliceMut<K>,
         values: impl AsSliceMut<V>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
-        let keys = keys_of(self.of.search_device(), keys)?;
-        let len = keys.len();
+        let keys = elements_of(self.of.search_device(), "keys", keys)?;
+        let len = keys.max_len();
         self.search(Search::Next {
             up,
             inclusive,
@@ -405,14 +408,14 @@ impl<'a, K: Word, V: Word> Ordered<'a, K, V> {
     /// As [`Self::successor`].
     pub fn count(
         &self,
-        lows: impl AsSlice<K>,
+        lows: impl AsBounded<K>,
         highs: impl AsSlice<K>,
         counts: impl AsSliceMut<u64>,
     ) -> Result<()> {
-        let lows = lows.view();
-        let len = lows.len();
+        let lows = elements_of(self.of.search_device(), "lows", lows)?;
+        let len = lows.max_len();
         self.search(Search::Count {
-            lows: self.slice("lows", lows, len)?,
+            lows,
             highs: self.slice("highs", highs, len)?,
             counts: self.slice("counts", counts, len)?,
         })
@@ -426,17 +429,17 @@ impl<'a, K: Word, V: Word> Ordered<'a, K, V> {
     /// As [`Self::successor`]. `keys` and `values` must have `room` elements for each range.
     pub fn range(
         &self,
-        lows: impl AsSlice<K>,
+        lows: impl AsBounded<K>,
         highs: impl AsSlice<K>,
         room: u32,
         keys: impl AsSliceMut<K>,
         values: impl AsSliceMut<V>,
         counts: impl AsSliceMut<u64>,
     ) -> Result<()> {
-        let lows = lows.view();
-        let (len, places) = (lows.len(), lows.len().saturating_mul(room as usize));
+        let lows = elements_of(self.of.search_device(), "lows", lows)?;
+        let (len, places) = (lows.max_len(), lows.max_len().saturating_mul(room as usize));
         self.search(Search::Range {
-            lows: self.slice("lows", lows, len)?,
+            lows,
             highs: self.slice("highs", highs, len)?,
             offsets: nothing(),
             room,

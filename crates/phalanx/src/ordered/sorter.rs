@@ -19,9 +19,11 @@ const LEAST: usize = 1 << 12;
 /// Maximum number of streams with a workspace. Beyond it, the least recently used workspace is dropped.
 const MOST_WORKSPACES: usize = 32;
 
-/// Returns whether such a batch is sorted: sorting does not pay for lookups.
-pub fn takes<K, V>(batch: &Batch<K, V>) -> bool {
-    !matches!(batch.op, BatchOp::Get | BatchOp::ContainsKey)
+/// Returns the keys of a batch that is to be sorted. Sorting does not pay for lookups, and needs the number
+/// of elements on the host.
+pub fn takes<K: Word, V>(batch: &Batch<K, V>) -> Option<GlobalSlice<K>> {
+    let is_lookup = matches!(batch.op, BatchOp::Get | BatchOp::ContainsKey);
+    batch.keys.unbounded().filter(|_| !is_lookup)
 }
 
 /// Sorts batches and launches them.
@@ -46,19 +48,25 @@ impl<K: Word, V: Word> Sorter<K, V> {
         Some(Self { kernels: sorted_kernels(variant)?.boxed(), workspaces: Mutex::default() })
     }
 
-    /// Submits to a stream the sort of a batch and then the batch. Waits if the batch is longer than any
-    /// before in that stream.
+    /// Submits to a stream the sort of a batch, which has the keys `unsorted`, and then the batch. Waits if
+    /// the batch is longer than any before in that stream.
     ///
     /// # Safety
     /// - As for [`Kernels::launch_batch`](super::kernels::Kernels::launch_batch).
-    pub unsafe fn submit(&self, stream: &Stream, tree: TreeRef<'_>, batch: Batch<K, V>) -> Result<()> {
-        let (len, mut first) = (batch.keys.len(), 0);
+    pub unsafe fn submit(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        batch: Batch<K, V>,
+        unsorted: GlobalSlice<K>,
+    ) -> Result<()> {
+        let (len, mut first) = (unsorted.len(), 0);
         let mut workspaces = self.workspaces();
         let workspace = SortWorkspace::of(&mut workspaces, stream, len.min(MOST))?;
         while first < len {
             let chunk = batch.part(first, MOST);
             let SortWorkspace { work, keys, numbers, order } = &mut *workspace;
-            work.sort_numbered(chunk.keys, &mut *keys, numbers, &mut *order)?;
+            work.sort_numbered(unsorted.part(first, MOST), &mut *keys, numbers, &mut *order)?;
             let sorted = (keys.global(), order.global());
             // SAFETY: the caller's obligations. The workspace lives as long as the tree, and later work of
             // the stream uses it only after this work.
@@ -155,7 +163,7 @@ impl<M: Config + Instance> SortedKernels<M::Key, M::Value> for VariantTag<M> {
         batch: Batch<M::Key, M::Value>,
         (keys, order): (GlobalSlice<M::Key>, GlobalSlice<u32>),
     ) -> gpu::Result<()> {
-        let len = batch.keys.len();
+        let len = batch.keys.max_len();
         let Batch { op, codes, arguments, results, outcomes, .. } = batch;
         let (keys, code) = (keys.part(0, len), op.coded().code());
         // As many positions as tiles that run at once, but not more than there are groups of keys.

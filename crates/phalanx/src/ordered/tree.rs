@@ -170,9 +170,9 @@ impl<K: Word, V: Word> Tree<K, V> {
         // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
         // for the device.
         unsafe {
-            match &self.sorter {
-                Some(sorter) if sorter::takes(&batch) => sorter.submit(stream, memory.now(), batch),
-                _ => Ok(self.handle.kernels().launch_batch(stream, memory.now(), batch)?),
+            match self.sorter.as_ref().zip(sorter::takes(&batch)) {
+                Some((sorter, keys)) => sorter.submit(stream, memory.now(), batch, keys),
+                None => Ok(self.handle.kernels().launch_batch(stream, memory.now(), batch)?),
             }
         }
     }
@@ -202,7 +202,7 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
             (now, rest) = memory.directory.next_chunk(batch);
             self.submit_now(stream, &memory, now)?;
             if places(now.op) {
-                let (many, more_follow) = (now.keys.len() as u64, rest.is_some());
+                let (many, more_follow) = (now.keys.max_len() as u64, rest.is_some());
                 memory.directory.submitted(stream, many, more_follow);
             }
         }

@@ -97,7 +97,7 @@ impl<M: Layers + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     ) -> gpu::Result<()> {
         let Batch { op, codes, keys, arguments, results, outcomes } = batch;
         let Pass { step, ratio } = pass;
-        let grid = launch::grid::<M>(stream, passing(keys.len(), step, ratio));
+        let grid = launch::grid::<M>(stream, passing(keys.max_len(), step, ratio));
         // SAFETY: the caller's obligations. The grid has at least one thread for every element of the pass.
         unsafe {
             let list = list.view::<M>();
@@ -127,9 +127,9 @@ impl<M: Layers + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
         blocks: Option<u32>,
     ) -> gpu::Result<()> {
         // A run is no longer than the batch, and there are no more blocks than runs for them.
-        let longest = batch.keys.len().clamp(1, 1 << 31) as u32;
+        let longest = batch.keys.max_len().clamp(1, 1 << 31) as u32;
         let run = keys.clamp(1, longest).next_multiple_of(M::TILE);
-        let runs = batch.keys.len().div_ceil(run as usize);
+        let runs = batch.keys.max_len().div_ceil(run as usize);
         let whole = Grid::for_items(runs * M::TILE as usize, THREADS);
         let grid = blocks.map_or(whole, |blocks| Grid::new(blocks.clamp(1, whole.blocks), THREADS));
         let Batch { keys, arguments: values, outcomes, .. } = batch;

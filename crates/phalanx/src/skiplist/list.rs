@@ -59,7 +59,7 @@ impl<K: Word, V: Word> List<K, V> {
 
     /// Launches a batch that may insert, as the assignment prescribes.
     fn insert_as_assigned(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let len = batch.keys.len();
+        let len = batch.keys.max_len();
         let many = |pass: Pass| passing(len, pass.step, pass.ratio) as u64;
         let (pairs, most) = {
             let memory = self.tree.handle.read();

@@ -9,7 +9,7 @@ use phalanx_kernels::slab::list::kernels::{
     Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll,
 };
 use phalanx_kernels::slab::list::{self, Config};
-use simt::{GlobalSlice, Instance};
+use simt::{BoundedSlice, GlobalSlice, Instance};
 
 /// Properties of a variant that the host needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,26 +30,26 @@ pub struct Shape {
 #[derive(Clone, Copy, Debug)]
 pub enum Task<K, V> {
     /// Appends pairs.
-    Append { keys: GlobalSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
+    Append { keys: BoundedSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
     /// Runs for each key an operation of its own; insertions append.
     Mixed {
         codes: GlobalSlice<u8>,
-        keys: GlobalSlice<K>,
+        keys: BoundedSlice<K>,
         arguments: GlobalSlice<V>,
         results: GlobalSlice<V>,
         outcomes: GlobalSlice<u8>,
     },
     /// Counts the pairs of each key.
-    Count { keys: GlobalSlice<K>, counts: GlobalSlice<u32> },
+    Count { keys: BoundedSlice<K>, counts: GlobalSlice<u32> },
     /// Copies the values of each key.
     Collect {
-        keys: GlobalSlice<K>,
+        keys: BoundedSlice<K>,
         offsets: GlobalSlice<u64>,
         values: GlobalSlice<V>,
         counts: GlobalSlice<u32>,
     },
     /// Removes the pairs of each key.
-    RemoveAll { keys: GlobalSlice<K>, counts: GlobalSlice<u32> },
+    RemoveAll { keys: BoundedSlice<K>, counts: GlobalSlice<u32> },
     /// Packs the lists of some buckets. Exclusive.
     Flush { buckets: GlobalSlice<u32> },
     /// Packs all lists, or clears them if `keep` is false. Exclusive.
@@ -200,20 +200,20 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
             let lists = lists.view::<M>();
             match task {
                 Task::Append { keys, values, outcomes } => {
-                    stream.launch(over(keys.len()), Append { lists, keys, values, outcomes })
+                    stream.launch(over(keys.max_len()), Append { lists, keys, values, outcomes })
                 }
                 Task::Mixed { codes, keys, arguments, results, outcomes } => {
-                    let grid = over(keys.len());
+                    let grid = over(keys.max_len());
                     stream.launch(grid, MixedOfMany { lists, codes, keys, arguments, results, outcomes })
                 }
                 Task::Count { keys, counts } => {
-                    stream.launch(over(keys.len()), Count { lists, keys, counts })
+                    stream.launch(over(keys.max_len()), Count { lists, keys, counts })
                 }
                 Task::Collect { keys, offsets, values, counts } => {
-                    stream.launch(over(keys.len()), Collect { lists, keys, offsets, values, counts })
+                    stream.launch(over(keys.max_len()), Collect { lists, keys, offsets, values, counts })
                 }
                 Task::RemoveAll { keys, counts } => {
-                    stream.launch(over(keys.len()), RemoveAll { lists, keys, counts })
+                    stream.launch(over(keys.max_len()), RemoveAll { lists, keys, counts })
                 }
                 Task::Flush { buckets } => {
                     stream.launch(tiles::<M>(buckets.len()), Flush { lists, buckets, all: 0, keep: 1 })

@@ -1,16 +1,16 @@
 //! A map with several values per key.
 use super::kernels::Task;
 use super::{Builder, Lists, common, properties};
-use crate::map::batches::{check_same_device, contains_key, keys_of, optional_slice, slice};
+use crate::map::batches::{check_same_device, contains_key, elements_of, optional_slice, slice};
 use crate::map::encoding::decode_pairs;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::run::Results;
 use crate::map::structure::Structure;
 use crate::map::{IntoIter, Pairs, check, export, file, run};
 use crate::{Error, Key, Outcome, Outcomes, Result, Value};
-use gpu::{AsSlice, AsSliceMut, OptionalSliceMut, Stream};
+use gpu::{AsBounded, AsSlice, AsSliceMut, OptionalSliceMut, Stream};
 use phalanx_kernels::keyed::OpCode;
-use simt::{GlobalSlice, Word};
+use simt::{BoundedSlice, GlobalSlice, Word};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
@@ -339,7 +339,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         let offsets: Vec<u64> = bounds[..keys.len()].iter().map(|&offset| offset as u64).collect();
         let (offsets, keys) = (device.from_slice(&offsets)?, device.from_slice(&K::encode_all(keys))?);
         let (counts, values) = (device.from_slice(&counted)?, device.buffer::<V::Word>(total)?);
-        let (keys, offsets) = (keys.global(), offsets.global());
+        let (keys, offsets) = (keys.global().into(), offsets.global());
         let task = Task::Collect { keys, offsets, values: values.global(), counts: counts.global() };
         self.lists.task(&device.default_stream(), task)?;
         let Values { offsets, values } = pack(&bounds, &counted, &counts.read()?, values.read()?);
@@ -350,11 +350,12 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     fn counts(
         &self,
         keys: &[K],
-        task: impl FnOnce(simt::GlobalSlice<K::Word>, simt::GlobalSlice<u32>) -> Task<K::Word, V::Word>,
+        task: impl FnOnce(BoundedSlice<K::Word>, GlobalSlice<u32>) -> Task<K::Word, V::Word>,
     ) -> Result<Vec<u32>> {
         let keys = self.lists.handle.device.from_slice(&K::encode_all(keys))?;
         let counts = self.lists.handle.device.buffer::<u32>(keys.len())?;
-        self.lists.task(&self.lists.handle.device.default_stream(), task(keys.global(), counts.global()))?;
+        self.lists
+            .task(&self.lists.handle.device.default_stream(), task(keys.global().into(), counts.global()))?;
         Ok(counts.read()?)
     }
 
@@ -512,8 +513,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         slice(&self.map.lists.handle.device, what, elements, len)
     }
 
-    fn keys(&self, keys: impl AsSlice<K::Word>) -> Result<GlobalSlice<K::Word>> {
-        keys_of(&self.map.lists.handle.device, keys)
+    fn keys(&self, keys: impl AsBounded<K::Word>) -> Result<BoundedSlice<K::Word>> {
+        elements_of(&self.map.lists.handle.device, "keys", keys)
     }
 
     fn task(&self, task: Task<K::Word, V::Word>) -> Result<()> {
@@ -529,13 +530,13 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn insert(
         &self,
-        keys: impl AsSlice<K::Word>,
+        keys: impl AsBounded<K::Word>,
         values: impl AsSlice<V::Word>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
         let keys = self.keys(keys)?;
-        let values = self.slice("values", values, keys.len())?;
-        let outcomes = optional_slice(&self.map.lists.handle.device, "outcomes", outcomes, keys.len())?;
+        let values = self.slice("values", values, keys.max_len())?;
+        let outcomes = optional_slice(&self.map.lists.handle.device, "outcomes", outcomes, keys.max_len())?;
         self.task(Task::Append { keys, values, outcomes })
     }
 
@@ -543,9 +544,9 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn count(&self, keys: impl AsSlice<K::Word>, counts: impl AsSliceMut<u32>) -> Result<()> {
+    pub fn count(&self, keys: impl AsBounded<K::Word>, counts: impl AsSliceMut<u32>) -> Result<()> {
         let keys = self.keys(keys)?;
-        let counts = self.slice("counts", counts, keys.len())?;
+        let counts = self.slice("counts", counts, keys.max_len())?;
         self.task(Task::Count { keys, counts })
     }
 
@@ -556,14 +557,14 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// As [`Self::insert`].
     pub fn get_all(
         &self,
-        keys: impl AsSlice<K::Word>,
+        keys: impl AsBounded<K::Word>,
         offsets: impl AsSlice<u64>,
         values: impl AsSliceMut<V::Word>,
         counts: impl AsSliceMut<u32>,
     ) -> Result<()> {
         let keys = self.keys(keys)?;
-        let offsets = self.slice("offsets", offsets, keys.len())?;
-        let counts = self.slice("counts", counts, keys.len())?;
+        let offsets = self.slice("offsets", offsets, keys.max_len())?;
+        let counts = self.slice("counts", counts, keys.max_len())?;
         let values = values.view();
         let values = self.slice("values", values, values.len())?;
         self.task(Task::Collect { keys, offsets, values, counts })
@@ -573,7 +574,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove_one(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn remove_one(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         check_same_device(&self.map.lists.handle.device, "stream", self.stream.device())?;
         let batch = contains_key(&self.map.lists.handle.device, keys, outcomes)?;
         self.map.lists.submit(self.stream, Batch { op: BatchOp::Remove, ..batch })
@@ -588,13 +589,13 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     pub fn execute(
         &self,
         codes: impl AsSlice<u8>,
-        keys: impl AsSlice<K::Word>,
+        keys: impl AsBounded<K::Word>,
         arguments: impl AsSlice<V::Word>,
         results: impl AsSliceMut<V::Word>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let keys = self.keys(keys)?;
-        let len = keys.len();
+        let len = keys.max_len();
         self.task(Task::Mixed {
             codes: self.slice("codes", codes, len)?,
             keys,
@@ -608,9 +609,9 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove_all(&self, keys: impl AsSlice<K::Word>, counts: impl AsSliceMut<u32>) -> Result<()> {
+    pub fn remove_all(&self, keys: impl AsBounded<K::Word>, counts: impl AsSliceMut<u32>) -> Result<()> {
         let keys = self.keys(keys)?;
-        let counts = self.slice("counts", counts, keys.len())?;
+        let counts = self.slice("counts", counts, keys.max_len())?;
         self.task(Task::RemoveAll { keys, counts })
     }
 }

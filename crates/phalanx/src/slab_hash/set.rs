@@ -6,7 +6,7 @@ use crate::map::run::Results;
 use crate::map::structure::Structure;
 use crate::map::{export, file, run};
 use crate::{Key, Outcome, Outcomes, Result};
-use gpu::{AsSlice, AsSliceMut, Stream};
+use gpu::{AsBounded, AsSlice, AsSliceMut, Stream};
 use phalanx_kernels::keyed::OpCode;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
@@ -276,14 +276,19 @@ pub struct SetBatches<'a, K: Key> {
 }
 
 impl<K: Key> SetBatches<'_, K> {
-    fn submit(&self, op: BatchOp, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    fn submit(
+        &self,
+        op: BatchOp,
+        keys: impl AsBounded<K::Word>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
         self.set.lists.submit(self.stream, self.batch(op, keys, outcomes)?)
     }
 
     fn batch(
         &self,
         op: BatchOp,
-        keys: impl AsSlice<K::Word>,
+        keys: impl AsBounded<K::Word>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<Batch<K::Word, u32>> {
         let device = &self.set.lists.handle.device;
@@ -297,7 +302,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// [`Error::Length`](crate::Error::Length) if the buffers differ in length;
     /// [`Error::OtherDevice`](crate::Error::OtherDevice) if a buffer or the stream is not of the set's
     /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
-    pub fn insert(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn insert(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::InsertNew, keys, outcomes)
     }
 
@@ -305,7 +310,7 @@ impl<K: Key> SetBatches<'_, K> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn contains_key(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn contains_key(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::ContainsKey, keys, outcomes)
     }
 
@@ -313,7 +318,7 @@ impl<K: Key> SetBatches<'_, K> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn remove(&self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+    pub fn remove(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(BatchOp::Remove, keys, outcomes)
     }
 
@@ -326,11 +331,11 @@ impl<K: Key> SetBatches<'_, K> {
     pub fn execute(
         &self,
         codes: impl AsSlice<u8>,
-        keys: impl AsSlice<K::Word>,
+        keys: impl AsBounded<K::Word>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let batch = self.batch(BatchOp::Mixed, keys, outcomes)?;
-        let codes = slice(&self.set.lists.handle.device, "codes", codes, batch.keys.len())?;
+        let codes = slice(&self.set.lists.handle.device, "codes", codes, batch.keys.max_len())?;
         self.set.lists.submit(self.stream, Batch { codes, ..batch })
     }
 }

@@ -5,6 +5,7 @@ use checker::MapValue;
 use phalanx::map::Word;
 use phalanx::{BTree, Error, Outcome};
 use phalanx_kernels::btree::phased;
+use phalanx_testing::counts::each_count;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -101,6 +102,24 @@ pub fn frozen_trees_answer_buffers<K: Word, V: Word + MapValue>(kind: &Kind<BTre
     assert_eq!(counts.read().unwrap(), [1, 1, 0, 1, 0], "{}", kind.name);
     let short = device.from_slice(&kind.keys([1])).unwrap();
     assert!(matches!(on.contains_key(&short, &mut outcomes), Err(Error::Length { .. })), "{}", kind.name);
+}
+
+pub fn lookups_in_frozen_trees_are_bounded_by_counts<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = kind.map(1);
+    let (keys, values) = kind.columns((0..40).map(|n| (n * 3, n)));
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
+    let frozen = tree.frozen().unwrap();
+    let stream = kind.device.stream().unwrap();
+    each_count(&kind.device, 40, |counted| {
+        let (buffer, on) = (counted.buffer(&keys), frozen.on(&stream));
+        let asked = counted.bounded(&buffer);
+        let (mut found, mut outcomes) = (counted.results::<V>(), counted.results::<u8>());
+        on.get(asked, &mut found, &mut outcomes).unwrap();
+        counted.check(kind.name, &mut found, |index| values[index]);
+        counted.check(kind.name, &mut outcomes, |_| Outcome::Found as u8);
+        on.contains_key(asked, &mut outcomes).unwrap();
+        counted.check(kind.name, &mut outcomes, |_| Outcome::Found as u8);
+    });
 }
 
 /// Reads on a frozen tree do not affect later writes, and a tree that is frozen again shows those writes.

@@ -11,6 +11,7 @@ use phalanx_kernels::btree::{Meta, Node, ROOT, TreeView};
 use phalanx_kernels::keyed::{Packed, Slot};
 use phalanx_kernels::skiplist::{Layers, List, Unsorted};
 use phalanx_kernels::slab::{Handle, Layered, Pool, Spread};
+use phalanx_testing::counts::each_count;
 use simt::emulator::{Launch, Options, Schedule};
 use simt::{GlobalSlice, Instance, Kernel, Order, Scope, Thread};
 use std::collections::BTreeMap;
@@ -96,6 +97,22 @@ pub fn thin_lists_answer_as_others_do<K: Word, V: Word + MapValue>(kind: &Kind<S
         assert_eq!(list.range(&[..]).unwrap(), [left.iter().map(pair).collect::<Vec<_>>()], "{}", kind.name);
         assert_eq!(contents(&list), left, "{}", kind.name);
         list.reclaim().unwrap();
+    }
+}
+
+pub fn batches_are_bounded_however_keys_are_assigned<K: Word, V: Word + MapValue>(
+    kind: &Kind<SkipList<K, V>>,
+) {
+    let (keys, values) = kind.columns((0..150).map(|n| (n * 3, n)));
+    for assignment in [Assignment::Cyclic, Assignment::Blocks { keys: 30, thread_blocks: Some(1) }] {
+        each_count(&kind.device, keys.len(), |counted| {
+            let list = kind.builder().assignment(assignment).build().unwrap();
+            let (stream, mut outcomes) = (kind.device.stream().unwrap(), counted.results::<u8>());
+            let (k, v) = (counted.buffer(&keys), counted.buffer(&values));
+            list.on(&stream).insert(counted.bounded(&k), &v, &mut outcomes).unwrap();
+            counted.check(kind.name, &mut outcomes, |_| Outcome::Inserted as u8);
+            assert_eq!(list.len().unwrap(), counted.used, "{}: {assignment:?}", kind.name);
+        });
     }
 }
 

@@ -8,6 +8,7 @@ use phalanx::map::Word;
 use phalanx::slab_alloc::Stats;
 use phalanx::{BTree, Error, Outcome, Result, SkipList};
 use phalanx_kernels::keyed::Scalar;
+use phalanx_testing::counts::each_count;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
@@ -268,6 +269,33 @@ pub fn buffers_are_answered_in_order<M: ByOrder>(kind: &Kind<M>) {
     assert_eq!(next.read().unwrap(), kind.keys([9, 0, 498, 897, 6]), "{}", kind.name);
     let short = device.from_slice(&kind.keys([1])).unwrap();
     assert!(matches!(on.count(&lows, &short, &mut counts), Err(Error::Length { .. })));
+}
+
+pub fn searches_are_bounded_by_counts<M: ByOrder>(kind: &Kind<M>) {
+    let (tree, name) = (kind.map(1), kind.name);
+    let (keys, values) = kind.columns((0..50).map(|n| (n * 3, n)));
+    assert!(tree.insert(&keys, &values).unwrap().all_placed());
+    let stream = kind.device.stream().unwrap();
+    each_count(&kind.device, 40, |counted| {
+        let on = tree.ordered_on(&stream);
+        let (lows, highs) = (counted.buffer(&keys[..40]), counted.buffer(&keys[2..42]));
+        let lows = counted.bounded(&lows);
+        let (mut found, mut values) = (counted.results::<M::Key>(), counted.results::<M::Value>());
+        let (mut outcomes, mut counts) = (counted.results::<u8>(), counted.results::<u64>());
+        on.successor(lows, &mut found, &mut values, &mut outcomes).unwrap();
+        counted.check(name, &mut outcomes, |_| Outcome::Found as u8);
+        counted.check(name, &mut found, |index| keys[index + 1]);
+        counted.check(name, &mut values, |index| M::Value::from_u64(index as u64 + 1));
+        on.floor(lows, &mut found, &mut values, &mut outcomes).unwrap();
+        counted.check(name, &mut outcomes, |_| Outcome::Found as u8);
+        counted.check(name, &mut found, |index| keys[index]);
+        counted.check(name, &mut values, |index| M::Value::from_u64(index as u64));
+        on.count(lows, &highs, &mut counts).unwrap();
+        counted.check(name, &mut counts, |_| 3);
+        on.range(lows, &highs, 1, &mut found, &mut values, &mut counts).unwrap();
+        counted.check(name, &mut counts, |_| 1);
+        counted.check(name, &mut found, |index| keys[index]);
+    });
 }
 
 pub fn large_trees_have_many_levels<M: ByOrder>(kind: &Kind<M>) {

@@ -6,6 +6,7 @@ use phalanx::Outcome;
 use phalanx::map::OpCode;
 use phalanx::map::Word;
 use phalanx::slab_hash::{Builder, MultiOp, SlabMultiMap};
+use phalanx_testing::counts::{UNTOUCHED, each_count};
 use std::collections::BTreeMap;
 
 /// Runs a case on every multimap variant.
@@ -240,6 +241,42 @@ pub fn a_key_has_values_beyond_a_slab(device: &Device) {
             contents(&map),
             of_four[50..].iter().map(|&value| (K::from_u64(4), value)).collect::<Vec<_>>()
         );
+    }
+    every_kind!(device, case);
+}
+
+pub fn batches_of_many_are_bounded_by_counts(device: &Device) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabMultiMap<K, V>>) {
+        let device = builder.clone().build().unwrap().device().clone();
+        each_count(&device, 40, |counted| {
+            let map = builder.clone().build().unwrap();
+            let (stream, name) = (device.stream().unwrap(), map.variant());
+            let (mut outcomes, mut results) = (counted.results::<u8>(), counted.results::<V>());
+            let (all, more) = (keys::<K>(0..40), values::<V>(100..140));
+            let (k, v) = (counted.buffer(&all), counted.buffer(&more));
+            let (on, k) = (map.on(&stream), counted.bounded(&k));
+            on.insert(k, &v, &mut outcomes).unwrap();
+            counted.check(name, &mut outcomes, |_| Outcome::Inserted as u8);
+            let codes = counted.buffer(&[OpCode::INSERT.code() as u8; 40]);
+            on.execute(&codes, k, &v, &mut results, &mut outcomes).unwrap();
+            counted.check(name, &mut outcomes, |_| Outcome::Inserted as u8);
+            assert_eq!(contents(&map).len(), 2 * counted.used);
+            assert!(map.insert(&all, &more).unwrap().all_placed());
+            let mut counts = counted.results::<u32>();
+            on.count(k, &mut counts).unwrap();
+            counted.check(name, &mut counts, |_| 3);
+            let offsets = counted.buffer(&(0..40).collect::<Vec<u64>>());
+            let (mut counts, mut found) = (counted.buffer(&[1; 40]), counted.results::<V>());
+            counts.slice_mut(counted.used..).unwrap().fill_bytes(UNTOUCHED).unwrap();
+            on.get_all(k, &offsets, &mut found, &mut counts).unwrap();
+            counted.check(name, &mut counts, |_| 3);
+            counted.check(name, &mut found, |index| more[index]);
+            on.remove_one(k, &mut outcomes).unwrap();
+            counted.check(name, &mut outcomes, |_| Outcome::Removed as u8);
+            on.remove_all(k, &mut counts).unwrap();
+            counted.check(name, &mut counts, |_| 2);
+            assert_eq!(contents(&map).len(), 40 - counted.used);
+        });
     }
     every_kind!(device, case);
 }

@@ -3,8 +3,9 @@ use crate::common::{Rng, replay, seed};
 use crate::sets;
 use gpu::Device;
 use phalanx::Outcome;
-use phalanx::map::Word;
+use phalanx::map::{OpCode, Word};
 use phalanx::slab_hash::{Builder, SetOp, SlabSet};
+use phalanx_testing::counts::each_count;
 use std::collections::HashSet;
 
 /// Returns the set's keys. Panics if one occurs twice, their number is not the length, or an invariant is
@@ -123,6 +124,33 @@ pub fn every_pattern_is_a_key_of_a_set(device: &Device) {
             assert_eq!(set.contains_key(&[*key]).unwrap(), [false], "{key:?}");
         }
         assert!(contents(&set).is_empty());
+    }
+    every_set!(device, case);
+}
+
+pub fn batches_of_sets_are_bounded_by_counts(device: &Device) {
+    fn case<K: Word>(builder: Builder<SlabSet<K>>) {
+        let device = builder.clone().build().unwrap().device().clone();
+        each_count(&device, 40, |counted| {
+            let set = builder.clone().build().unwrap();
+            let (stream, mut outcomes) = (device.stream().unwrap(), counted.results::<u8>());
+            let all: Vec<K> = (0..40).map(K::from_u64).collect();
+            let buffer = counted.buffer(&all);
+            let (on, keys) = (set.on(&stream), counted.bounded(&buffer));
+            let had = |outcomes: &mut _, outcome| counted.check(set.variant(), outcomes, |_| outcome as u8);
+            on.insert(keys, &mut outcomes).unwrap();
+            had(&mut outcomes, Outcome::Inserted);
+            on.contains_key(keys, &mut outcomes).unwrap();
+            had(&mut outcomes, Outcome::Found);
+            assert_eq!(contents(&set), all[..counted.used].iter().copied().collect());
+            assert!(set.insert(&all).unwrap().all_placed());
+            let removals = counted.buffer(&[OpCode::REMOVE.code() as u8; 40]);
+            on.execute(&removals, keys, &mut outcomes).unwrap();
+            had(&mut outcomes, Outcome::Removed);
+            on.remove(keys, &mut outcomes).unwrap();
+            had(&mut outcomes, Outcome::Absent);
+            assert_eq!(contents(&set), all[counted.used..].iter().copied().collect());
+        });
     }
     every_set!(device, case);
 }

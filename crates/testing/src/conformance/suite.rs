@@ -64,6 +64,9 @@ macro_rules! every_map {
             batches {
                 buffers_and_streams_do_the_same
             }
+            counts {
+                batches_are_bounded_by_counts
+            }
             files {
                 saved_maps_load
                 every_map_reads_what_another_wrote

@@ -8,17 +8,18 @@ use super::gather;
 use super::lists::{Config, ListsView};
 use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, with_codes, write_if};
 use crate::keyed::{self, CounterDelta, MultiOpCode, OpCode};
-use simt::{GlobalSlice, Instance, Order, Scope, Thread, device, kernel};
+use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, device, kernel};
 
 /// Applies `gather(index, pending)` to all pairs of each key, writes the number of pairs that counted to
 /// `counts`, and returns the thread's own number.
 #[device(caller)]
 fn each_key<M: Config, G: gather::Gather<Slot = M::Slot>>(
     lists: ListsView<M>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     counts: GlobalSlice<u32>,
     gather: impl FnOnce(usize, bool) -> G,
 ) -> u32 {
+    let keys = keys.resolve();
     let (index, pending) = element(M::TILE, keys.len());
     let found = M::gather(lists, pending, gather(index, pending), read_if(keys, index, pending));
     if pending {
@@ -31,7 +32,7 @@ fn each_key<M: Config, G: gather::Gather<Slot = M::Slot>>(
 #[kernel(registers = M::REGISTERS)]
 pub fn append<M: Config + Instance>(
     lists: ListsView<M>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
@@ -43,7 +44,7 @@ pub fn append<M: Config + Instance>(
 pub fn mixed_of_many<M: Config + Instance>(
     lists: ListsView<M>,
     codes: GlobalSlice<u8>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     arguments: GlobalSlice<M::Value>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
@@ -54,7 +55,11 @@ pub fn mixed_of_many<M: Config + Instance>(
 
 /// Writes the number of pairs of each key to `counts`.
 #[kernel]
-pub fn count<M: Config + Instance>(lists: ListsView<M>, keys: GlobalSlice<M::Key>, counts: GlobalSlice<u32>) {
+pub fn count<M: Config + Instance>(
+    lists: ListsView<M>,
+    keys: BoundedSlice<M::Key>,
+    counts: GlobalSlice<u32>,
+) {
     each_key(lists, keys, counts, |_, _| gather::Count::default());
 }
 
@@ -63,7 +68,7 @@ pub fn count<M: Config + Instance>(lists: ListsView<M>, keys: GlobalSlice<M::Key
 #[kernel]
 pub fn collect<M: Config + Instance>(
     lists: ListsView<M>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     offsets: GlobalSlice<u64>,
     values: GlobalSlice<M::Value>,
     counts: GlobalSlice<u32>,
@@ -78,7 +83,7 @@ pub fn collect<M: Config + Instance>(
 #[kernel]
 pub fn remove_all<M: Config + Instance>(
     lists: ListsView<M>,
-    keys: GlobalSlice<M::Key>,
+    keys: BoundedSlice<M::Key>,
     counts: GlobalSlice<u32>,
 ) {
     let removed = each_key(lists, keys, counts, |_, _| gather::RemoveAll::default());
