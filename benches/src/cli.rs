@@ -151,6 +151,9 @@ fn run(
 ) -> Result<bool> {
     let selection =
         Selection { emulator: machine.is_emulator(), quick: arguments.quick, reps: arguments.reps };
+    if machine.is_emulator() {
+        eprintln!("{}", table::EMULATOR_BANNER);
+    }
     let session = Session { machine, structures, selection, source: Source::detect() };
     let mut progress = Progress::new(arguments.json.as_deref())?;
     let records = session.run(suites, &mut progress);
@@ -158,7 +161,7 @@ fn run(
     present(&records?, suites, &arguments.report)
 }
 
-/// Progress bar that also appends the records to a file as they arrive.
+/// Progress bar that also prints the records, and appends them to a file, as they arrive.
 struct Progress {
     bar: ProgressBar,
     json: Option<File>,
@@ -183,6 +186,7 @@ impl Observer for Progress {
     }
 
     fn end(&mut self, record: &Record) -> Result<()> {
+        self.bar.suspend(|| eprintln!("{}", table::line(record)));
         if let Some(file) = &mut self.json {
             writeln!(file, "{}", serde_json::to_string(record)?).context("cannot write the record")?;
         }

@@ -73,6 +73,11 @@ fn driver() -> Result<String, String> {
     found.ok_or_else(|| "no libcuda.so.1: programs run on the emulator".into())
 }
 
+/// Returns whether programs may find a GPU on this machine.
+pub fn may_have_gpu() -> bool {
+    driver().is_ok() || gpu().is_ok()
+}
+
 /// Returns the GPUs that the kernel module reports.
 fn gpu() -> Result<String, String> {
     let models = |folder: &str| {

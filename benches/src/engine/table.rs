@@ -97,6 +97,13 @@ pub fn results(records: &[Record]) -> String {
     format!("{}{table}", banner.unwrap_or_default())
 }
 
+/// Formats a record as a line, for a reader who waits for the others.
+pub fn line(record: &Record) -> String {
+    let columns = columns(Terminal).filter(|column| !column.is_number);
+    let texts = columns.map(|column| (column.text)(record)).filter(|text| !text.is_empty());
+    format!("{:10.3} ms  {}", record.median_ms, texts.format("  "))
+}
+
 fn cell(text: String, is_number: bool) -> Cell {
     Cell::new(text).set_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left })
 }
@@ -135,6 +142,12 @@ pub fn comparisons(comparisons: &[Comparison]) -> String {
 mod tests {
     use super::*;
     use crate::engine::compare::tests::record;
+
+    #[test]
+    fn a_line_has_the_time_and_whether_it_is_verified() {
+        let line = line(&Record { median_ms: 2.5, verified: false, ..record("insert", 1.0, 2.0) });
+        assert!(line.trim_start().starts_with("2.500 ms") && line.ends_with("NO"), "{line}");
+    }
 
     #[test]
     fn a_row_has_throughput_ratio_and_verification() {
