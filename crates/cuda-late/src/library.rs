@@ -1,6 +1,7 @@
 //! Look-up of the driver's library and its functions.
 use crate::trampoline;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 /// Environment variable that names the library to load instead of `libcuda.so.1`.
@@ -27,11 +28,20 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 impl Library {
-    fn open(path: &str) -> Result<Self, String> {
-        let name = CString::new(path).map_err(|_| format!("{path:?}: the name holds a zero byte"))?;
+    fn open(path: &OsStr) -> Result<Self, String> {
+        if path.is_empty() {
+            // The loader would return the program itself.
+            return Err(format!("{PATH_VARIABLE} is empty"));
+        }
+        let name =
+            CString::new(path.as_bytes()).map_err(|_| format!("{path:?}: the name holds a zero byte"))?;
         // SAFETY: `name` is a C string. Loading runs the library's constructors, as intended.
         let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
-        if handle.is_null() { Err(last_error()) } else { Ok(Self { handle, path: path.to_owned() }) }
+        if handle.is_null() {
+            Err(last_error())
+        } else {
+            Ok(Self { handle, path: path.display().to_string() })
+        }
     }
 
     /// Returns the name passed to the dynamic loader: a path, or a name that it searched for.
@@ -83,9 +93,9 @@ pub fn library() -> Result<&'static Library, &'static NotFound> {
 }
 
 fn find() -> Result<Library, NotFound> {
-    let candidates = match std::env::var(PATH_VARIABLE) {
-        Ok(path) => vec![path],
-        Err(_) => vec!["libcuda.so.1".to_owned(), "libcuda.so".to_owned()],
+    let candidates = match std::env::var_os(PATH_VARIABLE) {
+        Some(path) => vec![path],
+        None => vec!["libcuda.so.1".into(), "libcuda.so".into()],
     };
     let mut reasons = Vec::new();
     for path in candidates {

@@ -207,8 +207,8 @@ impl Device {
     /// calls return the same device.
     ///
     /// # Errors
-    /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`] when no driver is available;
-    /// [`Error::NoSuchDevice`] when there are fewer devices.
+    /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`] when no driver is available, or
+    /// it is older than CUDA 11; [`Error::NoSuchDevice`] when there are fewer devices.
     #[cfg(feature = "cuda")]
     pub fn cuda(ordinal: u32) -> Result<Self> {
         crate::cuda::open(ordinal)
@@ -218,8 +218,8 @@ impl Device {
     /// calls return the same device.
     ///
     /// # Errors
-    /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`] when no driver is available;
-    /// [`Error::NoSuchDevice`] when there are fewer devices.
+    /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`] when no driver is available, or
+    /// it is older than CUDA 11; [`Error::NoSuchDevice`] when there are fewer devices.
     #[cfg(not(feature = "cuda"))]
     pub fn cuda(_ordinal: u32) -> Result<Self> {
         Err(Error::NotBuiltIn)

@@ -21,7 +21,7 @@ pub enum Error {
     #[error("CUDA devices are not built in: enable the feature `cuda`, or use Device::emulator")]
     NotBuiltIn,
 
-    /// The CUDA driver is missing or does not work.
+    /// The CUDA driver is missing, does not work or is too old.
     #[error(
         "no working CUDA driver ({reason}): install NVIDIA's driver and check that `nvidia-smi` lists a GPU, \
          or use Device::auto or Device::emulator, which need none"

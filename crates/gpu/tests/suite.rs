@@ -56,14 +56,79 @@ mod cuda_only {
     suite! { cuda, cuda_cases:
         kernels_are_compiled_once a_program_must_be_known a_kernel_must_be_in_the_ptx
         arguments_must_be_of_the_ptx_size ptx_for_newer_devices_is_refused
-        broken_ptx_is_refused_with_the_compilers_words a_device_is_opened_once
+        broken_ptx_is_refused_with_the_compilers_words damaged_ptx_is_refused a_device_is_opened_once
         there_is_no_device_beyond_the_last memory_that_the_driver_does_not_know_is_refused
     }
 }
 
 #[cfg(feature = "cuda")]
 mod over_our_driver {
-    use crate::fake::run_over_our_driver;
+    use crate::fake::{run_over, run_over_our_driver};
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    /// Runs a test over the driver of another version than its own.
+    fn over_version(version: &str, test: &str) {
+        run_over_our_driver(&[test], &[("FAKE_VERSION", version)]);
+    }
+
+    #[test]
+    fn drivers_that_are_too_old_are_refused() {
+        if std::env::var_os("FAKE_VERSION").is_none() {
+            return over_version("10020", "drivers_that_are_too_old");
+        }
+        let error = gpu::Device::cuda(0).unwrap_err();
+        assert!(matches!(error, gpu::Error::NoDriver { .. }), "{error}");
+        crate::devices::expect_parts(&error, &["libcuda.so.1 is for CUDA 10.2", "CUDA 11.0 or later"]);
+        assert!(gpu::Device::auto().is_emulator());
+    }
+
+    #[test]
+    fn the_oldest_supported_driver_is_accepted() {
+        if std::env::var_os("FAKE_VERSION").is_none() {
+            return over_version("11000", "the_oldest_supported_driver");
+        }
+        assert_eq!(gpu::Device::cuda(0).unwrap().name(), "Driver of our own");
+    }
+
+    #[test]
+    fn ptx_that_is_newer_than_the_driver_is_refused() {
+        let Some(device) = crate::devices::cuda().filter(|_| std::env::var_os("FAKE_REFUSES_PTX").is_some())
+        else {
+            return run_over_our_driver(&["ptx_that_is_newer_than_the_driver"], &[("FAKE_REFUSES_PTX", "1")]);
+        };
+        let error = device.prepare::<crate::kernels::Idle>().unwrap_err();
+        assert!(matches!(error, gpu::Error::Jit { .. }), "{error}");
+        let parts = ["`idle`", "(222)", "driver older than the PTX version", "Unsupported .version 7.0"];
+        crate::devices::expect_parts(&error, &parts);
+        assert_eq!(device.from_slice(&[1u32]).unwrap().read().unwrap(), [1], "the device goes on");
+    }
+
+    /// A text, a folder, a library without functions, and paths that name nothing.
+    #[test]
+    fn libraries_that_are_no_driver_are_refused() {
+        if let Some(part) = std::env::var_os("EXPECTED_REASON") {
+            let error = gpu::Device::cuda(0).unwrap_err();
+            assert!(matches!(error, gpu::Error::NoDriver { .. }), "{error}");
+            crate::devices::expect_parts(&error, &[part.to_str().unwrap(), "Device::emulator"]);
+            return assert!(gpu::Device::auto().is_emulator());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (text, empty) = (folder.path().join("text.so"), folder.path().join("empty.so"));
+        std::fs::write(&text, "no library").unwrap();
+        let mut paths = vec![
+            (text.as_os_str(), "text.so"),
+            (folder.path().as_os_str(), folder.path().to_str().unwrap()),
+            (OsStr::new(""), "PHALANX_LIBCUDA is empty"),
+            (OsStr::from_bytes(b"/nonexistent/\xff.so"), "/nonexistent/"),
+        ];
+        if crate::fake::compile("", &empty) {
+            paths.push((empty.as_os_str(), "it has no function cuInit"));
+        }
+        for (path, reason) in paths {
+            run_over(path, &["libraries_that_are_no_driver"], &[("EXPECTED_REASON", reason)]);
+        }
+    }
 
     #[test]
     fn the_cuda_back_end_passes() {

@@ -13,19 +13,28 @@ pub const OUT_OF_MEMORY: Code = 2;
 pub const NOT_READY: Code = 600;
 const NO_DEVICE: Code = 100;
 
+/// The oldest supported version of CUDA: the first with PTX for sm_80. The driver's compiler checks the
+/// version that each PTX needs.
+const OLDEST: i32 = 11;
+
 /// Initialises the driver. Repeated calls have no effect.
 pub fn start() -> Result<()> {
     let library = cuda_late::library().map_err(|reason| Error::NoDriver { reason: reason.to_string() })?;
     // SAFETY: takes no pointers.
     let code = unsafe { sys::cuInit(0) } as Code;
-    match code {
-        0 => Ok(()),
-        NO_DEVICE => {
-            let reason = format!("{} is there and sees no GPU", library.path());
-            Err(Error::NoDriver { reason })
-        }
-        code => Err(Error::NoDriver { reason: format!("cuInit of {}: {}", library.path(), describe(code)) }),
-    }
+    let path = library.path();
+    let reason = match code {
+        0 => match cust::CudaApiVersion::get() {
+            Ok(version) if version.major() < OLDEST => {
+                format!("{path} is for {}, and CUDA {OLDEST}.0 or later is needed", cuda_version())
+            }
+            _ => return Ok(()),
+        },
+        NO_DEVICE => format!("{path} is there and sees no GPU"),
+        cuda_late::NOT_SUPPORTED => format!("{path} is no CUDA driver: it has no function cuInit"),
+        code => format!("cuInit of {path}: {}", describe(code)),
+    };
+    Err(Error::NoDriver { reason })
 }
 
 /// Returns the device with the given ordinal.

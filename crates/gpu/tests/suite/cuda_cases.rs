@@ -90,6 +90,28 @@ pub fn broken_ptx_is_refused_with_the_compilers_words(device: &Device) {
     device.synchronize().unwrap();
 }
 
+pub fn damaged_ptx_is_refused(device: &Device) {
+    /// A header, and the first bytes of compressed text.
+    const TEXT: &[u8] = b"// header\n// entries cut\n\x28\xb5\x2f\xfd\x20\x1f\xf9\x00\x00.visible";
+    static DAMAGED: Program = Program { name: "damaged-program", ptx: &[(80, TEXT)] };
+    static NO_TEXT: Program = Program { name: "no-text", ptx: &[(80, b"\xff\xfe")] };
+    static EMPTY: Program = Program { name: "empty-program", ptx: &[(80, b"")] };
+    impostor!(Truncated: "damaged-program", "cut", 0);
+    impostor!(Bytes: "no-text", "bytes", 0);
+    impostor!(Absent: "empty-program", "absent", 0);
+    [&DAMAGED, &NO_TEXT, &EMPTY].map(|program| device.add_program(program));
+    let error = refused(device, Truncated([]));
+    assert!(matches!(error, Error::DamagedPtx { program: "damaged-program", .. }), "{error}");
+    expect_parts(&error, &["`cut`", "rebuild the program"]);
+    let error = refused(device, Bytes([]));
+    assert!(matches!(error, Error::DamagedPtx { program: "no-text", .. }), "{error}");
+    let error = refused(device, Absent([]));
+    assert!(matches!(error, Error::UnknownKernel { program: "empty-program", .. }), "{error}");
+    // SAFETY: the kernel does nothing.
+    unsafe { device.default_stream().launch(Grid::new(1, 32), Idle {}) }.unwrap();
+    device.synchronize().unwrap();
+}
+
 pub fn a_device_is_opened_once(device: &Device) {
     assert_eq!(Device::cuda(0).unwrap(), *device);
     assert_eq!(Device::named("cuda").unwrap(), *device);

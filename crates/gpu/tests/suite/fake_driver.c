@@ -22,6 +22,7 @@ enum {
   INVALID_DEVICE = 101,
   INVALID_CONTEXT = 201,
   INVALID_PTX = 218,
+  UNSUPPORTED_PTX_VERSION = 222,
   NOT_FOUND = 500,
   LAUNCH_FAILED = 719,
   NOT_SUPPORTED = 801
@@ -84,7 +85,8 @@ static size_t used(void) {
 
 Result cuInit(unsigned flags) { return flags ? INVALID_VALUE : SUCCESS; }
 Result cuDriverGetVersion(int *version) {
-  *version = 13000;
+  const char *told = getenv("FAKE_VERSION");
+  *version = told ? atoi(told) : 13000;
   return SUCCESS;
 }
 Result cuGetErrorName(unsigned code, const char **text) {
@@ -319,15 +321,21 @@ Result cuEventElapsedTime(float *ms, void *start, void *end) {
   return SUCCESS;
 }
 
+static Result log_error(const char *text, Result result, unsigned count, const int *options,
+                        void *const *values) {
+  for (unsigned i = 0; i < count; i++)
+    if (options[i] == ERROR_LOG) strcpy(values[i], text);
+  return result;
+}
 Result cuModuleLoadDataEx(void **module, const char *image, unsigned count, const int *options,
                           void *const *values) {
   ENTER();
-  if (strstr(image, "no_such_opcode")) {
-    for (unsigned i = 0; i < count; i++)
-      if (options[i] == ERROR_LOG)
-        strcpy(values[i], "ptxas fatal: Not a name of any known instruction: 'no_such_opcode'");
-    return INVALID_PTX;
-  }
+  if (strstr(image, "no_such_opcode"))
+    return log_error("ptxas fatal: Not a name of any known instruction: 'no_such_opcode'", INVALID_PTX, count,
+                     options, values);
+  if (getenv("FAKE_REFUSES_PTX"))
+    return log_error("ptxas fatal: Unsupported .version 7.0; current version is '6.5'",
+                     UNSUPPORTED_PTX_VERSION, count, options, values);
   int bound = -1;
   for (unsigned i = 0; i < count; i++)
     if (options[i] == MAX_REGISTERS) bound = (int)(uintptr_t)values[i];
