@@ -29,7 +29,7 @@ struct Outcome {
     took: Duration,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 13] = [
     Step { name: "format", run: |context| context.cargo("fmt --all -- --check -l") },
     Step { name: "tidy", run: |_| tidy::run() },
     Step {
@@ -45,6 +45,8 @@ const STEPS: [Step; 11] = [
     Step { name: "doctests", run: |context| context.cargo("test --workspace --all-features --doc --quiet") },
     Step { name: "features", run: features },
     Step { name: "oldest", run: oldest },
+    Step { name: "deny", run: deny },
+    Step { name: "semver", run: semver },
     Step { name: "docs", run: docs },
 ];
 
@@ -147,6 +149,38 @@ fn oldest(context: &Context) -> Result<()> {
         .run_echo()?)
 }
 
+/// Checks licences, sources, advisories and versions of all dependencies (`deny.toml`), where `cargo-deny` is
+/// installed.
+fn deny(context: &Context) -> Result<()> {
+    if !has_program("cargo-deny") {
+        println!("not checked: `cargo install cargo-deny` installs the tool");
+        return Ok(());
+    }
+    context.cargo("deny check")
+}
+
+/// Checks that the public items have changed since the last release only as their version allows, where
+/// `cargo-semver-checks` is installed. The release is the newest of the changelog, and its tag the baseline.
+fn semver(context: &Context) -> Result<()> {
+    let Some(version) = last_release(CHANGELOG) else {
+        println!("not checked: the changelog has no release to compare with");
+        return Ok(());
+    };
+    if !has_program("cargo-semver-checks") {
+        println!("not checked: `cargo install cargo-semver-checks` installs the tool");
+        return Ok(());
+    }
+    context.cargo(&format!("semver-checks --workspace --baseline-rev v{version}"))
+}
+
+const CHANGELOG: &str = include_str!("../../CHANGELOG.md");
+
+/// Returns the version of the newest release of a changelog, whose heading is `## [1.2.3]`.
+fn last_release(changelog: &str) -> Option<&str> {
+    let mut versions = changelog.lines().filter_map(|line| line.strip_prefix("## [")?.split(']').next());
+    versions.find(|version| *version != "Unreleased")
+}
+
 /// Runs unit and integration tests. `cargo test --all-targets` would also run benchmarks.
 fn tests(context: &Context) -> Result<()> {
     const ALL: &str = "--workspace --all-features --no-fail-fast";
@@ -196,6 +230,21 @@ mod tests {
         let is_run = |source: &str| is_example(&Message::of_source(&root().join(source)));
         assert!(is_run("crates/phalanx/examples/btree.rs") && is_run("examples/own-kernel/src/main.rs"));
         assert!(!is_run("crates/ptx-builder/examples/inspect.rs") && !is_run("xtask/src/main.rs"));
+    }
+
+    #[test]
+    fn the_last_release_is_the_first_in_the_changelog() {
+        assert_eq!(last_release("# Changelog\n\n## [Unreleased]\n"), None);
+        let text = "## [Unreleased]\n\n## [0.2.0] - 2027-01-02\n### Added\n## [0.1.0]\n[0.3.0]: https://";
+        assert_eq!(last_release(text), Some("0.2.0"));
+    }
+
+    #[test]
+    fn contributors_read_of_every_step() {
+        let page = include_str!("../../CONTRIBUTING.md");
+        for step in &STEPS {
+            assert!(page.contains(&format!("| `{}` |", step.name)), "CONTRIBUTING.md lacks `{}`", step.name);
+        }
     }
 
     #[test]
