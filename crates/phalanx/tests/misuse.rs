@@ -1,13 +1,35 @@
-//! Programs that misuse maps by safe code: each gets the documented error, and the structure stays unchanged.
-//! One test per class of misuse, each with all families of maps.
+//! Programs that misuse the library by safe code: each gets the documented error, and the structure stays
+//! unchanged. Each test is a program, with all families for which the misuse exists.
+//!
+//! | class of misuse | programs |
+//! |---|---|
+//! | lengths that differ | `slices_of_other_lengths`, `buffers_of_..` |
+//! | empty input | `empty_batches`, `batches_of_empty_slices`, `questions_to_empty_structures` |
+//! | zero and `usize::MAX` | `.._that_no_.._has`, `lists_that_no_memory_holds`, `emulators_without_..` |
+//! | parameters | `fills_and_keys_that_make_no_tree`, `slabs_that_are_not_the_callers`, `codes_of_no_operation` |
+//! | swapped ranges | `swapped_ranges*`, `ranges_that_exclude_every_key` |
+//! | foreign device, stream, buffer, tree | `.._of_another_device`, `snapshots_of_another_tree` |
+//! | foreign memory | `foreign_memory_that_is_none` |
+//! | slices out of range, overlapping | `places_outside_of_a_buffer`; `compile_fail/overlap.rs` |
+//! | wrong types | `files_of_other_types`, the tests of `types` |
+//! | truncated and damaged files | the tests of `files` |
+//! | full disk, read-only path | `files_that_cannot_be_written_or_read`, `streams_..`, `paths_that_hold_no_file` |
+//! | no memory | the tests of `memory` |
+//! | dropped while batches run | `what_a_batch_uses_is_dropped`, `.._that_a_batch_uses`, `devices_that_are_..` |
+//! | threads, cloned handles | `threads_..`, `maps_that_..`, `clones_of_handles_in_other_threads` |
+//! | calls and panics within calls | `calls_within_calls`, `panics_of_the_callers_code` |
+//! | environment | `environment.rs` |
+//! | drivers, PTX, kernels | `suite.rs` of the package `phalanx-gpu`, over a driver in C |
+//!
+//! More cases of one structure: `bad_input.rs`, and the files of this name in folders.
 use phalanx::gpu::Device;
 use phalanx::{
-    BTree, Error, HashMap, Map, Merge, MultiVersionBTree, Op, Outcome, SkipList, SlabHash, SlabMultiMap,
-    SlabSet,
+    BTree, Error, HashMap, Map, Merge, MultiVersionBTree, Op, Outcome, Result, SkipList, SlabHash,
+    SlabMultiMap, SlabSet,
 };
 use simt::emulator::Options;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::thread;
 
@@ -26,17 +48,54 @@ macro_rules! refuses {
     }};
 }
 
+/// A family of maps.
+trait Family: Map<Key = u32, Value = u32> + Sized {
+    /// Returns a map on the device that has the pairs (1, 10) and (2, 20).
+    fn filled(device: &Device) -> Self;
+
+    /// Loads a map to the device.
+    fn load_on(reader: impl Read, device: &Device) -> Result<Self>;
+}
+
+macro_rules! families {
+    ($($family:ident)*) => {$(
+        impl Family for $family<u32, u32> {
+            fn filled(device: &Device) -> Self {
+                let map = Self::builder().device(device).build().unwrap();
+                map.try_extend([(1, 10), (2, 20)]).unwrap();
+                map
+            }
+
+            fn load_on(reader: impl Read, device: &Device) -> Result<Self> {
+                Self::load(reader, Self::builder().device(device))
+            }
+        }
+    )*};
+}
+families!(HashMap SlabHash BTree MultiVersionBTree SkipList);
+
 /// Calls `$check` with a map of each family that has the pairs (1, 10) and (2, 20).
 macro_rules! each_map {
     ($check:ident) => {
         each_map!($check: HashMap SlabHash BTree MultiVersionBTree SkipList);
     };
     ($check:ident: $($family:ident)*) => {$(
-        let map = $family::<u32, u32>::builder().device(&emulator()).build().unwrap();
-        map.try_extend([(1, 10), (2, 20)]).unwrap();
-        $check(map);
+        $check(<$family<u32, u32> as Family>::filled(&emulator()));
     )*};
 }
+
+#[path = "misuse/files.rs"]
+mod files;
+#[path = "misuse/handles.rs"]
+mod handles;
+#[path = "misuse/memory.rs"]
+mod memory;
+#[path = "misuse/queries.rs"]
+mod queries;
+#[path = "misuse/sizes.rs"]
+mod sizes;
+#[path = "misuse/types.rs"]
+mod types;
 
 /// Asserts that the map is as [`each_map`] made it.
 #[track_caller]
@@ -93,8 +152,7 @@ fn sizes_that_no_machine_has() {
     refuses!(SlabMultiMap::<u32, u32>::with_capacity(usize::MAX), Error::TooLarge { .. }, "`capacity`");
     macro_rules! reserve {
         ($($family:ident: $error:pat),*) => {$(
-            let mut map = $family::<u32, u32>::builder().device(&emulator()).build().unwrap();
-            map.try_extend([(1, 10), (2, 20)]).unwrap();
+            let mut map = $family::filled(&emulator());
             for more in [usize::MAX, usize::MAX / 2, 1 << 60] {
                 refuses!(map.reserve(more), $error, "at most");
             }
@@ -109,8 +167,7 @@ fn sizes_that_no_machine_has() {
 fn fills_and_keys_that_make_no_tree() {
     macro_rules! check {
         ($($family:ident)*) => {$(
-            let mut map = $family::<u32, u32>::builder().device(&emulator()).build().unwrap();
-            map.try_extend([(1, 10), (2, 20)]).unwrap();
+            let mut map = $family::filled(&emulator());
             for fill in [0.0, -1.0, 1.01, f64::NAN, f64::INFINITY] {
                 refuses!(map.bulk_build(&[3], &[30], fill), Error::Fill(_), "above 0 and at most 1");
                 refuses!(map.compact(fill), Error::Fill(_), "above 0 and at most 1");

@@ -70,8 +70,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// Sets the device that holds the map. Default: [`Device::from_environment`], which creates a new
-    /// emulated device at each call if there is no GPU.
+    /// Sets the device that holds the map. Default: [`Device::from_environment`].
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self

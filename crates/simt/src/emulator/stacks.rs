@@ -29,7 +29,8 @@ pub struct Stacks {
 impl Stacks {
     /// Creates an empty set of stacks of at least `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { bytes: bytes.max(16 << 10) + GUARD + RESERVE, at_hand: RefCell::default() }
+        const MOST: usize = isize::MAX as usize - GUARD - RESERVE;
+        Self { bytes: bytes.clamp(16 << 10, MOST) + GUARD + RESERVE, at_hand: RefCell::default() }
     }
 
     /// Takes a stack. Panics if the host lacks memory for it, which fails the launch.
