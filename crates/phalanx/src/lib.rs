@@ -67,7 +67,7 @@ pub use error::{Error, Result};
 pub use gpu::{self, Device, emulator};
 #[cfg(feature = "hash-map")]
 pub use hash_map::HashMap;
-pub use map::{Key, Map, Merge, Op, Outcome, Outcomes, Value};
+pub use map::{Key, Map, Merge, OldValues, Op, Outcome, Outcomes, Value};
 #[cfg(feature = "mvbtree")]
 pub use mvbtree::MultiVersionBTree;
 pub use phalanx_kernels as kernels;

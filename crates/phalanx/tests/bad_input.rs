@@ -43,6 +43,7 @@ fn slices_must_have_one_length() {
     refuses!(map.insert_new(&[1], &[]), Error::Length { .. }, "values");
     refuses!(map.upsert(Merge::Add, &[1], &[1, 2]), Error::Length { .. }, "values");
     refuses!(map.get_or_insert(&[], &[1]), Error::Length { .. }, "values");
+    refuses!(map.replace(&[], &[1]), Error::Length { .. }, "values");
     assert_eq!(map.len().unwrap(), 3);
 }
 
@@ -70,6 +71,10 @@ fn buffers_must_have_one_length() {
     refuses!(on.get_or_insert(&two, &one, &mut results, &mut bytes), Error::Length { .. }, "values");
     refuses!(on.get_or_insert(&two, &two, &mut one, &mut bytes), Error::Length { .. }, "results");
     refuses!(on.get_or_insert(&two, &two, &mut results, &mut few), Error::Length { .. }, "outcomes");
+    refuses!(on.replace(&two, &one, &mut results, &mut bytes), Error::Length { .. }, "values");
+    refuses!(on.replace(&two, &two, &mut one, &mut bytes), Error::Length { .. }, "results");
+    refuses!(on.take(&two, &mut one, &mut bytes), Error::Length { .. }, "values");
+    refuses!(on.take(&two, &mut results, &mut few), Error::Length { .. }, "outcomes");
     refuses!(on.execute(&few, &two, &two, &mut results, &mut bytes), Error::Length { .. }, "codes");
     refuses!(on.execute(&codes, &two, &one, &mut results, &mut bytes), Error::Length { .. }, "arguments");
     refuses!(on.execute(&codes, &two, &two, &mut one, &mut bytes), Error::Length { .. }, "results");

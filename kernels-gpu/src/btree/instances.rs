@@ -1,7 +1,7 @@
 //! The kinds of tree that are compiled. A new variant is one line here.
 use super::tree::Tree;
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::access::Concurrent;
@@ -39,7 +39,7 @@ instances! {
         tree_coupled_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Coupled, 4, 4>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
+        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
         BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
             Successor, CheckSorted,
     }

@@ -8,6 +8,7 @@
 //!     the key is there        lookup: return the value           no write
 //!                             change: one atomic operation on the value half
 //!                             removal: one compare-and-swap of the key half, to the tombstone
+//!                             take, replace: one compare-and-swap of the slot, from the word that was read
 //!     it is not, and a slot   insertion: one compare-and-swap of the slot
 //!     is empty                others: the key is absent
 //!     the bucket is full      insertion: set the key's bit in the bucket's filter, next bucket

@@ -57,7 +57,8 @@ macro_rules! table_instances {
             kernels {
                 $crate::keyed::kernels::Insert, $crate::keyed::kernels::InsertNew,
                 $crate::keyed::kernels::Get, $crate::keyed::kernels::ContainsKey,
-                $crate::keyed::kernels::Remove, $crate::keyed::kernels::Apply,
+                $crate::keyed::kernels::Remove, $crate::keyed::kernels::Take,
+                $crate::keyed::kernels::Replace, $crate::keyed::kernels::Apply,
                 $crate::keyed::kernels::Mixed, $crate::keyed::kernels::Export,
                 $crate::keyed::kernels::Rehash, $crate::keyed::kernels::RetainBetween,
             }

@@ -149,7 +149,8 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     }
 
     /// Changes the pair of a slot that was read as `word`. Returns whether no concurrent operation interfered
-    /// (only removals conflict), and the previous value.
+    /// (only removals conflict, and with operations that exchange also changes of the value), and the
+    /// previous value.
     fn change<O: Operation>(
         request: &Request<S, O>,
         slot: Global<S::Word>,
@@ -161,9 +162,11 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
             S::acquire_pair(slot);
         }
         match request.operation.change() {
+            Change::Erase if O::EXCHANGES => exchanged(S::take(slot, word), argument),
             Change::Erase => (S::erase(slot, request.key), argument),
             _ if !S::HAS_VALUE => (true, argument),
             Change::Keep => (true, S::read_value(slot, word)),
+            Change::Set if O::EXCHANGES => exchanged(S::replace(slot, word, argument), argument),
             Change::Set if !O::RETURNS => {
                 value.store(argument, order, scope);
                 (true, argument)
@@ -176,6 +179,12 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
             Change::Max => (true, value.fetch_max(argument, order, scope)),
         }
     }
+}
+
+/// Returns whether a pair was exchanged, and its old value or, if not, `argument`.
+#[device]
+fn exchanged<V>(old: Option<V>, argument: V) -> (bool, V) {
+    (old.is_some(), old.unwrap_or(argument))
 }
 
 /// Adds the float of a word to the float at `value` by one compare-and-swap, after as many futile ones as

@@ -200,6 +200,30 @@ pub fn remove<M: Kind + Instance>(
     with_keys::<M, _>(operation::Remove, map, keys, values, outcomes);
 }
 
+/// Removes keys and returns their values.
+#[kernel(registers = M::REGISTERS)]
+pub fn take<M: Kind + Instance>(
+    map: M::View,
+    keys: BoundedSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    with_keys::<M, _>(operation::Take, map, keys, values, outcomes);
+}
+
+/// Inserts pairs; replaces the values of present keys and returns the old ones. `results` receives the
+/// argument where the key was absent.
+#[kernel(registers = M::REGISTERS)]
+pub fn replace<M: Kind + Instance>(
+    map: M::View,
+    keys: BoundedSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    results: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    with_arguments::<M, _>(operation::Replace, map, keys, values, results, outcomes);
+}
+
 /// Executes the operation with the code `code` (see [`OpCode`]) for every element. `results` receives the
 /// previous values, or the argument where the key was absent.
 #[kernel(registers = M::REGISTERS)]

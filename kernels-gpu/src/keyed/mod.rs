@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use phalanx_kernels::keyed::{Change, Encoded, Get, Insert, Merge, OpCode, Operation, Outcome, Packed};
-//! use phalanx_kernels::keyed::{Reserved, Scalar, Slot, hash};
+//! use phalanx_kernels::keyed::{Remove, Replace, Reserved, Scalar, Slot, Take, hash};
 //!
 //! let word = Packed::pack(7, 70);
 //! assert_eq!((Packed::key(word), Packed::value(word)), (7, 70));
@@ -27,6 +27,8 @@
 //!
 //! assert!(Insert.matches() && Insert.places() && !Get.places());
 //! assert_eq!((Insert.change(), Insert.outcome()), (Change::Set, Outcome::Replaced));
+//! assert_eq!((Take.change(), Replace.change()), (Remove.change(), Insert.change()));
+//! assert!(Take::EXCHANGES && Replace::EXCHANGES && !Remove::EXCHANGES); // they return the old value
 //! assert_eq!(OpCode::from_code(OpCode::ADD.code()), Merge::Add.operation());
 //! assert_eq!(Outcome::from_code(Outcome::Found as u8), Some(Outcome::Found));
 //! ```
@@ -58,8 +60,14 @@
 //! unsafe fn take_pair<S: Slot>(slot: Global<S::Word>, key: S::Stored) -> Option<S::Value> {
 //!     // SAFETY: the caller's obligation.
 //!     let word = unsafe { S::Chunk::load_if(slot, true, Order::Relaxed) }.word(0);
-//!     let value = S::read_value(slot, word);
-//!     (S::key(word) == key && S::erase(slot, key)).then_some(value)
+//!     if S::key(word) == key { S::take(slot, word) } else { None }
+//! }
+//!
+//! /// Replaces a value unless it has changed since the pair was read as `word`, and then removes the pair.
+//! /// Returns the value before.
+//! fn replace_and_remove<S: Slot>(slot: Global<S::Word>, word: S::Word, new: S::Value) -> Option<S::Value> {
+//!     let old = S::replace(slot, word, new).unwrap_or(S::read_value(slot, word));
+//!     S::erase(slot, S::key(word)).then_some(old)
 //! }
 //!
 //! /// Inserts a pair as a session does.
@@ -116,6 +124,7 @@
 //! | methods of [`Slot`] and [`Scalar`] on words | arithmetic in registers |
 //! | [`Slot::claim`] | one compare-and-swap; pairs that are published in steps, two stores more, the second a release |
 //! | [`Slot::erase`] | one compare-and-swap |
+//! | [`Slot::take`], [`Slot::replace`] | one compare-and-swap; of pairs that are published in steps, an acquiring load, a compare-and-swap and an atomic, or one atomic |
 //! | [`Slot::acquire_pair`], [`Slot::read_value`] | nothing where a pair appears by one swap; otherwise an acquiring load, and a load of the value |
 //! | [`Chunk::load_if`] | one load of 16 bytes, or two of 8 |
 //! | operations of a [`Session`] | those of the structure: see its page; a barrier of the cooperating lanes before, and one more after a write |
@@ -148,7 +157,7 @@ pub(crate) use kind::kind_name;
 pub use kind::{EntryRef, Kind, TileKind, View};
 pub use operation::{
     Append, Change, ContainsKey, Get, Insert, InsertNew, Merge, MultiOpCode, OpCode, Operation, Outcome,
-    Remove,
+    Remove, Replace, Take,
 };
 pub use session::{Cooperation, PerLane, Session};
 pub use slot::{

@@ -45,7 +45,7 @@ impl Shuffle for Outcome {
 }
 
 /// Change to make to a key that is present. Each is one atomic operation on the value half or the key half of
-/// the slot.
+/// the slot, or on the whole slot ([`Operation::EXCHANGES`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Leave the pair unchanged.
@@ -74,6 +74,9 @@ pub trait Operation: Shuffle {
     const PLACES_ALWAYS: bool;
     /// Whether the operation returns a value.
     const RETURNS: bool;
+    /// Whether the operation returns the very value that it removes or replaces: it changes the pair as a
+    /// whole.
+    const EXCHANGES: bool = false;
     /// Returns whether the operation searches for its key. If not, it inserts a further pair beside the
     /// existing ones.
     #[device]
@@ -111,6 +114,7 @@ macro_rules! operations {
             const WRITES: bool = $writes;
             const PLACES_ALWAYS: bool = $places;
             const RETURNS: bool = $returns;
+            const EXCHANGES: bool = $writes && $returns;
 
             fn matches(self) -> bool {
                 $matches
@@ -145,6 +149,10 @@ operations! {
     Append: matches false, writes true, returns false, places true, Keep, Inserted;
     /// Removal.
     Remove: matches true, writes true, returns false, places false, Erase, Removed;
+    /// Removal that returns the value.
+    Take: matches true, writes true, returns true, places false, Erase, Removed;
+    /// Insertion that replaces the value of a present key, and returns the old one.
+    Replace: matches true, writes true, returns true, places true, Set, Replaced;
 }
 
 /// Function by which an upsert combines the stored value with the argument. `Min` and `Max` compare words, so

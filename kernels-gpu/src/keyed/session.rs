@@ -156,13 +156,15 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Cooperation<M> for Tile<W, C>
 ///     if let Some(key) = key {
 ///         assert!(value == Some(7) || session.execute(true, Insert, key, 7).0 == Outcome::Refused);
 ///     }
-///     is_new && session.contains_key(key) && session.remove(key)
+///     let (outcome, old) = session.replace(pair);
+///     let has_replaced = outcome == Outcome::Replaced && old == Some(7) && session.take(key) == old;
+///     is_new && has_replaced && !session.contains_key(key) && !session.remove(key)
 /// }
 /// ```
 ///
 /// # Concurrency
 /// Every operation may run concurrently with every other, of the same kernel and of others, and is
-/// linearizable.
+/// linearizable, except for the value that [`Session::take`] returns: see the page of the structure.
 ///
 /// The lane that reads or writes a pair may be another lane of the tile than the one that requested the
 /// operation. A session orders the accesses of the acting lanes with those of the requesting lane, as if the
@@ -267,6 +269,19 @@ impl<M: Kind, T: Cooperation<M>> Session<M, T> {
     /// Removes the key. Returns whether it was present.
     pub fn remove(&mut self, key: Option<M::Key>) -> bool {
         self.with_key(operation::Remove, key).0 == Outcome::Removed
+    }
+
+    /// Removes the key. Returns the value that it had, or `None` if it was absent.
+    pub fn take(&mut self, key: Option<M::Key>) -> Option<M::Value> {
+        let (outcome, value) = self.with_key(operation::Take, key);
+        (outcome == Outcome::Removed).then_some(value)
+    }
+
+    /// Inserts the pair or replaces the value. Returns [`Outcome::Inserted`], [`Outcome::Replaced`] or
+    /// [`Outcome::Refused`], and the replaced value.
+    pub fn replace(&mut self, pair: Option<(M::Key, M::Value)>) -> (Outcome, Option<M::Value>) {
+        let (outcome, value) = self.with_pair(operation::Replace, pair);
+        (outcome, (outcome == Outcome::Replaced).then_some(value))
     }
 
     /// Ends the session. All lanes of the warp ([`PerLane`]) call it together, which is cheaper than dropping

@@ -185,6 +185,16 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// Replaces a pair with this key by a tombstone. Returns whether the slot contained such a pair. Swaps
     /// only the key half, so concurrent changes of the value never make a removal retry.
     fn erase(slot: Global<Self::Word>, key: Self::Stored) -> bool;
+    /// Replaces the pair of a slot that was read as `word` by a tombstone. Returns the value, or `None` if
+    /// the slot has changed since. Of several calls on a slot, at most one returns a value.
+    ///
+    /// Where a pair appears by one swap, the value is the one at the removal. A change of the value part that
+    /// follows the removal is lost. Where a pair is published in steps, so is a [`Slot::replace`] that
+    /// follows it.
+    fn take(slot: Global<Self::Word>, word: Self::Word) -> Option<Self::Value>;
+    /// Replaces the value of a slot that was read as `word`. Returns the old value, or `None` if the slot has
+    /// changed since. The caller has acquired the pair: see [`Slot::acquire_pair`].
+    fn replace(slot: Global<Self::Word>, word: Self::Word, value: Self::Value) -> Option<Self::Value>;
     /// Returns the value half of a slot. A value changes there by one atomic operation, whatever happens to
     /// the key half meanwhile: a change that a removal overtakes counts as made just before the removal, and
     /// no thread observes it.
@@ -273,6 +283,15 @@ unsafe impl Slot for Packed {
         swap(unsafe { slot.cast::<u32>() }, key, Self::tombstone())
     }
 
+    fn take(slot: Global<u64>, word: u64) -> Option<u32> {
+        let value = Self::value(word);
+        swap(slot, word, Self::pack(Self::tombstone(), value)).then_some(value)
+    }
+
+    fn replace(slot: Global<u64>, word: u64, value: u32) -> Option<u32> {
+        swap(slot, word, Self::pack(Self::key(word), value)).then_some(Self::value(word))
+    }
+
     fn value_part(slot: Global<u64>) -> Global<u32> {
         // SAFETY: the high half of a slot is its last four bytes.
         unsafe { slot.cast::<u32>().offset(1) }
@@ -283,7 +302,7 @@ unsafe impl Slot for Packed {
     }
 }
 
-#[device]
+#[device(caller)]
 fn swap<W: Word>(slot: Global<W>, old: W, new: W) -> bool {
     slot.compare_exchange(old, new, Order::Relaxed, Scope::Device).is_ok()
 }
@@ -315,6 +334,10 @@ pub unsafe trait Appearance: Copy + Send + Sync + 'static {
 
     /// As [`Slot::claim`].
     fn claim(slot: Global<u128>, pair: u128) -> bool;
+    /// As [`Slot::take`].
+    fn take<V: Scalar>(slot: Global<u128>, word: u128) -> Option<V>;
+    /// As [`Slot::replace`].
+    fn replace<V: Scalar>(slot: Global<u128>, word: u128, value: V) -> Option<V>;
     /// As [`Slot::acquire_pair`].
     #[device]
     fn acquire_pair(_slot: Global<u128>) {}
@@ -384,6 +407,14 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for SplitWord<K, V, A> {
         swap(key_half(slot), key, Self::tombstone())
     }
 
+    fn take(slot: Global<u128>, word: u128) -> Option<V> {
+        A::take(slot, word)
+    }
+
+    fn replace(slot: Global<u128>, word: u128, value: V) -> Option<V> {
+        A::replace(slot, word, value)
+    }
+
     fn value_part(slot: Global<u128>) -> Global<V> {
         value_half(slot)
     }
@@ -415,6 +446,15 @@ unsafe impl Appearance for AtOnce {
 
     fn claim(slot: Global<u128>, pair: u128) -> bool {
         swap(slot, EMPTY, pair)
+    }
+
+    fn take<V: Scalar>(slot: Global<u128>, word: u128) -> Option<V> {
+        let value = high(word);
+        swap(slot, word, join(Reserved::REMOVED.pattern(), value)).then_some(V::from_u64(value))
+    }
+
+    fn replace<V: Scalar>(slot: Global<u128>, word: u128, value: V) -> Option<V> {
+        swap(slot, word, join(word as u64, value.to_u64())).then_some(V::from_u64(high(word)))
     }
 
     fn read_value<V: Scalar>(_slot: Global<u128>, word: u128) -> V {
@@ -467,6 +507,20 @@ unsafe impl Appearance for InSteps {
         true
     }
 
+    /// Removes the key half, then reads the value half by an update that changes nothing: it returns the
+    /// newest value, which a load need not.
+    fn take<V: Scalar>(slot: Global<u128>, word: u128) -> Option<V> {
+        Self::acquire_pair(slot);
+        if !swap(key_half(slot), word as u64, Reserved::REMOVED.pattern()) {
+            return None;
+        }
+        Some(value_half::<V>(slot).fetch_add(V::default(), Order::Relaxed, Scope::Device))
+    }
+
+    fn replace<V: Scalar>(slot: Global<u128>, _word: u128, value: V) -> Option<V> {
+        Some(value_half::<V>(slot).exchange(value, Order::Relaxed, Scope::Device))
+    }
+
     fn acquire_pair(slot: Global<u128>) {
         let _published = key_half(slot).load(Order::Acquire, Scope::Device);
     }
@@ -516,6 +570,14 @@ unsafe impl<K: Scalar> Slot for Bare<K> {
 
     fn erase(slot: Global<K>, key: K) -> bool {
         swap(slot, key, Self::tombstone())
+    }
+
+    fn take(slot: Global<K>, key: K) -> Option<u32> {
+        Self::erase(slot, key).then_some(0)
+    }
+
+    fn replace(_slot: Global<K>, _key: K, _value: u32) -> Option<u32> {
+        Some(0)
     }
 
     /// Returns the address of the key: a slot has no value half, and no operation changes it

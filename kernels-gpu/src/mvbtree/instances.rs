@@ -5,7 +5,7 @@ use super::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
 use super::version::Versioned;
 use crate::btree::tree::Tree;
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::kernels::{
@@ -32,7 +32,7 @@ instances! {
             Tree<Versioned<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
+        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
         BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
         Successor, CheckSorted, MarkVersions, SweepVersions, ClearMarkedVersions,
     }

@@ -72,6 +72,14 @@ unsafe impl<S: Slot> Slot for Versioned<S> {
         S::erase(slot, key)
     }
 
+    fn take(slot: Global<S::Word>, word: S::Word) -> Option<S::Value> {
+        S::take(slot, word)
+    }
+
+    fn replace(slot: Global<S::Word>, word: S::Word, value: S::Value) -> Option<S::Value> {
+        S::replace(slot, word, value)
+    }
+
     fn value_part(slot: Global<S::Word>) -> Global<S::Value> {
         S::value_part(slot)
     }

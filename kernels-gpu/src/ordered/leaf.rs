@@ -144,7 +144,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
                 let slot = held.node.word(chosen.index);
                 write_slot::<T::Slot>(slot, chosen.word, word, self.pair_order(), !found);
             }
-            value = if found && change != Change::Erase { T::Slot::value(chosen.word) } else { value };
+            let tells = found && (change != Change::Erase || O::EXCHANGES);
+            value = if tells { T::Slot::value(chosen.word) } else { value };
             read.put(rank, chosen.index, word);
         }
         self.stamp_leaf(tile, &saved, held.node, Handle::NONE);

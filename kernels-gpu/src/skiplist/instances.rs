@@ -5,7 +5,7 @@ use super::policy::Unsorted;
 #[cfg(feature = "variants")]
 use super::policy::{Counted, Sorted, Together};
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::kernels::{
@@ -45,7 +45,7 @@ instances! {
         list_counted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Counted, 8, 2>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
+        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
         BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
             Successor, CheckSorted,
         InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep, Relink, Claim, Index,

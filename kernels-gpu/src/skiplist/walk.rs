@@ -438,7 +438,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             update.read.last(rank, |position, word| position == place && T::Slot::key(word) == request.key);
         let (hits, places) = (tile.ballot(hit.exists), request.places());
         let (found, erases) = (hits != 0, request.operation.change() == Change::Erase);
-        let mut value = request.argument;
+        let tells = O::EXCHANGES && hit.exists;
+        let mut value = if tells { T::Slot::value(hit.word) } else { request.argument };
         if wanted && hit.exists && !erases {
             let word = request.changed(hit.word);
             if request.operation.change() != Change::Keep {

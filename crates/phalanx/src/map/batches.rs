@@ -52,6 +52,12 @@ use simt::{BoundedSlice, GlobalSlice, Word};
 /// batches.contains_key(&keys, &mut outcomes)?;
 /// assert_eq!(outcomes.read()?, [Outcome::Absent as u8, Outcome::Found as u8]);
 /// batches.remove(&keys, &mut outcomes)?;
+/// batches.insert(&keys, &ones, None)?;
+/// let twos = device.from_slice(&[2u32, 2])?;
+/// batches.replace(&keys, &twos, &mut values, &mut outcomes)?;
+/// assert_eq!((values.read()?, outcomes.read()?), (vec![1, 1], vec![Outcome::Replaced as u8; 2]));
+/// batches.take(&keys, &mut values, &mut outcomes)?;
+/// assert_eq!((values.read()?, outcomes.read()?), (vec![2, 2], vec![Outcome::Removed as u8; 2]));
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -76,16 +82,16 @@ use simt::{BoundedSlice, GlobalSlice, Word};
 /// ```
 ///
 /// # Concurrency
-/// Batches in one stream run one after the other. Batches in several streams run concurrently; each operation
-/// is linearizable.
+/// Batches in one stream run one after the other. Batches in several streams run concurrently, as [`Map`]
+/// describes.
 ///
 /// # Cost
 ///
-/// `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `contains_key`, `remove` and `execute` launch
-/// one kernel each; they allocate and copy nothing and do not wait for the device. There are three
-/// exceptions. An ordered map submits a large batch that inserts into a small map as several launches, and
-/// rebuilds its directory between them in a launch of its own. Batches on a B-tree wait for the device once
-/// after [`Frozen`](crate::btree::Frozen) was used. Variants that sort batches launch a sort before, and
+/// `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `contains_key`, `remove`, `take`, `replace` and
+/// `execute` launch one kernel each; they allocate and copy nothing and do not wait for the device. There are
+/// three exceptions. An ordered map submits a large batch that inserts into a small map as several launches,
+/// and rebuilds its directory between them in a launch of its own. Batches on a B-tree wait for the device
+/// once after [`Frozen`](crate::btree::Frozen) was used. Variants that sort batches launch a sort before, and
 /// allocate its workspace when a stream's batch is longer than any before.
 #[derive(Debug)]
 pub struct Batches<'a, M: ?Sized> {
@@ -141,6 +147,21 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.submit(Batch { arguments, ..batch })
     }
 
+    /// Submits a batch of pairs that returns values.
+    fn submit_returning(
+        &self,
+        op: BatchOp,
+        keys: impl AsBounded<KeyWord<M>>,
+        values: impl AsSlice<ValueWord<M>>,
+        results: impl AsSliceMut<ValueWord<M>>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
+        let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
+        let arguments = self.slice("values", values, batch.keys.max_len())?;
+        let results = self.slice("results", results, batch.keys.max_len())?;
+        self.submit(Batch { op, arguments, results, ..batch })
+    }
+
     /// Submits [`Map::insert`].
     ///
     /// # Errors
@@ -194,11 +215,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         results: impl AsSliceMut<ValueWord<M>>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
-        let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
-        let op = BatchOp::Apply(OpCode::GET_OR_INSERT);
-        let arguments = self.slice("values", values, batch.keys.max_len())?;
-        let results = self.slice("results", results, batch.keys.max_len())?;
-        self.submit(Batch { op, arguments, results, ..batch })
+        self.submit_returning(BatchOp::Apply(OpCode::GET_OR_INSERT), keys, values, results, outcomes)
     }
 
     /// Submits [`Map::get`]. Writes the values, which are valid where the outcome is [`Outcome::Found`].
@@ -233,6 +250,35 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     pub fn remove(&self, keys: impl AsBounded<KeyWord<M>>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         let batch = contains_key(self.map.inner().device(), keys, outcomes)?;
         self.submit(Batch { op: BatchOp::Remove, ..batch })
+    }
+
+    /// Submits [`Map::take`]. Writes the values, which are valid where the outcome is [`Outcome::Removed`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn take(
+        &self,
+        keys: impl AsBounded<KeyWord<M>>,
+        values: impl AsSliceMut<ValueWord<M>>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
+        let batch = get(self.map.inner().device(), keys, values, outcomes)?;
+        self.submit(Batch { op: BatchOp::Take, ..batch })
+    }
+
+    /// Submits [`Map::replace`]. Writes the old values, which are valid where the outcome is
+    /// [`Outcome::Replaced`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn replace(
+        &self,
+        keys: impl AsBounded<KeyWord<M>>,
+        values: impl AsSlice<ValueWord<M>>,
+        results: impl AsSliceMut<ValueWord<M>>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
+        self.submit_returning(BatchOp::Replace, keys, values, results, outcomes)
     }
 
     /// Submits [`Map::execute`]. `codes` has the operations' codes, one byte per element: [`OpCode::code`] as

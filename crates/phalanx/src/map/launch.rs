@@ -1,7 +1,8 @@
 //! Launches. A batch or a scan is a value that any variant of a structure can run.
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween, spread,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween, Take,
+    spread,
 };
 use phalanx_kernels::keyed::{Kind, OpCode};
 use simt::{BoundedSlice, GlobalSlice, Instance};
@@ -22,6 +23,10 @@ pub enum BatchOp {
     ContainsKey,
     /// Runs [`Remove`].
     Remove,
+    /// Runs [`Take`].
+    Take,
+    /// Runs [`Replace`].
+    Replace,
     /// Runs the same operation for all keys, chosen at run time.
     Apply(OpCode),
     /// Runs for each key the operation of its code.
@@ -29,13 +34,15 @@ pub enum BatchOp {
 }
 
 impl BatchOp {
-    /// Returns the operation of each key, or an arbitrary one if each key has its own.
+    /// Returns the operation of each key, or an arbitrary one if each key has its own. Under a latch
+    /// [`OpCode::INSERT`] returns the old value, as [`Replace`] does; no code returns the value of a removed
+    /// key, as [`Take`] does.
     pub fn coded(self) -> OpCode {
         match self {
-            Self::Insert => OpCode::INSERT,
+            Self::Insert | Self::Replace => OpCode::INSERT,
             Self::InsertNew => OpCode::INSERT_NEW,
             Self::Get | Self::ContainsKey | Self::Mixed => OpCode::GET,
-            Self::Remove => OpCode::REMOVE,
+            Self::Remove | Self::Take => OpCode::REMOVE,
             Self::Apply(operation) => operation,
         }
     }
@@ -145,6 +152,10 @@ pub unsafe fn batch<M: Kind + Instance>(
             }
             BatchOp::Get | BatchOp::ContainsKey => look_up::<M>(stream, map, batch),
             BatchOp::Remove => stream.launch(grid, Remove::<M> { map, keys, values: results, outcomes }),
+            BatchOp::Take => stream.launch(grid, Take::<M> { map, keys, values: results, outcomes }),
+            BatchOp::Replace => {
+                stream.launch(grid, Replace::<M> { map, keys, values: arguments, results, outcomes })
+            }
             BatchOp::Apply(operation) => {
                 let code = operation.code();
                 stream.launch(grid, Apply::<M> { map, code, keys, arguments, results, outcomes })

@@ -19,7 +19,7 @@ pub use batches::Batches;
 pub use encoding::{Additive, Key, Merge, Value, Word};
 use gpu::{Device, Stream};
 use launch::BatchOp;
-pub use outcomes::Outcomes;
+pub use outcomes::{OldValues, Outcomes};
 pub use phalanx_kernels::keyed::{OpCode, Outcome};
 use phalanx_macros::inherent;
 use run::Results;
@@ -98,6 +98,8 @@ impl<K: Key, V: Value> Op<K, V> {
 /// let results = map.execute(&[Op::Get(7), Op::GetOrInsert(12, 5)])?;
 /// assert_eq!(results, [(Outcome::Found, Some(72)), (Outcome::Inserted, Some(5))]);
 /// assert_eq!(map.len()?, 3);
+/// assert_eq!(map.replace(&[7, 8], &[70, 80])?, [Some(72), None]);
+/// assert_eq!(map.take(&[7, 11])?, [Some(70), None]);
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -161,11 +163,17 @@ impl<K: Key, V: Value> Op<K, V> {
 /// one read. Operations that change the structure as a whole take `&mut self`, or wait until no launch runs
 /// (growth, and reading all pairs).
 ///
+/// There is one exception. In a hash map or a slab hash, an `insert` or `upsert` that changes the value of a
+/// present key may overlap with a `take` of this key. Both are then done, in this order, but the value that
+/// `take` returns may be the one from before the change. The same holds for a `replace` of pairs of 16 bytes
+/// on a device without a 16-byte compare-and-swap, where both calls may then return the same value.
+///
 /// # Lack of memory
 ///
 /// A blocking call in which some elements do not fit allocates memory, if that is the map's policy, and tries
 /// them again. If there is no memory, the call returns [`Error::NoRoom`], which holds the outcome of every
-/// element. A map of fixed capacity returns `Ok` with [`Outcome::Refused`] for such elements.
+/// element. A map of fixed capacity returns `Ok` with [`Outcome::Refused`] for such elements. So do `take`
+/// and `replace` of every map, because an error would lose the values of the other elements.
 ///
 /// Maintenance after a call (the rehash of a table that is too full, freeing versions that no snapshot reads)
 /// does not affect the result. If it finds no memory, the call still succeeds, and the next blocking call
@@ -175,7 +183,7 @@ impl<K: Key, V: Value> Op<K, V> {
 ///
 /// | call | cost |
 /// |---|---|
-/// | `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `contains_key`, `remove`, `execute` | allocates buffers for the arguments and results, copies the arguments to the device, launches a kernel, waits for it, and copies the results back: a byte per outcome, and the values that the call returns |
+/// | `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `contains_key`, `remove`, `take`, `replace`, `execute` | allocates buffers for the arguments and results, copies the arguments to the device, launches a kernel, waits for it, and copies the results back: a byte per outcome, and the values that the call returns |
 /// | `len`, `is_empty` | waits for the device, copies 8 KiB |
 /// | `clear` | waits for the device, and writes or frees the memory that the structure uses |
 /// | `retain_keys`, `retain_values` | waits for the device; one launch that reads the whole structure |
@@ -272,7 +280,7 @@ pub trait Map {
     /// key, any one of them remains.
     ///
     /// Returns for each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, if it does not fit a map of
-    /// fixed capacity, [`Outcome::Refused`]. The replaced values are not returned.
+    /// fixed capacity, [`Outcome::Refused`]. [`Self::replace`] also returns the replaced values.
     ///
     /// # Errors
     /// - [`Error::NoRoom`] if some pairs do not fit a map that grows and there is no memory for more. The
@@ -347,7 +355,7 @@ pub trait Map {
     }
 
     /// Removes keys. Returns for each whether it was removed; of several equal keys in the batch, only one
-    /// returns `true`. The removed values are not returned: use [`Self::get`] before.
+    /// returns `true`. [`Self::take`] also returns the removed values.
     ///
     /// # Errors
     /// - [`Error::NoRoom`] if the map must keep the removed pairs for its snapshots and lacks the memory,
@@ -358,6 +366,42 @@ pub trait Map {
     #[doc(alias = "erase")]
     fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
         run::removed(self.inner(), keys)
+    }
+
+    /// Removes keys and returns their values, `None` for an absent key; of several equal keys in the batch,
+    /// only one gets the value. [`OldValues::outcomes`] distinguishes absent keys from those that the map
+    /// could not remove ([`Outcome::Refused`]): this happens only if it must keep the removed pairs for its
+    /// snapshots and lacks the memory. Unlike [`Self::remove`] the call then returns `Ok`, so that no value
+    /// is lost.
+    ///
+    /// In a hash map or a slab hash, [concurrently](Self#concurrency) with a change of a key's value, the
+    /// returned value may be the one from before the change.
+    ///
+    /// # Errors
+    /// - [`Error::Device`] if the device fails, or has no memory for the batch itself: then nothing is
+    ///   removed.
+    /// - [`Error::Format`] as [`Self::get`]; the keys are removed.
+    #[doc(alias = "pop")]
+    fn take(&self, keys: &[Self::Key]) -> Result<OldValues<Self::Value>> {
+        run::taken(self.inner(), keys)
+    }
+
+    /// Inserts pairs as [`Self::insert`] does, and returns the old values: `None` for a key that was absent,
+    /// and for a pair that does not fit. [`OldValues::outcomes`] distinguishes them. Each value that a batch
+    /// replaces is returned once, also that of a pair of the same batch with the same key.
+    ///
+    /// If a map that grows lacks the memory for more, the call returns `Ok` with [`Outcome::Refused`] for the
+    /// pairs that do not fit, unlike [`Self::insert`], so that no value is lost.
+    ///
+    /// # Errors
+    /// - [`Error::Length`] if the slices differ in length.
+    /// - [`Error::Device`] if the device fails, or has no memory for the batch itself: then nothing is
+    ///   inserted.
+    /// - [`Error::Format`] as [`Self::get`]; the pairs are inserted.
+    #[doc(alias = "swap")]
+    #[doc(alias = "exchange")]
+    fn replace(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<OldValues<Self::Value>> {
+        run::replaced(self.inner(), keys, values)
     }
 
     /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular

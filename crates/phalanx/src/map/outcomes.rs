@@ -113,6 +113,85 @@ impl IntoIterator for Outcomes {
     }
 }
 
+/// The value that each key of a batch had before, in the order of the elements, and the outcomes.
+///
+/// [`Map::take`](super::Map::take) and [`Map::replace`](super::Map::replace) return it. It derefs to a slice
+/// of the values: `None` for a key that was absent, or whose element was refused. It is comparable to arrays
+/// and vectors of them.
+///
+/// ```
+/// use phalanx::{HashMap, Outcome};
+///
+/// let map = HashMap::<u32, u32>::from_pairs(&[1, 2], &[10, 20])?;
+/// let old = map.replace(&[2, 3], &[21, 30])?;
+/// assert_eq!(old, [Some(20), None]);
+/// assert_eq!(*old.outcomes(), [Outcome::Replaced, Outcome::Inserted]);
+/// assert!(old.all_placed()); // no element was refused
+/// let (values, outcomes) = map.take(&[3, 4])?.into_parts();
+/// assert_eq!((values, outcomes.count(Outcome::Removed)), (vec![Some(30), None], 1));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `all_placed` reads the n elements on the host, O(n); the others O(1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "the values are no longer in the map, and some elements may be refused: check `all_placed`"]
+pub struct OldValues<V> {
+    values: Vec<Option<V>>,
+    outcomes: Outcomes,
+}
+
+impl<V> OldValues<V> {
+    pub(crate) fn new(outcomes: Outcomes, values: Vec<Option<V>>) -> Self {
+        Self { values, outcomes }
+    }
+
+    /// Returns the outcome of each element.
+    pub fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
+    }
+
+    /// Returns whether no element was refused: every element of the batch is done.
+    pub fn all_placed(&self) -> bool {
+        self.outcomes.all_placed()
+    }
+
+    /// Returns the values and the outcomes.
+    pub fn into_parts(self) -> (Vec<Option<V>>, Outcomes) {
+        (self.values, self.outcomes)
+    }
+}
+
+impl<V> Deref for OldValues<V> {
+    type Target = [Option<V>];
+
+    fn deref(&self) -> &[Option<V>] {
+        &self.values
+    }
+}
+
+impl<V: PartialEq, const N: usize> PartialEq<[Option<V>; N]> for OldValues<V> {
+    fn eq(&self, other: &[Option<V>; N]) -> bool {
+        self.values == other
+    }
+}
+
+impl<V: PartialEq> PartialEq<Vec<Option<V>>> for OldValues<V> {
+    fn eq(&self, other: &Vec<Option<V>>) -> bool {
+        self.values == *other
+    }
+}
+
+impl<V> IntoIterator for OldValues<V> {
+    type Item = Option<V>;
+    type IntoIter = std::vec::IntoIter<Option<V>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.values.into_iter()
+    }
+}
+
 impl<'a> IntoIterator for &'a Outcomes {
     type Item = &'a Outcome;
     type IntoIter = std::slice::Iter<'a, Outcome>;

@@ -3,7 +3,7 @@
 use super::encoding::{self, Word, decoded};
 use super::launch::{Batch, BatchOp, Scan, nothing};
 use super::structure::{Room, Structure};
-use super::{Key, Outcomes, Pairs, Value, check};
+use super::{Key, OldValues, Outcomes, Pairs, Value, check};
 use crate::error::or_later;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
@@ -54,6 +54,12 @@ impl<V: Word> Results<V> {
     /// Returns the values whose outcomes satisfy `is`.
     pub fn values_where<T: Value<Word = V>>(self, is: impl Fn(Outcome) -> bool) -> Result<Vec<Option<T>>> {
         self.pairs_where(is).map(|pair| pair.map(|(_, value)| value)).collect()
+    }
+
+    /// Returns the values that keys had whose outcome is `outcome`, and all outcomes.
+    fn into_old_values<T: Value<Word = V>>(self, outcome: Outcome) -> Result<OldValues<T>> {
+        let outcomes = self.outcomes.clone().into();
+        Ok(OldValues::new(outcomes, self.values_where(|found| found == outcome)?))
     }
 
     /// Returns the outcomes, and the values of those that satisfy `is`.
@@ -127,7 +133,7 @@ pub fn with_values<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word =
     values: &[V],
 ) -> Result<Results<M::Value>> {
     check("values", keys.len(), values.len())?;
-    let wants_values = matches!(op, BatchOp::Apply(_));
+    let wants_values = matches!(op, BatchOp::Apply(_) | BatchOp::Replace);
     let elements = Elements { arguments: V::encode_all(values), ..Elements::of_keys(keys) };
     until_room(map, op, &elements, wants_values)
 }
@@ -187,9 +193,43 @@ pub fn removed<M: Structure + ?Sized, K: Key<Word = M::Key>>(map: &M, keys: &[K]
     Ok(results.whether(Outcome::Removed))
 }
 
+/// Removes keys, and returns their values.
+pub fn taken<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
+    map: &M,
+    keys: &[K],
+) -> Result<OldValues<V>> {
+    until_no_growth(map, BatchOp::Take, &Elements::of_keys(keys), true)?.into_old_values(Outcome::Removed)
+}
+
+/// Inserts pairs or replaces values, and returns the old ones.
+pub fn replaced<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
+    map: &M,
+    keys: &[K],
+    values: &[V],
+) -> Result<OldValues<V>> {
+    check("values", keys.len(), values.len())?;
+    let elements = Elements { arguments: V::encode_all(values), ..Elements::of_keys(keys) };
+    until_no_growth(map, BatchOp::Replace, &elements, true)?.into_old_values(Outcome::Replaced)
+}
+
+/// As [`until_no_growth`], with an error if elements are refused by a map that grows.
+fn until_room<M: Structure + ?Sized>(
+    map: &M,
+    op: BatchOp,
+    elements: &Elements<'_, M::Key, M::Value>,
+    wants_values: bool,
+) -> Result<Results<M::Value>> {
+    let results = until_no_growth(map, op, elements, wants_values)?;
+    if map.grows() && results.outcomes.contains(&Outcome::Refused) {
+        Err(results.no_room())
+    } else {
+        Ok(results)
+    }
+}
+
 /// Runs a batch, and retries refused elements as long as the map grows. Maintenance that lacks memory
 /// afterwards is left to the next call.
-fn until_room<M: Structure + ?Sized>(
+fn until_no_growth<M: Structure + ?Sized>(
     map: &M,
     op: BatchOp,
     elements: &Elements<'_, M::Key, M::Value>,
@@ -206,7 +246,6 @@ fn until_room<M: Structure + ?Sized>(
         match again(map, op, &elements.pick(&refused), wants_values, &mut seen) {
             Ok(Some(done)) => results.put(&refused, done),
             Err(error) if !error.is_lack_of_room() => return Err(error),
-            _ if map.grows() => return Err(results.no_room()),
             _ => return Ok(results),
         }
     }

@@ -191,8 +191,8 @@ impl Directory {
 /// Returns whether a batch may add pairs.
 pub fn places(op: BatchOp) -> bool {
     match op {
-        BatchOp::Insert | BatchOp::InsertNew | BatchOp::Mixed => true,
-        BatchOp::Get | BatchOp::ContainsKey | BatchOp::Remove => false,
+        BatchOp::Insert | BatchOp::InsertNew | BatchOp::Replace | BatchOp::Mixed => true,
+        BatchOp::Get | BatchOp::ContainsKey | BatchOp::Remove | BatchOp::Take => false,
         BatchOp::Apply(operation) => phalanx_kernels::keyed::Operation::places(operation),
     }
 }

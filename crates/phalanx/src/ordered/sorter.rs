@@ -19,11 +19,11 @@ const LEAST: usize = 1 << 12;
 /// Maximum number of streams with a workspace. Beyond it, the least recently used workspace is dropped.
 const MOST_WORKSPACES: usize = 32;
 
-/// Returns the keys of a batch that is to be sorted. Sorting does not pay for lookups, and needs the number
-/// of elements on the host.
+/// Returns the keys of a batch that is to be sorted. Sorting does not pay for lookups, needs the number of
+/// elements on the host, and no kernel for sorted batches returns removed values.
 pub fn takes<K: Word, V>(batch: &Batch<K, V>) -> Option<GlobalSlice<K>> {
-    let is_lookup = matches!(batch.op, BatchOp::Get | BatchOp::ContainsKey);
-    batch.keys.unbounded().filter(|_| !is_lookup)
+    let is_sorted = !matches!(batch.op, BatchOp::Get | BatchOp::ContainsKey | BatchOp::Take);
+    batch.keys.unbounded().filter(|_| is_sorted)
 }
 
 /// Sorts batches and launches them.

@@ -101,7 +101,7 @@ impl<K: Word, V: Word> Structure for List<K, V> {
     }
 
     fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        if matches!(batch.op, BatchOp::Remove | BatchOp::Mixed) {
+        if matches!(batch.op, BatchOp::Remove | BatchOp::Take | BatchOp::Mixed) {
             self.dirty.removals();
         }
         if places(batch.op) {

@@ -60,7 +60,7 @@ fn told(name: &str, grows: bool, said: Result<Outcomes>) -> Option<Outcomes> {
 type Insert<M, K, V> = fn(&M, &[K], &[V]) -> Result<Outcomes>;
 
 /// Returns all insertion calls.
-fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
+fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 6] {
     [
         |map, keys, values| map.insert(keys, values),
         |map, keys, values| map.insert_new(keys, values),
@@ -74,6 +74,11 @@ fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
             let pairs = keys.iter().zip(values);
             let operations: Vec<_> = pairs.map(|(&key, &value)| Op::InsertNew(key, value)).collect();
             Ok(map.execute(&operations)?.into_iter().map(|(outcome, _)| outcome).collect())
+        },
+        |map, keys, values| {
+            let (old, outcomes) = map.replace(keys, values)?.into_parts();
+            assert!(old.iter().all(Option::is_none), "the keys are new");
+            if outcomes.all_placed() { Ok(outcomes) } else { Err(Error::NoRoom { outcomes }) }
         },
     ]
 }
@@ -165,9 +170,7 @@ fn crowded<M: Tested>(kind: &Kind<M>) -> M {
 pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let (keys, values) = crowd(kind);
     let (gone, kept) = keys.split_at(keys.len() - 50);
-    let check = |map: M, said: Result<Vec<bool>>| {
-        let removed = |was_there| if was_there { Outcome::Removed } else { Outcome::Absent };
-        let said = said.map(|answers| answers.into_iter().map(removed).collect());
+    let check = |map: M, said: Result<Outcomes>| {
         let told = told(kind.name, true, said).unwrap_or_else(|| vec![Outcome::Refused; gone.len()].into());
         let mut expected: BTreeMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
         for (key, outcome) in gone.iter().zip(&told) {
@@ -185,7 +188,17 @@ pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
             kind.name
         );
     };
-    rationed(&kind.device, || crowded(kind), |map| map.remove(gone), check);
+    let removed = |was_there| if was_there { Outcome::Removed } else { Outcome::Absent };
+    let remove = |map: &mut M| Ok(map.remove(gone)?.into_iter().map(removed).collect());
+    rationed(&kind.device, || crowded(kind), remove, check);
+    let take = |map: &mut M| {
+        let (taken, outcomes) = map.take(gone)?.into_parts();
+        for ((taken, outcome), value) in taken.into_iter().zip(&outcomes).zip(&values) {
+            assert_eq!(taken, (*outcome == Outcome::Removed).then_some(*value), "{}", kind.name);
+        }
+        if outcomes.all_placed() { Ok(outcomes) } else { Err(Error::NoRoom { outcomes }) }
+    };
+    rationed(&kind.device, || crowded(kind), take, check);
 }
 
 /// Either the ranges are retained, or nothing has changed.

@@ -58,5 +58,15 @@ pub fn buffers_and_streams_do_the_same<M: Tested>(kind: &Kind<M>) {
     on.get_or_insert(&k, &others, &mut results, &mut outcomes).unwrap();
     assert_eq!(outcomes.read().unwrap(), all(Outcome::Found), "{}", kind.name);
     assert_eq!(results.read().unwrap(), values, "{}", kind.name);
+    assert_eq!(contents(&map), keys.iter().copied().zip(values.clone()).collect());
+
+    on.replace(&k, &others, &mut results, &mut outcomes).unwrap();
+    assert_eq!(outcomes.read().unwrap(), all(Outcome::Replaced), "{}", kind.name);
+    assert_eq!(results.read().unwrap(), values, "{}", kind.name);
+    on.take(&k, &mut results, &mut outcomes).unwrap();
+    assert_eq!(outcomes.read().unwrap(), all(Outcome::Removed), "{}", kind.name);
+    assert_eq!(results.read().unwrap(), tripled, "{}", kind.name);
+    on.replace(&k, &v, &mut results, &mut outcomes).unwrap();
+    assert_eq!(outcomes.read().unwrap(), all(Outcome::Inserted), "{}", kind.name);
     assert_eq!(contents(&map), keys.into_iter().zip(values).collect());
 }

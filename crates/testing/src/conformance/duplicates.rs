@@ -51,3 +51,26 @@ pub fn of_equal_keys_one_is_removed<M: Tested>(kind: &Kind<M>) {
     }
     assert!(contents(&map).is_empty());
 }
+
+pub fn of_equal_keys_one_is_taken<M: Tested>(kind: &Kind<M>) {
+    let map = kind.map(30);
+    let (keys, values) = kind.columns((0..LEN).map(|n| (n % KEYS, n)));
+    assert!(map.insert(&keys, &values).unwrap().all_placed());
+    let expected = contents(&map);
+    let taken = map.take(&keys).unwrap();
+    for key in 0..KEYS as usize {
+        let of_key: Vec<_> = taken.iter().skip(key).step_by(KEYS as usize).flatten().collect();
+        assert_eq!(of_key, [&expected[&M::Key::from_u64(key as u64)]], "{}: key {key}", kind.name);
+    }
+    assert!(contents(&map).is_empty());
+}
+
+/// A value that was in the map is returned once, or is still there.
+pub fn values_of_equal_keys_are_replaced_once<M: Tested>(kind: &Kind<M>) {
+    let map = kind.map(30);
+    let (keys, values) = kind.columns((0..LEN).map(|n| (n % KEYS, n)));
+    let mut values_seen: Vec<_> = map.replace(&keys, &values).unwrap().into_iter().flatten().collect();
+    values_seen.extend(contents(&map).into_values());
+    values_seen.sort_unstable();
+    assert_eq!(values_seen, values, "{}", kind.name);
+}

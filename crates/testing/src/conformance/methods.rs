@@ -32,17 +32,22 @@ impl<M: Tested> Run<M> {
     fn round(&mut self, round: u64) {
         let pairs = self.contents();
         let (keys, values): (Vec<M::Key>, Vec<M::Value>) = pairs.iter().copied().unzip();
-        match round % 7 {
+        match round % 8 {
             0 => self.insert(&keys, &values),
             1 => self.insert_new(&keys, &values),
             2 => self.upsert(Merge::Add, &keys, &values, M::Value::wrapping_add),
             3 => self.upsert(Merge::Min, &keys, &values, M::Value::min),
             4 => self.upsert(Merge::Max, &keys, &values, M::Value::max),
             5 => self.get_or_insert(&keys, &values),
+            6 => self.replace(&keys, &values),
             _ => self.execute(&pairs),
         }
         self.check();
-        self.remove();
+        if round % 2 == 0 {
+            self.remove()
+        } else {
+            self.take()
+        }
         assert_eq!(contents(&self.map), self.model);
         assert_eq!(self.map.is_empty().unwrap(), self.model.is_empty());
     }
@@ -86,6 +91,15 @@ impl<M: Tested> Run<M> {
         }
     }
 
+    fn replace(&mut self, keys: &[M::Key], values: &[M::Value]) {
+        let found = self.map.replace(keys, values).unwrap();
+        let outcome = |old: &Option<_>| if old.is_some() { Outcome::Replaced } else { Outcome::Inserted };
+        let expected: Vec<_> =
+            keys.iter().zip(values).map(|(&key, &value)| self.model.insert(key, value)).collect();
+        assert_eq!(*found.outcomes(), expected.iter().map(outcome).collect::<Vec<_>>());
+        assert_eq!(found, expected);
+    }
+
     fn execute(&mut self, pairs: &[(M::Key, M::Value)]) {
         let ops: Vec<_> = pairs
             .iter()
@@ -122,9 +136,22 @@ impl<M: Tested> Run<M> {
         assert_eq!(self.map.contains_key(&keys).unwrap(), there);
     }
 
+    /// Generates about a quarter as many keys as [`Self::contents`] does.
+    fn few_keys(&mut self) -> Vec<M::Key> {
+        self.contents().into_iter().map(|(key, _)| key).filter(|_| self.rng.below(4) == 0).collect()
+    }
+
+    fn take(&mut self) {
+        let some = self.few_keys();
+        let expected: Vec<_> = some.iter().map(|key| self.model.remove(key)).collect();
+        let outcome = |old: &Option<_>| if old.is_some() { Outcome::Removed } else { Outcome::Absent };
+        let (values, outcomes) = self.map.take(&some).unwrap().into_parts();
+        assert_eq!(outcomes, expected.iter().map(outcome).collect::<Vec<_>>());
+        assert_eq!(values, expected);
+    }
+
     fn remove(&mut self) {
-        let some: Vec<M::Key> =
-            self.contents().into_iter().map(|(key, _)| key).filter(|_| self.rng.below(4) == 0).collect();
+        let some = self.few_keys();
         let expected: Vec<_> = some.iter().map(|key| self.model.remove(key).is_some()).collect();
         assert_eq!(self.map.remove(&some).unwrap(), expected);
     }
@@ -139,6 +166,8 @@ pub fn empty_batches_answer_nothing<M: Tested>(kind: &Kind<M>) {
     assert_eq!(map.get(&[]).unwrap(), []);
     assert_eq!(map.contains_key(&[]).unwrap(), []);
     assert_eq!(map.remove(&[]).unwrap(), []);
+    assert_eq!(map.take(&[]).unwrap(), []);
+    assert_eq!(map.replace(&[], &[]).unwrap(), []);
     assert_eq!(map.execute(&[]).unwrap(), []);
     assert_eq!(map.iter().unwrap().count(), 0);
     assert!(map.is_empty().unwrap());

@@ -49,6 +49,8 @@ macro_rules! every_map {
                 of_equal_keys_one_is_inserted
                 sums_over_equal_keys_are_exact
                 of_equal_keys_one_is_removed
+                of_equal_keys_one_is_taken
+                values_of_equal_keys_are_replaced_once
             }
             limits {
                 every_pattern_is_a_key_and_a_value

@@ -5,7 +5,7 @@ use super::super::pool::Spread;
 use super::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll};
 use super::lists::Lists;
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween, Take,
 };
 use crate::keyed::{Bare, Packed, Published, Wide};
 use simt::instances;
@@ -40,8 +40,8 @@ instances! {
         spread_128_32x1_u32: Lists<Bare<u32>, Spread<128>, 32, 1>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween,
-        Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush, Inspect,
+        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, Rehash,
+        RetainBetween, Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush, Inspect,
     }
     visitor: super::lists::Config
 }
