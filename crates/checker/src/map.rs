@@ -19,7 +19,7 @@ pub enum Combine {
 /// Operation on a map.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MapOp<K, V> {
-    /// Inserts the pair, or replaces the key's value.
+    /// Inserts the pair, or replaces the key's value. The outcome may hold the old value.
     Insert(K, V),
     /// Inserts the pair unless the key is present.
     InsertNew(K, V),
@@ -31,7 +31,7 @@ pub enum MapOp<K, V> {
     Get(K),
     /// Tests whether the key is present.
     Contains(K),
-    /// Removes the key.
+    /// Removes the key. The outcome may hold the removed value.
     Remove(K),
 }
 

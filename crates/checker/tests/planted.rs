@@ -78,6 +78,33 @@ fn a_duplicate_key_after_remove() {
 }
 
 #[test]
+fn a_pair_that_two_remove() {
+    let takes = |first, second| {
+        history([(Insert(1, 10), Inserted, 0, 1), (Remove(1), first, 2, 5), (Remove(1), second, 3, 6)])
+    };
+    accept(&takes(Removed(Some(10)), Absent));
+    accept(&takes(Absent, Removed(Some(10))));
+    violation(&takes(Removed(Some(10)), Removed(Some(10))));
+}
+
+/// A removal returns a value that another operation has replaced, and returned, before.
+#[test]
+fn a_value_that_is_returned_twice() {
+    let with = |taken, end| {
+        history([
+            (Insert(1, 10), Inserted, 0, 1),
+            (Insert(1, 20), Replaced(Some(10)), 2, end),
+            (Insert(1, 30), Replaced(Some(20)), 3, 6),
+            (Remove(1), Removed(Some(taken)), 5, 8),
+        ])
+    };
+    accept(&with(30, 4));
+    accept(&with(30, 7));
+    violation(&with(10, 7));
+    violation(&with(20, 7));
+}
+
+#[test]
 fn a_resurrected_value() {
     let with = |read| {
         history([

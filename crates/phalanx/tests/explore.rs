@@ -2,6 +2,8 @@
 //! checked for linearizability. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` explores fifty times as
 //! many seeds.
 mod common;
+#[path = "explore/faults.rs"]
+mod faults;
 #[path = "explore/flaws.rs"]
 mod flaws;
 #[path = "explore/mutants.rs"]
@@ -12,7 +14,7 @@ mod sessions;
 use phalanx_kernels::hash_map::{self, Config, Hinted, Packed, Published, Table, Visitor, Wide};
 use phalanx_kernels::hash_map::{DoubleHash, TwoChoice};
 use phalanx_kernels::keyed::{Kind, PerLane};
-use phalanx_testing::mutation::all_are_sound;
+use phalanx_testing::mutation::{all_are_sound, exchanges_are_sound};
 use phalanx_testing::script::{ByLanes, ByTiles};
 use phalanx_testing::{mutation, script, world};
 use simt::{Independent, Instance, Lockstep, Tile};
@@ -32,7 +34,9 @@ impl<W: Fn(&str) -> bool> Visitor for Lanewise<W> {
 
     fn visit<M: Config + Instance>(&mut self) -> Option<Infallible> {
         if (self.which)(M::NAME) {
-            all_are_sound::<M, ByLanes>(M::NAME, if M::TILE <= 4 { SEEDS } else { SEEDS / 5 });
+            let seeds = if M::TILE <= 4 { SEEDS } else { SEEDS / 5 };
+            all_are_sound::<M, ByLanes>(M::NAME, seeds);
+            exchanges_are_sound::<M, ByLanes>(M::NAME, seeds);
             self.count += 1;
         }
         None
@@ -78,6 +82,7 @@ macro_rules! tiles {
             #[test]
             fn independent() {
                 all_are_sound::<$of, ByTiles<Independent, TILE>>(stringify!($test), $seeds);
+                exchanges_are_sound::<$of, ByTiles<Independent, TILE>>(stringify!($test), $seeds / 2);
             }
 
             #[test]

@@ -1,7 +1,7 @@
 //! Mutation tests: faults injected into the kernels of the tree, one at a time. The exploration must find
 //! each within a given number of seeds, and replay it. Without a fault, the same plans must pass.
 use crate::faults::{self, assert_effects, site, with};
-use crate::mutation::{all_are_sound, setting};
+use crate::mutation::{all_are_sound, is_found_by_exchanges, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, Played, explore, is_wrong};
@@ -26,6 +26,13 @@ fn is_found_as_race(name: &str, fault: Fault) {
 fn a_latch_that_acquires_nothing_is_found() {
     let latch = site("ordered/latch.rs", "try_latch", "node.try_latch(");
     is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
+}
+
+/// Two tiles hold the latch at a time, so both may take the same pair.
+#[test]
+fn a_latch_in_two_steps_is_found_by_exchanges() {
+    let latch = Fault::tear(site("ordered/latch.rs", "try_latch", "node.try_latch("));
+    is_found_by_exchanges::<Small, ByLanes>("a torn latch", SEEDS, &[latch], is_wrong);
 }
 
 /// The latch is released before the writes under it are visible.

@@ -23,6 +23,14 @@ pub trait Flaw: Copy + Send + Sync + 'static {
         Self::Base::erase(slot, key)
     }
 
+    fn take(slot: Global<WordOf<Self>>, word: WordOf<Self>) -> Option<ValueOf<Self>> {
+        Self::Base::take(slot, word)
+    }
+
+    fn replace(slot: Global<WordOf<Self>>, word: WordOf<Self>, new: ValueOf<Self>) -> Option<ValueOf<Self>> {
+        Self::Base::replace(slot, word, new)
+    }
+
     fn value_place(slot: Global<WordOf<Self>>) -> Global<ValueOf<Self>> {
         Self::Base::value_part(slot)
     }
@@ -85,6 +93,14 @@ unsafe impl<F: Flaw> Slot for Flawed<F> {
 
     fn erase(slot: Global<Self::Word>, key: Self::Stored) -> bool {
         F::erase(slot, key)
+    }
+
+    fn take(slot: Global<Self::Word>, word: Self::Word) -> Option<Self::Value> {
+        F::take(slot, word)
+    }
+
+    fn replace(slot: Global<Self::Word>, word: Self::Word, value: Self::Value) -> Option<Self::Value> {
+        F::replace(slot, word, value)
     }
 
     fn value_part(slot: Global<Self::Word>) -> Global<Self::Value> {
@@ -165,6 +181,20 @@ flaws! {
         }
     }
 
+    /// Takes the value that the search has read, whatever the slot holds at the removal.
+    EarlyTake of Packed {
+        fn take(slot: Global<u64>, word: u64) -> Option<u32> {
+            Packed::erase(slot, Packed::key(word)).then_some(Packed::value(word))
+        }
+    }
+
+    /// Replaces the value, whether or not the key is still there.
+    CarelessReplace of Packed {
+        fn replace(slot: Global<u64>, _word: u64, new: u32) -> Option<u32> {
+            Some(Packed::value_part(slot).exchange(new, Order::Relaxed, Scope::Device))
+        }
+    }
+
     /// Reads buckets through the L1 cache.
     WeakLoad of Packed {
         const READ: Option<Order> = Some(Order::Weak);
@@ -200,6 +230,13 @@ flaws! {
     TornValue of TwoWords {
         fn settle(_slot: Global<u128>, word: u128) -> u64 {
             (word >> 64) as u64
+        }
+    }
+
+    /// Takes the value from the load of the bucket, as [`TornValue`] does.
+    TornTake of TwoWords {
+        fn take(slot: Global<u128>, word: u128) -> Option<u64> {
+            TwoWords::erase(slot, word as u64).then_some((word >> 64) as u64)
         }
     }
 

@@ -1,15 +1,19 @@
 //! Mutation tests: tables with one planted bug each, which the exploration must find. A bug is a modified
 //! slot or probing scheme in the library's search. It must be found within the given number of seeds, and the
 //! unmodified table, built in the same way, must pass all of them.
+use crate::faults::site;
 use crate::flaws::{
-    AsDesigned, CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, StoringClaim,
-    Stuck, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
+    AsDesigned, CarelessErase, CarelessReplace, EarlyKey, EarlyTake, EmptyingErase, Flawed, Impatient,
+    MisplacedValue, StoringClaim, Stuck, TornTake, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
 };
-use crate::mutation::{all_are_sound, is_found};
+use crate::mutation::{all_are_sound, exchanges_are_sound, is_found, is_found_by_exchanges};
 use crate::script::ByLanes;
 use crate::world::{is_hang, is_outside, is_race, is_wrong};
-use phalanx_kernels::hash_map::{Cursor, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice};
+use phalanx_kernels::hash_map::{
+    Cursor, DefaultTable, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice,
+};
 use simt::Thread;
+use simt::emulator::Fault;
 
 /// Number of seeds within which a planted bug must be found.
 const SEEDS: u64 = 1000;
@@ -90,6 +94,29 @@ mutants! {
     a_walk_that_leaves_the_table_is_found: Packed, Leaving, is_outside;
 }
 
+macro_rules! exchange_mutants {
+    ($($test:ident: $of:ty, $is:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            is_found_by_exchanges::<$of, ByLanes>(stringify!($test), SEEDS, &[], $is);
+        }
+    )*};
+}
+
+exchange_mutants! {
+    a_value_that_is_taken_too_early_is_found: Table<Flawed<EarlyTake>, DoubleHash, 2, 2>, is_wrong;
+    a_value_that_replaces_a_removed_one_is_found: Table<Flawed<CarelessReplace>, DoubleHash, 2, 2>, is_wrong;
+    a_value_that_is_taken_from_the_search_is_found: Table<Flawed<TornTake>, DoubleHash, 2, 2>, is_wrong;
+}
+
+/// A take reads the slot and then stores the tombstone, whatever the slot holds then.
+#[test]
+fn a_take_in_two_steps_is_found() {
+    let swap = site("keyed/slot.rs", "take", "swap(slot, word, Self::pack");
+    let faults = [Fault::tear(swap)];
+    is_found_by_exchanges::<DefaultTable, ByLanes>("a torn take", SEEDS, &faults, is_wrong);
+}
+
 #[test]
 fn a_filter_that_forgets_is_found() {
     is_found::<Table<Packed, Hinted<16>, 2, 2>, ByLanes>(
@@ -105,4 +132,6 @@ fn tables_without_a_flaw_pass() {
     all_are_sound::<Table<Flawed<AsDesigned>, DoubleHash, 2, 2>, ByLanes>("sound", SEEDS);
     all_are_sound::<Table<Flawed<AsDesigned>, Hinted<16>, 2, 2>, ByLanes>("sound, with a filter", SEEDS);
     all_are_sound::<Table<Flawed<TwoWordsAsDesigned>, DoubleHash, 2, 2>, ByLanes>("sound halves", SEEDS);
+    exchanges_are_sound::<Table<Flawed<AsDesigned>, DoubleHash, 2, 2>, ByLanes>("exchanges", SEEDS);
+    exchanges_are_sound::<Table<Flawed<TwoWordsAsDesigned>, DoubleHash, 2, 2>, ByLanes>("halves", SEEDS);
 }

@@ -2,9 +2,11 @@
 //! Without a fault, the same plans must pass.
 use crate::faults::site;
 use crate::moments::{Plan, all_are_sound_with, is_found, plans_are_sound};
-use crate::world::Finding;
+use crate::mutation::is_found_by_exchanges;
+use crate::script::ByLanes;
+use crate::world::{Finding, is_wrong};
 use crate::{Small, eager};
-use phalanx_kernels::mvbtree::{Access, MovingClock, OutOfPlace, RawVersions, Time, Versions};
+use phalanx_kernels::mvbtree::{Access, InPlace, MovingClock, OutOfPlace, RawVersions, Time, Versions};
 use phalanx_kernels::reclaim::Blocks;
 use phalanx_kernels::slab::{Handle, Pool};
 use simt::Order;
@@ -15,6 +17,14 @@ const SEEDS: u64 = 4000;
 
 fn is_order(finding: &Finding) -> bool {
     matches!(finding, Finding::Order(told) if told.contains("not linearizable"))
+}
+
+/// Two tiles hold the latch at a time, so both may take the same pair.
+#[test]
+fn a_latch_in_two_steps_is_found_by_exchanges() {
+    let latch = || Fault::tear(site("ordered/latch.rs", "try_latch", "node.try_latch("));
+    is_found_by_exchanges::<Small<InPlace>, ByLanes>("in place", SEEDS, &[latch()], is_wrong);
+    is_found_by_exchanges::<Small<OutOfPlace>, ByLanes>("out of place", SEEDS, &[latch()], is_wrong);
 }
 
 /// A snapshot does not advance the clock, so its stamp is the one of later changes, too.

@@ -1,11 +1,11 @@
 //! Mutation tests: faults injected into the kernels of the list, one at a time, which the exploration must
 //! find and replay. Without a fault, the same plans must pass.
 use crate::faults::{self, assert_effects, last_site, site, with};
-use crate::mutation::{all_are_sound, setting};
+use crate::mutation::{all_are_sound, is_found_by_exchanges, setting};
 use crate::order::is_found_where_others_pass;
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
-use crate::world::{Finding, explore};
+use crate::world::{Finding, explore, is_wrong};
 use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::skiplist::{List, Sorted, Unsorted};
 use phalanx_kernels::slab::Spread;
@@ -28,6 +28,13 @@ fn is_found_as_race(name: &str, fault: Fault) {
 fn a_latch_that_acquires_nothing_is_found() {
     let latch = site("ordered/latch.rs", "try_latch", "node.try_latch(");
     is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
+}
+
+/// Two tiles hold the latch at a time, so both may take the same pair.
+#[test]
+fn a_latch_in_two_steps_is_found_by_exchanges() {
+    let latch = Fault::tear(site("ordered/latch.rs", "try_latch", "node.try_latch("));
+    is_found_by_exchanges::<Small, ByLanes>("a torn latch", SEEDS, &[latch], is_wrong);
 }
 
 /// The latch is released before the writes under it are visible.

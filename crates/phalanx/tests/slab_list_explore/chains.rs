@@ -128,6 +128,8 @@ pub fn contents_of<S: Slot, P: Pool, const W: u32, const L: usize>(
 impl<S: Slot, P: Pool, const W: u32, const L: usize> HasFixture for Lists<S, P, W, L> {
     type Memory = Chains;
 
+    const TAKES_MISS_CHANGES: bool = true;
+
     /// The list initially has up to three slabs, and the last one is nearly full.
     fn crowd(rng: &mut Rng) -> Fixture {
         let slots = u64::from(Node::<S, W, L>::SLOTS);

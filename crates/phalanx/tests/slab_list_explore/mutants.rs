@@ -2,11 +2,11 @@
 //! of seeds, and replay. A bug is a modified slot or pool in the library's search. The unmodified lists,
 //! built in the same way, must pass all seeds.
 use crate::flaws::{
-    AsDesigned, CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, StoringClaim,
-    Stuck, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
+    AsDesigned, CarelessErase, CarelessReplace, EarlyKey, EarlyTake, EmptyingErase, Flawed, Impatient,
+    MisplacedValue, StoringClaim, Stuck, TornTake, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
 };
 use crate::many;
-use crate::mutation::{all_are_sound, is_found};
+use crate::mutation::{all_are_sound, exchanges_are_sound, is_found, is_found_by_exchanges};
 use crate::pool::{FlawedPool, PoolFlaw};
 use crate::script::{ByLanes, ByTiles};
 use crate::world::{Finding, is_hang, is_race, is_wrong};
@@ -200,6 +200,21 @@ mutants! {
     a_weak_read_of_values_is_found: WideSlots<WeakSettle>, is_race;
 }
 
+macro_rules! exchange_mutants {
+    ($($test:ident: $of:ty, $is:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            is_found_by_exchanges::<$of, ByLanes>(stringify!($test), SEEDS, &[], $is);
+        }
+    )*};
+}
+
+exchange_mutants! {
+    a_value_that_is_taken_too_early_is_found: Slots<EarlyTake>, is_wrong;
+    a_value_that_replaces_a_removed_one_is_found: Slots<CarelessReplace>, is_wrong;
+    a_value_that_is_taken_from_the_search_is_found: WideSlots<TornTake>, is_wrong;
+}
+
 /// Rarer than others, because an update reads the key once more first, which gives the writer time.
 #[test]
 fn a_key_shown_too_early_is_found() {
@@ -220,6 +235,8 @@ fn a_removal_that_leaves_some_is_found() {
 fn lists_without_a_flaw_pass() {
     all_are_sound::<Slots<AsDesigned>, ByLanes>("sound", SEEDS);
     all_are_sound::<WideSlots<TwoWordsAsDesigned>, ByLanes>("sound halves", SEEDS);
+    exchanges_are_sound::<Slots<AsDesigned>, ByLanes>("exchanges", SEEDS);
+    exchanges_are_sound::<WideSlots<TwoWordsAsDesigned>, ByLanes>("exchanges of halves", SEEDS);
     all_are_sound::<Pools<Right>, ByLanes>("a sound pool", SEEDS);
     all_are_sound::<Pools<Right>, ByTiles<Independent, 4>>("a sound pool, by tiles", SEEDS);
 }

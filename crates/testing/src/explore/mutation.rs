@@ -1,10 +1,10 @@
 //! Exploration of many seeds on one map variant.
 use crate::common::{replay, seeds};
-use crate::plan::Plan;
+use crate::plan::{Choice, Plan};
 use crate::script::Execution;
 use crate::world::{Finding, HasFixture, Played, Setting, explore};
 use phalanx_kernels::keyed::{Kind, Slot};
-use simt::emulator::{Schedule, WeakMemory};
+use simt::emulator::{Fault, Schedule, WeakMemory};
 
 /// Returns the setting of a seed: random schedules alternate with priority-based ones.
 pub fn setting<M: Kind>(seed: u64) -> Setting {
@@ -15,7 +15,8 @@ pub fn setting<M: Kind>(seed: u64) -> Setting {
     };
     let published = M::Slot::PUBLISHES;
     let weak_memory = WeakMemory::Off;
-    Setting { schedule, cas128: !published, forget: false, weak_memory, faults: Vec::new() }
+    let choice = Choice::USUAL;
+    Setting { schedule, choice, cas128: !published, forget: false, weak_memory, faults: Vec::new() }
 }
 
 /// One in this many seeds is also run under weak memory.
@@ -38,7 +39,7 @@ pub fn told(name: &str, seed: u64, setting: &Setting, finding: &Finding) -> Stri
 pub fn play<M: HasFixture, E: Execution<M>>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
     // A warp has at least two tiles, unless a tile is as wide as a warp.
     let rows = (M::TILE.max(2) * 2).min(32) / E::WIDTH;
-    let plan = Plan::new::<M>(seed, rows.max(1));
+    let plan = Plan::new::<M>(seed, rows.max(1), setting.choice);
     explore::<M, E>(&plan, setting)
 }
 
@@ -63,6 +64,29 @@ pub fn all_are_sound_if<M: HasFixture, E: Execution<M>>(
         runs += 1;
     }
     println!("{name}: {runs} runs, {sum:?}");
+}
+
+/// Runs plans of operations that return what they remove or replace, half of them beside changes of values;
+/// all must be sound.
+pub fn exchanges_are_sound<M: HasFixture, E: Execution<M>>(name: &str, count: u64) {
+    for choice in [Choice::EXCHANGES, Choice::EXCHANGES_AND_CHANGES] {
+        all_are_sound_if::<M, E>(name, count.div_ceil(2), |setting| Setting { choice, ..setting });
+    }
+}
+
+#[allow(dead_code)] // not every program plants such faults
+/// Checks that one of `count` seeds of operations that return what they remove or replace has a finding that
+/// satisfies `is`, caused by the `faults`, and that it replays.
+pub fn is_found_by_exchanges<M: HasFixture, E: Execution<M>>(
+    name: &str,
+    count: u64,
+    faults: &[Fault],
+    is: fn(&Finding) -> bool,
+) {
+    let choice = Choice::EXCHANGES;
+    let planted = |setting| Setting { choice, faults: faults.to_vec(), ..setting };
+    is_found::<M, E>(name, count, planted, is);
+    faults.iter().for_each(|fault| assert!(fault.effects() > 0, "the fault has no effect: {fault}"));
 }
 
 #[allow(dead_code)] // not every program has mutants with plans
@@ -107,7 +131,7 @@ macro_rules! explore {
         mod $name {
             use super::*;
             use phalanx_kernels::keyed::Kind;
-            use $crate::mutation::all_are_sound;
+            use $crate::mutation::{all_are_sound, exchanges_are_sound};
             use $crate::script::{ByLanes, ByTiles};
 
             const TILE: u32 = <$of as Kind>::TILE;
@@ -121,6 +145,11 @@ macro_rules! explore {
             fn by_tiles() {
                 all_are_sound::<$of, ByTiles<simt::Independent, TILE>>(stringify!($name), $seeds / 2);
                 all_are_sound::<$of, ByTiles<simt::Lockstep, TILE>>(stringify!($name), $seeds / 2);
+            }
+
+            #[test]
+            fn exchanges() {
+                exchanges_are_sound::<$of, ByLanes>(stringify!($name), $seeds);
             }
 
             $crate::explore! { @also $also $of, $name, $seeds }

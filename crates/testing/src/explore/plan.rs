@@ -1,6 +1,6 @@
 //! Plans to run: concurrent launches generated from a seed.
 use crate::common::Rng;
-use crate::script::{GET, KINDS, MIXED, NOTHING};
+use crate::script::{CONTAINS_KEY, EXCHANGES, GET, INSERT, INSERT_NEW, KINDS, MIXED, NOTHING, REMOVE};
 use crate::world::{Fixture, HasFixture};
 
 /// Operation: its code (see `OpCode`), its key and its argument.
@@ -21,17 +21,39 @@ pub struct Plan {
     pub parts: Vec<Part>,
 }
 
+/// Operations that a plan chooses from.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// Kinds of rounds. All rounds of half of the launches are of the first kind.
+    kinds: &'static [u8],
+    /// Codes of operations in rounds where each row has its own.
+    codes: &'static [u8],
+}
+
+impl Choice {
+    /// All operations but those that return what they remove or replace.
+    pub const USUAL: Self = Self { kinds: &KINDS, codes: &[0, 1, 2, 3, 4, 5, 6, 7] };
+    /// Operations that return what they remove or replace, and others except changes of values.
+    pub const EXCHANGES: Self = Self {
+        kinds: &[EXCHANGES, EXCHANGES, GET, CONTAINS_KEY, INSERT_NEW, REMOVE],
+        codes: &[0, 1, 1, 2, 3, 3, 3, 4],
+    };
+    /// The same, and changes of values.
+    pub const EXCHANGES_AND_CHANGES: Self =
+        Self { kinds: &[EXCHANGES, MIXED, INSERT, GET], codes: &[0, 1, 1, 2, 3, 3, 5, 6] };
+}
+
 /// First key that is not initially present.
 pub const NEW: u64 = 1000;
 
 impl Plan {
     /// Generates a plan for a structure, with `rows` rows per launch. It uses few keys, so that operations
     /// collide: some new, some initially present, one from the top of the range.
-    pub fn new<M: HasFixture>(seed: u64, rows: u32) -> Self {
+    pub fn new<M: HasFixture>(seed: u64, rows: u32, choice: Choice) -> Self {
         let mut rng = Rng::new(seed);
         let Fixture { buckets, fill, news } = M::crowd(&mut rng);
         let keys = Self::keys(&mut rng, fill, news);
-        let parts = (0..2 + rng.below(2)).map(|_| Part::new(&mut rng, &keys, rows)).collect();
+        let parts = (0..2 + rng.below(2)).map(|_| Part::new(&mut rng, &keys, rows, choice)).collect();
         Self { buckets, fill, parts }
     }
 
@@ -53,16 +75,16 @@ impl Plan {
 }
 
 impl Part {
-    fn new(rng: &mut Rng, keys: &[u64], rows: u32) -> Self {
+    fn new(rng: &mut Rng, keys: &[u64], rows: u32, choice: Choice) -> Self {
         let rounds = 1 + rng.below(3);
-        let mut kinds: Vec<u8> = (0..rounds).map(|_| rng.pick(&KINDS)).collect();
+        let mut kinds: Vec<u8> = (0..rounds).map(|_| rng.pick(choice.kinds)).collect();
         if rng.below(2) == 0 {
-            kinds.fill(MIXED);
+            kinds.fill(choice.kinds[0]);
         }
         let wide = rows > 4;
         let step = |rng: &mut Rng| {
             let idle = wide && rng.below(u64::from(rows)) > 3;
-            let code = if idle { NOTHING } else { rng.below(8) as u8 };
+            let code = if idle { NOTHING } else { rng.pick(choice.codes) };
             (code, rng.pick(keys), rng.below(100))
         };
         let rows = (0..rows).map(|_| (0..rounds).map(|_| step(rng)).collect()).collect();
@@ -78,6 +100,6 @@ impl Part {
 
     /// Returns whether the round returns values.
     pub fn tells_values(kind: u8) -> bool {
-        kind == MIXED || kind == GET
+        matches!(kind, MIXED | EXCHANGES | GET)
     }
 }

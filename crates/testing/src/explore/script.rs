@@ -1,9 +1,9 @@
 //! Kernel that runs a part of a plan on any map variant and records the start and end of each operation.
 use phalanx_kernels::keyed::{
-    ContainsKey, Cooperation, Get, Insert, InsertNew, Kind, OpCode, Operation, Outcome, PerLane, Remove,
-    Session, TileKind,
+    Change, ContainsKey, Cooperation, Get, Insert, InsertNew, Kind, OpCode, Operation, Outcome, PerLane,
+    Remove, Session, TileKind,
 };
-use simt::{Convergence, Global, GlobalSlice, Kernel, Order, Scope, Thread, Tile, timer};
+use simt::{Convergence, Global, GlobalSlice, Kernel, Order, Scope, Shuffle, Thread, Tile, timer};
 use std::marker::PhantomData;
 
 /// Kinds of rounds: operations selected at run time, or one operation compiled for all lanes.
@@ -20,6 +20,8 @@ pub const INSERT: u8 = 3;
 pub const INSERT_NEW: u8 = 4;
 /// All lanes perform [`Remove`].
 pub const REMOVE: u8 = 5;
+/// As [`MIXED`], by operations that return what they remove or replace.
+pub const EXCHANGES: u8 = 6;
 /// Code of a row without an operation.
 pub const NOTHING: u8 = u8::MAX;
 
@@ -84,6 +86,7 @@ pub fn play<M: Kind, T: Cooperation<M>>(map: M::View, rows: Rows<M::Key, M::Valu
             INSERT => ask(&mut session, wanted, Insert, key, argument),
             INSERT_NEW => ask(&mut session, wanted, InsertNew, key, argument),
             REMOVE => ask(&mut session, wanted, Remove, key, argument),
+            EXCHANGES => ask(&mut session, wanted, Exchange(OpCode::from_code(code.into())), key, argument),
             _ => ask(&mut session, wanted, OpCode::from_code(code.into()), key, argument),
         };
         let end = timer();
@@ -93,6 +96,36 @@ pub fn play<M: Kind, T: Cooperation<M>>(map: M::View, rows: Rows<M::Key, M::Valu
     }
     session.finish();
     M::leave(map);
+}
+
+/// Operation chosen at run time, of which [`OpCode::REMOVE`] and [`OpCode::INSERT`] act as `Take` and
+/// `Replace` do.
+#[derive(Clone, Copy)]
+struct Exchange(OpCode);
+
+impl Shuffle for Exchange {
+    fn map_words(self, word: impl FnMut(u32) -> u32) -> Self {
+        Self(self.0.map_words(word))
+    }
+}
+
+impl Operation for Exchange {
+    const WRITES: bool = true;
+    const PLACES_ALWAYS: bool = false;
+    const RETURNS: bool = true;
+    const EXCHANGES: bool = true;
+
+    fn places(self) -> bool {
+        self.0.places()
+    }
+
+    fn change(self) -> Change {
+        self.0.change()
+    }
+
+    fn outcome(self) -> Outcome {
+        self.0.outcome()
+    }
 }
 
 /// Performs one operation. It is generic over the operation because a single function with all operations

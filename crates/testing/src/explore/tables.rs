@@ -21,6 +21,8 @@ impl<M: Config> HasFixture for M {
     /// The order of reads in tables relies on the PTX memory model only.
     const WEAK: WeakMemory = WeakMemory::Ptx;
 
+    const TAKES_MISS_CHANGES: bool = true;
+
     fn crowd(rng: &mut Rng) -> Fixture {
         let (buckets, slots) = (rng.pick(&[2, 3]), Self::SLOTS);
         let room = rng.pick(&[1, 2, 3, 6, slots * buckets]);

@@ -1,7 +1,7 @@
 //! Map on an emulated device, and the findings when a plan runs on it.
 #![allow(dead_code)] // each program uses some of these
 use crate::common::Rng;
-use crate::plan::{Part, Plan};
+use crate::plan::{Choice, Part, Plan};
 use crate::script::{self, Execution, ForgetFilter, NOTHING, Rows, Script};
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Buffer, Device, Grid};
@@ -32,6 +32,9 @@ pub trait HasFixture: Kind {
 
     /// Whether updates of existing keys may be refused, too.
     const REFUSES_CHANGES: bool = false;
+
+    /// Whether an operation that takes a pair may miss a change of its value that overlaps with it.
+    const TAKES_MISS_CHANGES: bool = false;
 
     /// Generates the size and the initial fill.
     fn crowd(rng: &mut Rng) -> Fixture;
@@ -126,6 +129,8 @@ impl std::fmt::Display for Finding {
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub schedule: Schedule,
+    /// Operations in plans.
+    pub choice: Choice,
     /// Whether 16-byte compare-and-swap is available.
     pub cas128: bool,
     /// Whether another kernel concurrently overwrites the filters.
@@ -187,8 +192,9 @@ impl<K: Scalar, V: Scalar> Answers<K, V> {
         }
     }
 
-    /// Returns the operations with their outcomes. If values are not returned, all of them are 0.
-    fn events(&self, part: &Part, thread: u32, has_value: bool) -> gpu::Result<Vec<Event<Op, Answer>>> {
+    /// Returns the operations with their outcomes, and for each the kind of its round. If values are not
+    /// returned, all of them are 0.
+    fn events(&self, part: &Part, thread: u32, has_value: bool) -> gpu::Result<Vec<(u8, Event<Op, Answer>)>> {
         let (results, outcomes) = (self.results.read()?, self.outcomes.read()?);
         let (starts, ends) = (self.starts.read()?, self.ends.read()?);
         let rounds = part.kinds.len();
@@ -200,8 +206,8 @@ impl<K: Scalar, V: Scalar> Answers<K, V> {
             let (argument, value) = (seen(argument), seen(results[index].to_u64()));
             let value = Part::tells_values(kind).then_some(value);
             let op = operation(kind, code, key, argument)?;
-            let outcome = answer(Outcome::from_code(outcomes[index])?, value);
-            Some(Event { op, outcome, start: starts[index], end: ends[index], thread })
+            let outcome = answer(Outcome::from_code(outcomes[index])?, kind, value);
+            Some((kind, Event { op, outcome, start: starts[index], end: ends[index], thread }))
         };
         Ok((0..results.len()).filter_map(event).collect())
     }
@@ -213,10 +219,10 @@ type Answer = MapOutcome<u64>;
 fn operation(kind: u8, code: u8, key: u64, argument: u64) -> Option<Op> {
     Some(match (kind, code) {
         (_, NOTHING) => return None,
-        (script::GET, _) | (script::MIXED, 0) => MapOp::Get(key),
-        (script::INSERT, _) | (script::MIXED, 1) => MapOp::Insert(key, argument),
-        (script::INSERT_NEW, _) | (script::MIXED, 2) => MapOp::InsertNew(key, argument),
-        (script::REMOVE, _) | (script::MIXED, 3) => MapOp::Remove(key),
+        (script::GET, _) | (script::MIXED | script::EXCHANGES, 0) => MapOp::Get(key),
+        (script::INSERT, _) | (script::MIXED | script::EXCHANGES, 1) => MapOp::Insert(key, argument),
+        (script::INSERT_NEW, _) | (script::MIXED | script::EXCHANGES, 2) => MapOp::InsertNew(key, argument),
+        (script::REMOVE, _) | (script::MIXED | script::EXCHANGES, 3) => MapOp::Remove(key),
         (script::CONTAINS_KEY, _) => MapOp::Contains(key),
         (_, 4) => MapOp::GetOrInsert(key, argument),
         (_, 5) => MapOp::Upsert(key, argument, Combine::Add),
@@ -225,14 +231,34 @@ fn operation(kind: u8, code: u8, key: u64, argument: u64) -> Option<Op> {
     })
 }
 
-fn answer(outcome: Outcome, value: Option<u64>) -> Answer {
+/// Converts the outcome of an operation in a round of this kind, and the value if such rounds return values.
+fn answer(outcome: Outcome, kind: u8, value: Option<u64>) -> Answer {
     match outcome {
         Outcome::Refused => MapOutcome::Refused,
         Outcome::Inserted => MapOutcome::Inserted,
         Outcome::Replaced => MapOutcome::Replaced(value),
         Outcome::Found => value.map_or(MapOutcome::Present, MapOutcome::Found),
-        Outcome::Removed => MapOutcome::Removed(None),
+        Outcome::Removed => MapOutcome::Removed(value.filter(|_| kind == script::EXCHANGES)),
         Outcome::Absent => MapOutcome::Absent,
+    }
+}
+
+/// Omits the values of takes that may have missed a change: see [`HasFixture::TAKES_MISS_CHANGES`]. What
+/// exchanges change, they miss only if pairs are published in steps.
+fn omit_missed<M: HasFixture>(events: &mut [(u8, Event<Op, Answer>)]) {
+    let changes = events.iter().filter(|(kind, event)| {
+        let may_be_missed =
+            M::Slot::PUBLISHES || *kind != script::EXCHANGES || !matches!(event.op, Op::Insert(..));
+        may_be_missed && matches!(event.outcome, Answer::Replaced(_))
+    });
+    let changes: Vec<_> = changes.map(|(_, event)| event.clone()).collect();
+    for (_, event) in events.iter_mut().filter(|_| M::TAKES_MISS_CHANGES) {
+        let overlaps = |change: &Event<Op, Answer>| {
+            change.op.key() == event.op.key() && !change.precedes(event) && !event.precedes(change)
+        };
+        if matches!(event.outcome, Answer::Removed(Some(_))) && changes.iter().any(overlaps) {
+            event.outcome = Answer::Removed(None);
+        }
     }
 }
 
@@ -283,7 +309,9 @@ impl<M: HasFixture> World<M> {
         let has_value = M::Slot::HAS_VALUE;
         let events =
             parts.map(|((part, script), thread)| script.events(part, thread, has_value).expect("memory"));
-        Ok((events.flatten().collect(), report.steps))
+        let mut events: Vec<_> = events.flatten().collect();
+        omit_missed::<M>(&mut events);
+        Ok((events.into_iter().map(|(_, event)| event).collect(), report.steps))
     }
 
     fn contents(&self) -> Result<HashMap<u64, u64>, Finding> {
