@@ -7,7 +7,8 @@
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{self, Concurrent, EMPTY_TREE_NODES, Input, RawVersions, Tree, TreeView};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, Packed, SHARD_WORDS};
-use phalanx_kernels::primitives::scan::{Job, ScanPlan, Sum, Vectors};
+use phalanx_kernels::primitives::operator::Sum;
+use phalanx_kernels::primitives::scan::{Job, ScanPlan, Vectors};
 use phalanx_kernels::skiplist::{Layers, Layout, List, NodeArray, Unsorted};
 use phalanx_kernels::slab::list::{Config as _, Lists, ListsView};
 use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool, Spread, Supers};

@@ -1,7 +1,8 @@
 //! The thread block: its barrier and its shared memory.
 use crate::backend::{self, SharedAddress};
-use crate::{Word, device};
+use crate::word::{SharedShape, Word};
 use core::marker::PhantomData;
+use simt_macros::device;
 
 /// The calling thread's block.
 ///
@@ -108,15 +109,6 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T> Copy for Shared<T> {}
-
-/// The shape of an array in shared memory, as a type. Generic code uses it in place of the literal that
-/// [`shared!`](crate::shared!) needs.
-pub trait SharedShape: 'static {
-    /// Type of the elements.
-    type Word: Word;
-    /// Number of elements.
-    const LEN: usize;
-}
 
 impl<T: Word> Shared<T> {
     /// Creates the array of `len` elements at `address` in the block's shared memory.

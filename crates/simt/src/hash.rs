@@ -12,7 +12,7 @@
 //!
 //! `mix32` and `mix64` are two multiplications and three shifts each, `reduce` one multiplication: a few
 //! instructions in registers, without memory access.
-use crate::device;
+use simt_macros::device;
 
 /// Mixes 32 bits (the finaliser of MurmurHash3: two multiplications).
 #[device]

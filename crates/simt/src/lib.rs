@@ -147,22 +147,25 @@ pub mod hash;
 mod kernel;
 mod memory;
 mod name;
+mod order;
 mod thread;
 mod tile;
+mod word;
 mod work_sharing;
 
-pub use block::{Block, Shared, SharedShape};
+pub use block::{Block, Shared};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
 pub use memory::{
-    BoundedSlice, Global, GlobalSlice, Order, Scope, Word, fence, fence_sc, heap_allocate, heap_free, poison,
-    unpoison,
+    BoundedSlice, Global, GlobalSlice, fence, fence_sc, heap_allocate, heap_free, poison, unpoison,
 };
 pub use name::Name;
+pub use order::{Order, Scope};
 pub use simt_macros::{device, instances, kernel};
 pub use thread::{Thread, black_box, clock, fault, pause, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
+pub use word::{SharedShape, Word};
 pub use work_sharing::{CurrentOp, Queue, share_work};
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,32 +1,8 @@
 //! Global memory: pointers whose every access states its order and scope.
-use crate::{backend, device};
-
-/// Memory order of an access, as in the PTX memory model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// May read from a cache that other threads' writes do not update, and must not race with a write. PTX:
-    /// no qualifier.
-    Weak,
-    /// Accesses memory itself, atomically, unordered with accesses to other addresses. PTX: `.relaxed`.
-    Relaxed,
-    /// Orders later accesses of the thread after it. PTX: `.acquire`.
-    Acquire,
-    /// Orders earlier accesses of the thread before it. PTX: `.release`.
-    Release,
-    /// Both acquire and release. PTX: `.acq_rel`.
-    AcqRel,
-}
-
-/// Set of threads among which an access or a fence is ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The threads of the block. PTX: `.cta`.
-    Block,
-    /// The threads of the device. PTX: `.gpu`.
-    Device,
-    /// The device, the host and other devices. PTX: `.sys`.
-    System,
-}
+use crate::backend;
+use crate::order::{Order, Scope};
+use crate::word::Word;
+use simt_macros::device;
 
 /// Orders the thread's earlier accesses before its later ones, among the threads of `scope`.
 ///
@@ -97,47 +73,6 @@ pub fn poison<T: Word>(place: impl FnOnce() -> Global<T>, bytes: usize, name: u3
 pub fn unpoison<T: Word>(place: impl FnOnce() -> Global<T>) {
     backend::unpoison(|| place().0.cast());
 }
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// An integer that can be accessed in a single instruction: `u8`, `u32`, `u64`, and `u128` (aligned to 16
-/// bytes).
-///
-/// An access to a `u128` is single from sm_90 on; see [`crate::Global::compare_exchange`].
-///
-/// ```
-/// use simt::Word;
-///
-/// assert_eq!(u32::narrow(7u8.widen() + (1 << 32)), 7);
-/// ```
-///
-/// # Cost
-///
-/// Conversions in registers: no memory access.
-pub trait Word: sealed::Sealed + bytemuck::Pod + Eq + core::fmt::Debug {
-    /// Returns the value widened to 128 bits.
-    fn widen(self) -> u128;
-    /// Returns the low bits of `wide`.
-    fn narrow(wide: u128) -> Self;
-}
-
-macro_rules! words {
-    ($($word:ty)*) => {$(
-        impl sealed::Sealed for $word {}
-        #[device]
-        impl Word for $word {
-            fn widen(self) -> u128 {
-                self as u128
-            }
-            fn narrow(wide: u128) -> Self {
-                wide as $word
-            }
-        }
-    )*};
-}
-words!(u8 u32 u64 u128);
 
 /// A pointer to a word of global memory.
 ///

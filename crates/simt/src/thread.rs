@@ -1,5 +1,6 @@
 //! The calling thread: its ids, clocks, waiting, and ending the launch.
-use crate::{backend, device};
+use crate::backend;
+use simt_macros::device;
 
 /// The calling thread. All grids and blocks of this project are one-dimensional.
 ///

@@ -1,6 +1,7 @@
 //! Tiles: groups of neighbouring lanes that execute one operation together.
-use crate::{backend, device};
+use crate::backend;
 use core::marker::PhantomData;
+use simt_macros::device;
 
 /// Convergence of the tiles of a warp at a collective.
 pub trait Convergence: Copy + Default + core::fmt::Debug + 'static {

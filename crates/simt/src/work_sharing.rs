@@ -5,7 +5,8 @@
 //! tile that finishes an operation early starts its next one in the same round in which its neighbours probe
 //! further. A warp therefore takes as many rounds as its busiest tile has steps, and every collective costs
 //! one instruction per warp.
-use crate::{Convergence, Shuffle, Tile, device};
+use crate::{Convergence, Shuffle, Tile};
+use simt_macros::device;
 
 /// One round of the loop: the operation that the tile executes.
 ///

@@ -7,7 +7,7 @@ use super::nodes::Nodes;
 use super::types::{Stored, Types, WordOf};
 use crate::keyed::{Scalar, Slot};
 use crate::primitives::lookback::scan_lanes;
-use crate::primitives::scan::Sum;
+use crate::primitives::operator::Sum;
 use crate::primitives::unrolled;
 use simt::{Block, Order, Scope, Thread, Tile, device, shared};
 

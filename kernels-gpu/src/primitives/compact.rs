@@ -9,7 +9,7 @@
 //! ballot per 32 elements.
 use super::carry::Carry;
 use super::lookback::Values;
-use super::scan::Sum;
+use super::operator::Sum;
 use super::{ticket, unrolled};
 use simt::{GlobalSlice, Instance, Thread, Tile, Word, device, kernel};
 

@@ -63,7 +63,8 @@ pub mod moved {
 
 /// Scans.
 pub mod scans {
-    use crate::primitives::scan::{Max, Min, Scan, Sum, Vectors};
+    use crate::primitives::operator::{Max, Min, Sum};
+    use crate::primitives::scan::{Scan, Vectors};
     simt::instances! {
         types {
             sum_u32_128x24_nap: Vectors<Sum<u32>, 128, 6, 4, false, 600>,
@@ -96,7 +97,7 @@ pub mod scans {
 
 /// Scans and sums of segments.
 pub mod segmented {
-    use crate::primitives::scan::{Max, Min, Sum};
+    use crate::primitives::operator::{Max, Min, Sum};
     use crate::primitives::segments::scan::{ReduceSegments, ScanSegments, Segmented};
     simt::instances! {
         types {
@@ -137,8 +138,8 @@ pub mod windows {
 
 /// Reductions.
 pub mod reductions {
+    use crate::primitives::operator::{Max, Min, Sum};
     use crate::primitives::reduce::{By, Reduce, ReduceBegin};
-    use crate::primitives::scan::{Max, Min, Sum};
     simt::instances! {
         types {
             sum_u32: By<Sum<u32>>, sum_u64: By<Sum<u64>>,
@@ -152,8 +153,8 @@ pub mod reductions {
 
 /// Reductions of runs.
 pub mod runs {
+    use crate::primitives::operator::{Max, Min, Sum};
     use crate::primitives::runs::{ReduceRuns, RunsOf};
-    use crate::primitives::scan::{Max, Min, Sum};
     simt::instances! {
         types {
             u32_sum_u32: RunsOf<u32, Sum<u32>>, u32_sum_u64: RunsOf<u32, Sum<u64>>,

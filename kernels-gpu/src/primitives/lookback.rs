@@ -19,7 +19,7 @@
 //!
 //! ```
 //! use phalanx_kernels::primitives::lookback::{Monoid, Published, Values, scan_lanes, stride};
-//! use phalanx_kernels::primitives::scan::Sum;
+//! use phalanx_kernels::primitives::operator::Sum;
 //! use simt::{GlobalSlice, Tile};
 //!
 //! assert_eq!(Sum::<u64>::combine(3, 4), 7);

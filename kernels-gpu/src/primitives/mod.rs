@@ -4,7 +4,8 @@
 //! | file | contents |
 //! |---|---|
 //! | [`sort`] | radix sort: one read computes all histograms, then one kernel per digit |
-//! | [`scan`] | scans in one pass, over any [`scan::Operator`] |
+//! | [`scan`] | scans in one pass, over any [`Operator`](operator::Operator) |
+//! | [`operator`] | the operators of scans and reductions |
 //! | [`runs`] | sums over runs of equal keys |
 //! | [`compact`] | selection of the elements that pass a test, in their order |
 //! | [`merge`] | merge of two sorted arrays |
@@ -32,6 +33,7 @@ pub mod compact;
 pub mod instances;
 pub mod lookback;
 pub mod merge;
+pub mod operator;
 pub mod reduce;
 pub mod runs;
 pub mod scan;

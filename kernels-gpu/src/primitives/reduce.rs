@@ -7,7 +7,7 @@
 //! shared memory if the bins fit there, and then an atomic in device memory per bin and block.
 //! [`reduce_begin`] writes one word.
 use super::lookback::Monoid;
-use super::scan::Operator;
+use super::operator::Operator;
 use simt::{Block, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel, shared};
 
 /// An operator by which arrays are reduced.

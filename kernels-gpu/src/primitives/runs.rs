@@ -6,7 +6,7 @@
 //! key and a value per run.
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
-use super::scan::Operator;
+use super::operator::Operator;
 use super::{ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{GlobalSlice, Instance, Name, Thread, Tile, Word, device, kernel};

@@ -34,7 +34,7 @@
 //! store of 16 bytes, or of each element at an end of the array or if the array's vectors are not aligned.
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
-use super::scan::Operator;
+use super::operator::Operator;
 use super::{is_aligned, ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, Word, black_box, device, shared};

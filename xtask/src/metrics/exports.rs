@@ -1,8 +1,7 @@
 //! The names that a crate exports.
-use super::imports::{absolute, flatten, module_of};
-use quote::ToTokens;
+use super::imports::{absolute, flatten, module_of, path_of};
 use std::collections::HashMap;
-use syn::{Attribute, Item, ItemMod, Visibility};
+use syn::{Item, ItemMod, Visibility};
 
 /// The public modules of a crate, and the names that it re-exports.
 pub struct Exports {
@@ -112,12 +111,6 @@ fn paths(path: &str, module: &ItemMod) -> Vec<String> {
     let named = module.attrs.iter().filter_map(path_of).collect::<Vec<_>>();
     let join = |file: &String| without_extension(&format!("{inside}/{file}")).to_owned();
     if named.is_empty() { vec![join(&module.ident.to_string())] } else { named.iter().map(join).collect() }
-}
-
-/// Returns the file that an attribute names: `#[path = ".."]`, also inside of `cfg_attr`.
-fn path_of(attribute: &Attribute) -> Option<String> {
-    let text = attribute.meta.to_token_stream().to_string();
-    Some(text.split_once("path = \"")?.1.split('"').next()?.to_owned())
 }
 
 fn is_public(visibility: &Visibility) -> bool {

@@ -3,19 +3,17 @@ use super::Metric;
 use crate::files::File;
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
+use quote::ToTokens;
 use std::collections::HashMap;
-use syn::{Item, UseTree};
+use syn::{Attribute, Item, UseTree};
 
 /// Returns the number of files that lie on cycles of `use` edges, and the size of the largest strongly
 /// connected component. An edge leads to the file that defines a module's name, through the files that only
 /// re-export it.
 pub fn count(folder: &str, files: &[&File]) -> [Metric; 2] {
-    let modules: HashMap<Vec<String>, usize> = files
-        .iter()
-        .enumerate()
-        .map(|(number, file)| (module_of(&file.path[folder.len()..]), number))
-        .collect();
-    let uses: Vec<Vec<Vec<String>>> = files.iter().map(|file| uses(folder, file)).collect();
+    let parsed: Vec<Source> = files.iter().map(|file| Source::new(folder, file)).collect();
+    let modules = modules(&parsed);
+    let uses: Vec<Vec<Vec<String>>> = parsed.iter().map(Source::uses).collect();
     let mut graph = DiGraphMap::<usize, ()>::new();
     for (from, paths) in uses.iter().enumerate() {
         for path in paths {
@@ -24,10 +22,12 @@ pub fn count(folder: &str, files: &[&File]) -> [Metric; 2] {
             }
         }
     }
-    let sizes: Vec<usize> = tarjan_scc(&graph).iter().map(Vec::len).filter(|size| *size > 1).collect();
+    let cycles: Vec<Vec<usize>> = tarjan_scc(&graph).into_iter().filter(|cycle| cycle.len() > 1).collect();
+    let largest = cycles.iter().map(Vec::len).max().unwrap_or(0);
+    let on_cycles = cycles.concat().into_iter().map(|file| files[file].path.clone()).collect();
     [
-        Metric::new(folder, "files on cycles of imports", sizes.iter().sum()),
-        Metric::new(folder, "files on the largest cycle of imports", sizes.into_iter().max().unwrap_or(0)),
+        Metric::of_items(folder, "files on cycles of imports", on_cycles),
+        Metric::new(folder, "files on the largest cycle of imports", largest),
     ]
 }
 
@@ -38,17 +38,57 @@ pub fn module_of(path: &str) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
-/// Returns the paths that a file's items use, from the crate's root: those of this crate.
-fn uses(folder: &str, file: &File) -> Vec<Vec<String>> {
-    let Ok(parsed) = syn::parse_file(&file.text) else { return Vec::new() };
-    let own = module_of(&file.path[folder.len()..]);
-    let mut paths = Vec::new();
-    for item in &parsed.items {
-        if let Item::Use(item) = item {
-            flatten(&item.tree, &mut Vec::new(), &mut paths);
-        }
+/// A file with its module and items.
+struct Source {
+    module: Vec<String>,
+    items: Vec<Item>,
+}
+
+impl Source {
+    fn new(folder: &str, file: &File) -> Self {
+        let items = syn::parse_file(&file.text).map_or(Vec::new(), |parsed| parsed.items);
+        Self { module: module_of(&file.path[folder.len()..]), items }
     }
-    paths.into_iter().filter_map(|path| absolute(&own, &path)).collect()
+
+    /// Returns the paths that the file's items use, from the crate's root: those of this crate.
+    fn uses(&self) -> Vec<Vec<String>> {
+        let mut paths = Vec::new();
+        for item in &self.items {
+            if let Item::Use(item) = item {
+                flatten(&item.tree, &mut Vec::new(), &mut paths);
+            }
+        }
+        paths.into_iter().filter_map(|path| absolute(&self.module, &path)).collect()
+    }
+
+    /// Returns the modules that the file declares with a path of their own, and the modules that the paths
+    /// name. (Only the root of a crate does so here.) Of several paths the last counts, the host's.
+    fn redirected(&self) -> Vec<(Vec<String>, Vec<String>)> {
+        let modules = self.items.iter().filter_map(|item| match item {
+            Item::Mod(item) => Some((&item.ident, item.attrs.iter().filter_map(path_of).next_back()?)),
+            _ => None,
+        });
+        modules
+            .map(|(name, path)| ([&self.module[..], &[name.to_string()]].concat(), module_of(&path)))
+            .collect()
+    }
+}
+
+/// Returns the file that an attribute names: `#[path = ".."]`, also inside of `cfg_attr`.
+pub fn path_of(attribute: &Attribute) -> Option<String> {
+    let text = attribute.meta.to_token_stream().to_string();
+    Some(text.split_once("path = \"")?.1.split('"').next()?.to_owned())
+}
+
+/// Returns the number of the file of each module.
+fn modules(files: &[Source]) -> HashMap<Vec<String>, usize> {
+    let mut modules: HashMap<_, _> =
+        files.iter().enumerate().map(|(number, file)| (file.module.clone(), number)).collect();
+    for (name, target) in files.iter().flat_map(Source::redirected) {
+        let inside = files.iter().enumerate().filter(|(_, file)| file.module.starts_with(&target));
+        modules.extend(inside.map(|(number, file)| ([&name, &file.module[target.len()..]].concat(), number)));
+    }
+    modules
 }
 
 /// Appends the paths of a `use` item, below a prefix. A glob ends in `*`.
@@ -116,5 +156,21 @@ mod tests {
         let files: Vec<&File> = files.iter().collect();
         let [on_cycles, largest] = count("x/src/", &files);
         assert_eq!((on_cycles.value, largest.value), (2.0, 2.0));
+    }
+
+    #[test]
+    fn modules_with_a_path_are_the_files_there() {
+        let files = [
+            (
+                "x/src/lib.rs",
+                "#[cfg_attr(a, path = \"b/mod.rs\")]\nmod end;\npub mod front;\npub use front::Front;",
+            ),
+            ("x/src/b/mod.rs", "mod inside; pub use inside::Inside;"),
+            ("x/src/b/inside.rs", "use crate::Front;"),
+            ("x/src/front.rs", "use crate::end::Inside;"),
+        ]
+        .map(|(path, text)| File::new(path, text));
+        let [on_cycles, largest] = count("x/src/", &files.iter().collect::<Vec<_>>());
+        assert_eq!((on_cycles.value, largest.value), (2.0, 2.0), "inside and front");
     }
 }

@@ -17,6 +17,16 @@ const NO_DEVICE: Code = 100;
 /// version that each PTX needs.
 const OLDEST: i32 = 11;
 
+/// Converts a pointer to the driver's address type.
+pub fn address(pointer: *const u8) -> sys::CUdeviceptr {
+    pointer.expose_provenance() as sys::CUdeviceptr
+}
+
+/// Converts an address of the driver to a pointer.
+pub fn pointer(address: sys::CUdeviceptr) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
 /// Initialises the driver. Repeated calls have no effect.
 pub fn start() -> Result<()> {
     let library = cuda_late::library().map_err(|reason| Error::NoDriver { reason: reason.to_string() })?;

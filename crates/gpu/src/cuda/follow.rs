@@ -2,7 +2,6 @@
 //! launch in the stream still drains, and wait there for its end (the first instruction of every `simt`
 //! entry). This removes most of the gap between two launches, which dominates the cost of small launches.
 use super::driver::Code;
-use super::kernels::Function;
 use crate::Grid;
 use cust::sys;
 use std::ffi::c_void;
@@ -51,7 +50,7 @@ unsafe extern "C" {
 ///   those of the function.
 /// - The function contains [`WAIT`] before any access.
 pub unsafe fn launch(
-    function: Function,
+    function: sys::CUfunction,
     grid: Grid,
     stream: sys::CUstream,
     parameters: *mut *mut c_void,
@@ -63,7 +62,7 @@ pub unsafe fn launch(
     let (grid, block) = ([grid.blocks, 1, 1], [grid.threads, 1, 1]);
     let config = Config { grid, block, shared_bytes: 0, stream, attributes, attribute_count };
     // SAFETY: the caller's obligations; the driver copies the configuration.
-    unsafe { cuLaunchKernelEx(&config, function.handle, parameters, null_mut()) }
+    unsafe { cuLaunchKernelEx(&config, function, parameters, null_mut()) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! CUDA implementation of a device.
 use super::context::Context;
-use super::driver::{Code, OUT_OF_MEMORY, describe};
+use super::driver::{Code, OUT_OF_MEMORY, address, describe, pointer};
 use super::foreign;
 use super::queue::Queue;
 use crate::machine::{self, Block, Facts};
@@ -17,15 +17,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Machine {
     context: Arc<Context>,
-}
-
-/// Converts a pointer to the driver's address type.
-pub fn address(pointer: *const u8) -> sys::CUdeviceptr {
-    pointer.expose_provenance() as sys::CUdeviceptr
-}
-
-fn pointer(address: sys::CUdeviceptr) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
 impl Machine {

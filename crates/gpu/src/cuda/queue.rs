@@ -1,9 +1,8 @@
 //! Streams and events.
 use super::context::Context;
-use super::driver::{Code, NOT_READY, describe, is_fatal};
+use super::driver::{Code, NOT_READY, address, describe, is_fatal};
 use super::follow;
 use super::kernels::Function;
-use super::machine::address;
 use crate::launch::AnyLaunch;
 use crate::{Error, Grid, LaunchName, Result, machine};
 use cust::stream::{Stream, StreamFlags};
@@ -46,7 +45,7 @@ impl Queue {
         // SAFETY: the caller's obligations; a function with `follows` itself waits for the previous launch.
         unsafe {
             if function.follows {
-                let code = follow::launch(function, grid, stream, parameters);
+                let code = follow::launch(function.handle, grid, stream, parameters);
                 if code != cuda_late::NOT_SUPPORTED {
                     return code;
                 }

@@ -2,7 +2,8 @@
 use super::sort::key;
 use super::{device, inputs, random, sizes};
 use phalanx::Device;
-use phalanx::kernels::primitives::scan::{Scan, Sum, Vectors};
+use phalanx::kernels::primitives::operator::Sum;
+use phalanx::kernels::primitives::scan::{Scan, Vectors};
 use phalanx::primitives::{Fold, Number, Workspace, runs_bytes, scan_bytes, scan_tiles};
 use proptest::prelude::*;
 

@@ -3,7 +3,8 @@ use super::random;
 use super::sort::workspace;
 use phalanx::Device;
 use phalanx::gpu::Grid;
-use phalanx::kernels::primitives::scan::{Job, Scan, Sum, Vectors};
+use phalanx::kernels::primitives::operator::Sum;
+use phalanx::kernels::primitives::scan::{Job, Scan, Vectors};
 use phalanx::primitives::{
     Bits, Fold, Test, Workspace, compact_bytes, runs_bytes, scan_bytes, sort_segments_bytes,
 };

@@ -6,7 +6,7 @@ use super::launch::{BlockId, Launch};
 use super::memory::arrays::SharedMemory;
 use super::site::Site;
 use super::worker::Worker;
-use crate::device;
+use simt_macros::device;
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 

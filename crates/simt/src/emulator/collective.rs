@@ -7,7 +7,7 @@ use super::block::Warp;
 use super::failure::{Absent, FailureKind, Whereabouts};
 use super::lane::{Lane, Place};
 use super::site::Site;
-use crate::device;
+use simt_macros::device;
 use std::cell::Cell;
 
 /// Kind of a collective instruction.

@@ -6,10 +6,10 @@ use super::failure::{Failure, FailureDetails, FailureKind, Party};
 use super::site::{Site, SourceLine};
 use super::stacks::Stacks;
 use super::worker::Worker;
-use crate::device;
 use corosensei::stack::DefaultStack;
 use corosensei::trap::{CoroutineTrapHandler, TrapHandlerRegs};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use simt_macros::device;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 

@@ -37,7 +37,7 @@ mod stacks;
 mod worker;
 mod world;
 
-use crate::{Order, Scope, SharedShape, Word, device};
+use crate::{Order, Scope, SharedShape, Word};
 use collective::{Kind, Operand, meet};
 use failure::FailureKind;
 use lane::Lane;
@@ -45,6 +45,7 @@ use memory::access::How;
 use memory::arrays::Key;
 use memory::atomics::Update;
 use memory::{global, shared};
+use simt_macros::device;
 use site::Site;
 use std::any::TypeId;
 use std::panic::Location;

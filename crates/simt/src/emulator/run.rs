@@ -3,7 +3,7 @@ use super::failure::Failure;
 use super::launch::{BlockId, Launch, RESIDENT_LANES, in_turns};
 use super::options::Mode;
 use super::world::World;
-use crate::device;
+use simt_macros::device;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

@@ -14,7 +14,7 @@ use super::options::Detect;
 use super::panics;
 use super::run::Run;
 use super::stacks::Stacks;
-use crate::device;
+use simt_macros::device;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

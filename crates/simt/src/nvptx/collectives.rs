@@ -1,5 +1,5 @@
 //! Collectives of a warp and the barrier of a block.
-use crate::device;
+use simt_macros::device;
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.vote.ballot.sync"]

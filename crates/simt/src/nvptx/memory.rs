@@ -1,6 +1,7 @@
 //! Global memory. Every access is one instruction, assembled from its order, scope and width.
-use crate::{Order, Scope, Word, device};
+use crate::{Order, Scope, Word};
 use core::arch::asm;
+use simt_macros::device;
 
 /// Calls `$go!(qualifiers, ...)` with the qualifiers of a load, a store or an atomic; the compiler folds the
 /// branches.

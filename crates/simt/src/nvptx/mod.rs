@@ -5,10 +5,10 @@ mod collectives;
 mod memory;
 mod shared;
 
-use crate::device;
 pub use collectives::*;
 pub use memory::*;
 pub use shared::*;
+use simt_macros::device;
 
 use core::arch::asm;
 use core::arch::nvptx;

@@ -1,6 +1,7 @@
 //! Shared memory. An address is one of the `.shared` window, so every access names the state space.
-use crate::{SharedShape, Word, device};
+use crate::{SharedShape, Word};
 use core::arch::asm;
+use simt_macros::device;
 
 /// Address in the `.shared` window. 32 bits suffice, and take half the arithmetic of 64.
 pub type SharedAddress = u32;

@@ -11,8 +11,8 @@
 //! Reads each element and 1/4 of a byte besides, and writes it, or a result per segment.
 use super::{List, Segments};
 use crate::primitives::lookback::Monoid;
+use crate::primitives::operator::Operator;
 use crate::primitives::runs::InRuns;
-use crate::primitives::scan::Operator;
 use crate::primitives::tiles::{Grouping, Summed, Walk};
 use crate::primitives::{Tiled, plan_name, tile_name};
 use core::marker::PhantomData;

@@ -2,14 +2,13 @@
 use super::super::handle::Handle;
 use super::super::pool::Pool;
 use super::node::{Chosen, Node};
-use super::walk::Walk;
 use crate::keyed::{
-    Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View, hash, kind_name,
+    Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash, kind_name,
 };
 use core::fmt;
 use core::marker::PhantomData;
 use simt::hash::reduce;
-use simt::{Convergence, Global, Instance, Name, Order, Scope, Thread, Tile, device, share_work};
+use simt::{Convergence, Global, Instance, Name, Order, Scope, Thread, Tile, device};
 
 /// A kind of lists: slots `S`, slabs of the pool `P`, read by tiles of `W` lanes, `L` slots per lane.
 #[derive(Clone, Copy, Debug)]
@@ -176,22 +175,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     pub(super) unsafe fn node(self, link: Handle) -> Node<S, W, L> {
         // SAFETY: links name live slabs of the pool, which are nodes or blank.
         unsafe { Node::at(self.pool.slab(link)) }
-    }
-
-    /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
-    /// lane its own result.
-    pub fn share<O: Operation>(
-        self,
-        tile: Tile<W, impl Convergence>,
-        pending: bool,
-        operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
-        let (key, bucket) = self.start(key);
-        let mut walk = Walk::new(self, bucket, Request { operation, key, argument });
-        share_work(tile, pending, |turn| walk.round(turn));
-        walk.result()
     }
 
     /// Calls `see` for every node of a bucket's list in order. All lanes of the tile call it together. Tiles

@@ -4,7 +4,7 @@ use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
 use super::node::Node;
 use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
-use simt::{Convergence, CurrentOp, Thread, device};
+use simt::{Convergence, CurrentOp, Thread, Tile, device, share_work};
 
 /// Number of nodes from which on a growing list counts as long.
 pub const LONG: u32 = 64;
@@ -26,6 +26,25 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     depth: u32,
     outcome: Outcome,
     value: S::Value,
+}
+
+#[device(caller)]
+impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>> {
+    /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
+    /// lane its own result.
+    pub fn share<O: Operation>(
+        self,
+        tile: Tile<W, impl Convergence>,
+        pending: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        let (key, bucket) = self.start(key);
+        let mut walk = Walk::new(self, bucket, Request { operation, key, argument });
+        share_work(tile, pending, |turn| walk.round(turn));
+        walk.result()
+    }
 }
 
 #[device]

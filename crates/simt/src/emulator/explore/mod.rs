@@ -9,11 +9,12 @@ mod inject;
 mod pct;
 mod random;
 mod replay;
+mod schedule;
 mod scheduler;
 mod trace;
 mod weak;
 
-pub use scheduler::Schedule;
+pub use schedule::Schedule;
 pub use trace::{Choices, Trace, TraceError};
 
 use super::block::Block;

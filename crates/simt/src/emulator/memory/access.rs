@@ -1,6 +1,7 @@
 //! Accesses as data.
 use super::super::site::Site;
-use crate::{Order, Scope, device};
+use crate::{Order, Scope};
+use simt_macros::device;
 
 /// An access: its bytes, its order and scope, and its source line.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,9 @@
 //! Strong accesses are host atomics. Weak accesses are relaxed host atomics, so that a race of kernels is not
 //! a race in Rust. Strong accesses of 16 bytes are single accesses (`cmpxchg16b` or equivalent, so that they
 //! are consistent with accesses to the halves); weak ones are two accesses, as in PTX.
-use crate::{Order, device};
+use crate::Order;
 use portable_atomic::AtomicU128;
+use simt_macros::device;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// A read-modify-write operation with its operand.

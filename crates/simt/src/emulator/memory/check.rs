@@ -3,7 +3,7 @@ use super::super::failure::FailureKind;
 use super::super::lane::Lane;
 use super::super::site::Site;
 use super::registry::Found;
-use crate::device;
+use simt_macros::device;
 
 /// Effect of an access on the bytes that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

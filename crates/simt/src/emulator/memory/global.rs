@@ -10,7 +10,8 @@ use super::super::site::Site;
 use super::access::{Access, How};
 use super::atomics::{self, Update};
 use super::check::{Use, check};
-use crate::{Scope, device};
+use crate::Scope;
+use simt_macros::device;
 
 /// Executes the scheduling step and the check of an access.
 #[device]

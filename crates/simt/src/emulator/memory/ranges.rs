@@ -1,7 +1,7 @@
 //! Cache of the buffers that a worker accessed last.
 use super::super::options::Detect;
 use super::registry::{Buffer, Registry};
-use crate::device;
+use simt_macros::device;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
