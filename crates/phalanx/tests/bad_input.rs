@@ -6,6 +6,7 @@ use phalanx_kernels::hash_map::{
     Config, Counters, DefaultPublished, DefaultTable, DefaultWide, DoubleHash, EntryRef, Kind, MapView,
     Operation, Outcome as Code, Packed, Table,
 };
+use phalanx_testing::refuses;
 use simt::emulator::Options;
 use simt::{Global, Instance};
 use std::io::{self, ErrorKind};
@@ -24,16 +25,6 @@ fn map() -> HashMap<u32, u32> {
     let map = builder().build().unwrap();
     assert!(map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap().all_placed());
     map
-}
-
-/// Asserts that `$result` is an error of the kind whose message contains all of `$words`.
-macro_rules! refuses {
-    ($result:expr, $kind:pat, $($words:expr),*) => {{
-        let error = $result.map(drop).unwrap_err();
-        assert!(matches!(error, $kind), "{error:?}");
-        let said = error.to_string();
-        $(assert!(said.contains($words), "`{said}` does not say `{}`", $words);)*
-    }};
 }
 
 #[test]

@@ -27,6 +27,7 @@ use phalanx::{
     BTree, Error, HashMap, Map, Merge, MultiVersionBTree, Op, Outcome, Result, SkipList, SlabHash,
     SlabMultiMap, SlabSet,
 };
+use phalanx_testing::refuses;
 use simt::emulator::Options;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -35,17 +36,6 @@ use std::thread;
 
 fn emulator() -> Device {
     Device::emulator(Options { cas128: true, ..Options::default() })
-}
-
-/// Asserts that `$result` is an error of the kind whose message contains all of `$words`.
-macro_rules! refuses {
-    ($result:expr, $kind:pat $(, $words:expr)*) => {{
-        let error = $result.map(drop).unwrap_err();
-        assert!(matches!(error, $kind), "{error}");
-        let said = error.to_string();
-        assert!(said.len() > 20, "`{said}` says little");
-        $(assert!(said.contains($words), "`{said}` does not say `{}`", $words);)*
-    }};
 }
 
 /// A family of maps.

@@ -75,3 +75,16 @@ pub fn no_room(said: Result<Outcomes>) -> Outcomes {
     assert!(!outcomes.all_placed(), "{outcomes:?}");
     outcomes
 }
+
+/// Asserts that `$result` is an error of the kind `$kind`, whose message explains itself: it is longer than a
+/// few words and contains all of `$words`.
+#[macro_export]
+macro_rules! refuses {
+    ($result:expr, $kind:pat $(, $words:expr)* $(,)?) => {{
+        let error = $result.map(drop).unwrap_err();
+        assert!(matches!(error, $kind), "{error:?}");
+        let said = error.to_string();
+        assert!(said.len() > 20, "`{said}` says little");
+        $(assert!(said.contains($words), "`{said}` does not say `{}`", $words);)*
+    }};
+}

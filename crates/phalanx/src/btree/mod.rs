@@ -4,9 +4,9 @@ mod frozen;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
+use crate::map::Map;
 use crate::map::structure::Structure;
-use crate::map::{Map, file};
-use crate::ordered::bulk_build::USUAL_FILL;
+use crate::ordered::bulk_build::bulk_methods;
 pub use crate::ordered::growth::Growth;
 pub use crate::ordered::inspect::Walks;
 use crate::ordered::kernels::Search;
@@ -20,7 +20,6 @@ pub use frozen::{Frozen, Lookups};
 use gpu::{AsSlice, Device, Stream};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
-use std::io::Read;
 
 /// An ordered map from [keys](Key) to [values](Value) in device memory: a B-link tree of nodes of 14 pairs.
 ///
@@ -172,66 +171,6 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.tree.walks(keys)
     }
 
-    /// Replaces all pairs by the given ones. They are sorted on the device and the tree is built level by
-    /// level from the leaves up, which is much faster than insertion. `fill` is the used share of each node,
-    /// above 0 and at most 1: full nodes result in a lower tree, but the first insertions split them. Of
-    /// several pairs with the same key, the one with the highest value is kept.
-    ///
-    /// ```
-    /// use phalanx::BTree;
-    ///
-    /// let mut tree = BTree::<u32, u32>::with_capacity(10)?;
-    /// tree.bulk_build(&[5, 3, 5, 9], &[1, 2, 7, 4], 0.7)?;
-    /// assert_eq!(tree.range(&[..])?, [[(3, 2), (5, 7), (9, 4)]]);
-    /// # Ok::<(), phalanx::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Length`] if the slices differ in length; [`Error::TooMany`] for more than 2^30 - 1 pairs;
-    /// [`Error::Fill`] if `fill` is out of range; [`Error::Budget`] if the pool would exceed its budget;
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.tree.bulk_build(&K::encode_all(keys), &V::encode_all(values), fill)
-    }
-
-    /// [`Self::bulk_build`] from device buffers of [words](Key::Word) whose keys are strictly ascending.
-    /// Waits.
-    ///
-    /// # Errors
-    /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
-    /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
-    pub fn bulk_build_sorted(
-        &mut self,
-        keys: impl AsSlice<K::Word>,
-        values: impl AsSlice<V::Word>,
-        fill: f64,
-    ) -> Result<()> {
-        self.tree.bulk_build_sorted(keys, values, fill)
-    }
-
-    /// Rebuilds the tree with the given `fill` of nodes: removals leave nodes that are sparse or empty. The
-    /// pairs stay on the device, which needs memory for three copies of them beside the tree.
-    ///
-    /// # Errors
-    /// As [`Self::bulk_build`].
-    pub fn compact(&mut self, fill: f64) -> Result<()> {
-        self.tree.compact(fill)
-    }
-
-    /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
-    /// number of saved pairs if needed. The tree is built as by [`Self::bulk_build`] with a fill of 0.7.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
-    /// [`Error::Io`] if the reader fails; otherwise as [`Builder::build`] and [`Self::bulk_build`].
-    pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        file::load_at_once(reader, |keys, values| {
-            let mut tree = builder.at_least(keys.len()).build()?;
-            tree.bulk_build(keys, values, USUAL_FILL)?;
-            Ok(tree)
-        })
-    }
-
     /// Grows the pool so that `additional` more pairs fit, whatever their keys. Batches in streams do not
     /// grow the pool. If a rebuild frees half of the nodes, the tree is first rebuilt, as by
     /// [`Self::compact`]. Waits.
@@ -320,6 +259,8 @@ impl<K: Key, V: Value> Searched<K::Word, V::Word> for BTree<K, V> {
         self.tree.search(stream, search)
     }
 }
+
+bulk_methods!(BTree, tree);
 
 impl<K: Key, V: Value> Map for BTree<K, V> {
     type Key = K;

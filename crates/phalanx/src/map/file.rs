@@ -9,8 +9,10 @@
 //! length before it, a u16. A set has values of 0 bits, with an empty name. Version 1 has no names; its keys
 //! and values are unsigned integers. The order of the pairs and the kind of map that wrote them do not
 //! matter.
-use super::encoding::{Word, decode_pairs};
-use super::{Key, Map, Outcome, Outcomes, Pairs, Value};
+use super::encoding::{Word, decoded};
+use super::launch::BatchOp;
+use super::run::{self, Results};
+use super::{Key, KeyWord, Map, Outcome, Outcomes, Pairs, Value, ValueWord};
 use crate::{Error, Result};
 use phalanx_kernels::keyed::Scalar;
 use std::io::{Read, Write};
@@ -149,17 +151,25 @@ pub fn save_keys<K: Key>(keys: &[K::Word], writer: impl Write) -> Result<()> {
     write::<_, u32>((keys, &[]), [Column::of_keys::<K>(), Column::NONE], writer)
 }
 
-/// Reads the output of [`save`].
-fn read_pairs<K: Key, V: Value>(reader: impl Read) -> Result<Pairs<K, V>> {
-    decode_pairs(read(reader, [Column::of_keys::<K>(), Column::of_values::<V>()])?)
+/// Reads the words in the output of [`save`]. Each stands for a key or value.
+fn read_pairs<K: Key, V: Value>(reader: impl Read) -> Result<Pairs<K::Word, V::Word>> {
+    let (keys, values) = read(reader, [Column::of_keys::<K>(), Column::of_values::<V>()])?;
+    check_words(&keys, K::decode)?;
+    check_words(&values, V::decode)?;
+    Ok((keys, values))
 }
 
-/// Reads the output of [`save`] and passes the pairs in chunks to `insert`, with the structure that `build`
-/// creates for their number. All keys must be new.
+/// Returns an error if a word stands for no value.
+fn check_words<T, W: Word>(words: &[W], decode: impl Fn(W) -> Option<T>) -> Result<()> {
+    words.iter().try_for_each(|&word| decoded(word, &decode).map(drop))
+}
+
+/// Reads the output of [`save`] and passes the words of the pairs in chunks to `insert`, with the structure
+/// that `build` creates for their number. All keys must be new.
 pub fn load_into<K: Key, V: Value, T>(
     reader: impl Read,
     build: impl FnOnce(usize) -> Result<T>,
-    insert: impl Fn(&T, &[K], &[V]) -> Result<Outcomes>,
+    insert: impl Fn(&T, &[K::Word], &[V::Word]) -> Result<Outcomes>,
 ) -> Result<T> {
     let (keys, values) = read_pairs::<K, V>(reader)?;
     let structure = build(keys.len().max(1))?;
@@ -169,14 +179,16 @@ pub fn load_into<K: Key, V: Value, T>(
 
 /// Reads the output of [`save`] into the map that `build` creates for the number of pairs.
 pub fn load<M: Map>(reader: impl Read, build: impl FnOnce(usize) -> Result<M>) -> Result<M> {
-    load_into(reader, build, |map, keys, values| map.insert_new(keys, values))
+    load_into::<M::Key, M::Value, _>(reader, build, |map, keys, values| {
+        run::with_values(map.inner(), BatchOp::InsertNew, keys, values).map(Results::into_outcomes)
+    })
 }
 
 /// Reads the output of [`save`], from all of which `build` creates a map in one step. All keys must be
 /// distinct.
 pub fn load_at_once<M: Map>(
     reader: impl Read,
-    build: impl FnOnce(&[M::Key], &[M::Value]) -> Result<M>,
+    build: impl FnOnce(&[KeyWord<M>], &[ValueWord<M>]) -> Result<M>,
 ) -> Result<M> {
     let (keys, values) = read_pairs::<M::Key, M::Value>(reader)?;
     let map = build(&keys, &values)?;
@@ -187,10 +199,10 @@ pub fn load_at_once<M: Map>(
 pub fn load_keys<K: Key, T>(
     reader: impl Read,
     build: impl FnOnce(usize) -> Result<T>,
-    insert: impl Fn(&T, &[K]) -> Result<Outcomes>,
+    insert: impl Fn(&T, &[K::Word]) -> Result<Outcomes>,
 ) -> Result<T> {
     let (keys, _) = read::<K::Word, u32>(reader, [Column::of_keys::<K>(), Column::NONE])?;
-    let keys = K::decode_all(keys)?;
+    check_words(&keys, K::decode)?;
     let structure = build(keys.len().max(1))?;
     in_parts(keys.len(), |part| insert(&structure, &keys[part]))?;
     Ok(structure)

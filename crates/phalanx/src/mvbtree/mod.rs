@@ -5,9 +5,9 @@ mod snapshot;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
+use crate::map::Map;
 use crate::map::structure::Structure;
-use crate::map::{Map, file};
-use crate::ordered::bulk_build::USUAL_FILL;
+use crate::ordered::bulk_build::bulk_methods;
 pub use crate::ordered::growth::Growth;
 use crate::ordered::history::History;
 pub use crate::ordered::history::{EpochLine, MOST, Reclaimed};
@@ -17,11 +17,10 @@ use crate::ordered::tree::Tree;
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::{Builder, Updates, variants};
-use gpu::{AsSlice, Device, Stream};
+use gpu::{Device, Stream};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 pub use snapshot::{At, Snapshot};
-use std::io::Read;
 use std::ops::RangeBounds;
 
 /// An ordered map from [keys](Key) to [values](Value) in device memory, with [snapshots](Self::snapshot): a
@@ -201,51 +200,6 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         self.tree.sweep()
     }
 
-    /// Rebuilds the tree with the given `fill` of nodes.
-    ///
-    /// # Errors
-    /// As [`Self::bulk_build`].
-    pub fn compact(&mut self, fill: f64) -> Result<()> {
-        self.tree.compact(fill)
-    }
-
-    /// Replaces all pairs by the given ones: see [`crate::BTree::bulk_build`].
-    ///
-    /// # Errors
-    /// As [`crate::BTree::bulk_build`].
-    pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.tree.bulk_build(&K::encode_all(keys), &V::encode_all(values), fill)
-    }
-
-    /// [`Self::bulk_build`] from device buffers of [words](Key::Word) whose keys are strictly ascending.
-    /// Waits.
-    ///
-    /// # Errors
-    /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
-    /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
-    pub fn bulk_build_sorted(
-        &mut self,
-        keys: impl AsSlice<K::Word>,
-        values: impl AsSlice<V::Word>,
-        fill: f64,
-    ) -> Result<()> {
-        self.tree.bulk_build_sorted(keys, values, fill)
-    }
-
-    /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
-    /// number of saved pairs if needed. The tree is built as by [`Self::bulk_build`] with a fill of 0.7.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
-    /// [`Error::Io`] if the reader fails; otherwise as [`Builder::build`] and [`Self::bulk_build`].
-    pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        file::load_at_once(reader, |keys, values| {
-            let mut tree = builder.at_least(keys.len()).build()?;
-            tree.bulk_build(keys, values, USUAL_FILL)?;
-            Ok(tree)
-        })
-    }
-
     /// Returns a view of the tree for your own kernels. `M` is the type of the variant that [`Self::variant`]
     /// names. All threads of each block, which must have at least 128 threads, must call `M::enter` before
     /// and `M::leave` after they use the view. What they read as of a snapshot of their own must also be
@@ -410,6 +364,8 @@ impl<K: Key, V: Value> Searched<K::Word, V::Word> for MultiVersionBTree<K, V> {
         self.tree.search(stream, search)
     }
 }
+
+bulk_methods!(MultiVersionBTree, tree);
 
 impl<K: Key, V: Value> Map for MultiVersionBTree<K, V> {
     type Key = K;

@@ -189,22 +189,17 @@ impl<K: Key, V: Value> Builder<K, V> {
             .nodes
             .unwrap_or(nodes_for(self.capacity, shape.slots as usize) + versions)
             .max(EMPTY_TREE_NODES);
-        let least = (nodes / 8).clamp(32, 1 << 24).next_power_of_two();
         let pool = SlabAlloc::builder()
             .device(device)
             .capacity(nodes)
             .slab_bytes(shape.node_bytes)
-            .super_block_slabs(self.super_block_slabs.unwrap_or(least))
+            .super_block_or_eighth(self.super_block_slabs)
             .budget(self.budget)
             .light(shape.light)
-            .tiers(Tier::Device, self.data_tier)
-            .build();
-        match pool {
-            Err(Error::TooManySlabs { most, .. }) if self.nodes.is_none() => {
-                let most = most.saturating_mul(shape.slots as usize / 2);
-                Err(Error::TooLarge { what: "pairs (`capacity`)", asked: self.capacity, most })
-            }
-            pool => pool,
+            .tiers(Tier::Device, self.data_tier);
+        match self.nodes {
+            Some(_) => pool.build(),
+            None => pool.build_for("pairs (`capacity`)", self.capacity, shape.slots as usize / 2),
         }
     }
 }

@@ -76,15 +76,14 @@ impl<K: Word, V: Word> Tree<K, V> {
         Ok((slots * fill).round().clamp(2.0, slots) as u32)
     }
 
-    /// Replaces all pairs: see [`BTree::bulk_build`](crate::BTree::bulk_build).
+    /// Replaces all pairs: see [`bulk_methods`].
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         check("values", keys.len(), values.len())?;
         let (fill, device) = (self.pairs_at(fill)?, &self.handle.device);
         self.build((device.from_slice(keys)?, device.from_slice(values)?), fill)
     }
 
-    /// [`Self::bulk_build`] from sorted pairs: see
-    /// [`BTree::bulk_build_sorted`](crate::BTree::bulk_build_sorted).
+    /// [`Self::bulk_build`] from sorted pairs: see [`bulk_methods`].
     pub fn bulk_build_sorted(
         &mut self,
         keys: impl AsSlice<K>,
@@ -97,7 +96,7 @@ impl<K: Word, V: Word> Tree<K, V> {
         self.rebuild_from_sorted(keys, values, fill)
     }
 
-    /// Rebuilds the tree with the given fill: see [`BTree::compact`](crate::BTree::compact).
+    /// Rebuilds the tree with the given fill: see [`bulk_methods`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
         let fill = self.pairs_at(fill)?;
         self.build(export::on_device(self)?, fill)
@@ -109,3 +108,108 @@ impl<K: Word, V: Word> Tree<K, V> {
         self.rebuild_from_sorted(keys.global().part(0, count), values.global(), fill)
     }
 }
+
+/// Adds the methods to a map that build it from many pairs. `$tree` is the field with its [`Tree`].
+macro_rules! bulk_methods {
+    ($type:ident, $($tree:ident).+) => {
+        /// Construction from many pairs at once.
+        impl<K: Key, V: Value> $type<K, V> {
+            /// Replaces all pairs by the given ones. They are sorted on the device and the map is built level
+            /// by level from the lowest one up, which is much faster than insertion. `fill` is the used share
+            /// of each node, above 0 and at most 1: full nodes result in fewer levels, but the first
+            /// insertions split them. Of several pairs with the same key, the one with the highest value is
+            /// kept.
+            ///
+            /// ```
+            #[doc = concat!("use phalanx::", stringify!($type), ";")]
+            ///
+            #[doc = concat!("let mut map = ", stringify!($type), "::<u32, u32>::with_capacity(10)?;")]
+            /// map.bulk_build(&[5, 3, 5, 9], &[1, 2, 7, 4], 0.7)?;
+            /// assert_eq!(map.range(&[..])?, [[(3, 2), (5, 7), (9, 4)]]);
+            /// # Ok::<(), phalanx::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            /// [`Error::Length`] if the slices differ in length; [`Error::TooMany`] for more than 2^30 - 1
+            /// pairs; [`Error::Fill`] if `fill` is out of range; [`Error::Budget`] if the pool would exceed
+            /// its budget; [`Error::Device`] if the device is lost or lacks the memory.
+            pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
+                self.$($tree).+.bulk_build(&K::encode_all(keys), &V::encode_all(values), fill)
+            }
+
+            /// [`Self::bulk_build`] from device buffers of [words](Key::Word) whose keys are strictly
+            /// ascending. Waits.
+            ///
+            /// ```
+            #[doc = concat!("use phalanx::", stringify!($type), ";")]
+            ///
+            #[doc = concat!("let mut map = ", stringify!($type), "::<u32, u32>::with_capacity(10)?;")]
+            /// let [keys, values] = [[3, 5], [1, 2]].map(|words| map.device().from_slice(&words));
+            /// map.bulk_build_sorted(&keys?, &values?, 1.0)?;
+            /// assert_eq!(map.last()?, Some((5, 2)));
+            /// # Ok::<(), phalanx::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer
+            /// is not of the map's device; otherwise as [`Self::bulk_build`]. The map is then unchanged.
+            pub fn bulk_build_sorted(
+                &mut self,
+                keys: impl gpu::AsSlice<K::Word>,
+                values: impl gpu::AsSlice<V::Word>,
+                fill: f64,
+            ) -> Result<()> {
+                self.$($tree).+.bulk_build_sorted(keys, values, fill)
+            }
+
+            /// Rebuilds the map with the given `fill` of nodes: removals leave nodes that are sparse or
+            /// empty. The pairs stay on the device, which needs memory for three copies of them beside the
+            /// map.
+            ///
+            /// ```
+            #[doc = concat!("use phalanx::", stringify!($type), ";")]
+            ///
+            #[doc = concat!("let mut map = ", stringify!($type), "::<u32, u32>::with_capacity(100)?;")]
+            /// map.bulk_build(&[1, 2, 3], &[10, 20, 30], 0.1)?;
+            /// map.compact(1.0)?;
+            /// assert_eq!(map.len()?, 3);
+            /// # Ok::<(), phalanx::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            /// As [`Self::bulk_build`].
+            pub fn compact(&mut self, fill: f64) -> Result<()> {
+                self.$($tree).+.compact(fill)
+            }
+
+            /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to
+            /// the number of saved pairs if needed. It is built as by [`Self::bulk_build`] with a fill of
+            /// 0.7.
+            ///
+            /// ```
+            #[doc = concat!("use phalanx::", stringify!($type), ";")]
+            ///
+            #[doc = concat!("let map = ", stringify!($type), "::from_pairs(&[1, 2], &[10, 20])?;")]
+            /// let mut saved = Vec::new();
+            /// map.save(&mut saved)?;
+            #[doc = concat!("let empty = ", stringify!($type), "::<u32, u32>::builder();")]
+            #[doc = concat!("let loaded = ", stringify!($type), "::load(&saved[..], empty)?;")]
+            /// assert_eq!(loaded.get(&[1, 2, 3])?, [Some(10), Some(20), None]);
+            /// # Ok::<(), phalanx::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is
+            /// damaged; [`Error::Io`] if the reader fails; otherwise as [`Builder::build`] and
+            /// [`Self::bulk_build`].
+            pub fn load(reader: impl std::io::Read, builder: Builder<K, V>) -> Result<Self> {
+                $crate::map::file::load_at_once(reader, |keys, values| {
+                    let mut map = builder.at_least(keys.len()).build()?;
+                    map.$($tree).+.bulk_build(keys, values, $crate::ordered::bulk_build::USUAL_FILL)?;
+                    Ok(map)
+                })
+            }
+        }
+    };
+}
+pub(crate) use bulk_methods;

@@ -8,9 +8,9 @@ mod passes;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
+use crate::map::Map;
 use crate::map::structure::Structure;
-use crate::map::{Map, file};
-use crate::ordered::bulk_build::USUAL_FILL;
+use crate::ordered::bulk_build::bulk_methods;
 pub use crate::ordered::growth::Growth;
 pub use crate::ordered::inspect::Walks;
 use crate::ordered::kernels::Search;
@@ -25,7 +25,6 @@ pub use passes::Assignment;
 use phalanx_kernels::ordered::{COUNTERS, TreeView};
 use phalanx_kernels::skiplist::{Event, Layers};
 use simt::Instance;
-use std::io::Read;
 
 /// An ordered map from [keys](Key) to [values](Value) in device memory: a skip list whose layers are linked
 /// nodes of 14 or 30 pairs.
@@ -227,39 +226,6 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.list.reclaim(0)
     }
 
-    /// Replaces all pairs by the given ones. They are sorted on the device and the list is built layer by
-    /// layer: see [`crate::BTree::bulk_build`].
-    ///
-    /// # Errors
-    /// As [`crate::BTree::bulk_build`].
-    pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.list.tree.bulk_build(&K::encode_all(keys), &V::encode_all(values), fill)
-    }
-
-    /// [`Self::bulk_build`] from device buffers of [words](Key::Word) whose keys are strictly ascending.
-    /// Waits.
-    ///
-    /// # Errors
-    /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
-    /// of the list's device; otherwise as [`Self::bulk_build`]. The list is then unchanged.
-    pub fn bulk_build_sorted(
-        &mut self,
-        keys: impl AsSlice<K::Word>,
-        values: impl AsSlice<V::Word>,
-        fill: f64,
-    ) -> Result<()> {
-        self.list.tree.bulk_build_sorted(keys, values, fill)
-    }
-
-    /// Rebuilds the list with the given `fill` of nodes. The pairs stay on the device, which needs memory for
-    /// three copies of them beside the list.
-    ///
-    /// # Errors
-    /// As [`Self::bulk_build`].
-    pub fn compact(&mut self, fill: f64) -> Result<()> {
-        self.list.tree.compact(fill)
-    }
-
     /// Grows the pool so that `additional` more pairs fit: see [`crate::BTree::reserve`].
     ///
     /// # Errors
@@ -267,20 +233,6 @@ impl<K: Key, V: Value> SkipList<K, V> {
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         self.list.tree.reserve(additional)
-    }
-
-    /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
-    /// number of saved pairs if needed. The list is built as by [`Self::bulk_build`] with a fill of 0.7.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
-    /// [`Error::Io`] if the reader fails; otherwise as [`Builder::build`] and [`Self::bulk_build`].
-    pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        file::load_at_once(reader, |keys, values| {
-            let mut list = builder.at_least(keys.len()).build()?;
-            list.bulk_build(keys, values, USUAL_FILL)?;
-            Ok(list)
-        })
     }
 
     /// Returns a view of the list for your own kernels. `M` is the type of the variant that [`Self::variant`]
@@ -349,6 +301,8 @@ impl<K: Key, V: Value> Searched<K::Word, V::Word> for SkipList<K, V> {
         self.list.tree.search(stream, search)
     }
 }
+
+bulk_methods!(SkipList, list.tree);
 
 impl<K: Key, V: Value> Map for SkipList<K, V> {
     type Key = K;

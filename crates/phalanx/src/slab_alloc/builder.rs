@@ -114,6 +114,23 @@ impl Builder {
         self
     }
 
+    /// Sets the slabs per super block. Default: an eighth of the capacity, rounded up to a power of two.
+    pub(crate) fn super_block_or_eighth(self, slabs: Option<usize>) -> Self {
+        let eighth = (self.capacity / 8).clamp(32, 1 << 24).next_power_of_two();
+        self.super_block_slabs(slabs.unwrap_or(eighth))
+    }
+
+    /// Creates the pool of a structure that was requested for `asked` pairs, `per_slab` of them in a slab.
+    /// `what` names the argument that is too large if handles cannot address that many slabs.
+    pub(crate) fn build_for(self, what: &'static str, asked: usize, per_slab: usize) -> Result<SlabAlloc> {
+        self.build().map_err(|error| match error {
+            Error::TooManySlabs { most, .. } => {
+                Error::TooLarge { what, asked, most: most.saturating_mul(per_slab) }
+            }
+            error => error,
+        })
+    }
+
     /// Creates the pool.
     ///
     /// # Errors

@@ -214,24 +214,19 @@ impl<T> Builder<T> {
     }
 
     fn pool(&self, device: &Device, shape: Shape, slabs: usize) -> Result<SlabAlloc> {
-        let least = (slabs / 8).clamp(32, 1 << 24).next_power_of_two();
-        let super_block = self.super_block_slabs.unwrap_or(least);
         let pool = SlabAlloc::builder()
             .device(device)
             .capacity(slabs.max(1))
             .slab_bytes(shape.slab_bytes)
-            .super_block_slabs(super_block)
+            .super_block_or_eighth(self.super_block_slabs)
             .budget(self.budget)
-            .light(shape.light)
-            .build();
-        match pool {
-            Err(Error::TooManySlabs { most, .. }) if self.spare.is_none() => {
-                let is_pool = self.pool_for > self.capacity;
-                let what = if is_pool { "pairs (`pool_for`)" } else { "pairs (`capacity`)" };
-                let asked = self.capacity.max(self.pool_for);
-                Err(Error::TooLarge { what, asked, most: most.saturating_mul(shape.slots) })
+            .light(shape.light);
+        match self.spare {
+            Some(_) => pool.build(),
+            None if self.pool_for > self.capacity => {
+                pool.build_for("pairs (`pool_for`)", self.pool_for, shape.slots)
             }
-            pool => pool,
+            None => pool.build_for("pairs (`capacity`)", self.capacity, shape.slots),
         }
     }
 }

@@ -263,6 +263,10 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert).
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        self.insert_words(&K::encode_all(keys), &V::encode_all(values))
+    }
+
+    fn insert_words(&self, keys: &[K::Word], values: &[V::Word]) -> Result<Outcomes> {
         run::with_values(&self.lists, BatchOp::Insert, keys, values).map(Results::into_outcomes)
     }
 
@@ -462,7 +466,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// types, or is damaged; [`Error::DoesNotFit`](crate::Error::DoesNotFit) if some pairs do not fit;
     /// [`Error::Io`](crate::Error::Io) if the reader fails; otherwise as [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
-        file::load_into(reader, |pairs| builder.at_least(pairs).build(), Self::insert)
+        let build = |pairs| builder.at_least(pairs).build();
+        file::load_into::<K, V, Self>(reader, build, |map, keys, values| map.insert_words(keys, values))
     }
 }
 

@@ -257,7 +257,8 @@ impl<K: Key> SlabSet<K> {
     /// or is damaged; [`Error::DoesNotFit`](crate::Error::DoesNotFit) if some keys do not fit;
     /// [`Error::Io`](crate::Error::Io) if the reader fails; otherwise as [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
-        file::load_keys(reader, |keys| builder.at_least(keys).build(), Self::insert)
+        let build = |keys| builder.at_least(keys).build();
+        file::load_keys::<K, Self>(reader, build, |set, keys| run::new_keys(&set.lists, keys))
     }
 }
 

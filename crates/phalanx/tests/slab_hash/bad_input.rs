@@ -9,6 +9,7 @@ use phalanx_kernels::slab::list::{
     DefaultLists, DefaultPublished, DefaultSet32, DefaultSet64, DefaultWide, Lists,
 };
 use phalanx_kernels::slab::{Light, Spread};
+use phalanx_testing::refuses;
 use simt::emulator::Options;
 use std::ops::RangeInclusive;
 
@@ -32,17 +33,6 @@ fn many() -> SlabMultiMap<u32, u32> {
     let many = builder::<SlabMultiMap<u32, u32>>().buckets(3).build().unwrap();
     assert!(many.insert(&[1, 1, 2], &[10, 20, 30]).unwrap().all_placed());
     many
-}
-
-/// Asserts that `$result` is an error of the kind whose message contains all of `$words`.
-macro_rules! refuses {
-    ($result:expr, $kind:pat $(, $words:expr)*) => {{
-        let error = $result.map(drop).unwrap_err();
-        assert!(matches!(error, $kind), "{error:?}");
-        let said = error.to_string();
-        assert!(said.len() > 20, "`{said}` says little");
-        $(assert!(said.contains($words), "`{said}` does not say `{}`", $words);)*
-    }};
 }
 
 /// Parameters that every builder rejects.

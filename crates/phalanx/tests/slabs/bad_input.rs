@@ -2,19 +2,10 @@
 use crate::common::emulator;
 use phalanx::Error;
 use phalanx::slab_alloc::{Builder, Light, SlabAlloc, Spread, Stats};
+use phalanx_testing::refuses;
 
 fn builder() -> Builder {
     SlabAlloc::builder().device(&emulator().unwrap()).super_block_slabs(64)
-}
-
-/// Asserts that `$result` is an error of the kind whose message contains all of `$words`.
-macro_rules! refuses {
-    ($result:expr, $kind:pat, $($words:expr),*) => {{
-        let error = $result.map(drop).unwrap_err();
-        assert!(matches!(error, $kind), "{error:?}");
-        let said = error.to_string();
-        $(assert!(said.contains($words), "`{said}` does not say `{}`", $words);)*
-    }};
 }
 
 #[test]
