@@ -41,6 +41,10 @@ impl HaveWord for Words<2> {
 }
 
 /// The words of fields, side by side, those of the last field lowest.
+///
+/// # Cost
+///
+/// `push`, `pop` and the others are arithmetic on the host, O(1).
 #[derive(Default)]
 pub struct Packed(u64);
 

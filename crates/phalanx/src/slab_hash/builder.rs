@@ -26,6 +26,7 @@ use std::marker::PhantomData;
 ///     .pool_for(5000)
 ///     .budget(1 << 20)
 ///     .growth(Growth::Fixed)
+///     .seed(7)
 ///     .variant(variants::<u32, u32>()[0])
 ///     .build()?;
 /// assert!(map.stats()?.free > 0);
