@@ -167,7 +167,7 @@ impl Epochs {
     }
 
     /// Counts an item that did not fit into any bag.
-    pub(super) fn count_shelved(self) {
+    pub(super) fn count_deferred(self) {
         self.counter(3).fetch_add(1, Order::Relaxed, Scope::Device);
     }
 }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_in_an_older_epoch_holds_it() {
+    fn a_participant_in_an_older_epoch_holds_it() {
         assert!(!Announcement::FREE.holds(3) && !Announcement::UNPINNED.holds(3));
         assert!(!Announcement::within(3).holds(3) && Announcement::within(2).holds(3));
         assert!(Announcement::within(0).holds(1), "epoch 0 is one like others");

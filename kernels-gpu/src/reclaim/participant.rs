@@ -362,7 +362,7 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
             }
         }
         self.epochs.count_retired(1);
-        self.epochs.count_shelved();
+        self.epochs.count_deferred();
         // SAFETY: the caller's obligation.
         unsafe { self.owner.defer_to_host(item) };
     }

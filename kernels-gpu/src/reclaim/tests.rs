@@ -1,6 +1,7 @@
 //! Cells that refer to slabs: a writer puts a new slab into a cell and retires the old one; a reader follows
 //! a cell and reads the slab word by word.
 use super::epochs::{Announcement, BAGS};
+use super::kernels::DrainSlabs;
 use super::{Blocks, ENTRIES, Epochs, Group, Participant, Slabs, Tiles, epoch_words};
 use crate::slab::{Bitmaps, Handle, Light, Pool};
 use simt::emulator::{Detect, Emulator, FailureKind, Fault, Launch, Options, Schedule, SiteId, WeakMemory};
@@ -95,6 +96,17 @@ impl<G: Group> Kernel for Play<G> {
     }
 }
 
+/// Allocates memory whose bytes have a value.
+fn filled(device: &Emulator, bytes: usize, byte: u8) -> *mut u8 {
+    let pointer = device.allocate(bytes, 256);
+    // SAFETY: just allocated with this size.
+    unsafe {
+        pointer.write_bytes(byte, bytes);
+        device.mark_initialized(pointer, bytes);
+    }
+    pointer
+}
+
 /// A device with a pool, cells that refer to the first slabs of the pool, and epochs.
 struct World {
     device: Rc<Emulator>,
@@ -124,15 +136,7 @@ impl World {
     }
 
     fn on(device: Rc<Emulator>, places: u32, room: u32) -> Self {
-        let zeroed = |bytes: usize, byte: u8| {
-            let pointer = device.allocate(bytes, 256);
-            // SAFETY: just allocated with this size.
-            unsafe {
-                pointer.write_bytes(byte, bytes);
-                device.mark_initialized(pointer, bytes);
-            }
-            pointer
-        };
+        let zeroed = |bytes, byte| filled(&device, bytes, byte);
         let words = Bitmaps::words_for(UNITS as usize);
         let (live, retired): (*mut u32, *mut u32) =
             (zeroed(4 * words, 0xff).cast(), zeroed(4 * words, 0).cast());
@@ -186,17 +190,35 @@ impl World {
         unsafe { self.wrong.at(0).as_ptr().read() }
     }
 
-    /// Returns the number of slabs in bags.
-    fn kept(&self) -> u32 {
+    /// Returns the number of slabs in each bag of each participant slot.
+    fn bags(&self) -> Vec<[u32; BAGS as usize]> {
         let word = |place: u32, bag: usize| self.epochs.kept(place, 2 + bag).as_ptr();
         // SAFETY: nothing runs.
-        (0..self.epochs.places())
-            .flat_map(|place| (0..BAGS as usize).map(move |bag| unsafe { word(place, bag).read() }))
-            .sum()
+        let bags = |place| std::array::from_fn(|bag| unsafe { word(place, bag).read() });
+        (0..self.epochs.places()).map(bags).collect()
+    }
+
+    /// Returns the number of slabs in bags.
+    fn kept(&self) -> u32 {
+        self.bags().concat().into_iter().sum()
+    }
+
+    /// Returns the number of items that were retired, that were freed, and that were deferred.
+    fn counters(&self) -> [u64; 3] {
+        // SAFETY: nothing runs.
+        [1, 2, 3].map(|counter| unsafe { self.epoch_words.add(counter).read() })
+    }
+
+    /// Returns whether all words of all slabs that are not live are blank.
+    fn free_slabs_are_blank(&self) -> bool {
+        let mut free = (0..UNITS).map(Handle::from_word).filter(|&slab| !self.pool.is_live(slab));
+        // SAFETY: words of the slab; nothing runs.
+        let word = |slab, word| unsafe { self.pool.slab(slab).offset(word).as_ptr().read() };
+        free.all(|slab| (0..16).all(|index| word(slab, index) == u64::MAX))
     }
 
     /// Returns the number of slabs that did not fit into a bag.
-    fn shelved(&self) -> u32 {
+    fn deferred(&self) -> u32 {
         // SAFETY: nothing runs.
         (0..UNITS.div_ceil(32))
             .map(|word| unsafe { self.retired.add(word as usize).read() }.count_ones())
@@ -229,7 +251,7 @@ fn explored<G: Group>(seed: u64, lanes: u32, room: u32, faults: &[Fault]) -> Res
     if world.wrong() > 0 {
         return Err(REUSED.to_owned());
     }
-    assert_eq!(world.count(), CELLS as u32 + world.kept() + world.shelved(), "seed {seed}: nothing is lost");
+    assert_eq!(world.count(), CELLS as u32 + world.kept() + world.deferred(), "seed {seed}: nothing is lost");
     Ok(world.count())
 }
 
@@ -274,11 +296,11 @@ fn what_one_kernel_leaves_the_next_ones_free() {
 }
 
 #[test]
-fn who_gives_way_to_nobody_reuses_what_it_retires() {
+fn a_lone_participant_reuses_what_it_retires() {
     // 6000 slabs from a pool of 48.
     let world = World::eager(4);
     world.device.launch_all(vec![world.play::<Blocks>(1500, true)]).unwrap();
-    assert_eq!(world.shelved(), 0);
+    assert_eq!(world.deferred(), 0);
     assert_eq!(world.count(), CELLS as u32 + world.kept());
 }
 
@@ -317,12 +339,12 @@ impl<G: Group> Kernel for Hoard<G> {
 fn hoarded(world: &World, many: u32) -> (u32, u32) {
     let hoard = Hoard::<Tiles<8, 4>> { pool: world.pool, epochs: world.epochs, many, of: PhantomData };
     world.device.launch_all(vec![Launch::new(Grid::new(1, LANES), hoard)]).unwrap();
-    assert_eq!(world.count(), CELLS as u32 + world.kept() + world.shelved(), "nothing is lost");
-    (world.kept(), world.shelved())
+    assert_eq!(world.count(), CELLS as u32 + world.kept() + world.deferred(), "nothing is lost");
+    (world.kept(), world.deferred())
 }
 
 #[test]
-fn bags_go_on_in_device_memory_and_what_is_beyond_is_shelved() {
+fn bags_go_on_in_device_memory_and_what_is_beyond_is_deferred() {
     assert_eq!(hoarded(&World::eager(64), 15), (15, 0));
     assert_eq!(hoarded(&World::eager(64), 30), (30, 0));
     // A bag of capacity 4 takes the first four; the others are deferred.
@@ -338,7 +360,39 @@ fn what_is_kept_is_freed_once_whatever_is_put_behind_it() {
     for _ in 0..8 {
         hoarded(&world, 0);
     }
-    assert_eq!((world.kept(), world.shelved(), world.count()), (0, 0, CELLS as u32));
+    assert_eq!((world.kept(), world.deferred(), world.count()), (0, 0, CELLS as u32));
+}
+
+/// Frees the slabs in all bags by the kernel for hosts. Returns their number.
+fn drained(world: &World) -> u32 {
+    let count: *mut u64 = filled(&world.device, 8, 0).cast();
+    // SAFETY: one word, which lives as long as the device.
+    let counts = unsafe { GlobalSlice::from_raw_parts(count, 1) };
+    let drain = DrainSlabs::<Slots> { epochs: world.epochs, pool: world.pool, count: counts };
+    let grid = Grid::new(PLACES.div_ceil(LANES), LANES);
+    world.device.launch_all(vec![Launch::new(grid, drain)]).unwrap();
+    // SAFETY: nothing runs.
+    unsafe { count.read() as u32 }
+}
+
+#[test]
+fn the_host_drains_all_bags_of_all_slots() {
+    let world = World::eager(4);
+    world.device.launch_all(vec![world.play::<Blocks>(2, true), world.play::<Blocks>(2, true)]).unwrap();
+    let (kept, deferred) = hoarded(&world, 10);
+    let filled = world.bags().into_iter().map(|bags| bags.iter().filter(|&&count| count > 0).count());
+    assert!(filled.clone().filter(|&bags| bags > 0).count() > 1, "several slots have items");
+    assert!(filled.max() > Some(1), "a slot has items in several bags");
+    assert_eq!((kept > 4, deferred > 0), (true, true));
+    let [retired, reclaimed, _] = world.counters();
+
+    assert_eq!(drained(&world), kept);
+    assert_eq!((world.kept(), world.count()), (0, CELLS as u32 + deferred), "others stay live");
+    assert_eq!(world.counters(), [retired, reclaimed + u64::from(kept), u64::from(deferred)]);
+    assert!(world.free_slabs_are_blank());
+    assert_eq!(drained(&world), 0, "the bags are empty");
+    let (kept, _) = hoarded(&world, 3);
+    assert_eq!((kept, drained(&world)), (3, 3), "and can be filled again");
 }
 
 #[test]
@@ -349,7 +403,7 @@ fn launches_of_one_block_end_epochs_too() {
         // Four slabs per launch, an epoch every other launch, four bags of which one is filled.
         assert!(world.count() <= CELLS as u32 + 32, "launch {launch}: {} slabs are live", world.count());
     }
-    assert_eq!((world.shelved(), world.count()), (0, CELLS as u32 + world.kept()));
+    assert_eq!((world.deferred(), world.count()), (0, CELLS as u32 + world.kept()));
 }
 
 /// Number of structures of one block: more than a participant has entries for.
@@ -407,7 +461,7 @@ fn inside_many<G: Group>(seed: u64, opens: bool) -> Vec<World> {
     for world in &worlds {
         assert_eq!(
             world.count(),
-            CELLS as u32 + world.kept() + world.shelved(),
+            CELLS as u32 + world.kept() + world.deferred(),
             "seed {seed}: nothing is lost"
         );
     }
@@ -420,10 +474,10 @@ fn a_process_is_inside_many_structures_at_a_time() {
     for seed in 0..15 {
         for worlds in [inside_many::<Blocks>(seed, true), inside_many::<Tiles<8, 4>>(seed, true)] {
             for world in &worlds[..ENTRIES] {
-                freed += 32 - (world.kept() + world.shelved());
+                freed += 32 - (world.kept() + world.deferred());
             }
             for world in &worlds[ENTRIES..] {
-                assert_eq!((world.kept(), world.shelved()), (0, 32), "they have no place");
+                assert_eq!((world.kept(), world.deferred()), (0, 32), "they have no place");
             }
         }
     }
@@ -431,9 +485,9 @@ fn a_process_is_inside_many_structures_at_a_time() {
 }
 
 #[test]
-fn what_a_process_retires_without_having_opened_the_structure_is_shelved() {
+fn items_retired_in_a_structure_that_is_not_open_are_deferred() {
     for world in inside_many::<Blocks>(0, false) {
-        assert_eq!((world.kept(), world.shelved()), (0, 32));
+        assert_eq!((world.kept(), world.deferred()), (0, 32));
     }
 }
 
