@@ -221,10 +221,13 @@ impl<M: Tested> Kind<M> {
         numbers.into_iter().map(|(key, value)| (M::Key::from_u64(key), M::Value::from_u64(value))).unzip()
     }
 
-    /// Fills a map that does not grow with `many` keys, until it refuses some, and removes all of them.
+    /// Fills a map that does not grow with at most `many` keys, until it refuses some, and removes all of
+    /// them. The keys come in small batches: each one that is refused has searched the whole pool.
     fn used_up(&self, mut map: M, many: u64) -> M {
         let (keys, values) = self.columns((0..many).map(|key| (1000 + key, key)));
-        assert!(map.insert(&keys, &values).unwrap().contains(&phalanx::Outcome::Refused), "{}", self.name);
+        let mut batches = keys.chunks(50).zip(values.chunks(50));
+        let refuses = |(keys, values)| map.insert(keys, values).unwrap().contains(&phalanx::Outcome::Refused);
+        assert!(batches.any(refuses), "{}", self.name);
         map.retain_keys(M::Key::from_u64(0)..=M::Key::from_u64(0)).unwrap();
         map
     }
