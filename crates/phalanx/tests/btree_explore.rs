@@ -13,8 +13,8 @@ mod mutation;
 mod order;
 #[path = "../../testing/src/explore/plan.rs"]
 mod plan;
-#[path = "btree_explore/rooms.rs"]
-mod rooms;
+#[path = "btree_explore/range_results.rs"]
+mod range_results;
 #[path = "../../testing/src/explore/script.rs"]
 mod script;
 #[path = "explore/sessions.rs"]
@@ -85,8 +85,8 @@ fn a_pair_that_is_seen_twice_is_told_once() {
 #[test]
 fn ranges_go_where_they_should() {
     type By<A, const W: u32, const L: usize> = Tree<Packed, Spread<128>, A, W, L>;
-    rooms::ranges_go_where_they_should::<By<Concurrent, 4, 4>, By<Concurrent, 4, 4>>(SEEDS / 2);
-    rooms::ranges_go_where_they_should::<By<Concurrent, 8, 2>, By<Concurrent, 8, 2>>(SEEDS / 4);
+    range_results::ranges_go_where_they_should::<By<Concurrent, 4, 4>, By<Concurrent, 4, 4>>(SEEDS / 2);
+    range_results::ranges_go_where_they_should::<By<Concurrent, 8, 2>, By<Concurrent, 8, 2>>(SEEDS / 4);
 }
 
 /// Explores the compiled variants.
@@ -108,7 +108,7 @@ impl phased::Visitor for Compiled {
 
     fn visit<M: ReadOnly + Instance>(&mut self) -> Option<Infallible> {
         let seeds = if M::NAME == phased::NAMES[0] { SEEDS / 2 } else { SEEDS / 20 };
-        rooms::ranges_go_where_they_should::<M::Writers, M>(seeds);
+        range_results::ranges_go_where_they_should::<M::Writers, M>(seeds);
         None
     }
 }

@@ -8,12 +8,12 @@ mod common;
 mod frozen;
 #[path = "conformance/layers.rs"]
 mod layers;
-#[path = "conformance/moments.rs"]
-mod moments;
 #[path = "conformance/ordered.rs"]
 mod ordered;
 #[path = "conformance/room.rs"]
 mod room;
+#[path = "conformance/snapshots.rs"]
+mod snapshots;
 #[path = "conformance/walks.rs"]
 mod walks;
 
@@ -114,8 +114,8 @@ macro_rules! suite {
                     crate::common::$device, [each MultiVersionBTree], [first MultiVersionBTree]
                 );
                 phalanx_testing::cases! { crate, crate::common::$device, [each MultiVersionBTree]:
-                    moments {
-                        snapshots_are_past_moments
+                    snapshots {
+                        snapshots_are_past_states
                         order_is_that_of_std_now_and_then
                         snapshots_are_taken_in_streams
                         what_is_dropped_is_freed

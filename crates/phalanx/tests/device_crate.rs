@@ -15,7 +15,7 @@ use phalanx_test_kernels::lists::{
     Chains, Divisors, Isolate, LinkBoth, Members, Neighbours, ReplaceMembers, SumLists, TallyWords,
     TurnQueues,
 };
-use phalanx_test_kernels::trees::{self, CollectRanges, CollectRangesWide, Moments, Plain, RecordMoments};
+use phalanx_test_kernels::trees::{self, CollectRanges, CollectRangesWide, Moments, Plain, RecordHistory};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Link, Links, Record, Words};
 use phalanx_testing::sequences::answer;
 use ptx_builder::Arch;
@@ -206,7 +206,7 @@ fn histories_of_ranges_are_linearizable(device: &Device) {
         let keys: Vec<u32> = (0..40).map(|n| n * 2).collect();
         tree.clear().unwrap();
         assert!(tree.insert(&keys, &keys).unwrap().all_placed());
-        let events = moments(device, &tree, blocks, seed);
+        let events = recorded_ranges(device, &tree, blocks, seed);
         overlaps += events.windows(2).filter(|pair| pair[1].start <= pair[0].end).count();
         let initial = keys.iter().map(|&key| (key, key)).collect();
         checker::check(&SnapshotModel { initial }, &events)
@@ -216,16 +216,21 @@ fn histories_of_ranges_are_linearizable(device: &Device) {
     assert!(overlaps > runs as usize, "the operations ran one after the other: {overlaps} overlaps");
 }
 
-type Moment = Event<SnapshotOp<u32, u32>, SnapshotOutcome<u32, u32>>;
+type Recorded = Event<SnapshotOp<u32, u32>, SnapshotOutcome<u32, u32>>;
 
 /// Number of operations per warp.
-const DEEDS: usize = 6;
+const OPERATIONS: usize = 6;
 /// Space for the pairs of a range.
 const PLACES: usize = 96;
 
 /// Executes random operations by the warps of `blocks` blocks.
-fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, seed: u64) -> Vec<Moment> {
-    let len = (blocks * THREADS / 32) as usize * DEEDS;
+fn recorded_ranges(
+    device: &Device,
+    tree: &MultiVersionBTree<u32, u32>,
+    blocks: u32,
+    seed: u64,
+) -> Vec<Recorded> {
+    let len = (blocks * THREADS / 32) as usize * OPERATIONS;
     let draw = |index: usize, salt: u64| mix64((seed << 40) + ((index as u64) << 3) + salt);
     let code = |index: usize| {
         [trees::INSERT, trees::INSERT, trees::REMOVE, trees::GET, trees::RANGE, trees::RANGE]
@@ -248,7 +253,7 @@ fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, see
     let [counts, starts, stops] = &times;
     // SAFETY: no other operation uses the tree meanwhile, and the kernel has ended when its results are read.
     unsafe {
-        let launch = RecordMoments {
+        let launch = RecordHistory {
             tree: tree.view::<Moments>().unwrap(),
             codes: c.global(),
             lows: l.global(),

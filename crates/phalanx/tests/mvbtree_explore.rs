@@ -5,8 +5,8 @@
 mod common;
 #[path = "explore/faults.rs"]
 mod faults;
-#[path = "mvbtree_explore/moments.rs"]
-mod moments;
+#[path = "mvbtree_explore/histories.rs"]
+mod histories;
 #[path = "mvbtree_explore/mutants.rs"]
 mod mutants;
 #[path = "../../testing/src/explore/mutation.rs"]
@@ -49,7 +49,7 @@ pub fn eager() -> Fault {
 type Small<A> = Tree<Versioned<Packed>, Spread<64>, A, 4, 2>;
 
 explore! {
-    [moments: moments, one seed in 1]
+    [histories: histories, one seed in 1]
     in_place_4x2_u32_u32: Small<InPlace>, SEEDS;
     in_place_8x1_u64_u64: Tree<Versioned<Wide<u64, u64>>, Light<128>, InPlace, 8, 1>, SEEDS / 2;
     out_of_place_4x2_u32_u32: Small<OutOfPlace>, SEEDS;
@@ -65,7 +65,7 @@ impl mvbtree::Visitor for Compiled {
 
     fn visit<M: Config + Instance>(&mut self) -> Option<Infallible> {
         mutation::all_are_sound::<M, ByLanes>(M::NAME, SEEDS / 40);
-        moments::all_are_sound::<M>(M::NAME, SEEDS / 20);
+        histories::all_are_sound::<M>(M::NAME, SEEDS / 20);
         None
     }
 }
@@ -82,7 +82,7 @@ fn eager_ones_are_sound<G: Group + Debug>(name: &str, count: u64) {
     all_are_sound_if::<Small<OutOfPlace<G>>, ByLanes>(name, count, with(&faults));
     all_are_sound_if::<Small<OutOfPlace<G>>, ByTiles<Independent, 4>>(name, count / 2, with(&faults));
     all_are_sound_if::<Small<OutOfPlace<G>>, ByTiles<Lockstep, 4>>(name, count / 2, with(&faults));
-    moments::all_are_sound_with::<Small<OutOfPlace<G>>>(name, count, &faults);
+    histories::all_are_sound_with::<Small<OutOfPlace<G>>>(name, count, &faults);
     assert_effects(&faults);
 }
 
@@ -98,5 +98,5 @@ fn eager_tiles_are_sound() {
 
 #[test]
 fn a_slab_that_is_allocated_again_is_written_after_what_was_written_before() {
-    moments::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, &[eager()]);
+    histories::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, &[eager()]);
 }

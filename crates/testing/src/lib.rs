@@ -5,6 +5,8 @@
 //! | [`conformance_suite!`] | tests that compare a kind of hash map with `std::collections::HashMap`, on the emulator |
 //! | [`explore!`] | tests that explore schedules of its kernels with every detector, and check linearizability |
 //!
+//! [`refuses!`] asserts that a result is an error of a kind that explains itself.
+//!
 //! The modules are those of the tests of `phalanx`, which use the same macros. Programs that explore other
 //! structures include the files of `explore` as modules of their own, in order to implement the traits for
 //! those structures.

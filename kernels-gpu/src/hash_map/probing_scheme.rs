@@ -55,11 +55,11 @@ impl Cursor {
         Self { bucket: buckets, left: OVERFLOW_BUCKETS, step: 0, place: 2 }
     }
 
-    /// Returns whether a probe sequence of at most `looks` probes has become [long](LONG) or, in the overflow
+    /// Returns whether a sequence of at most `max_probes` probes has become [long](LONG) or, in the overflow
     /// buckets, whether at least half of it has been used.
-    pub fn is_long(self, buckets: u32, looks: u32) -> bool {
+    pub fn is_long(self, buckets: u32, max_probes: u32) -> bool {
         let in_overflow = self.bucket >= buckets;
-        self.left <= if in_overflow { OVERFLOW_BUCKETS / 2 } else { looks.saturating_sub(LONG) }
+        self.left <= if in_overflow { OVERFLOW_BUCKETS / 2 } else { max_probes.saturating_sub(LONG) }
     }
 
     /// Advances to the next bucket of the probe sequence. The table has at least two buckets.

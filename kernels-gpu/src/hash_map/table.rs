@@ -100,7 +100,7 @@ impl<M: Config> View for MapView<M> {
 
 impl<M: Config> MapView<M> {
     /// Returns a view of a table of `count` buckets, which the [`OVERFLOW_BUCKETS`] follow. An operation
-    /// gives up after `looks` probes.
+    /// gives up after `max_probes` probes.
     ///
     /// # Safety
     /// - `buckets` points to `(count + OVERFLOW_BUCKETS) * M::BUCKET_BYTES` bytes, `filters` to
@@ -114,7 +114,7 @@ impl<M: Config> MapView<M> {
         filters: *mut u32,
         counters: *mut u64,
         count: u32,
-        looks: u32,
+        max_probes: u32,
     ) -> Self {
         // SAFETY: the caller's obligation; kernels make only relaxed accesses to all three.
         let (buckets, filters, counters) =
@@ -124,7 +124,7 @@ impl<M: Config> MapView<M> {
             filters,
             counters,
             count,
-            max_probes: looks.min(count + M::EXTRA_PROBES),
+            max_probes: max_probes.min(count + M::EXTRA_PROBES),
             seed: 0,
             of: PhantomData,
         }

@@ -35,7 +35,7 @@ use simt::hash::{mix32, reduce};
 use simt::{Convergence, Lockstep, Scope, Thread, Tile, device, fence};
 
 /// Maximum number of changes of the resident block in one call, before the lanes that still want a slab
-/// search by themselves ([`LOOKS`](super::LOOKS) probes each).
+/// search by themselves ([`MAX_PROBES`](super::MAX_PROBES) probes each).
 pub const CHANGES: u32 = 16;
 
 /// A tile's allocator: the bitmap of a block, in registers.
@@ -105,7 +105,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     }
 
     /// Allocates a slab for each lane that `wants` one. Returns `None` to the others, and if the pool is full
-    /// or nearly so: after [`CHANGES`] blocks without a free bit and [`LOOKS`](super::LOOKS) probes
+    /// or nearly so: after [`CHANGES`] blocks without a free bit and [`MAX_PROBES`](super::MAX_PROBES) probes
     /// elsewhere.
     ///
     /// Bounded: each round serves a request, or learns that a bit thought free is taken, or changes the

@@ -91,4 +91,4 @@ pub use handle::Handle;
 pub use instances::*;
 pub use layered::Layered;
 pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Supers};
-pub use search::LOOKS;
+pub use search::MAX_PROBES;

@@ -137,7 +137,7 @@ pub unsafe trait Pool: Instance + Send + Sync {
     }
 
     /// Allocates a slab by the calling lane alone, with no requirement on other lanes. Returns `None` if
-    /// [`LOOKS`](super::LOOKS) probes of the bitmap found no free slab.
+    /// [`MAX_PROBES`](super::MAX_PROBES) probes of the bitmap found no free slab.
     ///
     /// Lanes that allocate at the same time should have different seeds: equal seeds are correct, but the
     /// lanes contend for the same words.

@@ -12,7 +12,7 @@ use simt::hash::{mix32, reduce};
 /// probability of at most (1 - 1/k)^256: 1.4e-15 for one in eight. A pool of up to 2048 slabs is searched
 /// completely: it has at least four strata per word, so each word is certain to be probed. The probes beyond
 /// 256 make up for those that lose a race to another lane.
-pub const LOOKS: u32 = 256 + 32;
+pub const MAX_PROBES: u32 = 256 + 32;
 
 /// Golden ratio times 2^32: its consecutive multiples are spread evenly over the words.
 pub(super) const GOLDEN: u32 = 0x9e37_79b9;
@@ -45,7 +45,7 @@ impl Walk {
 }
 
 /// Takes a free slab by the calling lane alone, with no requirement on other lanes, and returns the slab's
-/// number. Bounded: see [`LOOKS`].
+/// number. Bounded: see [`MAX_PROBES`].
 ///
 /// The first probe is blind: it sets a bit, and the previous value has the information of a load. So in a
 /// pool that is not nearly full an allocation costs one access.
@@ -59,7 +59,7 @@ pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
 pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
     let mut walk = Walk::new(seed);
     let mut free = u32::MAX;
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_PROBES {
         if free == 0 {
             walk.go_on();
             // SAFETY: the index is that of a word of the bitmap.
@@ -83,15 +83,15 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Returns the words of the first `looks` probes.
-    fn visited(seed: u32, words: u32, looks: u32) -> BTreeSet<u32> {
+    /// Returns the words of the first `probes` probes.
+    fn visited(seed: u32, words: u32, probes: u32) -> BTreeSet<u32> {
         let mut walk = Walk::new(seed);
-        let look = |_| {
+        let probe = |_| {
             let word = walk.word(words);
             walk.go_on();
             word
         };
-        (0..looks).map(look).collect()
+        (0..probes).map(probe).collect()
     }
 
     #[test]

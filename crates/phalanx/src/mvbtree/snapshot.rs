@@ -5,7 +5,7 @@ use crate::map::encoding::decode_pairs;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Scans;
 use crate::map::{IntoIter, batches, export, run};
-use crate::ordered::history::{History, Moment};
+use crate::ordered::history::{History, ReadTimestamp};
 use crate::ordered::kernels::Search;
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Error, Key, Outcome, Result, Value};
@@ -34,7 +34,7 @@ use std::fmt;
 pub struct Snapshot<'a, K: Key, V: Value> {
     tree: &'a MultiVersionBTree<K, V>,
     slot: u32,
-    moment: Moment,
+    timestamp: ReadTimestamp,
     /// Whether the snapshot was taken for one blocking query, all of whose kernels run in the default stream.
     is_own: bool,
 }
@@ -76,7 +76,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::Snapshots`] if [`super::MOST`] snapshots are alive; [`Error::Moments`] if all timestamps are
     /// used up while others are alive; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
-        let (slot, moment) = self.tree.handle.exclusive(|stream, memory| {
+        let (slot, timestamp) = self.tree.handle.exclusive(|stream, memory| {
             let kernels = self.tree.handle.kernels();
             if memory.history.as_ref().is_some_and(History::is_due) {
                 or_later(memory.sweep(kernels, stream))?;
@@ -90,7 +90,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
                 taken => taken,
             }
         })?;
-        Ok(Snapshot { tree: self, slot, moment, is_own: false })
+        Ok(Snapshot { tree: self, slot, timestamp, is_own: false })
     }
 
     /// Takes a snapshot in stream order, concurrently with writers and without waiting. The tree must have
@@ -120,7 +120,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     pub fn snapshot_on(&self, stream: &Stream) -> Result<Snapshot<'_, K, V>> {
         batches::check_same_device(self.device(), "stream", stream.device())?;
         let take = || self.with_history(|history| history.take_on(stream));
-        let (slot, moment) = match take() {
+        let (slot, timestamp) = match take() {
             // Dropped snapshots keep their slots until the next sweep.
             Err(Error::Snapshots { .. }) => {
                 self.tree.sweep()?;
@@ -128,7 +128,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
             }
             taken => taken?,
         };
-        Ok(Snapshot { tree: self, slot, moment, is_own: false })
+        Ok(Snapshot { tree: self, slot, timestamp, is_own: false })
     }
 
     /// Returns the tree as of a snapshot.
@@ -139,7 +139,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         if !std::ptr::eq(self, snapshot.tree) {
             return Err(Error::OtherTree);
         }
-        Ok(At { tree: self, moment: snapshot.moment })
+        Ok(At { tree: self, timestamp: snapshot.timestamp })
     }
 
     /// Runs a query as of a timestamp within this call. The [`At`] does not own the snapshot: it would then
@@ -191,12 +191,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 /// there, O(n log n).
 pub struct At<'a, K: Key, V: Value> {
     tree: &'a MultiVersionBTree<K, V>,
-    moment: Moment,
+    timestamp: ReadTimestamp,
 }
 
 impl<K: Key, V: Value> fmt::Debug for At<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("At").field("tree", self.tree).field("moment", &self.moment).finish()
+        f.debug_struct("At").field("tree", self.tree).field("timestamp", &self.timestamp).finish()
     }
 }
 
@@ -243,7 +243,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        let scans = |run: Scans<'_, K::Word, V::Word>| self.tree.tree.scans_at(run, self.moment);
+        let scans = |run: Scans<'_, K::Word, V::Word>| self.tree.tree.scans_at(run, self.timestamp);
         let (keys, values) = export::sorted(export::scanned(self.tree.device(), &scans)?);
         let (keys, values) = decode_pairs::<K, V>((keys, values))?;
         Ok(keys.into_iter().zip(values))
@@ -255,7 +255,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {
-        self.tree.tree.look_up_at(stream, batch, self.moment)
+        self.tree.tree.look_up_at(stream, batch, self.timestamp)
     }
 }
 
@@ -270,6 +270,6 @@ impl<K: Key, V: Value> Searched<K::Word, V::Word> for At<'_, K, V> {
     }
 
     fn search(&self, stream: &Stream, search: Search<K::Word, V::Word>) -> Result<()> {
-        self.tree.tree.search_at(stream, search, self.moment)
+        self.tree.tree.search_at(stream, search, self.timestamp)
     }
 }

@@ -23,17 +23,17 @@ const LATE: u32 = LATEST / 2;
 
 /// Timestamp as of which a search reads: a number, or a pointer to one on the device.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct ReadTimestamp {
     at: u32,
     pin: *mut u32,
 }
 
 // SAFETY: a pointer to device memory, which the host does not dereference.
-unsafe impl Send for Moment {}
+unsafe impl Send for ReadTimestamp {}
 // SAFETY: as above.
-unsafe impl Sync for Moment {}
+unsafe impl Sync for ReadTimestamp {}
 
-impl Moment {
+impl ReadTimestamp {
     /// The present.
     pub const NOW: Self = Self { at: LATEST, pin: null_mut() };
 }
@@ -89,13 +89,13 @@ impl History {
     }
 
     /// Returns what kernels need of the history to read as of a timestamp.
-    pub fn at(&self, moment: Moment) -> HistoryParts {
+    pub fn at(&self, timestamp: ReadTimestamp) -> HistoryParts {
         HistoryParts {
             clock: self.clock.pointer(),
             now: self.now,
             since: self.since,
-            at: moment.at,
-            pin: if moment.pin.is_null() { self.pins.pointer() } else { moment.pin },
+            at: timestamp.at,
+            pin: if timestamp.pin.is_null() { self.pins.pointer() } else { timestamp.pin },
             epochs: self.epochs.pointer(),
             places: self.places,
             room: ROOM,
@@ -157,10 +157,10 @@ impl History {
     }
 
     /// Takes a snapshot while nothing runs. Returns its slot and timestamp.
-    pub fn take(&mut self) -> Result<(u32, Moment)> {
+    pub fn take(&mut self) -> Result<(u32, ReadTimestamp)> {
         let slot = self.claim()?;
         match self.advance_clock(slot) {
-            Ok(at) => Ok((slot, Moment { at, pin: null_mut() })),
+            Ok(at) => Ok((slot, ReadTimestamp { at, pin: null_mut() })),
             Err(error) => self.unclaim(slot, error),
         }
     }
@@ -182,7 +182,7 @@ impl History {
     }
 
     /// Takes a snapshot in stream order.
-    pub fn take_on(&self, stream: &Stream) -> Result<(u32, Moment)> {
+    pub fn take_on(&self, stream: &Stream) -> Result<(u32, ReadTimestamp)> {
         if !self.moves {
             return Err(Error::ClockStands);
         }
@@ -194,7 +194,7 @@ impl History {
         if let Err(error) = unsafe { stream.launch(Grid::new(1, 32), take) } {
             return self.unclaim(slot, error);
         }
-        Ok((slot, Moment { at: FROM_PIN, pin: pin.at(0).as_ptr() }))
+        Ok((slot, ReadTimestamp { at: FROM_PIN, pin: pin.at(0).as_ptr() }))
     }
 
     /// Returns the timestamp of a snapshot. Waits for all earlier launches.
@@ -267,7 +267,7 @@ impl History {
             EpochLine { epoch, retired: words[at], reclaimed: words[at + 1], nanoseconds: words[at + 2] }
         };
         let log = (epoch.saturating_sub(LOG as u64)..epoch).map(line).collect();
-        Ok(Reclaimed { epoch, retired: words[1], reclaimed: words[2], shelved: words[3], log })
+        Ok(Reclaimed { epoch, retired: words[1], reclaimed: words[2], deferred: words[3], log })
     }
 }
 
@@ -282,7 +282,7 @@ pub struct Reclaimed {
     /// Retired versions that kernels have freed.
     pub reclaimed: u64,
     /// Retired versions that did not fit a bag. The next sweep frees them.
-    pub shelved: u64,
+    pub deferred: u64,
     /// State at the end of each of the last epochs.
     pub log: Vec<EpochLine>,
 }

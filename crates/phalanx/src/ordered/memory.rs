@@ -1,6 +1,6 @@
 //! The device memory of a B-tree or skip list.
 use super::directory::Directory;
-use super::history::{History, MOST, Moment};
+use super::history::{History, MOST, ReadTimestamp};
 use super::kernels::{Kernels, Task};
 use crate::map::counts::Counts;
 use crate::map::encoding::Word;
@@ -29,7 +29,7 @@ pub struct Memory {
 #[derive(Clone, Copy, Debug)]
 pub struct TreeRef<'a> {
     memory: &'a Memory,
-    moment: Moment,
+    timestamp: ReadTimestamp,
 }
 
 impl TreeRef<'_> {
@@ -40,7 +40,7 @@ impl TreeRef<'_> {
     ///   used.
     pub unsafe fn view<M: Config>(self) -> TreeView<M> {
         let Memory { counters, pool, directory, history, .. } = self.memory;
-        let versions = history.as_ref().map_or(RawVersions::NOTHING, |history| history.at(self.moment));
+        let versions = history.as_ref().map_or(RawVersions::NOTHING, |history| history.at(self.timestamp));
         let entries = directory.entries();
         // SAFETY: the caller's obligations.
         unsafe { TreeView::new(counters.pointer(), pool.as_view(), directory.pointer(), entries, versions) }
@@ -175,12 +175,12 @@ impl Memory {
 
     /// Returns the tree as it is.
     pub fn now(&self) -> TreeRef<'_> {
-        self.at(Moment::NOW)
+        self.at(ReadTimestamp::NOW)
     }
 
     /// Returns the tree as of a timestamp.
-    pub fn at(&self, moment: Moment) -> TreeRef<'_> {
-        TreeRef { memory: self, moment }
+    pub fn at(&self, timestamp: ReadTimestamp) -> TreeRef<'_> {
+        TreeRef { memory: self, timestamp }
     }
 
     /// Reads the counters. Waits for all earlier launches.

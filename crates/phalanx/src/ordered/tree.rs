@@ -1,7 +1,7 @@
 //! A B-tree or skip list in device memory: the operations that submit work to it.
 use super::directory::places;
 use super::growth::Growth;
-use super::history::{History, Moment};
+use super::history::{History, ReadTimestamp};
 use super::kernels::{Kernels, Search, Task};
 use super::memory::{Memory, TreeRef};
 use super::sorter::{self, Sorter};
@@ -64,33 +64,33 @@ impl<K: Word, V: Word> Tree<K, V> {
 
     /// Submits a search by key order.
     pub fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
-        self.search_at(stream, search, Moment::NOW)
+        self.search_at(stream, search, ReadTimestamp::NOW)
     }
 
     /// [`Self::search`] as of a timestamp.
-    pub fn search_at(&self, stream: &Stream, search: Search<K, V>, moment: Moment) -> Result<()> {
+    pub fn search_at(&self, stream: &Stream, search: Search<K, V>, timestamp: ReadTimestamp) -> Result<()> {
         let memory = self.handle.read();
         self.rebuild_directory_if_due(stream, &memory)?;
         // SAFETY: as for `Tree::submit_now`.
-        unsafe { self.handle.kernels().launch_search(stream, memory.at(moment), search)? };
+        unsafe { self.handle.kernels().launch_search(stream, memory.at(timestamp), search)? };
         Ok(())
     }
 
     /// Submits a batch of lookups as of a timestamp.
-    pub fn look_up_at(&self, stream: &Stream, batch: Batch<K, V>, moment: Moment) -> Result<()> {
+    pub fn look_up_at(&self, stream: &Stream, batch: Batch<K, V>, timestamp: ReadTimestamp) -> Result<()> {
         let memory = self.handle.read();
         self.rebuild_directory_if_due(stream, &memory)?;
         // SAFETY: as for `Tree::submit_now`.
-        unsafe { self.handle.kernels().launch_look_up(stream, memory.at(moment), batch)? };
+        unsafe { self.handle.kernels().launch_look_up(stream, memory.at(timestamp), batch)? };
         Ok(())
     }
 
     /// [`Structure::scans`] as of a timestamp.
-    pub fn scans_at(&self, run: Scans<'_, K, V>, moment: Moment) -> Result<()> {
+    pub fn scans_at(&self, run: Scans<'_, K, V>, timestamp: ReadTimestamp) -> Result<()> {
         self.handle.exclusive(|stream, memory| {
             let pairs = memory.counts()?.live;
             // SAFETY: the lock excludes other launches, and all earlier ones have ended.
-            unsafe { self.scan_alone(stream, memory.at(moment), pairs, run) }
+            unsafe { self.scan_alone(stream, memory.at(timestamp), pairs, run) }
         })
     }
 
@@ -210,7 +210,7 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.scans_at(run, Moment::NOW)
+        self.scans_at(run, ReadTimestamp::NOW)
     }
 
     fn generation(&self) -> u64 {

@@ -126,7 +126,8 @@ pub fn keys_are_assigned_in_every_way<K: Word, V: Word + MapValue>(kind: &Kind<S
         blocks(100, Some(3)),
         blocks(64, None),
     ];
-    for assignment in ways.into_iter().step_by(if kind.is_main { 1 } else { 3 }) {
+    // All other cases use the first way, on each variant.
+    for &assignment in if kind.is_main { &ways[..] } else { &ways[3..4] } {
         let list = kind.builder().nodes(1).assignment(assignment).build().unwrap();
         let mut expected = BTreeMap::new();
         // Ascending, ascending behind those, random, and once more.

@@ -12,7 +12,7 @@ use simt::{Convergence, GlobalSlice, Kernel, Order, Scope, Thread, Tile, fence};
 use std::marker::PhantomData;
 
 /// Number of times that the flag is polled.
-const LOOKS: u32 = 1000;
+const POLLS: u32 = 1000;
 /// Key, and its two values.
 const KEY: u64 = 5;
 const VALUES: [u64; 2] = [77, 78];
@@ -99,7 +99,7 @@ impl<M: Kind, T: Asking<M>> Publish<M, T> {
     fn check(&self, session: &mut Session<M, T>) {
         let mine = Thread::lane() == self.owner;
         let load = || self.flag.at(0).load(Order::Acquire, Scope::Device);
-        let seen = mine && (0..LOOKS).any(|_| load() == 1);
+        let seen = mine && (0..POLLS).any(|_| load() == 1);
         // Other lanes of the tile may have to submit the operation too. The shuffle informs them and orders
         // nothing.
         let seen = Tile::<32>::lockstep().shuffle(seen, self.owner);

@@ -1,7 +1,7 @@
 //! Mutation tests: faults injected into the kernels of trees with versions, which the exploration must find.
 //! Without a fault, the same plans must pass.
 use crate::faults::site;
-use crate::moments::{Plan, all_are_sound_with, is_found, plans_are_sound};
+use crate::histories::{Plan, all_are_sound_with, is_found, plans_are_sound};
 use crate::mutation::is_found_by_exchanges;
 use crate::script::ByLanes;
 use crate::world::{Finding, is_wrong};

@@ -52,7 +52,7 @@ pub enum Pass {
     /// All lanes have ended.
     Finished,
     /// All lanes that can run wait for progress of others.
-    Resting,
+    Yielded,
     /// The launch has failed.
     Failed,
 }
@@ -149,7 +149,7 @@ impl Block {
             self.worker().run.fail(self.deadlock());
             return Pass::Failed;
         }
-        Pass::Resting
+        Pass::Yielded
     }
 
     /// Runs the lanes of a warp, round-robin, until every lane that can run has yielded. Returns `true` if

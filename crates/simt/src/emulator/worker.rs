@@ -129,21 +129,21 @@ impl Worker {
 
     #[allow(clippy::vec_box)] // lanes point to their block, which must not move
     fn take_turns(&self, resident: &mut Vec<Box<Block>>) {
-        let (mut at, mut rests) = (0, 0);
+        let (mut at, mut yields) = (0, 0);
         loop {
-            let more = resident.is_empty() || rests >= PATIENCE * resident.len() && self.has_room(resident);
+            let more = resident.is_empty() || yields >= PATIENCE * resident.len() && self.has_room(resident);
             if more && let Some(id) = self.run.next_block() {
                 at = resident.len();
-                rests = 0;
+                yields = 0;
                 resident.push(Block::new(self, id, 0));
             }
             let Some(block) = resident.get(at) else { break };
             match block.pass() {
                 Pass::Failed => break,
                 Pass::Finished => drop(resident.swap_remove(at)),
-                Pass::Resting => {
+                Pass::Yielded => {
                     self.yield_block(block);
-                    rests += 1;
+                    yields += 1;
                     at += 1;
                 }
             }

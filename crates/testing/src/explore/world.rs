@@ -348,13 +348,13 @@ pub fn explore<M: HasFixture, E: Execution<M>>(plan: &Plan, setting: &Setting) -
         (events.len(), events.iter().filter(|event| event.outcome == MapOutcome::Refused).count());
     // A refused operation guarantees only that it has changed nothing.
     events.retain(|event| !M::REFUSES_CHANGES || event.outcome != MapOutcome::Refused);
-    events.extend(last_looks::<M>(plan, &world.contents()?));
+    events.extend(final_lookups::<M>(plan, &world.contents()?));
     checker::check(&MapModel { initial }, &events).map_err(|failure| Finding::Order(failure.to_string()))?;
     Ok(Played { steps, operations, refused })
 }
 
 /// Returns the final contents as look-ups after all other operations.
-fn last_looks<M: Kind>(plan: &Plan, pairs: &HashMap<u64, u64>) -> Vec<Event<Op, Answer>> {
+fn final_lookups<M: Kind>(plan: &Plan, pairs: &HashMap<u64, u64>) -> Vec<Event<Op, Answer>> {
     let look = |key: u64| {
         let outcome = pairs.get(&key).map_or(MapOutcome::Absent, |&value| MapOutcome::Found(value));
         Event { op: MapOp::Get(key), outcome, start: u64::MAX, end: u64::MAX, thread: u32::MAX }

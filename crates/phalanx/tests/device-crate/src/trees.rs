@@ -10,7 +10,7 @@ use simt::{GlobalSlice, Scope, Thread, Tile, fence, kernel, timer};
 /// Tree with out-of-place updates and pairs of 32 bits.
 pub type Moments = Tree<Versioned<Packed>, Spread<128>, OutOfPlace, 4, 4>;
 
-/// Code of an insertion of `low` with value `high` in [`record_moments`].
+/// Code of an insertion of `low` with value `high` in [`record_history`].
 pub const INSERT: u8 = 0;
 /// Code of a removal of `low`.
 pub const REMOVE: u8 = 1;
@@ -24,7 +24,7 @@ pub const RANGE: u8 = 3;
 /// all of them.
 #[allow(clippy::too_many_arguments)] // kernel arguments are named at the launch
 #[kernel]
-pub fn record_moments(
+pub fn record_history(
     tree: TreeView<Moments>,
     codes: GlobalSlice<u8>,
     lows: GlobalSlice<u32>,

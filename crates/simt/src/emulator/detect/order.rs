@@ -54,7 +54,7 @@ pub struct Actor {
 
 /// Timestamp of an access. Epochs count from 1; an epoch ends when the lane publishes its accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct Timestamp {
     pub lane: u32,
     pub epoch: u32,
 }
@@ -155,14 +155,15 @@ impl Orders {
     }
 
     /// Returns the lane's current epoch.
-    pub fn timestamp(&mut self, lane: u32) -> Moment {
-        Moment { lane, epoch: self.lane(lane).epoch }
+    pub fn timestamp(&mut self, lane: u32) -> Timestamp {
+        Timestamp { lane, epoch: self.lane(lane).epoch }
     }
 
-    /// Returns `true` if `moment` happens before the lane's next access.
-    pub fn knows(&self, lane: u32, moment: Moment) -> bool {
-        let known = || self.lanes.get(lane as usize).is_some_and(|l| l.past.get(moment.lane) >= moment.epoch);
-        lane == moment.lane || known()
+    /// Returns `true` if `timestamp` happens before the lane's next access.
+    pub fn knows(&self, lane: u32, timestamp: Timestamp) -> bool {
+        let known =
+            || self.lanes.get(lane as usize).is_some_and(|l| l.past.get(timestamp.lane) >= timestamp.epoch);
+        lane == timestamp.lane || known()
     }
 
     /// Returns the clock of everything ordered before now, including the lane's own accesses.

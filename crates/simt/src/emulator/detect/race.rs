@@ -6,7 +6,7 @@
 //! sizes are not reported as races.
 use super::super::failure::Party;
 use super::super::site::SourceLine;
-use super::order::{Actor, GranuleMap, Moment, Orders, granules};
+use super::order::{Actor, GranuleMap, Orders, Timestamp, granules};
 
 /// Number of accesses kept per granule.
 const KEPT: usize = 16;
@@ -14,7 +14,7 @@ const KEPT: usize = 16;
 /// A recorded access.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    pub moment: Moment,
+    pub timestamp: Timestamp,
     pub actor: Actor,
     pub writes: bool,
     pub weak: bool,
@@ -82,11 +82,11 @@ impl Races {
         let marks = self.granules.entry(granule).or_default();
         let lane = mark.actor.lane;
         let races = |(covered, earlier): &&(u8, Mark)| {
-            covered & bytes != 0 && earlier.conflicts(mark) && !orders.knows(lane, earlier.moment)
+            covered & bytes != 0 && earlier.conflicts(mark) && !orders.knows(lane, earlier.timestamp)
         };
         let race = marks.iter().find(races).map(|(_, earlier)| earlier.clone());
         marks.retain(|(covered, earlier)| {
-            covered & !bytes != 0 || !mark.replaces(earlier) || !orders.knows(lane, earlier.moment)
+            covered & !bytes != 0 || !mark.replaces(earlier) || !orders.knows(lane, earlier.timestamp)
         });
         if marks.len() == KEPT {
             marks.remove(0);

@@ -3,13 +3,13 @@
 //!
 //! Per granule of eight bytes, the values before its last few writes are kept. A weak load may return any of
 //! them unless the write that replaced it happens before the load.
-use super::order::{GranuleMap, Moment, Orders, granules};
+use super::order::{GranuleMap, Orders, Timestamp, granules};
 
 /// Number of values kept per granule.
 const KEPT: usize = 4;
 
 struct Overwritten {
-    by: Moment,
+    by: Timestamp,
     bytes: u8,
     value: u64,
 }
@@ -22,7 +22,7 @@ pub struct History {
 
 impl History {
     /// Records a write to bytes of a granule that holds `value`.
-    pub fn overwrite(&mut self, granule: usize, bytes: u8, value: u64, by: Moment) {
+    pub fn overwrite(&mut self, granule: usize, bytes: u8, value: u64, by: Timestamp) {
         let values = self.granules.entry(granule).or_default();
         if values.len() == KEPT {
             values.remove(0);

@@ -429,11 +429,11 @@ impl Explorer {
         }
         let Some(memory) = &self.memory else { return };
         let memory = &mut *memory.borrow_mut();
-        let moment = memory.orders.timestamp(lane.number);
+        let timestamp = memory.orders.timestamp(lane.number);
         for (granule, bytes) in granules(access.address, access.bytes) {
             memory.orders.write(actor(lane), granule, bytes, (access.order, access.scope), update);
             if let Some(history) = &mut memory.history {
-                history.overwrite(granule, bytes, weak::granule_value(granule), moment);
+                history.overwrite(granule, bytes, weak::granule_value(granule), timestamp);
             }
         }
         memory.add_versions(lane, access, new);
@@ -488,7 +488,7 @@ fn actor(lane: &Lane) -> Actor {
 
 fn mark(orders: &mut Orders, lane: &Lane, access: &Access, writes: bool) -> Mark {
     Mark {
-        moment: orders.timestamp(lane.number),
+        timestamp: orders.timestamp(lane.number),
         actor: actor(lane),
         writes,
         weak: access.order == Order::Weak,

@@ -63,7 +63,7 @@ fn compare<K: Word, V: Word + MapValue>(
     assert_eq!(at.count(&ranges).unwrap(), counts, "{name}");
 }
 
-pub fn snapshots_are_past_moments<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
+pub fn snapshots_are_past_states<K: Word, V: Word + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
     let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed()));
     let mut past: Vec<(Snapshot<'_, K, V>, BTreeMap<K, V>)> = Vec::new();

@@ -158,7 +158,7 @@ impl<M: Config> Copy for Play<M> {}
 
 impl<M: Config> Kernel for Play<M> {
     const PROGRAM: &'static str = "mvbtree_explore";
-    const NAME: &'static str = "moments";
+    const NAME: &'static str = "histories";
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
