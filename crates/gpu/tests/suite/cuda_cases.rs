@@ -99,7 +99,7 @@ pub fn damaged_ptx_is_refused(device: &Device) {
     impostor!(Truncated: "damaged-program", "cut", 0);
     impostor!(Bytes: "no-text", "bytes", 0);
     impostor!(Absent: "empty-program", "absent", 0);
-    [&DAMAGED, &NO_TEXT, &EMPTY].map(|program| device.add_program(program));
+    [&DAMAGED, &NO_TEXT, &EMPTY].into_iter().for_each(|program| device.add_program(program));
     let error = refused(device, Truncated([]));
     assert!(matches!(error, Error::DamagedPtx { program: "damaged-program", .. }), "{error}");
     expect_parts(&error, &["`cut`", "rebuild the program"]);

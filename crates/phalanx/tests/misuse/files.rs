@@ -2,6 +2,7 @@
 use super::{Family, emulator, is_unchanged};
 use phalanx::gpu::Error as DeviceError;
 use phalanx::{BTree, Error, HashMap, MultiVersionBTree, Result, SkipList, SlabHash, SlabMultiMap, SlabSet};
+use phalanx_testing::refuses;
 use std::io::{self, Cursor, ErrorKind, Read, Write};
 use std::path::Path;
 

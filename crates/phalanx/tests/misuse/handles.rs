@@ -3,6 +3,7 @@ use super::{Family, emulator, is_unchanged};
 use phalanx::{
     BTree, Error, HashMap, MultiVersionBTree, Outcome, SkipList, SlabAlloc, SlabHash, SlabMultiMap, SlabSet,
 };
+use phalanx_testing::refuses;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

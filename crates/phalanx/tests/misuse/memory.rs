@@ -5,6 +5,7 @@ use phalanx::{
     BTree, Device, Error, HashMap, Merge, MultiVersionBTree, Outcome, Result, SkipList, SlabAlloc, SlabHash,
     SlabMultiMap, SlabSet,
 };
+use phalanx_testing::refuses;
 
 /// Repeats `call`, with one more successful allocation each time, until it needs no more. Each failure must
 /// be lack of memory; `check` follows each call. At least one call must fail.
@@ -188,12 +189,13 @@ fn pinned_memory_that_a_skip_list_lacks() {
         lists.borrow_mut().push(list);
         inserted
     });
-    let told = refused.iter().rev().zip(lists.borrow().iter().rev().skip(1));
+    let lists = lists.into_inner();
+    let told = refused.iter().rev().zip(lists.iter().rev().skip(1));
     let told: Vec<_> =
         told.filter_map(|(error, list)| Some((error.outcomes()?, list.len().unwrap()))).collect();
     assert!(!told.is_empty(), "no insertion ran out of memory when it had begun: {refused:?}");
     assert!(told.into_iter().all(|(outcomes, len)| len == outcomes.asked() - outcomes.refused()));
-    for list in lists.into_inner() {
+    for list in lists {
         list.validate().unwrap();
         assert!(list.insert(&keys, &keys).unwrap().all_placed());
     }

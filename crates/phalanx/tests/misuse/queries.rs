@@ -2,6 +2,7 @@
 use super::{Family, emulator, is_unchanged};
 use phalanx::mvbtree::{MOST, Updates};
 use phalanx::{BTree, Error, MultiVersionBTree, SkipList, SlabMultiMap, SlabSet};
+use phalanx_testing::refuses;
 use std::ops::Bound::{Excluded, Unbounded};
 
 #[test]

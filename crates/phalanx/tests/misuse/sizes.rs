@@ -8,6 +8,7 @@ use phalanx::{
     BTree, Device, Error, HashMap, MultiVersionBTree, Outcome, SkipList, SlabAlloc, SlabHash, SlabMultiMap,
     SlabSet,
 };
+use phalanx_testing::refuses;
 use simt::emulator::{Mode, Options};
 
 #[test]

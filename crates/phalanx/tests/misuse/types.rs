@@ -1,6 +1,7 @@
 //! Words on the device that are no keys or values of the map's types.
 use super::emulator;
 use phalanx::{BTree, Error, HashMap, Map, MultiVersionBTree, SkipList, SlabHash};
+use phalanx_testing::refuses;
 use std::num::NonZero;
 
 /// Inserts the words of a key and of a value by a batch on buffers, which has no types.
