@@ -239,6 +239,7 @@ pub struct Prepared<'a, K, V, S> {
     subject: S,
     preload: Option<Batch<K, V>>,
     batch: Batch<K, V>,
+    /// Whether the subject has been filled. A new one is empty, and a first launch clears nothing.
     is_loaded: bool,
     measure: Measure<K, S>,
     measured: Vec<Metric>,
@@ -267,8 +268,9 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, S: Subject<K, V>> Prepared<'a, K,
 
     /// Fills the subject with the initial pairs, and checks that all of them were inserted.
     fn load(&mut self) -> Result<()> {
-        self.subject.clear()?;
-        self.is_loaded = true;
+        if std::mem::replace(&mut self.is_loaded, true) {
+            self.subject.clear()?;
+        }
         let Some(preload) = &mut self.preload else { return Ok(()) };
         load(self.gpu, &mut self.subject, preload)
     }
