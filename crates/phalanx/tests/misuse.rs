@@ -6,16 +6,16 @@
 //! | lengths that differ | `slices_of_other_lengths`, `buffers_of_..` |
 //! | empty input | `empty_batches`, `batches_of_empty_slices`, `questions_to_empty_structures` |
 //! | zero and `usize::MAX` | `.._that_no_.._has`, `lists_that_no_memory_holds`, `emulators_without_..` |
-//! | parameters | `fills_and_keys_that_make_no_tree`, `slabs_that_are_not_the_callers`, `codes_of_no_operation` |
+//! | parameters | `fills_and_keys_..`, `slabs_that_are_not_the_callers`, `codes_of_no_operation` |
 //! | swapped ranges | `swapped_ranges*`, `ranges_that_exclude_every_key` |
 //! | foreign device, stream, buffer, tree | `.._of_another_device`, `snapshots_of_another_tree` |
 //! | foreign memory | `foreign_memory_that_is_none` |
-//! | slices out of range, overlapping | `places_outside_of_a_buffer`; `compile_fail/overlap.rs` |
+//! | slices out of range, overlapping | `places_outside_of_a_buffer`; `wrong_overlap.rs` of `phalanx-gpu` |
 //! | wrong types | `files_of_other_types`, the tests of `types` |
 //! | truncated and damaged files | the tests of `files` |
-//! | full disk, read-only path | `files_that_cannot_be_written_or_read`, `streams_..`, `paths_that_hold_no_file` |
+//! | full disk, read-only path | `files_that_cannot_..`, `streams_..`, `paths_that_hold_no_file` |
 //! | no memory | the tests of `memory` |
-//! | dropped while batches run | `what_a_batch_uses_is_dropped`, `.._that_a_batch_uses`, `devices_that_are_..` |
+//! | dropped while batches run | `what_a_batch_uses_..`, `.._that_a_batch_uses`, `devices_that_are_..` |
 //! | threads, cloned handles | `threads_..`, `maps_that_..`, `clones_of_handles_in_other_threads` |
 //! | calls and panics within calls | `calls_within_calls`, `panics_of_the_callers_code` |
 //! | environment | `environment.rs` |

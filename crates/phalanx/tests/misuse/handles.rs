@@ -102,7 +102,7 @@ fn maps_that_another_thread_drops() {
     each_map!(check);
 }
 
-/// Two threads compare two maps, each in the other order: no thread holds one map while it waits for the other.
+/// Threads compare two maps in both orders: none holds one map while it waits for the other.
 #[test]
 fn maps_that_are_compared_both_ways() {
     fn check<M: Family + Send + Sync>(map: M) {

@@ -25,7 +25,7 @@ fn starve<T>(device: &Device, mut call: impl FnMut() -> Result<T>, mut check: im
             Err(error) => refuses!(
                 Err::<(), _>(error),
                 Error::Device(DeviceError::OutOfMemory { .. }),
-                "bytes of device memory requested"
+                "memory requested"
             ),
         }
     }

@@ -40,9 +40,11 @@ fn buffers_of_queries_of_other_lengths() {
             let (device, stream) = (map.device().clone(), map.device().default_stream());
             let (two, one) = (device.from_slice(&[1u32, 2]).unwrap(), device.from_slice(&[1u32]).unwrap());
             let (mut keys, mut values) = (device.zeroed::<u32>(2).unwrap(), device.zeroed::<u32>(2).unwrap());
-            let (mut outcomes, mut counts) = (device.zeroed::<u8>(2).unwrap(), device.zeroed::<u64>(2).unwrap());
+            let mut outcomes = device.zeroed::<u8>(2).unwrap();
+            let mut counts = device.zeroed::<u64>(2).unwrap();
             let by_order = map.ordered_on(&stream);
-            refuses!(by_order.successor(&one, &mut keys, &mut values, &mut outcomes), Error::Length { .. }, "found");
+            let successor = by_order.successor(&one, &mut keys, &mut values, &mut outcomes);
+            refuses!(successor, Error::Length { .. }, "found");
             refuses!(by_order.count(&two, &one, &mut counts), Error::Length { .. }, "highs");
             refuses!(by_order.count(&one, &one, &mut counts), Error::Length { .. }, "counts");
             for room in [0, 2, u32::MAX] {
@@ -81,7 +83,8 @@ fn questions_to_empty_structures() {
         ($($family:ident)*) => {$(
             let mut map = $family::<u32, u32>::builder().device(&emulator()).build().unwrap();
             assert_eq!((map.first().unwrap(), map.last().unwrap()), (None, None));
-            assert_eq!((map.successor(&[0]).unwrap(), map.floor(&[u32::MAX]).unwrap()), (vec![None], vec![None]));
+            assert_eq!(map.successor(&[0]).unwrap(), [None]);
+            assert_eq!(map.floor(&[u32::MAX]).unwrap(), [None]);
             assert_eq!((map.count(&[..]).unwrap(), map.range(&[..]).unwrap()), (vec![0], vec![vec![]]));
             let nothing: [std::ops::Range<u32>; 0] = [];
             assert!(map.count(&nothing).unwrap().is_empty() && map.range(&nothing).unwrap().is_empty());
