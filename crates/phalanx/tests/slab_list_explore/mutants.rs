@@ -212,7 +212,7 @@ macro_rules! exchange_mutants {
 exchange_mutants! {
     a_value_that_is_taken_too_early_is_found: Slots<EarlyTake>, is_wrong;
     a_value_that_replaces_a_removed_one_is_found: Slots<CarelessReplace>, is_wrong;
-    a_value_that_is_taken_from_the_search_is_found: WideSlots<TornTake>, is_wrong;
+    a_value_that_is_taken_from_the_search_is_found: Lists<Flawed<TornTake>, Light<128>, 2, 4>, is_wrong;
 }
 
 /// Rarer than others, because an update reads the key once more first, which gives the writer time.
