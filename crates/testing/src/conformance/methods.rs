@@ -43,7 +43,7 @@ impl<M: Tested> Run<M> {
             _ => self.execute(&pairs),
         }
         self.check();
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             self.remove()
         } else {
             self.take()
