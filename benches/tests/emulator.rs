@@ -83,7 +83,9 @@ fn mixes_ycsb_and_pools_run_verified() {
 #[test]
 fn first_launches_run_in_processes_of_their_own() {
     let records = records(&["hashmap/first-launch"]);
-    assert_eq!(records.len(), 3);
+    let structures: Vec<&str> = records.iter().map(|record| record.structure.as_str()).collect();
+    let families = ["SlabHash", "BTree", "MultiVersionBTree", "SkipList"];
+    assert_eq!(structures, [["HashMap"; 3].as_slice(), &families].concat());
     for record in records {
         assert!(record.op == "first_launch" && record.n == 1000, "{record:?}");
         assert!(record.min_ms > 0.0 && record.table_bytes.is_some(), "{record:?}");
