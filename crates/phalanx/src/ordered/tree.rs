@@ -43,7 +43,12 @@ impl<K: Word, V: Word> Tree<K, V> {
     pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth) -> Result<Self> {
         let sorter = Sorter::for_variant(handle.kernels().variant());
         let tree = Self { handle, growth, frozen: Mutex::new(false), sorter, reads: RwLock::default() };
-        tree.rebuild_from_sorted(nothing(), nothing(), 2)?;
+        let kernels = tree.handle.kernels();
+        // SAFETY: nothing else knows the tree, and the slices are empty. Its slabs are free: they are new.
+        let empty = |stream: &_, memory: &mut Memory| unsafe {
+            memory.build(kernels, stream, (nothing(), nothing()), (0, 2))
+        };
+        tree.handle.exclusive(empty)?;
         Ok(tree)
     }
 
