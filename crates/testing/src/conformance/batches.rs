@@ -38,14 +38,7 @@ pub fn buffers_and_streams_do_the_same<M: Tested>(kind: &Kind<M>) {
     assert_eq!(results.read().unwrap(), tripled, "{}", kind.name);
     assert_eq!(contents(&map), keys.iter().copied().zip(tripled.clone()).collect());
 
-    // Mixed: pairs at even indices are removed, and those at odd indices are looked up.
-    let codes: Vec<u8> = (0..100).map(|n| if n % 2 == 0 { 3 } else { 0 }).collect();
-    let codes = kind.device.from_slice(&codes).unwrap();
-    on.execute(&codes, &k, &v, &mut results, &mut outcomes).unwrap();
-    let told = (0..100).map(|n| M::Value::from_u64(if n % 2 == 0 { n } else { n * 3 }));
-    assert_eq!(results.read().unwrap(), told.collect::<Vec<_>>(), "{}", kind.name);
-    let expected = (0..100).map(|n| (if n % 2 == 0 { Outcome::Removed } else { Outcome::Found }) as u8);
-    assert_eq!(outcomes.read().unwrap(), expected.collect::<Vec<_>>(), "{}", kind.name);
+    mixed_operations_run(kind, &map, &k, &v);
     on.remove(&k, &mut outcomes).unwrap();
     let expected = (0..100).map(|n| (if n % 2 == 0 { Outcome::Absent } else { Outcome::Removed }) as u8);
     assert_eq!(outcomes.read().unwrap(), expected.collect::<Vec<_>>(), "{}", kind.name);
@@ -64,6 +57,26 @@ pub fn buffers_and_streams_do_the_same<M: Tested>(kind: &Kind<M>) {
     assert_eq!(contents(&map), keys.iter().copied().zip(values.clone()).collect());
 
     old_values_are_returned(kind, &map, &keys, &values);
+}
+
+/// Removes the pairs at even indices and looks up those at odd ones, in one batch on a map whose values are
+/// three times `v`.
+fn mixed_operations_run<M: Tested>(
+    kind: &Kind<M>,
+    map: &M,
+    k: &gpu::Buffer<M::Key>,
+    v: &gpu::Buffer<M::Value>,
+) {
+    let stream = kind.device.stream().unwrap();
+    let mut outcomes = kind.device.buffer::<u8>(100).unwrap();
+    let mut results = kind.device.zeroed::<M::Value>(100).unwrap();
+    let codes: Vec<u8> = (0..100).map(|n| if n % 2 == 0 { 3 } else { 0 }).collect();
+    let codes = kind.device.from_slice(&codes).unwrap();
+    map.on(&stream).execute(&codes, k, v, &mut results, &mut outcomes).unwrap();
+    let told = (0..100).map(|n| M::Value::from_u64(if n % 2 == 0 { n } else { n * 3 }));
+    assert_eq!(results.read().unwrap(), told.collect::<Vec<_>>(), "{}", kind.name);
+    let expected = (0..100).map(|n| (if n % 2 == 0 { Outcome::Removed } else { Outcome::Found }) as u8);
+    assert_eq!(outcomes.read().unwrap(), expected.collect::<Vec<_>>(), "{}", kind.name);
 }
 
 /// Replaces the values of a map's keys in a stream, takes the pairs, and inserts them again.
