@@ -189,7 +189,7 @@ macro_rules! bulk_methods {
             /// ```
             #[doc = concat!("use phalanx::", stringify!($type), ";")]
             ///
-            #[doc = concat!("let map = ", stringify!($type), "::<u32, u32>::from_pairs(&[1, 2], &[10, 20])?;")]
+            #[doc = concat!("let map = ", stringify!($type), "::from_pairs(&[1u32, 2], &[10u32, 20])?;")]
             /// let mut saved = Vec::new();
             /// map.save(&mut saved)?;
             #[doc = concat!("let empty = ", stringify!($type), "::<u32, u32>::builder();")]
