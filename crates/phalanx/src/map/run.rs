@@ -58,8 +58,9 @@ impl<V: Word> Results<V> {
 
     /// Returns the values that keys had whose outcome is `outcome`, and all outcomes.
     fn into_old_values<T: Value<Word = V>>(self, outcome: Outcome) -> Result<OldValues<T>> {
-        let outcomes = self.outcomes.clone().into();
-        Ok(OldValues::new(outcomes, self.values_where(|found| found == outcome)?))
+        let pairs = self.pairs_where(|found| found == outcome);
+        let (outcomes, values): (Vec<_>, _) = pairs.collect::<Result<_>>()?;
+        Ok(OldValues::new(outcomes.into(), values))
     }
 
     /// Returns the outcomes, and the values of those that satisfy `is`.
@@ -84,6 +85,11 @@ struct Elements<'a, K: Copy, V: Copy> {
 impl<'a, K: Word, V: Word> Elements<'a, K, V> {
     fn of_keys<T: Key<Word = K>>(keys: &'a [T]) -> Self {
         Self { codes: (&[]).into(), keys: T::encode_all(keys), arguments: (&[]).into() }
+    }
+
+    fn of_pairs<T: Key<Word = K>, U: Value<Word = V>>(keys: &'a [T], values: &'a [U]) -> Result<Self> {
+        check("values", keys.len(), values.len())?;
+        Ok(Self { arguments: U::encode_all(values), ..Self::of_keys(keys) })
     }
 
     fn pick(&self, indices: &[usize]) -> Self {
@@ -132,10 +138,7 @@ pub fn with_values<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word =
     keys: &[K],
     values: &[V],
 ) -> Result<Results<M::Value>> {
-    check("values", keys.len(), values.len())?;
-    let wants_values = matches!(op, BatchOp::Apply(_) | BatchOp::Replace);
-    let elements = Elements { arguments: V::encode_all(values), ..Elements::of_keys(keys) };
-    until_room(map, op, &elements, wants_values)
+    until_room(map, op, &Elements::of_pairs(keys, values)?, matches!(op, BatchOp::Apply(_)))
 }
 
 /// Inserts keys into a structure without values.
@@ -207,8 +210,7 @@ pub fn replaced<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M:
     keys: &[K],
     values: &[V],
 ) -> Result<OldValues<V>> {
-    check("values", keys.len(), values.len())?;
-    let elements = Elements { arguments: V::encode_all(values), ..Elements::of_keys(keys) };
+    let elements = Elements::of_pairs(keys, values)?;
     until_no_growth(map, BatchOp::Replace, &elements, true)?.into_old_values(Outcome::Replaced)
 }
 

@@ -247,3 +247,14 @@ flaws! {
         }
     }
 }
+
+/// Declares tests that find flaws of `take` and `replace`, each within `SEEDS` seeds.
+macro_rules! exchange_mutants {
+    ($($test:ident: $of:ty, $is:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            $crate::mutation::is_found_by_exchanges::<$of, ByLanes>(stringify!($test), SEEDS, &[], $is);
+        }
+    )*};
+}
+pub(crate) use exchange_mutants;

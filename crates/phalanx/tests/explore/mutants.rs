@@ -5,6 +5,7 @@ use crate::faults::site;
 use crate::flaws::{
     AsDesigned, CarelessErase, CarelessReplace, EarlyKey, EarlyTake, EmptyingErase, Flawed, Impatient,
     MisplacedValue, StoringClaim, Stuck, TornTake, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
+    exchange_mutants,
 };
 use crate::mutation::{all_are_sound, exchanges_are_sound, is_found, is_found_by_exchanges};
 use crate::script::ByLanes;
@@ -92,15 +93,6 @@ mutants! {
     walks_that_differ_are_found: Packed, Wandering, is_wrong;
     quotas_that_differ_are_found: Packed, Moody, is_wrong;
     a_walk_that_leaves_the_table_is_found: Packed, Leaving, is_outside;
-}
-
-macro_rules! exchange_mutants {
-    ($($test:ident: $of:ty, $is:ident;)*) => {$(
-        #[test]
-        fn $test() {
-            is_found_by_exchanges::<$of, ByLanes>(stringify!($test), SEEDS, &[], $is);
-        }
-    )*};
 }
 
 exchange_mutants! {

@@ -4,9 +4,10 @@
 use crate::flaws::{
     AsDesigned, CarelessErase, CarelessReplace, EarlyKey, EarlyTake, EmptyingErase, Flawed, Impatient,
     MisplacedValue, StoringClaim, Stuck, TornTake, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
+    exchange_mutants,
 };
 use crate::many;
-use crate::mutation::{all_are_sound, exchanges_are_sound, is_found, is_found_by_exchanges};
+use crate::mutation::{all_are_sound, exchanges_are_sound, is_found};
 use crate::pool::{FlawedPool, PoolFlaw};
 use crate::script::{ByLanes, ByTiles};
 use crate::world::{Finding, is_hang, is_race, is_wrong};
@@ -198,15 +199,6 @@ mutants! {
     a_key_that_is_never_shown_is_found: WideSlots<Stuck>, is_hang;
     a_value_that_is_not_read_again_is_found: Lists<Flawed<TornValue>, Light<128>, 2, 4>, is_wrong;
     a_weak_read_of_values_is_found: WideSlots<WeakSettle>, is_race;
-}
-
-macro_rules! exchange_mutants {
-    ($($test:ident: $of:ty, $is:ident;)*) => {$(
-        #[test]
-        fn $test() {
-            is_found_by_exchanges::<$of, ByLanes>(stringify!($test), SEEDS, &[], $is);
-        }
-    )*};
 }
 
 exchange_mutants! {
