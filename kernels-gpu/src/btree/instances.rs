@@ -8,7 +8,7 @@ use crate::ordered::access::Concurrent;
 #[cfg(feature = "variants")]
 use crate::ordered::access::{Coupled, Grouped};
 use crate::ordered::kernels::{
-    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
     Successor,
 };
 #[cfg(feature = "variants")]
@@ -40,7 +40,7 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
-        BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
+        BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
             Successor, CheckSorted,
     }
     visitor: crate::ordered::Config

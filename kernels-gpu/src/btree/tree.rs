@@ -146,6 +146,10 @@ impl<T: Types, const W: u32, const L: usize> Config for TreeOf<T, W, L> {
         tree.nodes().build(number, input);
     }
 
+    fn build_empty(tree: TreeView<Self>, number: u32) {
+        tree.nodes().build_empty(number);
+    }
+
     fn begin(tree: TreeView<Self>, index: u64, nodes: u64, pairs: u64) {
         tree.nodes().begin(index, nodes, pairs);
     }

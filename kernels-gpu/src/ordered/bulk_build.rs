@@ -3,7 +3,7 @@ use super::fixed_nodes::{EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, larg
 use super::meta::{Meta, entry};
 use super::node::Node;
 use super::nodes::Nodes;
-use super::types::{Stored, Types};
+use super::types::{Stored, Types, WordOf};
 use crate::keyed::{Scalar, Slot};
 use crate::mvbtree::version::Version;
 use crate::slab::{Handle, Pool};
@@ -179,7 +179,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let rank = Thread::index() as u32 % W;
         let is_root = number == ROOT.to_word() as u64;
         if number == RESERVED_LEAF.to_word() as u64 {
-            return self.build_reserved_leaf(rank, input);
+            return self.build_reserved_leaf(input);
         }
         if at.is_root() && !is_root {
             return;
@@ -216,17 +216,35 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         }
     }
 
-    /// Builds the leaf of the key that looks like an empty slot.
-    fn build_reserved_leaf(self, rank: u32, input: Input<T::Slot>) {
-        let has_pair = (input.count as usize) < input.keys.len();
+    /// Builds node `number` of an empty tree, by the lanes of a tile. Requires exclusive access to the tree.
+    pub(crate) fn build_empty(self, number: u32) {
+        let node = self.pool.handle(number);
         let zero = Stored::<T>::from_u64(0);
-        self.node(RESERVED_LEAF).write(rank, |position| {
-            if position == 0 && has_pair {
-                T::Slot::pack(zero, input.values.read(input.count as usize))
+        if node == ROOT {
+            self.write_single(node, 1, Handle::NONE, entry::<T::Slot>(zero, FIRST_LEAF));
+        } else {
+            let next = if node == FIRST_LEAF { RESERVED_LEAF } else { Handle::NONE };
+            self.write_single(node, 0, next, T::Slot::EMPTY);
+        }
+    }
+
+    /// Builds the leaf of the key that looks like an empty slot.
+    fn build_reserved_leaf(self, input: Input<T::Slot>) {
+        let (index, zero) = (input.count as usize, Stored::<T>::from_u64(0));
+        let has_pair = index < input.keys.len();
+        let pair = if has_pair { T::Slot::pack(zero, input.values.read(index)) } else { T::Slot::EMPTY };
+        self.write_single(RESERVED_LEAF, 0, Handle::NONE, pair);
+    }
+
+    /// Writes a node for all keys of a level whose slots but the first are empty, by the lanes of a tile.
+    fn write_single(self, node: Handle, level: u32, next: Handle, first: WordOf<T>) {
+        self.node(node).write(Thread::index() as u32 % W, |position| {
+            if position == 0 {
+                first
             } else if position == Node::<T::Slot, W, L>::HEADER {
-                Node::<T::Slot, W, L>::header_word(zero, Meta::free(0))
+                Node::<T::Slot, W, L>::header_word(Stored::<T>::from_u64(0), Meta::free(level))
             } else if position == Node::<T::Slot, W, L>::TAIL {
-                entry::<T::Slot>(largest::<T::Slot>(), Handle::NONE)
+                entry::<T::Slot>(largest::<T::Slot>(), next)
             } else if position > Node::<T::Slot, W, L>::HEADER {
                 Version::FIRST.word::<T::Slot>()
             } else {

@@ -3,10 +3,11 @@
 //! # Cost
 //!
 //! Queries read a key or two ends per thread, search as [`Config::seek`] states, and write the result of each
-//! element. [`bulk_build`] reads the pairs once and writes each node once. [`examine`], [`free_nodes`] and
+//! element. [`bulk_build`] reads the pairs once and writes each node once; [`build_empty`] writes three nodes. [`examine`], [`free_nodes`] and
 //! [`check_sorted`] read each node, or each key, once. [`rebuild_directory`] runs in one block.
 //! [`count_reads`] descends as a lookup does, and adds its counts by atomics.
 use super::bulk_build::Input;
+use super::fixed_nodes::EMPTY_TREE_NODES;
 use super::range::{Collect, Count, Highest, Lowest, Seek, Span, Trace};
 use super::sink::Sink;
 use super::view::{Config, TreeView};
@@ -35,6 +36,20 @@ pub fn bulk_build<M: Config + Instance>(
         M::build(tree, thread / M::TILE as u64, input);
     }
     M::begin(tree, thread, nodes, keys.len() as u64);
+}
+
+/// Builds an empty tree in the first [`EMPTY_TREE_NODES`] slabs of a pool. All other slabs are free
+/// afterwards and must be blank before. Requires exclusive access to the tree. The grid has a tile for every
+/// node and a thread for every word of the pool's bitmap and of the counters. It does what [`bulk_build`]
+/// does without pairs, and is a kernel of its own because every tree begins with it: the driver compiles it
+/// in a fraction of the time.
+#[kernel]
+pub fn build_empty<M: Config + Instance>(tree: TreeView<M>) {
+    let (thread, nodes) = (Thread::index() as u64, EMPTY_TREE_NODES as u64);
+    if thread / (M::TILE as u64) < nodes {
+        M::build_empty(tree, (thread / M::TILE as u64) as u32);
+    }
+    M::begin(tree, thread, nodes, 0);
 }
 
 /// Examines all nodes and adds to `report`: nodes, children, latched nodes, misplaced pairs, wrong children,

@@ -34,6 +34,9 @@ pub trait Config: Kind<View = TreeView<Self>> {
     /// [`super::kernels::bulk_build`].
     fn build(tree: TreeView<Self>, number: u64, input: Input<Self::Slot>);
 
+    /// Builds the node in slab number `number` of an empty tree. See [`super::kernels::build_empty`].
+    fn build_empty(tree: TreeView<Self>, number: u32);
+
     /// Initializes thread `index`'s share of the other state of a new tree of `nodes` nodes and `pairs`
     /// pairs. See [`super::kernels::bulk_build`].
     fn begin(tree: TreeView<Self>, index: u64, nodes: u64, pairs: u64);
@@ -138,7 +141,8 @@ impl<M: Config> TreeView<M> {
     ///   [`super::HEAD`] were 0 before any kernel accessed them, and [`super::kernels::rebuild_directory`]
     ///   runs before other kernels whenever nodes were freed.
     /// - The pool is used by this tree alone. Every byte of its free slabs is `0xFF`, and its first
-    ///   [`super::EMPTY_TREE_NODES`] slabs are live and were made a tree by [`super::kernels::bulk_build`].
+    ///   [`super::EMPTY_TREE_NODES`] slabs are live and were made a tree by [`super::kernels::build_empty`] or
+    ///   [`super::kernels::bulk_build`].
     /// - `history` meets the requirements of [`Versions::new`], where versions are kept.
     pub unsafe fn new(
         counters: *mut u64,

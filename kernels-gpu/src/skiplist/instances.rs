@@ -9,7 +9,7 @@ use crate::keyed::kernels::{
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::kernels::{
-    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
     Successor,
 };
 use crate::slab::Spread;
@@ -46,7 +46,7 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
-        BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
+        BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
             Successor, CheckSorted,
         InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep, Relink, Claim, Index,
     }

@@ -109,6 +109,10 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Config for ListOf<T
         list.nodes().build(number, input);
     }
 
+    fn build_empty(list: TreeView<Self>, number: u32) {
+        list.nodes().build_empty(number);
+    }
+
     fn begin(list: TreeView<Self>, index: u64, nodes: u64, pairs: u64) {
         list.nodes().begin(index, nodes, pairs);
     }

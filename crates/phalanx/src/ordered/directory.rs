@@ -12,6 +12,10 @@ pub const FIRST: u64 = 512;
 /// right link for each split of the node to which the directory led.
 pub const GROWTH: u64 = 4;
 
+/// Number of pairs of a small tree, whose few levels a descent from the root reads in the time that a search
+/// of the directory takes.
+const SMALL: u64 = 2 * FIRST;
+
 /// Estimated size of the tree, now and at the last rebuild of the directory.
 #[derive(Clone, Copy, Debug, Default)]
 struct SizeEstimate {
@@ -145,11 +149,11 @@ impl Directory {
     }
 
     /// Returns the number of pairs to pass to [`Self::rebuilt`] once a rebuild of the directory is submitted,
-    /// if the tree may have grown by more than a quarter since the last one. Two threads may both get a
-    /// number and rebuild it, which is safe.
+    /// if the tree may have grown by more than a quarter, and by more than a small tree, since the last one.
+    /// Two threads may both get a number and rebuild it, which is safe.
     pub fn due(&self) -> Option<u64> {
         let age = self.size_estimate();
-        (age.pairs > age.at_rebuild + age.at_rebuild / 4 + FIRST / 2).then_some(age.pairs)
+        (age.pairs > age.at_rebuild + age.at_rebuild / 4 + SMALL).then_some(age.pairs)
     }
 
     /// Records that a rebuild was submitted, for a tree of `pairs` pairs.

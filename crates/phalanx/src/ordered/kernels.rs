@@ -6,7 +6,7 @@ use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS};
 use phalanx_kernels::mvbtree::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
 use phalanx_kernels::ordered::kernels::{
-    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
     Successor,
 };
 use phalanx_kernels::ordered::{self, Config, Versions};
@@ -246,6 +246,9 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
                         (ordered::nodes(count, fill), ordered::Level::leaves(count, fill).nodes);
                     let words = Bitmaps::words_for(units).max(COUNTER_SHARDS * SHARD_WORDS);
                     let grid = over(words.max(nodes as usize * M::TILE as usize));
+                    if keys.is_empty() {
+                        return stream.launch(grid, BuildEmpty { tree });
+                    }
                     stream.launch(grid, BulkBuild { tree, keys, values, count, fill, leaves, nodes })
                 }
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),

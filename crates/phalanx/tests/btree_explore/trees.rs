@@ -3,7 +3,7 @@ use crate::common::Rng;
 use crate::world::{Finding, Fixture, HasFixture, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
-    Config, EMPTY_TREE_NODES, FIRST_LEAF, Input, LATEST, RawVersions, Time, TreeView, Versions,
+    Config, EMPTY_TREE_NODES, FIRST_LEAF, LATEST, RawVersions, Time, TreeView, Versions,
     directory_words,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Wide};
@@ -181,17 +181,14 @@ pub fn launch<F: Fn() + Copy + Send + Sync + 'static>(device: &Device, threads: 
 }
 
 /// Builds an empty tree.
-fn build_empty<M: Config>(device: &Device, forest: &Forest) -> gpu::Result<()> {
-    let (tree, keys, values) =
-        (forest.view::<M>(), device.buffer::<M::Key>(0)?, device.buffer::<M::Value>(0)?);
-    let input = Input::new(keys.global(), values.global(), 0, 2);
+fn build_empty<M: Config>(device: &Device, forest: &Forest) {
+    let tree = forest.view::<M>();
     launch(device, EMPTY_TREE_NODES * M::TILE as usize, move || {
         let number = Thread::index() / M::TILE as usize;
         if number < EMPTY_TREE_NODES {
-            M::build(tree, number as u64, input);
+            M::build_empty(tree, number as u32);
         }
     });
-    Ok(())
 }
 
 /// Checks the invariants of the tree and returns its pairs.
@@ -284,7 +281,7 @@ impl<M: Config> HasFixture for M {
     /// Creates an empty tree in `units` slabs.
     fn memory(device: &Device, units: u32) -> gpu::Result<Forest> {
         let (calm, mut forest) = Forest::new(device, M::Pool::BYTES, units)?.calm::<M>();
-        build_empty::<M>(&calm, &forest)?;
+        build_empty::<M>(&calm, &forest);
         let planted = std::mem::replace(&mut forest, Forest::new(device, M::Pool::BYTES, units)?);
         forest.take(&planted)?;
         Ok(forest)
