@@ -8,8 +8,8 @@ use crate::ordered::access::Concurrent;
 #[cfg(feature = "variants")]
 use crate::ordered::access::{Coupled, Grouped};
 use crate::ordered::kernels::{
-    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
-    Successor,
+    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range,
+    RebuildDirectory, Successor,
 };
 #[cfg(feature = "variants")]
 use crate::slab::Light;

@@ -61,6 +61,7 @@ macro_rules! table_instances {
                 $crate::keyed::kernels::Replace, $crate::keyed::kernels::Apply,
                 $crate::keyed::kernels::Mixed, $crate::keyed::kernels::Export,
                 $crate::keyed::kernels::Rehash, $crate::keyed::kernels::RetainBetween,
+                $crate::keyed::kernels::SketchAbsent,
             }
             visitor: $crate::hash_map::Config
         }

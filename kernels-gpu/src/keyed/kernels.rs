@@ -8,12 +8,13 @@
 //!
 //! Each kernel of a batch reads a key, an operation code or an argument per element where it has them,
 //! executes the operation, and writes a byte and at most one value per element; each warp adds its counts by
-//! two atomics. [`export`], [`rehash`] and [`retain_between`] read the whole structure once; `export` takes
+//! two atomics. [`sketch_absent`] looks each key up, and writes at most one word for it. [`export`], [`rehash`] and [`retain_between`] read the whole structure once; `export` takes
 //! one atomic per warp to reserve its output, `rehash` inserts each pair, `retain_between` erases each
 //! rejected pair by a compare-and-swap.
 use super::counters::CounterDelta;
 use super::kind::{EntryRef, Kind};
 use super::operation::{self, OpCode, Operation, Outcome};
+use super::sketch::sketch;
 use super::slot::{Scalar, Slot};
 use simt::{BoundedSlice, Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, device, kernel};
 
@@ -187,6 +188,25 @@ pub fn contains_key<M: Kind + Instance>(
     outcomes: GlobalSlice<u8>,
 ) {
     with_keys::<M, _>(operation::ContainsKey, map, keys, values, outcomes);
+}
+
+/// Adds the keys that are absent to a sketch ([`super::SKETCH_REGISTERS`] registers, zero before), from which
+/// the host estimates how many distinct pairs a batch would insert.
+#[kernel(registers = M::READS_IN)]
+pub fn sketch_absent<M: Kind + Instance>(
+    map: M::View,
+    keys: BoundedSlice<M::Key>,
+    registers: GlobalSlice<u32>,
+) {
+    let keys = keys.resolve();
+    let (index, pending) = element(M::TILE, keys.len());
+    let (key, argument) = (read_if(keys, index, pending), M::Value::narrow(0));
+    M::enter(map);
+    let (outcome, _) = M::execute(map, pending, operation::ContainsKey, key, argument);
+    M::leave(map);
+    if pending && outcome == Outcome::Absent {
+        sketch(key, registers);
+    }
 }
 
 /// Removes keys.

@@ -146,6 +146,7 @@ pub mod kernels;
 mod kind;
 mod operation;
 mod session;
+mod sketch;
 mod slot;
 
 pub(crate) use bucket::{Bucket, Lane};
@@ -160,6 +161,7 @@ pub use operation::{
     Remove, Replace, Take,
 };
 pub use session::{Cooperation, PerLane, Session};
+pub use sketch::{SKETCH_REGISTERS, sketched};
 pub use slot::{
     Appearance, AtOnce, Bare, Chunk, InSteps, Packed, Published, Reserved, Scalar, Slot, SplitWord, Wide,
 };

@@ -9,8 +9,8 @@ use crate::keyed::kernels::{
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::kernels::{
-    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
-    Successor,
+    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range,
+    RebuildDirectory, Successor,
 };
 use crate::reclaim::Blocks;
 use crate::slab::Spread;

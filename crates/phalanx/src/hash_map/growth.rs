@@ -9,8 +9,10 @@ use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
 use crate::map::handle::Handle;
 use crate::map::launch::Batch;
+use crate::map::sketch::{LEAST, Sketch};
 use crate::map::structure::{Room, Scans, Structure, with_scanner};
 use gpu::{Device, Stream};
+use simt::BoundedSlice;
 
 /// Policy for a full map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,9 @@ pub enum Growth {
     /// one of the same size if reclaiming the slots of removed keys suffices, else into one of twice the
     /// size, or larger if the refused pairs need it. Both tables exist during the rehash. If there is no
     /// memory for the refused pairs, the call returns [`Error::NoRoom`](crate::Error::NoRoom).
+    ///
+    /// A call with 4096 elements or more that may not fit first estimates on the device how many distinct
+    /// absent keys it has, and rehashes once, before it inserts. A mixed batch does not.
     ///
     /// Batches on device buffers and your own kernels never grow a map: call [`HashMap::reserve`] before
     /// them.
@@ -75,6 +80,24 @@ impl<K: Word, V: Word> Growing<K, V> {
         }))
     }
 
+    /// Returns whether the table takes `more` pairs without being too full afterwards.
+    fn takes(&self, table: &Table, more: usize) -> Result<bool> {
+        Ok(table.counts()?.taken.saturating_add(more) <= self.most_taken(table.slots()))
+    }
+
+    /// Estimates the number of pairs that a batch will add, unless they fit in any case.
+    fn overflow(&self, keys: BoundedSlice<K>) -> Result<Option<usize>> {
+        let table = self.handle.settled()?;
+        if self.takes(&table, keys.max_len())? {
+            return Ok(None);
+        }
+        let (device, sketch) = (&self.handle.device, Sketch::new(&self.handle.device)?);
+        let (stream, kernels) = (device.default_stream(), self.handle.kernels());
+        // SAFETY: as for `Structure::submit`. The sketch waits for the launch.
+        unsafe { kernels.launch_sketch(&stream, &table, keys, sketch.registers())? };
+        Ok(Some(sketch.estimate()?.min(keys.max_len())))
+    }
+
     fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
         loop {
             if let Some(table) = table.rehashed(self.handle.kernels(), slots)? {
@@ -100,6 +123,18 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
         // for the device.
         unsafe { self.handle.kernels().launch_batch(stream, &table, batch)? };
         Ok(())
+    }
+
+    fn make_room(&self, batch: &Batch<K, V>) -> Result<()> {
+        if !self.grows() || !batch.op.places_all() || batch.keys.max_len() < LEAST {
+            return Ok(());
+        }
+        let Some(more) = self.overflow(batch.keys)? else { return Ok(()) };
+        // Another thread may have grown the table meanwhile.
+        self.handle.exclusive(|_, table| match self.takes(table, more)? {
+            true => Ok(()),
+            false => self.grow(table, table.counts()?, more).map(drop),
+        })
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
@@ -158,5 +193,40 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
 
     fn memory_usage(&self) -> usize {
         self.handle.read().memory_usage()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::launch::BatchOp;
+    use crate::map::variant::VariantTag;
+    use phalanx_kernels::hash_map::DefaultTable;
+
+    /// The only variant that is compiled for these tests.
+    const VARIANT: VariantTag<DefaultTable> = VariantTag::NEW;
+
+    /// Returns whether a map for 100 pairs grows before a batch of these keys.
+    fn grows_for(op: BatchOp, keys: &[u32]) -> bool {
+        let device = Device::emulator(Default::default());
+        let table = Table::new(&device, &VARIANT, 125, (u32::MAX, 0)).unwrap();
+        let keys = device.from_slice(keys).unwrap();
+        let handle = Handle::new(device, VARIANT.boxed(), table);
+        let map = Growing { handle, load_factor: 0.8, growth: Growth::Doubling };
+        let before = map.handle.read().slots();
+        map.make_room(&Batch::new(op, keys.global())).unwrap();
+        let slots = map.handle.read().slots();
+        let holds_them = slots * 8 / 10 >= keys.len();
+        assert!(slots == before || holds_them, "{slots} slots");
+        holds_them
+    }
+
+    #[test]
+    fn a_batch_that_will_not_fit_is_no_surprise() {
+        let (many, few): (Vec<u32>, Vec<u32>) = (0..LEAST as u32).map(|n| (n, n % 10)).unzip();
+        assert!(grows_for(BatchOp::InsertNew, &many) && grows_for(BatchOp::Replace, &many));
+        assert!(!grows_for(BatchOp::Insert, &few), "ten keys fit");
+        assert!(!grows_for(BatchOp::Remove, &many) && !grows_for(BatchOp::Mixed, &many), "may add nothing");
+        assert!(!grows_for(BatchOp::Insert, &many[1..]), "a small batch");
     }
 }

@@ -5,7 +5,7 @@ use crate::map::variant::{HasVariant, VariantTag, variants};
 use gpu::Stream;
 use phalanx_kernels::hash_map::{self, Config};
 use phalanx_kernels::keyed::Kind;
-use simt::{GlobalSlice, Instance};
+use simt::{BoundedSlice, GlobalSlice, Instance};
 
 /// Properties of a variant's buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,18 @@ pub trait Kernels<K, V>: HasVariant + Send + Sync {
     /// - The table is of this variant. It stays as it is until the kernel has ended, and so do the slices.
     /// - No exclusive operation runs meanwhile.
     unsafe fn launch_batch(&self, stream: &Stream, table: &Table, batch: Batch<K, V>) -> gpu::Result<()>;
+
+    /// Launches a sketch of the keys that are absent.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch_batch`] and [`launch::sketch`].
+    unsafe fn launch_sketch(
+        &self,
+        stream: &Stream,
+        table: &Table,
+        keys: BoundedSlice<K>,
+        registers: GlobalSlice<u32>,
+    ) -> gpu::Result<()>;
 
     /// Launches a scan.
     ///
@@ -88,6 +100,17 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     ) -> gpu::Result<()> {
         // SAFETY: the caller's obligations.
         unsafe { launch::batch::<M>(stream, table.view(), batch) }
+    }
+
+    unsafe fn launch_sketch(
+        &self,
+        stream: &Stream,
+        table: &Table,
+        keys: BoundedSlice<M::Key>,
+        registers: GlobalSlice<u32>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { launch::sketch::<M>(stream, table.view(), keys, registers) }
     }
 
     unsafe fn launch_scan(

@@ -1,10 +1,10 @@
 //! Launches. A batch or a scan is a value that any variant of a structure can run.
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween, Take,
-    spread,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween,
+    SketchAbsent, Take, spread,
 };
-use phalanx_kernels::keyed::{Kind, OpCode};
+use phalanx_kernels::keyed::{Kind, OpCode, Operation};
 use simt::{BoundedSlice, GlobalSlice, Instance};
 
 /// Threads per block. In measurements 128 is slightly faster than 256.
@@ -45,6 +45,20 @@ impl BatchOp {
             Self::Remove | Self::Take => OpCode::REMOVE,
             Self::Apply(operation) => operation,
         }
+    }
+
+    /// Returns whether a batch may add pairs.
+    pub fn places(self) -> bool {
+        match self {
+            Self::Insert | Self::InsertNew | Self::Replace | Self::Mixed => true,
+            Self::Get | Self::ContainsKey | Self::Remove | Self::Take => false,
+            Self::Apply(operation) => operation.places(),
+        }
+    }
+
+    /// Returns whether the batch adds each of its keys that is absent.
+    pub fn places_all(self) -> bool {
+        self.places() && !matches!(self, Self::Mixed)
     }
 }
 
@@ -186,6 +200,21 @@ pub unsafe fn look_up<M: Kind + Instance>(
             _ => stream.launch(grid, Get::<M> { map, keys, values, outcomes }),
         }
     }
+}
+
+/// Launches a sketch of the keys that are absent: [`SketchAbsent`].
+///
+/// # Safety
+/// - As for [`batch`]. `registers` has [`SKETCH_REGISTERS`](phalanx_kernels::keyed::SKETCH_REGISTERS) words.
+pub unsafe fn sketch<M: Kind + Instance>(
+    stream: &Stream,
+    map: M::View,
+    keys: BoundedSlice<M::Key>,
+    registers: GlobalSlice<u32>,
+) -> gpu::Result<()> {
+    let grid = grid::<M>(stream, keys.max_len());
+    // SAFETY: the caller's obligations. The grid has at least one thread per element.
+    unsafe { stream.launch(grid, SketchAbsent::<M> { map, keys, registers }) }
 }
 
 /// Launches a scan of a structure of variant `M`.

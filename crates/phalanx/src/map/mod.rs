@@ -11,6 +11,7 @@ pub(crate) mod handle;
 pub(crate) mod launch;
 mod outcomes;
 pub(crate) mod run;
+pub(crate) mod sketch;
 pub(crate) mod structure;
 pub(crate) mod variant;
 

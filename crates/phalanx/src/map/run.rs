@@ -290,8 +290,9 @@ fn attempt<M: Structure + ?Sized>(
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
     let uploaded = Uploaded::new(map.device(), elements, wants_values)?;
-    let submitted = map.submit(&map.device().default_stream(), uploaded.batch(op));
-    let Err(error) = submitted else { return uploaded.results() };
+    let batch = uploaded.batch(op);
+    or_later(map.make_room(&batch))?;
+    let Err(error) = map.submit(&map.device().default_stream(), batch) else { return uploaded.results() };
     if !error.is_lack_of_room() {
         return Err(error);
     }

@@ -18,6 +18,12 @@ pub trait Structure {
     /// Submits a batch to a stream. Batches may run concurrently.
     fn submit(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()>;
 
+    /// Grows the structure for a batch that a blocking call is about to submit, if it will hardly fit and the
+    /// policy allows: one growth, instead of several for the elements that launches refuse.
+    fn make_room(&self, _batch: &Batch<Self::Key, Self::Value>) -> Result<()> {
+        Ok(())
+    }
+
     /// Calls `run`, which may scan. Nothing else runs on the structure from the first scan to the last.
     fn scans(&self, run: Scans<'_, Self::Key, Self::Value>) -> Result<()>;
 

@@ -1,7 +1,7 @@
 //! Schedule of directory rebuilds, and division of batches of insertions into launches between which the
 //! directory can be rebuilt.
 use crate::Result;
-use crate::map::launch::{Batch, BatchOp};
+use crate::map::launch::Batch;
 use gpu::{Buffer, Event, Stream};
 use phalanx_kernels::ordered::{COUNTERS, HEAD};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -184,19 +184,10 @@ impl Directory {
     ) -> (Batch<K, V>, Option<Batch<K, V>>) {
         // Read once: another thread may raise it meanwhile.
         let (len, most) = (batch.keys.max_len() as u64, self.most());
-        if !places(batch.op) || len <= most {
+        if !batch.op.places() || len <= most {
             return (batch, None);
         }
         let many = most as usize;
         (batch.part(0, many), Some(batch.part(many, usize::MAX)))
-    }
-}
-
-/// Returns whether a batch may add pairs.
-pub fn places(op: BatchOp) -> bool {
-    match op {
-        BatchOp::Insert | BatchOp::InsertNew | BatchOp::Replace | BatchOp::Mixed => true,
-        BatchOp::Get | BatchOp::ContainsKey | BatchOp::Remove | BatchOp::Take => false,
-        BatchOp::Apply(operation) => phalanx_kernels::keyed::Operation::places(operation),
     }
 }

@@ -6,8 +6,8 @@ use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS};
 use phalanx_kernels::mvbtree::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
 use phalanx_kernels::ordered::kernels::{
-    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
-    Successor,
+    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range,
+    RebuildDirectory, Successor,
 };
 use phalanx_kernels::ordered::{self, Config, Versions};
 use phalanx_kernels::slab::{Bitmaps, Pool};

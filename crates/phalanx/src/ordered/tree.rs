@@ -1,5 +1,4 @@
 //! A B-tree or skip list in device memory: the operations that submit work to it.
-use super::directory::places;
 use super::growth::Growth;
 use super::history::{History, ReadTimestamp};
 use super::kernels::{Kernels, Search, Task};
@@ -199,14 +198,14 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
         let mut rest = Some(batch);
         while let Some(batch) = rest {
             let memory = self.handle.read();
-            if places(batch.op) {
+            if batch.op.places() {
                 memory.directory.wait_for_growth(stream)?;
             }
             self.rebuild_directory_if_due(stream, &memory)?;
             let now;
             (now, rest) = memory.directory.next_chunk(batch);
             self.submit_now(stream, &memory, now)?;
-            if places(now.op) {
+            if now.op.places() {
                 let (many, more_follow) = (now.keys.max_len() as u64, rest.is_some());
                 memory.directory.submitted(stream, many, more_follow);
             }

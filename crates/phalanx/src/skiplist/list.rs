@@ -8,7 +8,6 @@ use crate::error::made_room;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, Scan};
 use crate::map::structure::{Room, Scanner, Scans, Structure};
-use crate::ordered::directory::places;
 use crate::ordered::tree::Tree;
 use gpu::{Device, Stream};
 use phalanx_kernels::skiplist::kernels::passing;
@@ -104,7 +103,7 @@ impl<K: Word, V: Word> Structure for List<K, V> {
         if matches!(batch.op, BatchOp::Remove | BatchOp::Take | BatchOp::Mixed) {
             self.dirty.removals();
         }
-        if places(batch.op) {
+        if batch.op.places() {
             return self.insert_as_assigned(stream, batch);
         }
         self.tree.submit(stream, batch)

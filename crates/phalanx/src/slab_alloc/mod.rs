@@ -272,7 +272,7 @@ impl SlabAlloc {
 }
 
 /// Returns the result of `make` for the first of the sizes for which there is memory.
-fn first_that_fits<T>(sizes: &[usize], mut make: impl FnMut(usize) -> Result<T>) -> Result<T> {
+pub(crate) fn first_that_fits<T>(sizes: &[usize], mut make: impl FnMut(usize) -> Result<T>) -> Result<T> {
     let mut last = Error::ZeroCapacity;
     for &size in sizes {
         match make(size) {
@@ -313,7 +313,12 @@ impl SlabAlloc {
 
     /// Returns whether the pool has all super blocks that handles can address, whatever the budget.
     pub(crate) fn has_all_super_blocks(&self) -> bool {
-        self.shape.supers_within(self.capacity(), 1, usize::MAX).is_err()
+        !self.has_super_blocks_for(1)
+    }
+
+    /// Returns whether handles can address `more` slabs in further super blocks, whatever the budget.
+    pub(crate) fn has_super_blocks_for(&self, more: usize) -> bool {
+        self.shape.supers_within(self.capacity(), more, usize::MAX).is_ok()
     }
 
     /// Returns whether the first super block is on another tier than the others.

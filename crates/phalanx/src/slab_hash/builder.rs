@@ -2,7 +2,7 @@
 use super::kernels::{self, Shape};
 use super::lists::{Growth, Lists};
 use super::memory::{Heads, MOST_BUCKETS, Memory, check_buckets};
-use super::sizing::{load_for, mean_slabs};
+use super::sizing::{load_for, slabs_behind};
 use crate::map::encoding::Word;
 use crate::map::handle::Handle;
 use crate::map::variant::{names, select};
@@ -51,10 +51,19 @@ pub struct Builder<T> {
     spare: Option<usize>,
     super_block_slabs: Option<usize>,
     budget: usize,
-    growth: Growth,
+    growth: Option<Growth>,
     seed: u64,
     variant: Option<String>,
     of: PhantomData<fn() -> T>,
+}
+
+/// Sizes of new lists.
+struct Sizes {
+    buckets: u32,
+    /// Number of slabs beyond the first ones of the buckets.
+    slabs: usize,
+    /// Pairs per bucket at the capacity.
+    load: f64,
 }
 
 impl<T> Default for Builder<T> {
@@ -68,7 +77,7 @@ impl<T> Default for Builder<T> {
             spare: None,
             super_block_slabs: None,
             budget: usize::MAX,
-            growth: Growth::Pool,
+            growth: None,
             seed: 0,
             variant: None,
             of: PhantomData,
@@ -145,9 +154,11 @@ impl<T> Builder<T> {
         self
     }
 
-    /// Sets the policy for a pool without free slabs. Default: [`Growth::Pool`].
+    /// Sets the policy for more pairs than the buckets or the pool are made for. Default: [`Growth::Buckets`];
+    /// [`Growth::Pool`] for structures whose number of buckets is set, and for maps with several values per
+    /// key.
     pub fn growth(mut self, growth: Growth) -> Self {
-        self.growth = growth;
+        self.growth = Some(growth);
         self
     }
 
@@ -189,15 +200,16 @@ impl<T> Builder<T> {
         let device = open(self.device.as_ref())?;
         let kernels = select(&device, self.variant.as_deref(), kernels::all::<K, V>(has_values))?;
         let shape = kernels.shape();
-        let (buckets, slabs) = self.sizes(shape)?;
+        let Sizes { buckets, slabs, load } = self.sizes(shape)?;
         let pool = self.pool(&device, shape, slabs)?;
         let heads = Heads::new(&device, shape.slab_bytes, buckets, self.seed)?;
         let memory = Memory::new(heads, pool);
-        Ok(Lists::new(Handle::new(device, kernels.boxed(), memory), self.growth, many))
+        let usual = if self.buckets.is_some() || many { Growth::Pool } else { Growth::Buckets };
+        let growth = self.growth.unwrap_or(usual);
+        Ok(Lists::new(Handle::new(device, kernels.boxed(), memory), growth, load, many))
     }
 
-    /// Returns the number of buckets, and of slabs beyond their heads.
-    fn sizes(&self, shape: Shape) -> Result<(u32, usize)> {
+    fn sizes(&self, shape: Shape) -> Result<Sizes> {
         let full = (shape.slots * shape.slot_bytes) as f64 / shape.slab_bytes as f64;
         let wanted = self.utilisation;
         let load = if wanted > 0.0 { load_for(wanted, shape.slots, full) } else { None };
@@ -207,11 +219,9 @@ impl<T> Builder<T> {
             let most = (f64::from(MOST_BUCKETS) * load) as usize;
             return Err(Error::TooLarge { what: "pairs (`capacity`)", asked: self.capacity, most });
         }
-        let load = self.capacity.max(self.pool_for) as f64 / buckets;
-        let behind = buckets * (mean_slabs(load, shape.slots) - 1.0);
-        // A margin of 10 % and four standard deviations over the expected number.
-        let slabs = self.spare.unwrap_or((behind * 1.1 + 4.0 * behind.sqrt()) as usize + 32);
-        Ok((buckets as u32, slabs))
+        let pairs = self.capacity.max(self.pool_for);
+        let slabs = self.spare.unwrap_or_else(|| slabs_behind(pairs, buckets, shape.slots));
+        Ok(Sizes { buckets: buckets as u32, slabs, load })
     }
 
     fn pool(&self, device: &Device, shape: Shape, slabs: usize) -> Result<SlabAlloc> {

@@ -82,6 +82,18 @@ pub trait Kernels<K, V>: HasVariant + Send + Sync {
         batch: Batch<K, V>,
     ) -> gpu::Result<()>;
 
+    /// Launches a sketch of the keys that are absent.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch_batch`] and [`launch::sketch`].
+    unsafe fn launch_sketch(
+        &self,
+        stream: &Stream,
+        lists: ListsRef<'_>,
+        keys: BoundedSlice<K>,
+        registers: GlobalSlice<u32>,
+    ) -> gpu::Result<()>;
+
     /// Launches a scan.
     ///
     /// # Safety
@@ -155,6 +167,17 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     ) -> gpu::Result<()> {
         // SAFETY: the caller's obligations.
         unsafe { launch::batch::<M>(stream, lists.view(), batch) }
+    }
+
+    unsafe fn launch_sketch(
+        &self,
+        stream: &Stream,
+        lists: ListsRef<'_>,
+        keys: BoundedSlice<M::Key>,
+        registers: GlobalSlice<u32>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { launch::sketch::<M>(stream, lists.view(), keys, registers) }
     }
 
     unsafe fn launch_scan(

@@ -1,15 +1,18 @@
 //! Slab lists, common to map, set and multimap.
 use super::kernels::{Kernels, Task};
-use super::memory::{Heads, ListsRef, Memory, check_buckets};
+use super::memory::{Heads, ListsRef, MOST_BUCKETS, Memory, check_buckets};
+use super::sizing::slabs_behind;
 use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp};
+use crate::map::sketch::{LEAST, Sketch};
 use crate::map::structure::{Room, Scans, Structure, with_scanner};
 use crate::slab_alloc::Stats;
 use crate::{Error, Result};
 use gpu::{Device, Stream};
 use phalanx_kernels::slab::list::LONG;
+use simt::BoundedSlice;
 
 /// Policy for a pool without free slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,19 +28,30 @@ pub enum Growth {
     /// A blocking call after which a list is long (64 slabs) packs the lists, if removed pairs are the cause.
     /// The number of buckets does not change.
     Pool,
+    /// As [`Self::Pool`]; and a blocking call rehashes into more buckets when there are more than twice as
+    /// many pairs per bucket as at the capacity and the utilization of the builder. A call with 4096 elements
+    /// or more that may lead there first estimates on the device how many distinct absent keys it has, and
+    /// rehashes once, before it inserts; other calls look after they have inserted. Both numbers of buckets
+    /// exist during the rehash. If there is no memory for it, lists become longer.
+    ///
+    /// So the mean length of the lists stays bounded however small the structure began. Batches on device
+    /// buffers and your own kernels never rehash; the next blocking call does.
+    Buckets,
 }
 
 /// Slab lists in device memory.
 pub struct Lists<K, V> {
     pub handle: Handle<dyn Kernels<K, V>, Memory>,
     growth: Growth,
+    /// Pairs per bucket at the capacity.
+    load: f64,
     /// Whether a key may have several values.
     many: bool,
 }
 
 impl<K: Word, V: Word> Lists<K, V> {
-    pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth, many: bool) -> Self {
-        Self { handle, growth, many }
+    pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth, load: f64, many: bool) -> Self {
+        Self { handle, growth, load, many }
     }
 
     /// Submits a task that may run concurrently with others.
@@ -96,33 +110,66 @@ impl<K: Word, V: Word> Lists<K, V> {
     /// Rehashes into another number of buckets.
     pub fn rehash(&mut self, buckets: u32) -> Result<()> {
         check_buckets(buckets)?;
+        self.handle.exclusive(|stream, memory| self.rehash_in(stream, memory, buckets))
+    }
+
+    /// [`Self::rehash`] for a caller with exclusive access.
+    fn rehash_in(&self, stream: &Stream, memory: &mut Memory, buckets: u32) -> Result<()> {
         let (device, kernels, many) = (&self.handle.device, self.handle.kernels(), self.many);
         let shape = kernels.shape();
-        self.handle.exclusive(|stream, memory| {
-            loop {
-                let heads = Heads::new(device, shape.slab_bytes, buckets, memory.seed())?;
-                let into = ListsRef { heads: &heads, pool: &memory.pool };
-                let refused = device.zeroed::<u64>(1)?;
-                // SAFETY: nothing else runs, and both the old and the new heads are alive.
-                unsafe { kernels.launch_copy(stream, memory.lists(), into, many, refused.global())? };
-                let refused = refused.read()?[0] as usize;
-                let obsolete = if refused == 0 { memory.lists() } else { into };
-                // SAFETY: as above.
-                unsafe { kernels.launch_task(stream, obsolete, Task::FlushAll { keep: false })? };
-                device.synchronize()?;
-                if refused == 0 {
-                    memory.heads = heads;
-                    return Ok(());
-                }
-                let needed = memory.slabs_for(refused, shape.slots);
-                match memory.pool.grow(needed) {
-                    Err(Error::TooManySlabs { .. }) => {
-                        *memory = memory.moved(kernels, stream, many, &[needed])?
-                    }
-                    grown => grown?,
-                }
+        loop {
+            let heads = Heads::new(device, shape.slab_bytes, buckets, memory.seed())?;
+            let into = ListsRef { heads: &heads, pool: &memory.pool };
+            let refused = device.zeroed::<u64>(1)?;
+            // SAFETY: nothing else runs, and both the old and the new heads are alive.
+            unsafe { kernels.launch_copy(stream, memory.lists(), into, many, refused.global())? };
+            let refused = refused.read()?[0] as usize;
+            let obsolete = if refused == 0 { memory.lists() } else { into };
+            // SAFETY: as above.
+            unsafe { kernels.launch_task(stream, obsolete, Task::FlushAll { keep: false })? };
+            device.synchronize()?;
+            if refused == 0 {
+                memory.heads = heads;
+                return Ok(());
             }
-        })
+            memory.provide(kernels, stream, many, &[memory.slabs_for(refused, shape.slots)])?;
+        }
+    }
+
+    /// Returns the number of pairs above which [`Growth::Buckets`] rehashes.
+    fn most(&self, memory: &Memory) -> usize {
+        (2.0 * self.load * f64::from(memory.buckets())) as usize
+    }
+
+    /// Provides buckets and slabs for `pairs` pairs, if there are too few buckets.
+    fn widen(&self, stream: &Stream, memory: &mut Memory, pairs: usize) -> Result<()> {
+        if pairs <= self.most(memory) {
+            return Ok(());
+        }
+        let kernels = self.handle.kernels();
+        let buckets = (pairs as f64 / self.load).ceil().min(f64::from(MOST_BUCKETS));
+        let needed = slabs_behind(pairs, buckets, kernels.shape().slots);
+        let missing = needed.saturating_sub(memory.pool.stats()?.free);
+        if missing > 0 {
+            memory.provide(kernels, stream, self.many, &[missing])?;
+        }
+        self.rehash_in(stream, memory, buckets as u32)?;
+        memory.generation += 1;
+        Ok(())
+    }
+
+    /// Estimates the number of pairs after a batch, unless there are enough buckets in any case.
+    fn pairs_after(&self, keys: BoundedSlice<K>) -> Result<Option<usize>> {
+        let memory = self.handle.settled()?;
+        let live = memory.counts()?.live;
+        if live.saturating_add(keys.max_len()) <= self.most(&memory) {
+            return Ok(None);
+        }
+        let (device, sketch) = (&self.handle.device, Sketch::new(&self.handle.device)?);
+        let (stream, kernels) = (device.default_stream(), self.handle.kernels());
+        // SAFETY: as for `Structure::submit`. The sketch waits for the launch.
+        unsafe { kernels.launch_sketch(&stream, memory.lists(), keys, sketch.registers())? };
+        Ok(Some(live + sketch.estimate()?.min(keys.max_len())))
     }
 
     /// Replaces the memory by that of empty lists, as many and with as large a pool. Returns the old memory.
@@ -193,6 +240,14 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
         Ok(())
     }
 
+    fn make_room(&self, batch: &Batch<K, V>) -> Result<()> {
+        if self.growth != Growth::Buckets || !batch.op.places_all() || batch.keys.max_len() < LEAST {
+            return Ok(());
+        }
+        let Some(pairs) = self.pairs_after(batch.keys)? else { return Ok(()) };
+        self.handle.exclusive(|stream, memory| self.widen(stream, memory, pairs))
+    }
+
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         let kernels = self.handle.kernels();
         self.handle.exclusive(|stream, memory| {
@@ -208,19 +263,33 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
     }
 
     fn grows(&self) -> bool {
-        self.growth == Growth::Pool
+        self.growth != Growth::Fixed
     }
 
-    /// Packs the lists if some are long because of removed pairs, and packing pays.
+    /// Packs the lists if some are long because of removed pairs, and packing pays. Rehashes if there are too
+    /// few buckets.
     fn grow(&self) -> Result<()> {
         let needs_packing = |counts: Counts| counts.long > 0 && self.pays(counts);
-        if !self.grows() || !needs_packing(self.handle.read().counts()?) {
+        let is_narrow = |memory: &Memory, counts: Counts| {
+            self.growth == Growth::Buckets && counts.live > self.most(memory)
+        };
+        let is_due = |memory: &Memory| -> Result<bool> {
+            let counts = memory.counts()?;
+            Ok(needs_packing(counts) || is_narrow(memory, counts))
+        };
+        if !self.grows() || !is_due(&self.handle.read())? {
             return Ok(());
         }
         self.handle.exclusive(|stream, memory| {
+            // Another thread may have done it already.
             let counts = memory.counts()?;
-            // Another thread may have packed them already.
-            if needs_packing(counts) { pack(self.handle.kernels(), stream, memory, counts) } else { Ok(()) }
+            if is_narrow(memory, counts) {
+                self.widen(stream, memory, counts.live)
+            } else if needs_packing(counts) {
+                pack(self.handle.kernels(), stream, memory, counts)
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -265,5 +334,34 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
 
     fn memory_usage(&self) -> usize {
         self.handle.read().memory_usage()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::variant::VariantTag;
+    use crate::slab_alloc::SlabAlloc;
+    use phalanx_kernels::slab::list::DefaultLists;
+
+    /// The only variant that is compiled for these tests.
+    const VARIANT: VariantTag<DefaultLists> = VariantTag::NEW;
+
+    #[test]
+    fn buckets_are_made_before_a_large_batch() {
+        let device = Device::emulator(Default::default());
+        let heads = Heads::new(&device, 128, 10, 0).unwrap();
+        let pool = SlabAlloc::builder().device(&device).capacity(32).slab_bytes(128).build().unwrap();
+        let keys = device.from_slice(&Vec::from_iter(0..20_000u32)).unwrap();
+        let handle = Handle::new(device.clone(), VARIANT.boxed(), Memory::new(heads, pool));
+        let lists = Lists::new(handle, Growth::Buckets, 10.0, false);
+        lists.make_room(&Batch::new(BatchOp::Mixed, keys.global())).unwrap();
+        assert_eq!(lists.handle.read().buckets(), 10, "a mixed batch may add nothing");
+        lists.make_room(&Batch::new(BatchOp::Insert, keys.global())).unwrap();
+        let buckets = lists.handle.read().buckets();
+        assert!((1900..2300).contains(&buckets), "{buckets} instead of 2000");
+        let batch = Batch { arguments: keys.global(), ..Batch::new(BatchOp::InsertNew, keys.global()) };
+        lists.submit(&device.default_stream(), batch).unwrap();
+        assert_eq!(lists.len().unwrap(), 20_000, "{:?}", lists.stats().unwrap());
     }
 }

@@ -3,7 +3,7 @@ use super::kernels::Kernels;
 use crate::error::made_room;
 use crate::map::counts::Counts;
 use crate::map::encoding::Word;
-use crate::slab_alloc::SlabAlloc;
+use crate::slab_alloc::{SlabAlloc, first_that_fits};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
@@ -137,8 +137,7 @@ impl Memory {
         }
     }
 
-    /// Adds slabs for `refused` elements to the pool or, if it has all super blocks that it can have, moves
-    /// the lists into a pool of larger ones. Nothing else may run. Returns `false` if there is no memory.
+    /// Adds slabs for `refused` elements. Nothing else may run. Returns `false` if there is no memory.
     pub fn extend<K: Word, V: Word>(
         &mut self,
         kernels: &dyn Kernels<K, V>,
@@ -147,15 +146,26 @@ impl Memory {
         refused: usize,
     ) -> Result<bool> {
         let needed = self.slabs_for(refused, kernels.shape().slots);
-        let has_grown = self.pool.grow_if_possible(needed, refused)?;
-        if has_grown || !self.pool.has_all_super_blocks() {
-            return Ok(has_grown);
+        let is_provided = made_room(self.provide(kernels, stream, many, &[needed, refused, 1]))?;
+        Ok(is_provided || self.pool.grow_if_possible(refused, 1)?)
+    }
+
+    /// Adds slabs, the first of the numbers in `slabs` for which there is memory. Nothing else may run. If
+    /// the pool cannot have so many super blocks, moves the lists into a pool of larger ones: smaller
+    /// additions would take many launches of a batch. Returns `true`.
+    pub fn provide<K: Word, V: Word>(
+        &mut self,
+        kernels: &dyn Kernels<K, V>,
+        stream: &Stream,
+        many: bool,
+        slabs: &[usize],
+    ) -> Result<bool> {
+        if self.pool.has_super_blocks_for(slabs[0]) {
+            first_that_fits(slabs, |slabs| self.pool.grow(slabs))?;
+        } else {
+            *self = self.moved(kernels, stream, many, slabs)?;
         }
-        let moved = self.moved(kernels, stream, many, &[needed, refused, 1]);
-        made_room(moved.map(|moved| {
-            *self = moved;
-            true
-        }))
+        Ok(true)
     }
 
     /// Returns by how many slabs the pool should grow after `refused` elements were refused: at least half of

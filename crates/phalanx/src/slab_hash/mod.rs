@@ -1,5 +1,5 @@
-//! Hash tables of slab lists: a map, a set, and a map with several values per key. They grow by slabs, not by
-//! rehashing.
+//! Hash tables of slab lists: a map, a set, and a map with several values per key. They grow by slabs while
+//! kernels run, and by rehashing into more buckets between launches.
 mod builder;
 mod kernels;
 mod lists;
@@ -23,9 +23,9 @@ use std::io::Read;
 /// A map from [keys](Key) to [values](Value) in device memory, made of slab lists: chaining with slabs of 128
 /// bytes.
 ///
-/// The map grows slab by slab, also within launches, and never rehashes automatically: the cost of an
-/// insertion depends on the map's size only through the length of the lists (see [`Self::utilisation`]). The
-/// page of [`Map`] has examples of the operations that all maps have. The page `docs/structures/slab-hash.md`
+/// The map grows slab by slab, also within launches. Blocking calls rehash into more buckets when lists are
+/// long on average ([`Growth::Buckets`]); the cost of an insertion depends on the map's size only through the
+/// length of the lists (see [`Self::utilisation`]). The page of [`Map`] has examples of the operations that all maps have. The page `docs/structures/slab-hash.md`
 /// describes layout, proof and costs. Source: the slab-hash paper, sections III and IV.
 ///
 /// ```

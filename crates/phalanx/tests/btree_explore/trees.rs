@@ -3,8 +3,7 @@ use crate::common::Rng;
 use crate::world::{Finding, Fixture, HasFixture, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
-    Config, EMPTY_TREE_NODES, FIRST_LEAF, LATEST, RawVersions, Time, TreeView, Versions,
-    directory_words,
+    Config, EMPTY_TREE_NODES, FIRST_LEAF, LATEST, RawVersions, Time, TreeView, Versions, directory_words,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Wide};
 use phalanx_kernels::reclaim::epoch_words;

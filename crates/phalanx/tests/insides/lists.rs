@@ -68,3 +68,51 @@ fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
     let error = set.on(&stream).execute(&few, &keys, &mut outcomes).unwrap_err();
     assert!(matches!(error, Error::Length { what: "codes", .. }), "{error}");
 }
+
+/// Returns the mean number of pairs per bucket.
+fn load(map: &SlabHash<u32, u32>) -> f64 {
+    map.len().unwrap() as f64 / f64::from(map.buckets())
+}
+
+/// Inserts keys into a map for 100, in batches of `batch`. Returns the map's mean number of pairs per bucket
+/// at its capacity, and afterwards.
+fn grown(device: &Device, batch: usize) -> (f64, f64) {
+    let map = SlabHash::<u32, u32>::builder().device(device).capacity(100).build().unwrap();
+    let usual = 100.0 / f64::from(map.buckets());
+    let keys: Vec<u32> = (0..30_000u32).map(|n| n.wrapping_mul(0x9e37_79b1)).collect();
+    for keys in keys.chunks(batch) {
+        assert!(map.insert_new(keys, keys).unwrap().iter().all(|&outcome| outcome == Outcome::Inserted));
+    }
+    assert!(map.get(&keys).unwrap().iter().zip(&keys).all(|(found, key)| *found == Some(*key)));
+    map.validate().unwrap();
+    (usual, load(&map))
+}
+
+#[test]
+fn a_map_that_begins_small_gets_more_buckets() {
+    let device = Device::emulator(Default::default());
+    for batch in [30_000, 7000, 500] {
+        let (usual, load) = grown(&device, batch);
+        assert!(load <= 2.2 * usual, "{load} pairs per bucket after batches of {batch}, {usual} are usual");
+    }
+}
+
+#[test]
+fn buckets_stay_when_they_are_set_or_keys_are_few() {
+    let device = Device::emulator(Default::default());
+    let keys: Vec<u32> = (0..9000).collect();
+    let builder = || SlabHash::<u32, u32>::builder().device(&device);
+    for builder in [builder().buckets(50), builder().capacity(400).growth(Growth::Pool)] {
+        let map = builder.build().unwrap();
+        let before = map.buckets();
+        assert!(map.insert(&keys, &keys).unwrap().all_placed());
+        assert_eq!(map.buckets(), before);
+    }
+    let map = builder().capacity(100).build().unwrap();
+    let (before, few) = (map.buckets(), vec![7; 9000]);
+    assert!(map.insert(&few, &few).unwrap().all_placed());
+    assert_eq!(map.buckets(), before, "one key");
+    let map = builder().buckets(50).growth(Growth::Buckets).build().unwrap();
+    assert!(map.insert(&keys, &keys).unwrap().all_placed());
+    assert!(map.buckets() > 50, "set, and told to grow");
+}

@@ -102,3 +102,32 @@ fn a_key_that_comes_and_goes_keeps_a_short_walk() {
         assert_eq!(map.slots(), slots);
     }
 }
+
+#[test]
+fn a_large_batch_rehashes_once_and_only_for_new_keys() {
+    let device = Device::emulator(Default::default());
+    let map = HashMap::<u32, u32>::builder().device(&device).capacity(100).build().unwrap();
+    let keys: Vec<u32> = (0..40_000u32).map(|n| n.wrapping_mul(0x9e37_79b1)).collect();
+    let state = |map: &HashMap<u32, u32>| (map.rebuilds_and_tombstones().unwrap().0, map.slots());
+    let few: Vec<u32> = (0..9000).map(|n| n % 10).collect();
+    assert_eq!(map.insert(&few, &few).unwrap().iter().filter(|&&o| o == Outcome::Inserted).count(), 10);
+    let small = state(&map);
+    assert_eq!(small.0, 0, "ten distinct keys");
+    assert!(map.insert(&keys, &keys).unwrap().all_placed());
+    let large = state(&map);
+    assert_eq!(large.0, 1);
+    assert!(large.1 < 40_000 * 10 / 8 * 11 / 10, "{} slots", large.1);
+    // The table is as full as it may be; a batch of present keys is no reason to rehash.
+    let more: Vec<u32> = (0..(large.1 * 9 / 10 - 40_020) as u32).map(|n| n * 3 + 1_000_000).collect();
+    assert!(map.insert_new(&more, &more).unwrap().all_placed());
+    let full = state(&map);
+    assert!(map.insert(&keys, &keys).unwrap().iter().all(|&outcome| outcome == Outcome::Replaced));
+    assert_eq!(state(&map), full);
+    assert_eq!(map.len().unwrap(), 40_010 + more.len() - shared(&keys, &more));
+}
+
+/// Returns the number of keys of `more` that are in `keys` or below 10.
+fn shared(keys: &[u32], more: &[u32]) -> usize {
+    let keys: std::collections::HashSet<u32> = keys.iter().copied().chain(0..10).collect();
+    10 + 40_000 - keys.len() + more.iter().filter(|key| keys.contains(key)).count()
+}

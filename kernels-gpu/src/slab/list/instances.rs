@@ -5,7 +5,8 @@ use super::super::pool::Spread;
 use super::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll};
 use super::lists::Lists;
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween, Take,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween,
+    SketchAbsent, Take,
 };
 use crate::keyed::{Bare, Packed, Published, Wide};
 use simt::instances;
@@ -41,7 +42,7 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, Rehash,
-        RetainBetween, Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush, Inspect,
+        RetainBetween, SketchAbsent, Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush, Inspect,
     }
     visitor: super::lists::Config
 }
