@@ -93,6 +93,10 @@ pub enum Metric {
     Lines(Vec<f64>),
     /// Counters of the last launch by name.
     Counted(BTreeMap<String, f64>),
+    /// Milliseconds below which 99 % of the calls of the last launch stayed. Only for launches of many calls.
+    P99(f64),
+    /// Largest number of bytes of device memory in use, beyond that before the structure was created.
+    PeakBytes(u64),
     /// Memory that was held beyond the live memory when the launch ended, as a fraction of the memory that
     /// remains after all garbage is freed. Only for structures that reclaim memory.
     Overhead(f64),

@@ -67,6 +67,12 @@ pub struct Record {
     /// Memory usage of the structure in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_bytes: Option<u64>,
+    /// 99th percentile of the times of calls, for operations that are timed call by call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ms: Option<f64>,
+    /// Largest number of bytes of device memory in use, beyond that before the structure was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_device_bytes: Option<u64>,
     /// Minimum gigabytes (10^9 bytes) read and written per second, from the median time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gb_s: Option<f64>,

@@ -181,6 +181,8 @@ fn add(record: &mut Record, metric: Metric) {
         Metric::BytesMoved(bytes) => record.gb_s = Some(bytes as f64 / record.median_ms / 1e6),
         Metric::Lines(lines) => record.lines = Some(lines),
         Metric::Counted(counters) => record.counted = Some(counters),
+        Metric::P99(ms) => record.p99_ms = Some(ms),
+        Metric::PeakBytes(bytes) => record.peak_device_bytes = Some(bytes),
         Metric::Overhead(overhead) => record.overhead = Some(overhead),
         Metric::Epochs(epochs) => record.epochs = Some(epochs),
     }

@@ -1,9 +1,12 @@
 //! Common parts of measured maps: keys and values of 32 bits, or both of 64.
+use super::blocking::{self, Blocking};
 use super::first_launch::{self, FirstLaunch};
+use super::patterns::{self, Patterned};
 use crate::engine::benchmark::{Benchmark, Structure};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail};
+use phalanx::Map;
 use phalanx::map::Word as MapWord;
 use workloads::Key as Word;
 
@@ -14,7 +17,7 @@ pub const DEFAULT: &str = "default";
 pub trait BothWidths {
     /// Name used in suites and records.
     const NAME: &'static str;
-    /// Lists of the operations that can be timed, without [`first_launch::OP`], which every map has.
+    /// Lists of the operations that can be timed, without those that every map has.
     const OPS: &'static [&'static [&'static str]];
 
     /// Returns the device.
@@ -23,11 +26,35 @@ pub trait BothWidths {
     /// Returns the names of the variants for these types.
     fn variants<K: MapWord, V: MapWord>() -> Vec<&'static str>;
 
-    /// Creates the inputs and the map: [`Structure::prepare`].
+    /// Creates the inputs and the map: [`Structure::prepare`]. Calls [`usual`] for the operations that every
+    /// map has.
     ///
     /// # Errors
     /// As [`Structure::prepare`].
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
+}
+
+/// Prepares a case whose operation every map has: calls on host slices, or a batch of a pattern. Returns
+/// `None` for other operations. `make` creates an empty map of a capacity, which grows if needed.
+///
+/// # Errors
+/// As [`Structure::prepare`].
+pub fn usual<'a, M>(
+    gpu: &'a Gpu,
+    case: &Case,
+    make: impl Fn(usize) -> phalanx::Result<M> + 'a,
+) -> Result<Option<Box<dyn Benchmark + 'a>>>
+where
+    M: Map<Key: MapWord + Word, Value: MapWord + Word> + 'a,
+{
+    let make = move |capacity| Ok(make(capacity)?);
+    Ok(if blocking::OPS.contains(&case.op.as_str()) {
+        Some(Box::new(Blocking::new(gpu, case, make)?))
+    } else if patterns::OPS.contains(&case.op.as_str()) {
+        Some(Box::new(Patterned::new(gpu, case, make)?))
+    } else {
+        None
+    })
 }
 
 impl<M: BothWidths> Structure for M {
@@ -41,7 +68,7 @@ impl<M: BothWidths> Structure for M {
     }
 
     fn ops(&self) -> Vec<&'static str> {
-        [M::OPS.concat(), vec![first_launch::OP]].concat()
+        [&M::OPS.concat()[..], blocking::OPS, patterns::OPS, &[first_launch::OP]].concat()
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {

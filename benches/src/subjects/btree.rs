@@ -9,7 +9,7 @@
 //! | `start` | all | node where searches begin: `directory` (default) or `root` |
 //!
 //! `find_hit_lines` is `find_hit` that also counts the 128-byte lines read at each level.
-use super::both_widths::{BothWidths, DEFAULT};
+use super::both_widths::{BothWidths, DEFAULT, usual};
 use super::bulk::{Bulk, check_nodes};
 use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, as_mix};
 use super::driver::{self, Batch, Prepared, Subject};
@@ -66,6 +66,10 @@ impl BothWidths for Trees<'_> {
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
+        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool);
+        if let Some(prepared) = usual(gpu, case, move |capacity| made.clone().capacity(capacity).build())? {
+            return Ok(prepared);
+        }
         let planted = |pairs: u64| Planted::<K, V>::new(gpu, case, pairs);
         Ok(match case.op.as_str() {
             BULK => Box::new(Bulk::new(gpu, case, tree::<K, V>(gpu, case, case.n)?, fill(case)?)?),

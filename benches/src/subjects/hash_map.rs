@@ -3,7 +3,7 @@
 //! A table is filled to the `load_factor` of the case. In comparisons with structures that have a memory
 //! utilisation, it is filled to `utilisation`: slots are all of its memory, apart from filters of about one
 //! bit per pair.
-use super::both_widths::{BothWidths, DEFAULT};
+use super::both_widths::{BothWidths, DEFAULT, usual};
 use super::driver::{Prepared, Tested};
 use super::increments::{self, Rebuild};
 use super::map_plan::{OPS, Plan};
@@ -38,6 +38,12 @@ impl BothWidths for Maps<'_> {
     }
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        let made =
+            selected::<K, V>(self.0, case).load_factor(case.number_if_given("load_factor")?.unwrap_or(0.8));
+        if let Some(prepared) = usual(self.0, case, move |capacity| made.clone().capacity(capacity).build())?
+        {
+            return Ok(prepared);
+        }
         let share = share(case)?;
         let builder = builder::<K, V>(self.0, case).load_factor(share);
         if case.op == increments::REBUILD {
@@ -62,7 +68,12 @@ fn share(case: &Case) -> Result<f64> {
 
 /// Returns a builder with the parameters common to all operations.
 fn builder<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Builder<K, V> {
-    let builder = HashMap::builder().device(&gpu.device).growth(Growth::Fixed);
+    selected(gpu, case).growth(Growth::Fixed)
+}
+
+/// Returns a builder of the case's variant.
+fn selected<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Builder<K, V> {
+    let builder = HashMap::builder().device(&gpu.device);
     let selects = registered::<K, V>().into_iter().find(|(name, _)| *name == case.variant);
     match selects {
         Some((_, select)) => select(builder),

@@ -3,6 +3,7 @@ use crate::engine::benchmark::{Machine, Structure};
 use crate::machine::{DeviceChoice, Gpu};
 use anyhow::Result;
 
+pub mod blocking;
 pub mod both_widths;
 pub mod btree;
 pub mod bulk;
@@ -17,6 +18,7 @@ pub mod map_plan;
 pub mod mv_soak;
 pub mod mvbtree;
 pub mod ordered;
+pub mod patterns;
 pub mod primitives;
 pub mod segments;
 pub mod sets;

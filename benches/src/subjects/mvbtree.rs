@@ -10,7 +10,7 @@
 //!
 //! `find_snapshot` looks up all keys in a snapshot. After the snapshot was taken, all values were replaced
 //! and half of the keys removed.
-use super::both_widths::{BothWidths, DEFAULT};
+use super::both_widths::{BothWidths, DEFAULT, usual};
 use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, Stays, as_mix};
 use super::driver::{self, Batch, Prepared, Tested};
 use super::map_plan::{Call, Plan};
@@ -56,6 +56,10 @@ impl BothWidths for VersionedTrees<'_> {
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
+        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool);
+        if let Some(prepared) = usual(gpu, case, move |capacity| made.clone().capacity(capacity).build())? {
+            return Ok(prepared);
+        }
         let versioned = |pairs: u64| versioned::<K, V>(gpu, case, pairs);
         Ok(match case.op.as_str() {
             RANGE | SUCCESSOR => Box::new(Asking::new(gpu, case, versioned(case.n)?)?),
@@ -94,11 +98,16 @@ fn updates(case: &Case) -> Result<Updates> {
 
 /// Creates an empty tree for `pairs` pairs, with memory for versions.
 fn tree<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVersionBTree<K, V>> {
-    let builder = Builder::default().device(&gpu.device).growth(Growth::Fixed).updates(updates(case)?);
-    let builder = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) };
+    let builder = builder(gpu, case)?.growth(Growth::Fixed);
     // Additional memory for a version of each leaf, and for small trees a version of each pair, because all
     // of them may be changed before anything is freed.
     Ok(builder.capacity(2 * pairs as usize + 8 * pairs.min(1 << 16) as usize).build()?)
+}
+
+/// Returns a builder of the case's variant.
+fn builder<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
+    let builder = Builder::default().device(&gpu.device).updates(updates(case)?);
+    Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
 }
 
 /// Creates a tree as a subject of plans.

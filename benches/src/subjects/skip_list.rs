@@ -11,7 +11,7 @@
 //!
 //! `insert_sequence` is `insert` of a sequence of 32-bit keys into an empty list. The variants
 //! `list_counted_...` report counters.
-use super::both_widths::{BothWidths, DEFAULT};
+use super::both_widths::{BothWidths, DEFAULT, usual};
 use super::driver::{self, Batch, Prepared, Tested};
 use super::increments::verify_all;
 use super::map_plan::{Call, OPS, Plan};
@@ -49,6 +49,10 @@ impl BothWidths for Lists<'_> {
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
+        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool);
+        if let Some(prepared) = usual(gpu, case, move |capacity| made.clone().capacity(capacity).build())? {
+            return Ok(prepared);
+        }
         let list = |pairs: u64| empty_list::<K, V>(gpu, case, pairs);
         let tested = |pairs: u64| -> Result<_> { Ok(Tested::new(list(pairs)?, |list| Ok(list.validate()?))) };
         Ok(match case.op.as_str() {

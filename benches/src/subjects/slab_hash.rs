@@ -2,7 +2,7 @@
 //!
 //! The parameter `utilisation` is the fraction of memory that pairs occupy: at the end, or before the
 //! operation if the case specifies the number of initial pairs (`initial_n`).
-use super::both_widths::{BothWidths, DEFAULT};
+use super::both_widths::{BothWidths, DEFAULT, usual};
 use super::driver::{Prepared, Tested};
 use super::increments::{self, Incremental};
 use super::map_plan::{OPS, Plan};
@@ -32,6 +32,12 @@ impl BothWidths for SlabMaps<'_> {
     }
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        let made =
+            selected::<K, V>(self.0, case).utilisation(case.number_if_given("utilisation")?.unwrap_or(0.6));
+        if let Some(prepared) = usual(self.0, case, move |capacity| made.clone().capacity(capacity).build())?
+        {
+            return Ok(prepared);
+        }
         let share = case.number("utilisation")?;
         let builder = builder::<K, V>(self.0, case).utilisation(share);
         if case.op == increments::INCREMENTAL {
@@ -48,6 +54,11 @@ impl BothWidths for SlabMaps<'_> {
 
 /// Returns a builder with the parameters common to all operations.
 fn builder<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Builder<SlabHash<K, V>> {
-    let builder = SlabHash::builder().device(&gpu.device).growth(Growth::Fixed);
+    selected(gpu, case).growth(Growth::Fixed)
+}
+
+/// Returns a builder of the case's variant.
+fn selected<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Builder<SlabHash<K, V>> {
+    let builder = SlabHash::builder().device(&gpu.device);
     if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }
 }

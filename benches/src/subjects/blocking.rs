@@ -1,0 +1,272 @@
+//! Blocking calls on slices in host memory, as most programs use a map: their times are those of the whole
+//! call, by the host's clock.
+//!
+//! | op | initial pairs | what is timed |
+//! |---|---|---|
+//! | `host_insert` | none | `insert` of `n` new pairs into an empty map of that capacity |
+//! | `host_get`, `host_contains` | `n` | `get` or `contains_key` of all keys, in another order |
+//! | `host_export` | `n` | `export` |
+//! | `grow` | none | `insert` of `n` new pairs in `calls` calls (default 1), into a map for `capacity` pairs (default 1000) |
+//! | `call_get`, `call_insert`, `call_remove` | `n` | calls of `batch` elements; the record's time is the median of `calls` calls (default 10 000), `p99_ms` their 99th percentile. `call_insert` replaces values; `call_remove` removes absent keys |
+//!
+//! Every result is compared. `peak_device_bytes` is the largest amount of device memory in use beyond that
+//! before the map was created, as far as it is seen between calls.
+use super::increments::verify_all;
+use crate::engine::benchmark::{Benchmark, Metric, Verified};
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Context, Result, bail, ensure};
+use phalanx::map::Word as MapWord;
+use phalanx::{Map, Outcome};
+use rayon::prelude::*;
+use std::time::Instant;
+use workloads::random::{Source, tabulate};
+use workloads::{Key as Word, Permutation, UniqueKeys, value_of};
+
+/// Operations of this module.
+pub const OPS: &[&str] = &[
+    "host_insert", "host_get", "host_contains", "host_export", "grow", "call_get", "call_insert",
+    "call_remove",
+];
+
+/// Number of timed calls for a latency, unless the case specifies it.
+const CALLS: f64 = 10_000.0;
+/// Capacity of a map that grows, unless the case specifies it.
+const CAPACITY: f64 = 1000.0;
+
+/// Results of a call, for verification.
+enum Answers<K, V> {
+    Outcomes(Vec<Outcome>),
+    Values(Vec<Option<V>>),
+    Flags(Vec<bool>),
+    Pairs(Vec<K>, Vec<V>),
+}
+
+/// Prepared case.
+pub struct Blocking<'a, M: Map> {
+    gpu: &'a Gpu,
+    op: String,
+    make: Box<dyn Fn(usize) -> Result<M> + 'a>,
+    map: Option<M>,
+    /// Keys of the map, in the order of their insertion.
+    keys: Vec<M::Key>,
+    values: Vec<M::Value>,
+    /// Keys of the timed call.
+    asked: Vec<M::Key>,
+    answers: Vec<Answers<M::Key, M::Value>>,
+    calls: usize,
+    capacity: usize,
+    batch: usize,
+    ms: Vec<f64>,
+    used_before: usize,
+    peak: usize,
+}
+
+impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
+    /// Generates the inputs. `make` creates an empty map of a capacity.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when a parameter is missing or of another type.
+    pub fn new(gpu: &'a Gpu, case: &Case, make: impl Fn(usize) -> Result<M> + 'a) -> Result<Self> {
+        let (n, unique) = (case.n as usize, UniqueKeys::<M::Key>::new(case.seed));
+        let keys = unique.present(n)?;
+        let order = Permutation::new(case.n, &Source::new(case.seed, "order of host calls"));
+        let asked = match case.op.as_str() {
+            "call_remove" => unique.absent(n)?,
+            _ => tabulate(n, |index| unique.at(order.at(index))),
+        };
+        let is_latency = case.op.starts_with("call_");
+        let calls = case.number_if_given("calls")?.unwrap_or(if is_latency { CALLS } else { 1.0 });
+        Ok(Self {
+            gpu,
+            op: case.op.clone(),
+            make: Box::new(make),
+            map: None,
+            values: keys.par_iter().map(|key| value_of(*key)).collect(),
+            keys,
+            asked,
+            answers: Vec::new(),
+            calls: (calls as usize).max(1),
+            capacity: case.number_if_given("capacity")?.unwrap_or(CAPACITY) as usize,
+            batch: if is_latency { (case.number("batch")? as usize).clamp(1, n) } else { n },
+            ms: Vec::new(),
+            used_before: 0,
+            peak: 0,
+        })
+    }
+
+    /// Creates a map for a capacity, after the last one was dropped.
+    fn renew(&mut self, capacity: usize) -> Result<()> {
+        self.map = None;
+        self.gpu.device.synchronize()?;
+        self.used_before = used(self.gpu)?;
+        self.map = Some((self.make)(capacity)?);
+        Ok(())
+    }
+
+    fn map(&self) -> Result<&M> {
+        self.map.as_ref().context("the map does not exist yet")
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        if self.map.is_none() {
+            self.renew(self.keys.len())?;
+            let placed = self.map()?.insert(&self.keys, &self.values)?.all_placed();
+            ensure!(placed, "the initial pairs do not fit");
+        }
+        Ok(())
+    }
+
+    fn timed(&mut self, call: impl FnOnce(&M) -> Result<Answers<M::Key, M::Value>>) -> Result<()> {
+        let start = Instant::now();
+        let answers = call(self.map()?)?;
+        self.ms.push(start.elapsed().as_secs_f64() * 1e3);
+        self.answers.push(answers);
+        Ok(())
+    }
+
+    /// Performs call number `number` on `batch` elements.
+    fn small_call(&mut self, number: usize) -> Result<()> {
+        let first = number * self.batch % (self.asked.len() - self.batch + 1);
+        let keys = self.asked[first..first + self.batch].to_vec();
+        match self.op.as_str() {
+            "call_get" => self.timed(|map| Ok(Answers::Values(map.get(&keys)?))),
+            "call_remove" => self.timed(|map| Ok(Answers::Flags(map.remove(&keys)?))),
+            _ => {
+                let values: Vec<M::Value> = keys.iter().map(|key| value_of(*key)).collect();
+                self.timed(|map| Ok(Answers::Outcomes(map.insert(&keys, &values)?.to_vec())))
+            }
+        }
+    }
+
+    /// Inserts all pairs in `calls` calls. Returns the milliseconds of the calls alone.
+    fn grow(&mut self) -> Result<()> {
+        let len = self.keys.len().div_ceil(self.calls);
+        for first in (0..self.keys.len()).step_by(len) {
+            let part = first..(first + len).min(self.keys.len());
+            let (keys, values) = (self.keys[part.clone()].to_vec(), self.values[part].to_vec());
+            self.timed(|map| Ok(Answers::Outcomes(map.insert(&keys, &values)?.to_vec())))?;
+            self.peak = self.peak.max(used(self.gpu)?.saturating_sub(self.used_before));
+        }
+        Ok(())
+    }
+
+    /// Checks the answers of call number `number`, of `calls` calls on all keys together.
+    fn check(&self, number: usize, answers: &Answers<M::Key, M::Value>) -> Result<usize> {
+        let first =
+            if self.is_latency() { number * self.batch % (self.asked.len() - self.batch + 1) } else { 0 };
+        let wanted = if self.op == "call_insert" { Outcome::Replaced } else { Outcome::Inserted };
+        let is_right = match answers {
+            Answers::Outcomes(outcomes) => outcomes.par_iter().all(|&outcome| outcome == wanted),
+            Answers::Values(values) => {
+                let asked = self.asked[first..].par_iter().zip(values);
+                values.len() == self.batch && asked.clone().all(|(key, value)| *value == Some(value_of(*key)))
+            }
+            Answers::Flags(flags) => {
+                flags.len() == self.batch && flags.iter().all(|&flag| flag == (self.op != "call_remove"))
+            }
+            Answers::Pairs(keys, values) => {
+                let mut keys = keys.clone();
+                let pairs_are_right =
+                    keys.par_iter().zip(values).all(|(key, value)| value_of::<_, M::Value>(*key) == *value);
+                keys.par_sort_unstable();
+                let mut expected = self.keys.clone();
+                expected.par_sort_unstable();
+                pairs_are_right && keys == expected
+            }
+        };
+        ensure!(is_right, "an answer of call {number} of {} is wrong", self.op);
+        Ok(match answers {
+            Answers::Outcomes(outcomes) => outcomes.len(),
+            Answers::Values(values) => values.len(),
+            Answers::Flags(flags) => flags.len(),
+            Answers::Pairs(keys, _) => keys.len(),
+        })
+    }
+
+    fn is_latency(&self) -> bool {
+        self.op.starts_with("call_")
+    }
+}
+
+/// Returns the bytes of device memory in use, by all programs.
+fn used(gpu: &Gpu) -> Result<usize> {
+    let (free, total) = gpu.device.memory()?;
+    Ok(total - free)
+}
+
+/// Returns the value below which a share of the sorted values lies.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let index = ((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1));
+    sorted.get(index).copied().unwrap_or(0.0)
+}
+
+impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Blocking<'_, M> {
+    fn restore(&mut self) -> Result<()> {
+        (self.answers, self.ms, self.peak) = (Vec::new(), Vec::new(), 0);
+        match self.op.as_str() {
+            "grow" => self.renew(self.capacity)?,
+            "host_insert" => match &mut self.map {
+                Some(map) => map.clear()?,
+                None => self.renew(self.keys.len())?,
+            },
+            _ => self.fill()?,
+        }
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let (keys, values, asked) = (self.keys.clone(), self.values.clone(), self.asked.clone());
+        match self.op.as_str() {
+            "host_insert" => self.timed(|map| Ok(Answers::Outcomes(map.insert(&keys, &values)?.to_vec()))),
+            "host_get" => self.timed(|map| Ok(Answers::Values(map.get(&asked)?))),
+            "host_contains" => self.timed(|map| Ok(Answers::Flags(map.contains_key(&asked)?))),
+            "host_export" => self.timed(|map| {
+                let (keys, values) = map.export()?;
+                Ok(Answers::Pairs(keys, values))
+            }),
+            "grow" => self.grow(),
+            _ if self.is_latency() => (0..self.calls).try_for_each(|number| self.small_call(number)),
+            op => bail!("'{op}' is no call on host slices"),
+        }
+    }
+
+    fn own_ms(&self) -> Option<f64> {
+        if !self.is_latency() {
+            return Some(self.ms.iter().sum());
+        }
+        let mut sorted = self.ms.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        Some(quantile(&sorted, 0.5))
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let numbered = self.answers.iter().enumerate();
+        let checked: Result<Vec<usize>> =
+            numbered.map(|(number, answers)| self.check(number, answers)).collect();
+        let compared: usize = checked?.iter().sum();
+        if matches!(self.op.as_str(), "host_insert" | "grow") {
+            verify_all(self.map()?, &self.keys)?;
+            ensure!(compared == self.keys.len(), "{compared} of {} pairs have outcomes", self.keys.len());
+        }
+        Ok(Verified::all(if self.is_latency() { self.batch } else { compared }))
+    }
+
+    fn operations(&self) -> u64 {
+        self.batch as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let bytes = self.map.as_ref().map_or(0, Map::memory_usage);
+        let mut metrics = vec![Metric::TableBytes(bytes as u64)];
+        if self.is_latency() {
+            let mut sorted = self.ms.clone();
+            sorted.sort_unstable_by(f64::total_cmp);
+            metrics.push(Metric::P99(quantile(&sorted, 0.99)));
+        }
+        if self.op == "grow" {
+            metrics.push(Metric::PeakBytes(self.peak as u64));
+        }
+        metrics
+    }
+}
