@@ -29,7 +29,8 @@ fn passed(index: usize, step: u32, ratio: u32) -> usize {
 /// assert_eq!((passing(100, 8, 0), passing(100, 2, 4)), (13, 37));
 /// ```
 pub fn passing(len: usize, step: u32, ratio: u32) -> usize {
-    let all = len.div_ceil(step as usize);
+    // A step of 0 counts as 1: a kernel has no code for a division by 0.
+    let all = len.div_ceil(step.max(1) as usize);
     if ratio > 1 { all - all.div_ceil(ratio as usize) } else { all }
 }
 
