@@ -1,4 +1,5 @@
 //! Common parts of measured maps: keys and values of 32 bits, or both of 64.
+use super::ageing::{self, Ageing};
 use super::blocking::{self, Blocking};
 use super::first_launch::{self, FirstLaunch};
 use super::patterns::{self, Patterned};
@@ -34,7 +35,8 @@ pub trait BothWidths {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
 }
 
-/// Prepares a case whose operation every map has: calls on host slices, or a batch of a pattern. Returns
+/// Prepares a case whose operation every map has: calls on host slices, a batch of a
+/// pattern, or ageing. Returns
 /// `None` for other operations. `make` creates an empty map of a capacity, which grows if needed.
 ///
 /// # Errors
@@ -52,6 +54,8 @@ where
         Some(Box::new(Blocking::new(gpu, case, make)?))
     } else if patterns::OPS.contains(&case.op.as_str()) {
         Some(Box::new(Patterned::new(gpu, case, make)?))
+    } else if case.op == ageing::OP {
+        Some(Box::new(Ageing::new(gpu, case, make)?))
     } else {
         None
     })
@@ -68,7 +72,7 @@ impl<M: BothWidths> Structure for M {
     }
 
     fn ops(&self) -> Vec<&'static str> {
-        [&M::OPS.concat()[..], blocking::OPS, patterns::OPS, &[first_launch::OP]].concat()
+        [&M::OPS.concat()[..], blocking::OPS, patterns::OPS, &[ageing::OP, first_launch::OP]].concat()
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {

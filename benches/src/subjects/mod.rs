@@ -3,6 +3,7 @@ use crate::engine::benchmark::{Machine, Structure};
 use crate::machine::{DeviceChoice, Gpu};
 use anyhow::Result;
 
+pub mod ageing;
 pub mod blocking;
 pub mod both_widths;
 pub mod btree;
