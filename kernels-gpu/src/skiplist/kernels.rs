@@ -73,7 +73,7 @@ passes! {
 
 /// Executes a pass of operations: each element's own if there are `codes`, else `code`.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
-#[kernel(registers = M::REGISTERS)]
+#[kernel(registers = M::CODED_IN)]
 pub fn coded_pass<M: Layers + Instance>(
     list: TreeView<M>,
     code: u32,

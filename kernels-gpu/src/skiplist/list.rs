@@ -156,6 +156,9 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> TileKind<W> for Lis
 /// Interface of a kind of skip list, beyond that of a tree: the steps that compact a list while nothing else
 /// runs. See the module `compact`.
 pub trait Layers: Config {
+    /// Maximum number of registers per thread of a pass of operations of several kinds.
+    const CODED_IN: u32;
+
     /// Executes one thread's part of [`super::kernels::gather`].
     fn gather(
         list: TreeView<Self>,
@@ -180,6 +183,10 @@ pub trait Layers: Config {
 
 #[device(caller)]
 impl<T: Types<Access: Policy>, const W: u32, const L: usize> Layers for ListOf<T, W, L> {
+    /// Measured on half insertions and half lookups: with 64 registers, 64-bit pairs are 3 % faster than with
+    /// the 72 of insertions, and lanes of four slots 1 % faster than with 56.
+    const CODED_IN: u32 = if size_of::<WordOf<T>>() == 16 || L >= 4 { 64 } else { Self::REGISTERS };
+
     fn gather(
         list: TreeView<Self>,
         number: usize,
