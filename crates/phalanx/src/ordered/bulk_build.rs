@@ -56,6 +56,10 @@ impl<K: Word, V: Word> Tree<K, V> {
         let kernels = self.handle.kernels();
         let (count, is_new) = memory.check_sorted(kernels, stream, keys)?;
         let is_new = self.fit_pool(memory, nodes(count, fill) as usize)? || is_new;
+        if !keys.is_empty() {
+            // Before anything is freed, since that may fail for lack of memory.
+            kernels.prepare_build(stream.device())?;
+        }
         if !is_new {
             // Retired slabs are freed first: the next task frees every node that it finds.
             memory.sweep(kernels, stream)?;

@@ -2,7 +2,7 @@
 use super::memory::TreeRef;
 use crate::map::launch::{self, Batch, Scan, THREADS};
 use crate::map::variant::{HasVariant, VariantTag};
-use gpu::{Grid, Stream};
+use gpu::{Device, Grid, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS};
 use phalanx_kernels::mvbtree::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
 use phalanx_kernels::ordered::kernels::{
@@ -117,6 +117,9 @@ pub trait Kernels<K, V>: Reader<K, V> {
     /// Returns the number of threads of a scan of the whole tree.
     fn scan_threads(&self, tree: TreeRef<'_>) -> usize;
 
+    /// Compiles the kernel of a bulk build.
+    fn prepare_build(&self, device: &Device) -> gpu::Result<()>;
+
     /// Launches a batch.
     ///
     /// # Safety
@@ -205,6 +208,10 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     fn scan_threads(&self, tree: TreeRef<'_>) -> usize {
         // SAFETY: the view is used only here.
         <M as Kind>::scan_threads(unsafe { tree.view() })
+    }
+
+    fn prepare_build(&self, device: &Device) -> gpu::Result<()> {
+        device.prepare::<BulkBuild<M>>()
     }
 
     unsafe fn launch_batch(
