@@ -53,10 +53,11 @@ pub mod moved {
         use crate::primitives::compact::Compact;
         use crate::primitives::merge::Merge;
         use crate::primitives::reduce::BinWords;
+        use crate::primitives::runs::MarkRuns;
         use crate::primitives::words::Ordered;
         simt::instances! {
             types { u32: Ordered<u32>, u64: Ordered<u64> }
-            kernels { Compact, BinWords, Merge }
+            kernels { Compact, BinWords, MarkRuns, Merge }
         }
     }
 }

@@ -5,9 +5,11 @@
 //! [`reduce_runs`] reads each key up to four times, mostly from the L1 cache, and each value once; stores a
 //! key and a value per run.
 use super::carry::Carry;
+use super::compact::Element;
 use super::lookback::{Monoid, Values, scan_lanes};
 use super::operator::Operator;
 use super::{ticket, unrolled};
+use crate::keyed::kernels::write_if;
 use core::marker::PhantomData;
 use simt::{GlobalSlice, Instance, Name, Thread, Tile, Word, device, kernel};
 
@@ -88,6 +90,54 @@ pub fn reduce_runs<R: Runs + Instance>(
     });
     if tile == Thread::grid_size() - 1 && Thread::index_in_block() == 0 {
         count.write(0, whole.0);
+    }
+}
+
+/// Marks of the elements of a batch in runs of equal keys, where a run begins with a pair of a structure, if
+/// the structure has the key.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// Mark of an element that begins a run: the structure lacks its key.
+    pub begins: u32,
+    /// Mark of the first element behind the structure's pair.
+    pub second: u32,
+    /// Mark of all other elements.
+    pub others: u32,
+}
+
+/// Marks the elements of a batch in runs of equal adjacent keys. `order[i]` is the index of key `i`. The
+/// first `pairs` indices are those of the structure's pairs, the others those of the batch's elements. For
+/// each element, by its index less `pairs`, `kinds` receives the mark, and `before` the index of the key
+/// before it in its run, or 0 if there is none or that index is `end` or more. Empty slices are not written.
+/// Any number of threads.
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+#[kernel]
+pub fn mark_runs<E: Element + Instance>(
+    keys: GlobalSlice<E::Word>,
+    order: GlobalSlice<u32>,
+    pairs: u32,
+    end: u32,
+    marks: Marks,
+    kinds: GlobalSlice<u8>,
+    before: GlobalSlice<u32>,
+) {
+    let mut place = Thread::index();
+    while place < keys.len() {
+        let index = order.read(place);
+        if index >= pairs {
+            let element = (index - pairs) as usize;
+            let begins = place == 0 || keys.read(place - 1) != keys.read(place);
+            let previous = if begins { u32::MAX } else { order.read(place - 1) };
+            let mark = match (begins, previous < pairs) {
+                (true, _) => marks.begins,
+                (false, true) => marks.second,
+                (false, false) => marks.others,
+            };
+            write_if(kinds, element, mark as u8);
+            write_if(before, element, if previous < end { previous } else { 0 });
+        }
+        place += Thread::count();
     }
 }
 

@@ -10,6 +10,7 @@ use crate::ordered::bulk_build::bulk_methods;
 pub use crate::ordered::growth::Growth;
 pub use crate::ordered::inspect::Walks;
 use crate::ordered::kernels::Search;
+pub use crate::ordered::large_batches::LargeBatches;
 pub use crate::ordered::queries::Ordered;
 use crate::ordered::queries::{Searched, by_order};
 use crate::ordered::tree::Tree;
@@ -66,7 +67,8 @@ use simt::Instance;
 /// Each returned pair was in the tree at some time during the call, and a pair that is in the tree throughout
 /// the call is returned exactly once. But the pairs of one result need not have been in the tree all at the
 /// same time. `bulk_build`, `compact` and `clear` take `&mut self`; the pool grows between the launches of a
-/// blocking call. [`Self::frozen`] returns a read-only handle without concurrent writers.
+/// blocking call. A [large batch](LargeBatches) of a blocking call may wait for the device, and rebuild the
+/// tree while all other calls wait. [`Self::frozen`] returns a read-only handle without concurrent writers.
 ///
 /// # Cost
 ///
@@ -222,6 +224,9 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Since kernels may then run at any time, no [large batch](LargeBatches) rebuilds the tree until the
+    /// next call of `clear`, `compact` or `bulk_build`.
+    ///
     /// # Errors
     /// [`Error::OtherVariant`] if the tree is of another variant.
     ///
@@ -241,7 +246,7 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.tree.thaw()?;
         self.tree.handle.kernels().variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.
-        Ok(unsafe { self.tree.handle.read().now().view() })
+        Ok(unsafe { self.tree.view() })
     }
 }
 

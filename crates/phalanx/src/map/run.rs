@@ -292,7 +292,7 @@ fn attempt<M: Structure + ?Sized>(
     let uploaded = Uploaded::new(map.device(), elements, wants_values)?;
     let batch = uploaded.batch(op);
     or_later(map.make_room(&batch))?;
-    let Err(error) = map.submit(&map.device().default_stream(), batch) else { return uploaded.results() };
+    let Err(error) = map.run(batch, &elements.keys) else { return uploaded.results() };
     if !error.is_lack_of_room() {
         return Err(error);
     }

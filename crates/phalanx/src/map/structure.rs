@@ -24,6 +24,12 @@ pub trait Structure {
         Ok(())
     }
 
+    /// Submits a batch with these keys for a blocking call: the structure may also execute it at once, with
+    /// exclusive access.
+    fn run(&self, batch: Batch<Self::Key, Self::Value>, _keys: &[Self::Key]) -> Result<()> {
+        self.submit(&self.device().default_stream(), batch)
+    }
+
     /// Calls `run`, which may scan. Nothing else runs on the structure from the first scan to the last.
     fn scans(&self, run: Scans<'_, Self::Key, Self::Value>) -> Result<()>;
 

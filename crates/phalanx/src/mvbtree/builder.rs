@@ -7,6 +7,7 @@ use crate::ordered::builder::Builder as TreeBuilder;
 use crate::ordered::growth::Growth;
 use crate::ordered::history::History;
 use crate::ordered::kernels::Kernels;
+use crate::ordered::large_batches::LargeBatches;
 use crate::{Key, Result, Value};
 use gpu::Device;
 use phalanx_kernels::mvbtree;
@@ -26,7 +27,7 @@ pub enum Updates {
 /// Parameters of a [`MultiVersionBTree`].
 ///
 /// ```
-/// use phalanx::mvbtree::{Growth, Updates, variants};
+/// use phalanx::mvbtree::{Growth, LargeBatches, Updates, variants};
 /// use phalanx::{Device, MultiVersionBTree};
 ///
 /// let tree = MultiVersionBTree::<u32, u32>::builder()
@@ -36,6 +37,7 @@ pub enum Updates {
 ///     .super_block_slabs(4096)
 ///     .budget(1 << 20)
 ///     .growth(Growth::Fixed)
+///     .large_batches(LargeBatches::Concurrent)
 ///     .directory(true)
 ///     .updates(Updates::OutOfPlace)
 ///     .build()?;
@@ -116,6 +118,11 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Sets the policy for a pool without free nodes. Default: [`Growth::Pool`].
     pub fn growth(self, growth: Growth) -> Self {
         self.map(|inner| inner.growth(growth))
+    }
+
+    /// Sets how large batches are executed. Default: [`LargeBatches::RebuildIfBlocking`].
+    pub fn large_batches(self, large_batches: LargeBatches) -> Self {
+        self.map(|inner| inner.large_batches(large_batches))
     }
 
     /// Sets whether descents begin at a node found through the directory or, if `false`, at the root. Meant

@@ -12,6 +12,7 @@ pub use crate::ordered::growth::Growth;
 use crate::ordered::history::History;
 pub use crate::ordered::history::{EpochLine, MOST, Reclaimed};
 use crate::ordered::kernels::Search;
+pub use crate::ordered::large_batches::LargeBatches;
 use crate::ordered::queries::{Ordered, Searched};
 use crate::ordered::tree::Tree;
 use crate::slab_alloc::Stats;
@@ -83,6 +84,9 @@ use std::ops::RangeBounds;
 /// [out-of-place updates](Updates::OutOfPlace), so is each query of [`Self::ordered_on`]; concurrently with
 /// in-place updates, its queries have only the guarantees of those of [`crate::BTree`]. [`At::ordered_on`]
 /// always reads as of its snapshot.
+///
+/// A [large batch](LargeBatches) of a blocking call may wait for the device, and, while no snapshot lives,
+/// rebuild the tree while all other calls wait.
 ///
 /// A snapshot lives until it is dropped. It borrows the tree, so no method that takes `&mut self` can be
 /// called until then.
@@ -237,6 +241,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// As for [`crate::BTree::view`], no [large batch](LargeBatches) rebuilds the tree afterwards.
+    ///
     /// # Errors
     /// [`Error::OtherVariant`] if the tree is of another variant.
     ///
@@ -251,7 +257,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     {
         self.tree.handle.kernels().variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.
-        Ok(unsafe { self.tree.handle.read().now().view() })
+        Ok(unsafe { self.tree.view() })
     }
 
     fn with_history<T>(&self, run: impl FnOnce(&History) -> Result<T>) -> Result<T> {

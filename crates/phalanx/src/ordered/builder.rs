@@ -2,6 +2,7 @@
 use super::growth::{Growth, nodes_for};
 use super::history::History;
 use super::kernels::{Kernels, Shape};
+use super::large_batches::LargeBatches;
 use super::memory::Memory;
 use super::tree::Tree;
 use crate::map::handle::Handle;
@@ -16,7 +17,7 @@ use std::marker::PhantomData;
 /// Parameters of a [`BTree`](crate::BTree).
 ///
 /// ```
-/// use phalanx::btree::{Growth, variants};
+/// use phalanx::btree::{Growth, LargeBatches, variants};
 /// use phalanx::{BTree, Device};
 ///
 /// let tree = BTree::<u32, u32>::builder()
@@ -26,6 +27,7 @@ use std::marker::PhantomData;
 ///     .super_block_slabs(1024)
 ///     .budget(1 << 20)
 ///     .growth(Growth::Fixed)
+///     .large_batches(LargeBatches::Concurrent)
 ///     .directory(true)
 ///     .variant(variants::<u32, u32>()[0])
 ///     .build()?;
@@ -46,6 +48,7 @@ pub struct Builder<K, V> {
     super_block_slabs: Option<usize>,
     budget: usize,
     growth: Growth,
+    large_batches: LargeBatches,
     directory: bool,
     data_tier: Tier,
     variant: Option<String>,
@@ -61,6 +64,7 @@ impl<K, V> Default for Builder<K, V> {
             super_block_slabs: None,
             budget: usize::MAX,
             growth: Growth::Pool,
+            large_batches: LargeBatches::default(),
             directory: true,
             data_tier: Tier::Device,
             variant: None,
@@ -124,6 +128,12 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
+    /// Sets how large batches are executed. Default: [`LargeBatches::RebuildIfBlocking`].
+    pub fn large_batches(mut self, large_batches: LargeBatches) -> Self {
+        self.large_batches = large_batches;
+        self
+    }
+
     /// Sets whether descents begin at a node found through the directory or, if `false`, at the root. Meant
     /// for measuring the benefit of the directory. Default: `true`.
     pub fn directory(mut self, directory: bool) -> Self {
@@ -179,7 +189,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         let pool = self.pool(&device, kernels.shape())?;
         let words = |entries| kernels.directory_words(entries);
         let memory = Memory::new(&device, pool, self.directory, words)?.with(history);
-        Tree::new(Handle::new(device, kernels.boxed(), memory), self.growth)
+        Tree::new(Handle::new(device, kernels.boxed(), memory), self.growth, self.large_batches)
     }
 
     fn pool(&self, device: &Device, shape: Shape) -> Result<SlabAlloc> {

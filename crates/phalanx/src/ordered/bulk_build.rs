@@ -41,6 +41,7 @@ impl<K: Word, V: Word> Tree<K, V> {
     /// pairs are not sorted or for lack of memory, the tree is unchanged.
     pub fn rebuild_from_sorted(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
         self.thaw()?;
+        self.end_views();
         self.handle
             .exclusive(|stream, memory| self.rebuild_from_sorted_in(stream, memory, (keys, values), fill))
     }

@@ -7,7 +7,7 @@ use super::tree::Tree;
 use crate::error::{made_room, or_later};
 use crate::map::counts::distinct;
 use crate::map::encoding::Word;
-use crate::map::export;
+use crate::map::export::{self, Columns};
 use crate::map::structure::{Room, Scans, Structure as _};
 use crate::{Error, Result};
 use gpu::Stream;
@@ -145,9 +145,14 @@ impl<K: Word, V: Word> Tree<K, V> {
 
     /// Returns all pairs in key order, `live` being their counted number. Nothing else may run.
     fn in_order(&self, stream: &Stream, memory: &Memory, live: usize) -> Result<Runs<K, V>> {
+        Runs::of(self.export_alone(stream, memory, live)?)
+    }
+
+    /// Returns all pairs, `live` being their counted number. Nothing else may run.
+    pub fn export_alone(&self, stream: &Stream, memory: &Memory, live: usize) -> Result<Columns<K, V>> {
         // SAFETY: the caller's obligation.
         let scan = |run: Scans<'_, K, V>| unsafe { self.scan_alone(stream, memory.now(), live, run) };
-        Runs::of(export::whole(&self.handle.device, &scan, |pairs| pairs)?)
+        export::whole(&self.handle.device, &scan, |pairs| pairs)
     }
 
     /// Rebuilds the tree if that frees at least `worth(nodes)` of its nodes, as after many removals. Nothing

@@ -90,6 +90,16 @@ impl Memory {
         self.pool.reclaim_counted(&mut freed)
     }
 
+    /// Sweeps if snapshots were dropped since the last sweep.
+    pub fn sweep_if_due<K: Word, V: Word>(
+        &mut self,
+        kernels: &dyn Kernels<K, V>,
+        stream: &Stream,
+    ) -> Result<usize> {
+        let is_due = self.history.as_ref().is_some_and(History::is_due);
+        if is_due { self.sweep(kernels, stream) } else { Ok(0) }
+    }
+
     /// Replaces the pool by `pool`, which `fill` fills. If `fill` fails, the memory is unchanged. No snapshot
     /// may be alive.
     pub fn exchange<K: Word, V: Word>(

@@ -2,6 +2,7 @@
 use super::growth::Growth;
 use super::history::{History, ReadTimestamp};
 use super::kernels::{Kernels, Search, Task};
+use super::large_batches::LargeBatches;
 use super::memory::{Memory, TreeRef};
 use super::sorter::{self, Sorter};
 use crate::Result;
@@ -12,19 +13,24 @@ use crate::map::launch::{Batch, nothing};
 use crate::map::structure::{Room, Scans, Structure, with_scanner};
 use crate::slab_alloc::Stats;
 use gpu::{Device, Stream};
+use phalanx_kernels::ordered::{Config, TreeView};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// A B-tree or skip list in device memory.
 pub struct Tree<K, V> {
     pub handle: Handle<dyn Kernels<K, V>, Memory>,
     pub growth: Growth,
+    /// How batches that may rebuild the tree are executed.
+    pub large_batches: LargeBatches,
     /// Whether read-only kernels (weak loads) may be in flight: see [`Self::thaw`].
     frozen: Mutex<bool>,
+    /// Whether kernels of the user may be launched on a view: see [`Self::view`].
+    viewed: Mutex<bool>,
     /// Sorts batches before they are launched, for variants that do so.
     sorter: Option<Sorter<K, V>>,
     /// Held shared by queries that read as of a snapshot of their own, and exclusively while nodes are freed
     /// or allocated for refused elements: such a snapshot would prevent a rebuild.
-    reads: RwLock<()>,
+    pub(super) reads: RwLock<()>,
 }
 
 /// Launches a rebuild of the directory, if the tree uses one.
@@ -39,9 +45,22 @@ fn launch_rebuild<K, V>(kernels: &dyn Kernels<K, V>, stream: &Stream, memory: &M
 
 impl<K: Word, V: Word> Tree<K, V> {
     /// Creates an empty tree in new memory.
-    pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth) -> Result<Self> {
+    pub fn new(
+        handle: Handle<dyn Kernels<K, V>, Memory>,
+        growth: Growth,
+        large_batches: LargeBatches,
+    ) -> Result<Self> {
         let sorter = Sorter::for_variant(handle.kernels().variant());
-        let tree = Self { handle, growth, frozen: Mutex::new(false), sorter, reads: RwLock::default() };
+        let reads = RwLock::default();
+        let tree = Self {
+            handle,
+            growth,
+            large_batches,
+            frozen: Mutex::default(),
+            viewed: Mutex::default(),
+            sorter,
+            reads,
+        };
         let kernels = tree.handle.kernels();
         // SAFETY: nothing else knows the tree, and the slices are empty. Its slabs are free: they are new.
         let empty = |stream: &_, memory: &mut Memory| unsafe {
@@ -148,6 +167,28 @@ impl<K: Word, V: Word> Tree<K, V> {
         self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the tree as kernels of the variant `M` take it. From now on such kernels may run at any time,
+    /// so batches do not rebuild the tree, until [`Self::end_views`].
+    ///
+    /// # Safety
+    /// - As for [`TreeRef::view`].
+    pub unsafe fn view<M: Config>(&self) -> TreeView<M> {
+        let memory = self.handle.read();
+        *self.viewed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        // SAFETY: the caller's obligations.
+        unsafe { memory.now().view() }
+    }
+
+    /// Records that no kernel will be launched on a view any more: the caller has exclusive access.
+    pub fn end_views(&self) {
+        *self.viewed.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
+    /// Returns whether kernels may be launched on a view.
+    pub fn is_viewed(&self) -> bool {
+        *self.viewed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for the read-only kernels of a frozen tree, before anything that may write is submitted: the
     /// borrow of their [`Frozen`](crate::btree::Frozen) has ended, but the kernels may still run.
     pub fn thaw(&self) -> Result<()> {
@@ -168,33 +209,8 @@ impl<K: Word, V: Word> Tree<K, V> {
         Ok(())
     }
 
-    /// Launches a batch as one launch, or several if the variant sorts batches.
-    fn submit_now(&self, stream: &Stream, memory: &Memory, batch: Batch<K, V>) -> Result<()> {
-        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
-        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
-        // for the device.
-        unsafe {
-            match self.sorter.as_ref().zip(sorter::takes(&batch)) {
-                Some((sorter, keys)) => sorter.submit(stream, memory.now(), batch, keys),
-                None => Ok(self.handle.kernels().launch_batch(stream, memory.now(), batch)?),
-            }
-        }
-    }
-
-    pub fn stats(&self) -> Result<Stats> {
-        self.handle.read().pool.stats()
-    }
-}
-
-impl<K: Word, V: Word> Structure for Tree<K, V> {
-    type Key = K;
-    type Value = V;
-
-    fn device(&self) -> &Device {
-        &self.handle.device
-    }
-
-    fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+    /// Submits a batch whose elements are executed one by one, concurrently with other batches.
+    pub fn submit_concurrently(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         let mut rest = Some(batch);
         while let Some(batch) = rest {
             let memory = self.handle.read();
@@ -213,6 +229,53 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
         Ok(())
     }
 
+    /// Launches a batch as one launch, or several if the variant sorts batches.
+    fn submit_now(&self, stream: &Stream, memory: &Memory, batch: Batch<K, V>) -> Result<()> {
+        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
+        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
+        // for the device.
+        unsafe {
+            match self.sorter.as_ref().zip(sorter::takes(&batch)) {
+                Some((sorter, keys)) => sorter.submit(stream, memory.now(), batch, keys),
+                None => Ok(self.handle.kernels().launch_batch(stream, memory.now(), batch)?),
+            }
+        }
+    }
+
+    /// Returns whether the variant sorts batches.
+    pub fn sorts_batches(&self) -> bool {
+        self.sorter.is_some()
+    }
+
+    /// Returns whether the tree allocates nodes when pairs do not fit.
+    pub fn may_grow(&self) -> bool {
+        self.growth == Growth::Pool
+    }
+
+    pub fn stats(&self) -> Result<Stats> {
+        self.handle.read().pool.stats()
+    }
+}
+
+impl<K: Word, V: Word> Structure for Tree<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn device(&self) -> &Device {
+        &self.handle.device
+    }
+
+    fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let is_done = self.rebuild_for(stream, &batch, None)?;
+        if is_done { Ok(()) } else { self.submit_concurrently(stream, batch) }
+    }
+
+    fn run(&self, batch: Batch<K, V>, keys: &[K]) -> Result<()> {
+        let stream = self.device().default_stream();
+        let is_done = self.rebuild_for(&stream, &batch, Some(keys))?;
+        if is_done { Ok(()) } else { self.submit_concurrently(&stream, batch) }
+    }
+
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         self.scans_at(run, ReadTimestamp::NOW)
     }
@@ -222,7 +285,7 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
     }
 
     fn grows(&self) -> bool {
-        self.growth == Growth::Pool
+        self.may_grow()
     }
 
     /// Frees the versions of dropped snapshots, and enlarges a directory for which there was no memory when

@@ -8,6 +8,7 @@ use crate::Error;
 use crate::map::variant::{names, select};
 use crate::ordered::builder::Builder as TreeBuilder;
 use crate::ordered::growth::Growth;
+use crate::ordered::large_batches::LargeBatches;
 use crate::{Key, Result, Value};
 use gpu::{Device, Tier};
 
@@ -15,7 +16,7 @@ use gpu::{Device, Tier};
 ///
 /// ```
 /// use phalanx::gpu::Tier;
-/// use phalanx::skiplist::{Assignment, Growth};
+/// use phalanx::skiplist::{Assignment, Growth, LargeBatches};
 /// use phalanx::{Device, SkipList};
 ///
 /// let list = SkipList::<u32, u32>::builder()
@@ -25,6 +26,7 @@ use gpu::{Device, Tier};
 ///     .super_block_slabs(1024)
 ///     .budget(1 << 20)
 ///     .growth(Growth::Fixed)
+///     .large_batches(LargeBatches::Concurrent)
 ///     .directory(true)
 ///     .data_tier(Tier::Pinned)
 ///     .assignment(Assignment::Spread)
@@ -102,6 +104,12 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.with(|nodes| nodes.growth(growth))
     }
 
+    /// Sets how large batches are executed. Default: [`LargeBatches::RebuildIfBlocking`].
+    /// With other assignments than [`Assignment::Spread`] it is [`LargeBatches::Concurrent`].
+    pub fn large_batches(self, large_batches: LargeBatches) -> Self {
+        self.with(|nodes| nodes.large_batches(large_batches))
+    }
+
     /// Sets whether searches begin at a node found through the directory or, if `false`, at the topmost
     /// layer. Default: `true`.
     pub fn directory(self, directory: bool) -> Self {
@@ -137,10 +145,14 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// these types; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
     /// [`Error::Device`] if the device lacks the memory; otherwise as [`crate::SlabAlloc`]'s builder.
     pub fn build(self) -> Result<SkipList<K, V>> {
-        let device = self.nodes.open_device()?;
-        let kernels = select(&device, self.nodes.selected(), kernels::all())?;
-        let tree = self.nodes.build_with(device, kernels, None)?;
-        Ok(SkipList { list: List::new(tree, kernels.boxed_list(), self.assignment) })
+        let Self { nodes, assignment } = match self.assignment {
+            Assignment::Spread => self,
+            _ => self.large_batches(LargeBatches::Concurrent),
+        };
+        let device = nodes.open_device()?;
+        let kernels = select(&device, nodes.selected(), kernels::all())?;
+        let tree = nodes.build_with(device, kernels, None)?;
+        Ok(SkipList { list: List::new(tree, kernels.boxed_list(), assignment) })
     }
 }
 

@@ -56,6 +56,17 @@ impl<K: Word, V: Word> List<K, V> {
         Ok(())
     }
 
+    /// Submits a batch whose elements are executed one by one, concurrently with other batches.
+    fn submit_concurrently(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        if matches!(batch.op, BatchOp::Remove | BatchOp::Take | BatchOp::Mixed) {
+            self.dirty.removals();
+        }
+        if batch.op.places() {
+            return self.insert_as_assigned(stream, batch);
+        }
+        self.tree.submit_concurrently(stream, batch)
+    }
+
     /// Launches a batch that may insert, as the assignment prescribes.
     fn insert_as_assigned(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         let len = batch.keys.max_len();
@@ -99,14 +110,15 @@ impl<K: Word, V: Word> Structure for List<K, V> {
         self.tree.device()
     }
 
+    fn run(&self, batch: Batch<K, V>, keys: &[K]) -> Result<()> {
+        let stream = self.device().default_stream();
+        let is_done = self.tree.rebuild_for(&stream, &batch, Some(keys))?;
+        if is_done { Ok(()) } else { self.submit_concurrently(&stream, batch) }
+    }
+
     fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        if matches!(batch.op, BatchOp::Remove | BatchOp::Take | BatchOp::Mixed) {
-            self.dirty.removals();
-        }
-        if batch.op.places() {
-            return self.insert_as_assigned(stream, batch);
-        }
-        self.tree.submit(stream, batch)
+        let is_done = self.tree.rebuild_for(stream, &batch, None)?;
+        if is_done { Ok(()) } else { self.submit_concurrently(stream, batch) }
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::ordered::bulk_build::bulk_methods;
 pub use crate::ordered::growth::Growth;
 pub use crate::ordered::inspect::Walks;
 use crate::ordered::kernels::Search;
+pub use crate::ordered::large_batches::LargeBatches;
 pub use crate::ordered::queries::Ordered;
 use crate::ordered::queries::{Searched, by_order};
 use crate::slab_alloc::Stats;
@@ -78,7 +79,8 @@ use simt::Instance;
 /// Each returned pair was in the list at some time during the call, and a pair that is in the list throughout
 /// the call is returned exactly once. But the pairs of one result need not have been in the list all at the
 /// same time. `bulk_build`, `compact` and `clear` take `&mut self`; between the launches of a blocking call,
-/// the pool grows and merged nodes are reclaimed.
+/// the pool grows and merged nodes are reclaimed. A [large batch](LargeBatches) of a blocking call may wait
+/// for the device, and rebuild the list while all other calls wait.
 ///
 /// # Cost
 ///
@@ -264,6 +266,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// As for [`crate::BTree::view`], no [large batch](LargeBatches) rebuilds the list afterwards.
+    ///
     /// # Errors
     /// [`Error::OtherVariant`] if the list is of another variant.
     ///
@@ -282,7 +286,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     {
         self.list.kernels.variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.
-        Ok(unsafe { self.list.tree.handle.read().now().view() })
+        Ok(unsafe { self.list.tree.view() })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::ordered::questions;
 use checker::MapValue;
 use gpu::{Device, Grid};
 use phalanx::map::Word;
-use phalanx::skiplist::{Assignment, Growth};
+use phalanx::skiplist::{Assignment, Growth, LargeBatches};
 use phalanx::{Outcome, SkipList};
 use phalanx_kernels::btree::{Meta, Node, ROOT, TreeView};
 use phalanx_kernels::keyed::{Packed, Slot};
@@ -203,7 +203,7 @@ pub fn what_is_done_is_counted<K: Word, V: Word + MapValue>(kind: &Kind<SkipList
     }
     let counted =
         SkipList::<K, V>::builder().device(&kind.device).variant("list_counted_spread_128_8x2_u32_u32");
-    let list = counted.build().unwrap();
+    let list = counted.large_batches(LargeBatches::Concurrent).build().unwrap();
     assert!(list.insert(&keys, &values).unwrap().all_placed());
     let found = list.counters().unwrap();
     assert!(found.latches > 0 && found.attempts >= found.latches && found.down > 0, "{found:?}");

@@ -41,23 +41,24 @@ pub trait Tested: Map<Key: Word, Value: Word + MapValue> + Sync + Sized {
     fn validate(&self);
 }
 
-/// Implements methods of [`Tested`] by those of the same names of a map, whose builder is in `$module`.
+/// Implements methods of [`Tested`] by those of the same names of a map, whose builder is in `$module`. With
+/// `large_batches`, batches of any size and order are executed key by key: rebuilds have tests of their own.
 macro_rules! own_methods {
-    ($module:ident) => {
+    ($module:ident $($large_batches:ident)?) => {
         fn names() -> Vec<&'static str> {
             $module::variants::<K, V>()
         }
 
         fn builder(device: &Device, name: &str) -> Self::Builder {
-            Self::builder().device(device).variant(name)
+            Self::builder().device(device).variant(name)$(.$large_batches($module::LargeBatches::Concurrent))?
         }
 
         fn name(&self) -> &str {
             self.variant()
         }
     };
-    ($module:ident, validate) => {
-        own_methods!($module);
+    ($module:ident $($large_batches:ident)?, validate) => {
+        own_methods!($module $($large_batches)?);
 
         fn validate(&self) {
             Self::validate(self).unwrap_or_else(|error| panic!("{}: {error}", self.variant()));
@@ -117,7 +118,7 @@ impl<K: Word, V: Word + MapValue> Tested for SlabHash<K, V> {
 impl<K: Word, V: Word + MapValue> Tested for BTree<K, V> {
     type Builder = btree::Builder<K, V>;
 
-    own_methods!(btree, validate);
+    own_methods!(btree large_batches, validate);
 
     /// Has almost no initial capacity, so that it grows.
     fn growing(kind: &Kind<Self>, _capacity: usize) -> phalanx::Result<Self> {
@@ -138,7 +139,7 @@ impl<K: Word, V: Word + MapValue> Tested for BTree<K, V> {
 impl<K: Word, V: Word + MapValue> Tested for SkipList<K, V> {
     type Builder = skiplist::Builder<K, V>;
 
-    own_methods!(skiplist, validate);
+    own_methods!(skiplist large_batches, validate);
 
     /// Has almost no initial capacity, so that it grows.
     fn growing(kind: &Kind<Self>, _capacity: usize) -> phalanx::Result<Self> {
@@ -159,7 +160,7 @@ impl<K: Word, V: Word + MapValue> Tested for SkipList<K, V> {
 impl<K: Word, V: Word + MapValue> Tested for MultiVersionBTree<K, V> {
     type Builder = mvbtree::Builder<K, V>;
 
-    own_methods!(mvbtree, validate);
+    own_methods!(mvbtree large_batches, validate);
 
     /// Has almost no initial capacity, so that it grows. Out-of-place variants have more, because batches in
     /// streams need memory for the nodes that they replace.

@@ -1,0 +1,83 @@
+//! Large batches for which there is too little memory.
+use crate::fixture::{CROWD, LEN, Model, Ordered, filled, is_rebuilt, random};
+use crate::kinds::{Kind, contents};
+use phalanx::btree::{Growth, LargeBatches};
+use phalanx::{Error, Outcome, Outcomes, Result};
+
+pub fn batches_that_do_not_fit_are_refused_in_part<M: Ordered>(kind: &Kind<M>) {
+    let map = M::with(kind, LargeBatches::default(), Growth::Fixed, 400);
+    let (keys, values) = kind.columns((0..LEN).map(|n| (random(n), n)));
+    let outcomes = map.insert(&keys, &values).unwrap();
+    assert!(outcomes.refused() > 0, "{}: {:?}", kind.name, map.stats());
+    let placed = |(_, outcome): &(_, &Outcome)| **outcome == Outcome::Inserted;
+    let pairs = keys.iter().copied().zip(values).zip(&outcomes).filter(placed).map(|(pair, _)| pair);
+    assert_eq!(contents(&map), pairs.collect(), "{}", kind.name);
+}
+
+pub fn fixed_pools_are_rebuilt_if_the_pairs_fit<M: Ordered>(kind: &Kind<M>) {
+    let map = M::with(kind, LargeBatches::default(), Growth::Fixed, 2100);
+    let (keys, values) = kind.columns((0..LEN).map(|n| (n, n)));
+    let before = map.stats().capacity;
+    assert!(map.insert(&keys, &values).unwrap().all_placed(), "{}", kind.name);
+    assert!(is_rebuilt(&map) && map.stats().capacity == before, "{}: {:?}", kind.name, map.stats());
+}
+
+/// Calls a function on a new map again and again, with one more successful allocation each time, until no
+/// allocation fails, and passes map and result to `check`.
+fn rationed<M: Ordered, R>(
+    kind: &Kind<M>,
+    make: impl Fn() -> M,
+    call: impl Fn(&M) -> R,
+    check: impl Fn(M, R),
+) {
+    let emulator = kind.device.emulator_handle().expect("an emulator");
+    for allocations in 0.. {
+        let map = make();
+        emulator.fail_allocations_after(allocations);
+        let result = call(&map);
+        let left = emulator.fail_allocations_after(u64::MAX);
+        check(map, result);
+        if left > 0 {
+            return assert!(allocations > 10, "{}: a rebuild allocates", kind.name);
+        }
+    }
+}
+
+/// Returns the outcomes of a call, all of which are refusals if the call did nothing for lack of memory.
+fn told(result: Result<Outcomes>, len: usize) -> Outcomes {
+    match result {
+        Ok(outcomes) | Err(Error::NoRoom { outcomes }) => outcomes,
+        Err(Error::Device(gpu::Error::OutOfMemory { .. })) => vec![Outcome::Refused; len].into(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Whatever allocation fails, the elements have the effects that their outcomes say.
+pub fn batches_that_lack_memory_lose_nothing<M: Ordered>(kind: &Kind<M>) {
+    if !kind.is_main {
+        return;
+    }
+    let (keys, values) = kind.columns((0..CROWD).map(|n| (n, n + 1)));
+    let make = || filled(kind, LargeBatches::default(), 500).0;
+    let before = contents(&make());
+    let check = |map: M, result: Result<Outcomes>| {
+        let outcomes = told(result, keys.len());
+        let mut expected: Model<M> = before.clone();
+        for ((&key, &value), outcome) in keys.iter().zip(&values).zip(&outcomes) {
+            let old = if *outcome == Outcome::Refused { None } else { expected.insert(key, value) };
+            assert!((*outcome == Outcome::Replaced) == old.is_some(), "{}: {outcome:?}", kind.name);
+        }
+        assert!(contents(&map) == expected, "{}", kind.name);
+    };
+    rationed(kind, make, |map| map.insert(&keys, &values), check);
+    let check = |map: M, result: Result<Outcomes>| {
+        let outcomes = told(result, keys.len());
+        let mut expected: Model<M> = before.clone();
+        for (key, outcome) in keys.iter().zip(&outcomes) {
+            assert!(*outcome != Outcome::Removed || expected.remove(key).is_some(), "{}", kind.name);
+        }
+        assert!(contents(&map) == expected, "{}", kind.name);
+    };
+    let take = |map: &M| Ok(map.take(&keys)?.into_parts().1);
+    rationed(kind, make, take, check);
+}
