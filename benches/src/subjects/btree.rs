@@ -14,7 +14,7 @@ use super::bulk::{Bulk, check_nodes};
 use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, as_mix};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::map_plan::{Call, OPS, Plan};
-use super::ordered::{Asking, ByOrder, Query, RANGE, SUCCESSOR};
+use super::ordered::{Asking, ByOrder, Query, RANGE, SUCCESSOR, large_batches};
 use super::soak::Soak;
 use crate::engine::benchmark::{Benchmark, Metric};
 use crate::engine::record::Param;
@@ -66,7 +66,7 @@ impl BothWidths for Trees<'_> {
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
-        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool);
+        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool).large_batches(large_batches(case)?);
         if let Some(prepared) = usual(gpu, case, move |capacity| made.clone().capacity(capacity).build())? {
             return Ok(prepared);
         }

@@ -15,7 +15,7 @@ use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, Stays, as_mi
 use super::driver::{self, Batch, Prepared, Tested};
 use super::map_plan::{Call, Plan};
 use super::mv_soak::Soak;
-use super::ordered::{Asking, ByOrder, Query, RANGE, SUCCESSOR};
+use super::ordered::{Asking, ByOrder, Query, RANGE, SUCCESSOR, large_batches};
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -56,7 +56,7 @@ impl BothWidths for VersionedTrees<'_> {
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
-        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool);
+        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool).large_batches(large_batches(case)?);
         if let Some(prepared) = usual(gpu, case, move |capacity| made.clone().capacity(capacity).build())? {
             return Ok(prepared);
         }

@@ -5,7 +5,7 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
-use phalanx::btree::Ordered;
+use phalanx::btree::{LargeBatches, Ordered};
 use phalanx::map::Word as MapWord;
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
@@ -279,4 +279,17 @@ impl<K: MapWord + Word, V: MapWord + Word> Neighbours<K, V> {
         let succeeded = outcomes.par_iter().filter(|code| **code == Outcome::Found as u8).count();
         Ok(Verified { compared: outcomes.len() as u64, succeeded: succeeded as u64 })
     }
+}
+
+/// Returns the policy of large batches, parameter `large_batches`: `default`, `rebuild` or `concurrent`.
+///
+/// # Errors
+/// Returns [`anyhow::Error`] when the parameter is another.
+pub fn large_batches(case: &Case) -> Result<LargeBatches> {
+    let policies = [
+        ("default", LargeBatches::default()),
+        ("rebuild", LargeBatches::Rebuild),
+        ("concurrent", LargeBatches::Concurrent),
+    ];
+    Ok(case.choice("large_batches", &policies)?)
 }

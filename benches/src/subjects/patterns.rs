@@ -6,6 +6,8 @@
 //! | `initial_n` | number of initial pairs, of random keys (for `append`: of 0, 1, ..); default 0 |
 //! | `calls` | `buffers` (default): a batch on device buffers, timed on the device; `slices`: a blocking call, timed on the host |
 //!
+//! Trees and lists have the parameter `large_batches`, too: `default`, `rebuild` or `concurrent`.
+//!
 //! The operations are `batch_insert`, `batch_insert_new`, `batch_add`, `batch_get`, `batch_get_or_insert` and
 //! `batch_remove`, of `n` elements each. Before `batch_get` and `batch_remove` the keys of the batch are
 //! present. Every outcome and value is compared with those of all serial orders: each key has exactly one
@@ -19,7 +21,6 @@ use anyhow::{Context, Result, bail, ensure};
 use phalanx::map::Word as MapWord;
 use phalanx::{Map, Merge, Outcome};
 use rayon::prelude::*;
-use std::collections::HashMap;
 use std::time::Instant;
 use workloads::random::{Source, tabulate};
 use workloads::{Key as Word, Permutation, ScrambledZipf, UniqueKeys, value_of};
@@ -30,7 +31,7 @@ pub const OPS: &[&str] =
 
 /// Returns the keys of a batch of `n`, by the case's pattern.
 fn keys<K: Word>(case: &Case, initial: u64) -> Result<Vec<K>> {
-    let (n, unique) = (case.n, UniqueKeys::<K>::new(case.seed ^ 0x5ca1e));
+    let (n, unique) = (case.n, UniqueKeys::<K>::new(case.seed));
     let random = || -> Result<Vec<K>> { Ok(unique.present(n as usize)?) };
     let sorted = || -> Result<Vec<K>> {
         let mut keys = random()?;
@@ -82,11 +83,12 @@ pub struct Patterned<'a, M: Map> {
     initial: Batch<M::Key, M::Value>,
     initial_keys: usize,
     keys: Vec<M::Key>,
+    sorted: Vec<M::Key>,
     arguments: Vec<M::Value>,
     batch: Batch<M::Key, M::Value>,
     is_blocking: bool,
-    /// Outcomes and values of the blocking call.
-    answers: Option<(Vec<u8>, Option<Vec<M::Value>>)>,
+    /// Outcomes of the blocking call.
+    answers: Option<Vec<u8>>,
     ms: Option<f64>,
 }
 
@@ -103,6 +105,10 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
             true => tabulate(initial as usize, <M::Key as Word>::truncate),
             false => UniqueKeys::<M::Key>::new(case.seed).absent(initial as usize)?,
         };
+        let mut sorted = keys.clone();
+        sorted.par_sort_unstable();
+        let others: Vec<M::Key> =
+            others.into_par_iter().filter(|key| sorted.binary_search(key).is_err()).collect();
         let batch = Batch { results: gpu.device.zeroed(keys.len())?, ..Batch::inserts(&gpu.device, &keys)? };
         Ok(Self {
             gpu,
@@ -112,6 +118,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
             initial_keys: others.len(),
             arguments: keys.par_iter().map(|key| value_of(*key)).collect(),
             keys,
+            sorted,
             batch,
             is_blocking: case.choice("calls", &[("buffers", false), ("slices", true)])?,
             answers: None,
@@ -143,13 +150,13 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
         let (keys, arguments, map) = (&self.keys, &self.arguments, &self.map);
         let codes = |outcomes: phalanx::Outcomes| outcomes.iter().map(|&outcome| outcome as u8).collect();
         let start = Instant::now();
-        let answers: (Vec<u8>, Option<Vec<M::Value>>) = match self.op.as_str() {
-            "batch_insert" => (codes(map.insert(keys, arguments)?), None),
-            "batch_insert_new" => (codes(map.insert_new(keys, arguments)?), None),
-            "batch_add" => (codes(map.upsert(Merge::Add, keys, arguments)?), None),
+        let answers: Vec<u8> = match self.op.as_str() {
+            "batch_insert" => codes(map.insert(keys, arguments)?),
+            "batch_insert_new" => codes(map.insert_new(keys, arguments)?),
+            "batch_add" => codes(map.upsert(Merge::Add, keys, arguments)?),
             "batch_remove" => {
                 let code = |&removed: &bool| if removed { Outcome::Removed } else { Outcome::Absent } as u8;
-                (map.remove(keys)?.iter().map(code).collect(), None)
+                map.remove(keys)?.iter().map(code).collect()
             }
             op => bail!("'{op}' has no blocking call here"),
         };
@@ -167,15 +174,20 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
             _ => (Outcome::Inserted, Outcome::Found),
         };
         ensure!(outcomes.len() == self.keys.len(), "{} outcomes", outcomes.len());
-        let mut firsts: HashMap<M::Key, usize> = HashMap::new();
-        for (index, (&key, &code)) in self.keys.iter().zip(outcomes).enumerate() {
-            let is_first = code == first as u8;
-            ensure!(is_first || code == other as u8, "element {index}, key {key:?}: the outcome is {code}");
-            *firsts.entry(key).or_default() += usize::from(is_first);
+        let is_known = |&&code: &&u8| code == first as u8 || code == other as u8;
+        ensure!(
+            outcomes.par_iter().all(|code| is_known(&code)),
+            "an outcome is neither {first:?} nor {other:?}"
+        );
+        if self.op != "batch_get" {
+            let elements = self.keys.par_iter().zip(outcomes);
+            let mut firsts: Vec<M::Key> =
+                elements.filter(|(_, code)| **code == first as u8).map(|(key, _)| *key).collect();
+            firsts.par_sort_unstable();
+            let mut distinct = self.sorted.clone();
+            distinct.dedup();
+            ensure!(firsts == distinct, "not every key has exactly one element that is {first:?}");
         }
-        let is_read = self.op == "batch_get";
-        let wrong = firsts.iter().find(|(_, count)| !is_read && **count != 1);
-        ensure!(wrong.is_none(), "a key, and how many of its elements were the first: {wrong:?}");
         let is_right = |(key, value): (&M::Key, &M::Value)| *value == value_of(*key);
         let told = results.filter(|_| self.op.contains("get"));
         ensure!(
@@ -188,19 +200,25 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
     /// Checks the contents after the operation.
     fn check_contents(&self) -> Result<()> {
         let found = self.map.get(&self.keys)?;
-        let mut times: HashMap<M::Key, u64> = HashMap::new();
-        self.keys.iter().for_each(|key| *times.entry(*key).or_default() += 1);
-        let expected = |key: M::Key| match self.op.as_str() {
+        let (op, sorted) = (self.op.as_str(), &self.sorted);
+        let times = |key: M::Key| {
+            let below = sorted.partition_point(|other| *other < key);
+            sorted[below..].partition_point(|other| *other == key) as u64
+        };
+        let expected = |key: M::Key| match op {
             "batch_remove" => None,
             "batch_add" => {
                 let once: M::Value = value_of(key);
-                Some(<M::Value as Word>::truncate(once.widen().wrapping_mul(times[&key])))
+                Some(<M::Value as Word>::truncate(once.widen().wrapping_mul(times(key))))
             }
             _ => Some(value_of(key)),
         };
-        let wrong = self.keys.iter().zip(&found).find(|(key, found)| **found != expected(**key));
+        let pairs = self.keys.par_iter().zip(&found);
+        let wrong = pairs.find_any(|(key, found)| **found != expected(**key));
         ensure!(wrong.is_none(), "a key, and its value: {wrong:?}");
-        let left = if self.op == "batch_remove" { 0 } else { times.len() };
+        let mut distinct = self.sorted.clone();
+        distinct.dedup();
+        let left = if self.op == "batch_remove" { 0 } else { distinct.len() };
         let (pairs, wanted) = (self.map.len()?, self.initial_keys + left);
         ensure!(pairs == wanted, "{pairs} pairs are there instead of {wanted}");
         Ok(())
@@ -231,8 +249,8 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Patterned
 
     fn verify(&mut self) -> Result<Verified> {
         if self.is_blocking {
-            let (outcomes, values) = self.answers.as_ref().context("nothing was launched")?;
-            self.check(outcomes, values.as_deref())?;
+            let outcomes = self.answers.as_ref().context("nothing was launched")?;
+            self.check(outcomes, None)?;
         } else {
             let outcomes = self.batch.outcomes.read()?;
             ensure!(!outcomes.contains(&UNWRITTEN), "an outcome was not written");

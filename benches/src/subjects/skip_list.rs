@@ -15,7 +15,7 @@ use super::both_widths::{BothWidths, DEFAULT, usual};
 use super::driver::{self, Batch, Prepared, Tested};
 use super::increments::verify_all;
 use super::map_plan::{Call, OPS, Plan};
-use super::ordered::{Asking, ByOrder, PREDECESSOR, Query, RANGE, SUCCESSOR};
+use super::ordered::{Asking, ByOrder, PREDECESSOR, Query, RANGE, SUCCESSOR, large_batches};
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -49,7 +49,7 @@ impl BothWidths for Lists<'_> {
 
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
-        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool);
+        let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool).large_batches(large_batches(case)?);
         if let Some(prepared) = usual(gpu, case, move |capacity| made.clone().capacity(capacity).build())? {
             return Ok(prepared);
         }
