@@ -8,9 +8,10 @@
 //!
 //! Each kernel of a batch reads a key, an operation code or an argument per element where it has them,
 //! executes the operation, and writes a byte and at most one value per element; each warp adds its counts by
-//! two atomics. [`sketch_absent`] looks each key up, and writes at most one word for it. [`export`], [`rehash`] and [`retain_between`] read the whole structure once; `export` takes
-//! one atomic per warp to reserve its output, `rehash` inserts each pair, `retain_between` erases each
-//! rejected pair by a compare-and-swap.
+//! two atomics. [`sketch_absent`] looks each key up, and writes at most one word for it. [`export`],
+//! [`rehash`] and [`retain_between`] read the whole structure once; `export` takes one atomic per warp to
+//! reserve its output, `rehash` inserts each pair, `retain_between` erases each rejected pair by a
+//! compare-and-swap.
 use super::counters::CounterDelta;
 use super::kind::{EntryRef, Kind};
 use super::operation::{self, OpCode, Operation, Outcome};

@@ -217,7 +217,11 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     }
 
     /// Builds node `number` of an empty tree, by the lanes of a tile. Requires exclusive access to the tree.
+    /// Ends the launch if there is no such node.
     pub(crate) fn build_empty(self, number: u32) {
+        if number as usize >= self.pool.units().min(EMPTY_TREE_NODES) {
+            simt::trap();
+        }
         let node = self.pool.handle(number);
         let zero = Stored::<T>::from_u64(0);
         if node == ROOT {

@@ -3,9 +3,10 @@
 //! # Cost
 //!
 //! Queries read a key or two ends per thread, search as [`Config::seek`] states, and write the result of each
-//! element. [`bulk_build`] reads the pairs once and writes each node once; [`build_empty`] writes three nodes. [`examine`], [`free_nodes`] and
-//! [`check_sorted`] read each node, or each key, once. [`rebuild_directory`] runs in one block.
-//! [`count_reads`] descends as a lookup does, and adds its counts by atomics.
+//! element. [`bulk_build`] reads the pairs once and writes each node once; [`build_empty`] writes three
+//! nodes. [`examine`], [`free_nodes`] and [`check_sorted`] read each node, or each key, once.
+//! [`rebuild_directory`] runs in one block. [`count_reads`] descends as a lookup does, and adds its counts by
+//! atomics.
 use super::bulk_build::Input;
 use super::fixed_nodes::EMPTY_TREE_NODES;
 use super::range::{Collect, Count, Highest, Lowest, Seek, Span, Trace};

@@ -141,8 +141,8 @@ impl<M: Config> TreeView<M> {
     ///   [`super::HEAD`] were 0 before any kernel accessed them, and [`super::kernels::rebuild_directory`]
     ///   runs before other kernels whenever nodes were freed.
     /// - The pool is used by this tree alone. Every byte of its free slabs is `0xFF`, and its first
-    ///   [`super::EMPTY_TREE_NODES`] slabs are live and were made a tree by [`super::kernels::build_empty`] or
-    ///   [`super::kernels::bulk_build`].
+    ///   [`super::EMPTY_TREE_NODES`] slabs are live and were made a tree by
+    ///   [`super::kernels::build_empty`] or [`super::kernels::bulk_build`].
     /// - `history` meets the requirements of [`Versions::new`], where versions are kept.
     pub unsafe fn new(
         counters: *mut u64,

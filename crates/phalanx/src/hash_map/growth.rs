@@ -125,7 +125,7 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
         Ok(())
     }
 
-    fn make_room(&self, batch: &Batch<K, V>) -> Result<()> {
+    fn reserve_for(&self, batch: &Batch<K, V>) -> Result<()> {
         if !self.grows() || !batch.op.places_all() || batch.keys.max_len() < LEAST {
             return Ok(());
         }
@@ -214,7 +214,7 @@ mod tests {
         let handle = Handle::new(device, VARIANT.boxed(), table);
         let map = Growing { handle, load_factor: 0.8, growth: Growth::Doubling };
         let before = map.handle.read().slots();
-        map.make_room(&Batch::new(op, keys.global())).unwrap();
+        map.reserve_for(&Batch::new(op, keys.global())).unwrap();
         let slots = map.handle.read().slots();
         let holds_them = slots * 8 / 10 >= keys.len();
         assert!(slots == before || holds_them, "{slots} slots");

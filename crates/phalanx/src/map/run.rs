@@ -291,7 +291,7 @@ fn attempt<M: Structure + ?Sized>(
 ) -> Result<Results<M::Value>> {
     let uploaded = Uploaded::new(map.device(), elements, wants_values)?;
     let batch = uploaded.batch(op);
-    or_later(map.make_room(&batch))?;
+    or_later(map.reserve_for(&batch))?;
     let Err(error) = map.run(batch, &elements.keys) else { return uploaded.results() };
     if !error.is_lack_of_room() {
         return Err(error);

@@ -20,7 +20,7 @@ pub trait Structure {
 
     /// Grows the structure for a batch that a blocking call is about to submit, if it will hardly fit and the
     /// policy allows: one growth, instead of several for the elements that launches refuse.
-    fn make_room(&self, _batch: &Batch<Self::Key, Self::Value>) -> Result<()> {
+    fn reserve_for(&self, _batch: &Batch<Self::Key, Self::Value>) -> Result<()> {
         Ok(())
     }
 

@@ -154,9 +154,9 @@ impl<T> Builder<T> {
         self
     }
 
-    /// Sets the policy for more pairs than the buckets or the pool are made for. Default: [`Growth::Buckets`];
-    /// [`Growth::Pool`] for structures whose number of buckets is set, and for maps with several values per
-    /// key.
+    /// Sets the policy for more pairs than the buckets or the pool are made for. Default:
+    /// [`Growth::Buckets`]; [`Growth::Pool`] for structures whose number of buckets is set, and for maps with
+    /// several values per key.
     pub fn growth(mut self, growth: Growth) -> Self {
         self.growth = Some(growth);
         self

@@ -240,7 +240,7 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
         Ok(())
     }
 
-    fn make_room(&self, batch: &Batch<K, V>) -> Result<()> {
+    fn reserve_for(&self, batch: &Batch<K, V>) -> Result<()> {
         if self.growth != Growth::Buckets || !batch.op.places_all() || batch.keys.max_len() < LEAST {
             return Ok(());
         }
@@ -355,9 +355,9 @@ mod tests {
         let keys = device.from_slice(&Vec::from_iter(0..20_000u32)).unwrap();
         let handle = Handle::new(device.clone(), VARIANT.boxed(), Memory::new(heads, pool));
         let lists = Lists::new(handle, Growth::Buckets, 10.0, false);
-        lists.make_room(&Batch::new(BatchOp::Mixed, keys.global())).unwrap();
+        lists.reserve_for(&Batch::new(BatchOp::Mixed, keys.global())).unwrap();
         assert_eq!(lists.handle.read().buckets(), 10, "a mixed batch may add nothing");
-        lists.make_room(&Batch::new(BatchOp::Insert, keys.global())).unwrap();
+        lists.reserve_for(&Batch::new(BatchOp::Insert, keys.global())).unwrap();
         let buckets = lists.handle.read().buckets();
         assert!((1900..2300).contains(&buckets), "{buckets} instead of 2000");
         let batch = Batch { arguments: keys.global(), ..Batch::new(BatchOp::InsertNew, keys.global()) };

@@ -25,8 +25,9 @@ use std::io::Read;
 ///
 /// The map grows slab by slab, also within launches. Blocking calls rehash into more buckets when lists are
 /// long on average ([`Growth::Buckets`]); the cost of an insertion depends on the map's size only through the
-/// length of the lists (see [`Self::utilisation`]). The page of [`Map`] has examples of the operations that all maps have. The page `docs/structures/slab-hash.md`
-/// describes layout, proof and costs. Source: the slab-hash paper, sections III and IV.
+/// length of the lists (see [`Self::utilisation`]). The page of [`Map`] has examples of the operations that
+/// all maps have. The page `docs/structures/slab-hash.md` describes layout, proof and costs. Source: the
+/// slab-hash paper, sections III and IV.
 ///
 /// ```
 /// use phalanx::SlabHash;

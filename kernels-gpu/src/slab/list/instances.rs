@@ -42,7 +42,8 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, Rehash,
-        RetainBetween, SketchAbsent, Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush, Inspect,
+        RetainBetween, SketchAbsent, Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush,
+        Inspect,
     }
     visitor: super::lists::Config
 }
