@@ -208,8 +208,8 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {
-        // SAFETY: as for `Tree::submit_now`. Nothing writes while `self` lives, and later writers first wait:
-        // see `Tree::thaw`.
+        // SAFETY: as for `Tree::submit_concurrently`. Nothing writes while `self` lives, and later writers
+        // first wait: see `Tree::thaw`.
         self.tree.tree.read(|tree| unsafe { self.reader.launch_look_up(stream, tree, batch) })
     }
 }

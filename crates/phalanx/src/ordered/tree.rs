@@ -38,7 +38,8 @@ fn launch_rebuild<K, V>(kernels: &dyn Kernels<K, V>, stream: &Stream, memory: &M
     if !memory.directory.is_used() {
         return Ok(());
     }
-    // SAFETY: as for `Tree::submit_now`. A rebuild may run concurrently with everything but exclusive tasks.
+    // SAFETY: as for `Tree::submit_concurrently`. A rebuild may run concurrently with everything but
+    // exclusive tasks.
     unsafe { kernels.launch_task(stream, memory.now(), Task::RebuildDirectory)? };
     Ok(())
 }
@@ -80,7 +81,7 @@ impl<K: Word, V: Word> Tree<K, V> {
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
         let memory = self.handle.read();
         self.rebuild_directory_if_due(stream, &memory)?;
-        // SAFETY: as for `Tree::submit_now`.
+        // SAFETY: as for `Tree::submit_concurrently`.
         unsafe { self.handle.kernels().launch_task(stream, memory.now(), task)? };
         Ok(())
     }
@@ -94,7 +95,7 @@ impl<K: Word, V: Word> Tree<K, V> {
     pub fn search_at(&self, stream: &Stream, search: Search<K, V>, timestamp: ReadTimestamp) -> Result<()> {
         let memory = self.handle.read();
         self.rebuild_directory_if_due(stream, &memory)?;
-        // SAFETY: as for `Tree::submit_now`.
+        // SAFETY: as for `Tree::submit_concurrently`.
         unsafe { self.handle.kernels().launch_search(stream, memory.at(timestamp), search)? };
         Ok(())
     }
@@ -103,7 +104,7 @@ impl<K: Word, V: Word> Tree<K, V> {
     pub fn look_up_at(&self, stream: &Stream, batch: Batch<K, V>, timestamp: ReadTimestamp) -> Result<()> {
         let memory = self.handle.read();
         self.rebuild_directory_if_due(stream, &memory)?;
-        // SAFETY: as for `Tree::submit_now`.
+        // SAFETY: as for `Tree::submit_concurrently`.
         unsafe { self.handle.kernels().launch_look_up(stream, memory.at(timestamp), batch)? };
         Ok(())
     }
@@ -220,26 +221,21 @@ impl<K: Word, V: Word> Tree<K, V> {
             self.rebuild_directory_if_due(stream, &memory)?;
             let now;
             (now, rest) = memory.directory.next_chunk(batch);
-            self.submit_now(stream, &memory, now)?;
+            // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
+            // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and
+            // wait for the device.
+            unsafe {
+                match self.sorter.as_ref().zip(sorter::takes(&now)) {
+                    Some((sorter, keys)) => sorter.submit(stream, memory.now(), now, keys)?,
+                    None => self.handle.kernels().launch_batch(stream, memory.now(), now)?,
+                }
+            }
             if now.op.places() {
                 let (many, more_follow) = (now.keys.max_len() as u64, rest.is_some());
                 memory.directory.submitted(stream, many, more_follow);
             }
         }
         Ok(())
-    }
-
-    /// Launches a batch as one launch, or several if the variant sorts batches.
-    fn submit_now(&self, stream: &Stream, memory: &Memory, batch: Batch<K, V>) -> Result<()> {
-        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
-        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
-        // for the device.
-        unsafe {
-            match self.sorter.as_ref().zip(sorter::takes(&batch)) {
-                Some((sorter, keys)) => sorter.submit(stream, memory.now(), batch, keys),
-                None => Ok(self.handle.kernels().launch_batch(stream, memory.now(), batch)?),
-            }
-        }
     }
 
     /// Returns whether the variant sorts batches.

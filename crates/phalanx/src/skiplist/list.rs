@@ -85,7 +85,7 @@ impl<K: Word, V: Word> List<K, V> {
             memory.directory.wait_for_growth(stream)?;
             self.tree.rebuild_directory_if_due(stream, &memory)?;
             let (kernels, list) = (&self.kernels, memory.now());
-            // SAFETY: as for `Tree::submit_now`.
+            // SAFETY: as for `Tree::submit_concurrently`.
             unsafe {
                 match (self.assignment, batch.op) {
                     (Assignment::Blocks { keys, thread_blocks }, BatchOp::Insert) => {
