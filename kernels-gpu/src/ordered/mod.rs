@@ -101,6 +101,9 @@
 //! /// Builds node `number` of a tree from sorted pairs, ten in a node: the body of an entry point.
 //! fn build_node<M: Config>(tree: TreeView<M>, pairs: Sink<M::Key, M::Value>, number: u64) {
 //!     let (count, fill) = (pairs.keys.len() as u64, 10);
+//!     if count == 0 {
+//!         return M::build_empty(tree, number as u32);
+//!     }
 //!     M::begin(tree, number, phalanx_kernels::ordered::nodes(count, fill), count);
 //!     M::build(tree, number, Input::new(pairs.keys, pairs.values, count, fill));
 //! }
