@@ -41,9 +41,19 @@ mod ptx {
     fn find_part(part: &str, arch: Arch) -> Result<(), Error> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let builder = PtxBuilder::new(here.join("../../kernels-gpu")).features([part, "variants"]);
-        let path = builder.arch(arch).shipped(here.join("ptx")).emit_rerun(true).locate()?;
+        let builder = builder.arch(arch).shipped(here.join("ptx")).emit_rerun(true);
+        let path = builder.locate()?;
         let name = part.to_uppercase().replace('-', "_");
         println!("cargo:rustc-env=PHALANX_PTX_{name}_SM_{}={}", arch.number(), path.display());
+        let code = builder.locate_machine_code()?.unwrap_or_else(|| nothing().to_owned());
+        println!("cargo:rustc-env=PHALANX_CODE_{name}_SM_{}={}", arch.number(), code.display());
         Ok(())
+    }
+
+    /// Returns the path of an empty file, for kernels without machine code.
+    fn nothing() -> std::path::PathBuf {
+        let path = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("nothing");
+        std::fs::write(&path, []).expect("the folder of a build script can be written");
+        path
     }
 }

@@ -1,8 +1,9 @@
 //! PTX of the kernels: its build, and the copies that the crate `phalanx` ships.
+use crate::machine_code::Shipped;
 use crate::setup;
 use crate::workspace::{device_crate, root};
 use anyhow::{Context, Result, ensure};
-use ptx_builder::{Arch, Header, Ptx, PtxBuilder, Sources};
+use ptx_builder::{Arch, Header, Ptx, PtxBuilder, Ptxas, Sources};
 use rayon::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,17 +71,21 @@ pub fn build_crate(folder: &Path) -> Result<Vec<Ptx>> {
     Arch::each(&BUILT, build)
 }
 
-/// Packs the PTX into the folder of the packaged copies.
-pub fn ship(built: &[Ptx]) -> Result<()> {
+/// Packs the PTX, and the machine code of some of its kernels, into the folder of the packaged copies.
+/// Returns the number of files.
+pub fn ship(ptxas: &Ptxas, built: &[Ptx]) -> Result<usize> {
     let folder = shipped_folder();
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
-    let pack = |ptx: &Ptx| -> Result<()> {
-        let name = ptx.path().file_name().context("a file has a name")?.to_string_lossy().into_owned();
-        let packed = ptx.pack(|text| zstd::bulk::compress(text, LEVEL).expect("text is compressible"));
-        Ok(fs::write(folder.join(name + ".zst"), packed)?)
+    let compress = |bytes: &[u8]| zstd::bulk::compress(bytes, LEVEL).expect("memory for a frame");
+    let write = |ptx: &Ptx, ending: &str, packed: Vec<u8>| -> Result<()> {
+        let name = ptx.path().with_extension(ending);
+        Ok(fs::write(folder.join(name.file_name().context("a file has a name")?), packed)?)
     };
-    built.par_iter().try_for_each(pack)
+    built.par_iter().try_for_each(|ptx| write(ptx, "ptx.zst", ptx.pack(compress)))?;
+    let code = Shipped::read(&device_crate().join("machine_code.toml"))?.assemble(ptxas, built)?;
+    code.par_iter().try_for_each(|(ptx, code)| write(ptx, "cubin.zst", code.pack(compress)))?;
+    Ok(built.len() + code.len())
 }
 
 /// Copies the PTX into a folder.

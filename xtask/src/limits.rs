@@ -73,7 +73,7 @@ impl Limits {
 }
 
 /// Returns whether `name` matches `pattern`, in which `*` matches any characters.
-fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((head, tail)) => {

@@ -8,6 +8,7 @@ mod figures;
 mod files;
 mod kernels;
 mod limits;
+mod machine_code;
 mod metrics;
 mod package;
 mod report;

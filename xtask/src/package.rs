@@ -7,6 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use xshell::cmd;
 
+/// Stands in for a CUDA toolkit, as the README tells users.
+const TOOLKIT: (&str, &str) = ("CUDA_LIBRARY_PATH", "/usr");
+
 /// Maximum size of a packed crate, in bytes. The registry accepts 10 MiB.
 const LARGEST: u64 = 8_000_000;
 
@@ -23,17 +26,17 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    setup::ensure_ready()?;
+    let ptxas = setup::ensure_ready()?.ptxas;
     let built = kernels::build()?;
-    if !kernels::check_shipped().is_ok_and(|fresh| fresh == built.len()) {
-        kernels::ship(&built)?;
+    if !kernels::check_shipped().is_ok_and(|fresh| fresh > built.len()) {
+        kernels::ship(&ptxas, &built)?;
     }
     println!("{} files of packed PTX are fresh", kernels::check_shipped()?);
     let metadata = MetadataCommand::new().current_dir(root()).no_deps().exec()?;
-    let folder = root().join("target/packages");
-    let _ = fs::remove_dir_all(&folder);
-    let packages = pack(&metadata, &folder)?;
-    try_quick_start(&folder.join("quick-start"), &packages)?;
+    // Outside of the workspace, whose settings would apply below its folder.
+    let folder = tempfile::Builder::new().prefix("phalanx-packages-").tempdir()?;
+    let packages = pack(&metadata, folder.path())?;
+    try_quick_start(&folder.path().join("quick-start"), &packages)?;
     if options.verify {
         packages.iter().try_for_each(|package| verify(package, &packages))?;
     }
@@ -90,7 +93,8 @@ fn try_quick_start(folder: &Path, packages: &[Package]) -> Result<()> {
             format!("phalanx = {{ version = \"*\", default-features = false, features = [{features}] }}");
         fs::write(folder.join("Cargo.toml"), manifest("quick-start", &dependency, packages))?;
         fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
-        cmd!(shell, "{cargo} build --quiet {flags...}").env("CARGO_TARGET_DIR", &target).run_echo()?;
+        let build = cmd!(shell, "{cargo} build --quiet {flags...}").env("CARGO_TARGET_DIR", &target);
+        build.env(TOOLKIT.0, TOOLKIT.1).run_echo()?;
     }
     let emulated = target.join("debug/quick-start");
     cmd!(shell, "{emulated}").run_echo()?;
@@ -125,5 +129,6 @@ fn verify(package: &Package, packages: &[Package]) -> Result<()> {
     let (shell, cargo) = (shell()?.with_current_dir(&folder), cargo());
     let target = package.folder.with_file_name("verify-target");
     println!("{}", package.name);
-    Ok(cmd!(shell, "{cargo} build --quiet").env("CARGO_TARGET_DIR", target).run_echo()?)
+    let build = cmd!(shell, "{cargo} build --quiet").env("CARGO_TARGET_DIR", target);
+    Ok(build.env(TOOLKIT.0, TOOLKIT.1).run_echo()?)
 }

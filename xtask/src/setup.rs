@@ -69,17 +69,20 @@ fn pinned_nightly() -> Result<String> {
     pinned_channel(&folder).with_context(|| format!("{} pins no toolchain", folder.display()))
 }
 
+/// The wheel with ptxas. All drivers for CUDA 13 load the machine code of its version; 12 has no newer ones.
+const PTXAS: &str = "nvidia-cuda-nvcc==13.0.88";
+
 /// Returns ptxas, and downloads it if necessary.
 pub fn ensure_ptxas() -> Result<Ptxas> {
     if let Ok(ptxas) = Ptxas::find(&root()) {
         return Ok(ptxas);
     }
     let folder = root().join(".toolchain");
-    eprintln!("downloading ptxas (the wheel nvidia-cuda-nvcc of PyPI) to {}", folder.display());
+    eprintln!("downloading ptxas (the wheel {PTXAS} of PyPI) to {}", folder.display());
     fs::create_dir_all(&folder)?;
     let python = python()?;
     let shell = shell()?.with_current_dir(&folder);
-    cmd!(shell, "{python} -m pip download --quiet --no-deps --only-binary :all: nvidia-cuda-nvcc")
+    cmd!(shell, "{python} -m pip download --quiet --no-deps --only-binary :all: {PTXAS}")
         .run_interactive()?;
     let wheel = downloaded(&folder)?;
     cmd!(shell, "{python} -m zipfile --extract {wheel} .").run()?;

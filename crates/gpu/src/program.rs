@@ -1,7 +1,11 @@
 //! Kernels as PTX.
 
 /// The kernels of a package, or a part of them, as PTX for one or more architectures: as text, or packed by
-/// `ptx_builder::Ptx::pack`.
+/// `ptx_builder::Ptx::pack`. Empty files are ignored.
+///
+/// A file may also be machine code of some of these kernels, packed by `ptx_builder::MachineCode::pack`. A
+/// device of exactly its architecture runs it without compilation. If the driver refuses it, or the variable
+/// `CUDA_FORCE_PTX_JIT` is set, the kernels are compiled from the PTX.
 ///
 /// ```
 /// let program = gpu::Program { name: "mine", ptx: &[(80, b"for sm_80"), (90, b"for sm_90")] };
@@ -23,9 +27,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns the PTX for the newest architecture that a device of `arch` can run.
+    /// Returns the first file for the newest architecture that a device of `arch` can run.
     pub fn best(&self, arch: u32) -> Option<(u32, &'static [u8])> {
-        self.ptx.iter().copied().filter(|&(built, _)| built <= arch).max_by_key(|&(built, _)| built)
+        let mut runnable = self.ptx.iter().copied().filter(|&(built, _)| built <= arch);
+        let first = runnable.next()?;
+        Some(runnable.fold(first, |best, file| if file.0 > best.0 { file } else { best }))
     }
 }
 

@@ -2,7 +2,8 @@
 use crate::Result;
 use gpu::{Device, Program};
 
-/// Makes a program of the files that the build script has found for a feature of `phalanx-kernels`.
+/// Makes a program of the files that the build script has found for a feature of `phalanx-kernels`: its PTX,
+/// and machine code for sm_90 if the package ships it (otherwise, the file is empty).
 #[cfg(feature = "cuda")]
 macro_rules! program {
     ($feature:literal) => {
@@ -11,6 +12,7 @@ macro_rules! program {
             ptx: &[
                 (80, include_bytes!(env!(concat!("PHALANX_PTX_", $feature, "_SM_80")))),
                 (90, include_bytes!(env!(concat!("PHALANX_PTX_", $feature, "_SM_90")))),
+                (90, include_bytes!(env!(concat!("PHALANX_CODE_", $feature, "_SM_90")))),
             ],
         }
     };

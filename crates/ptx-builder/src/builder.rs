@@ -1,6 +1,8 @@
 //! The build of a device crate.
 use crate::manifest::Manifest;
-use crate::{Arch, Error, Header, Ptx, Result, Sources, Toolchain, packed, ptx, workspace_root};
+use crate::{
+    Arch, Error, Header, Ptx, Result, Sources, Toolchain, machine_code, packed, ptx, workspace_root,
+};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,7 +131,8 @@ impl PtxBuilder {
     /// [`Error::NoToolchain`], [`Error::Compile`] and the others of [`Self::build`], if it builds; otherwise
     /// [`Error::Io`] when a source is inaccessible.
     pub fn locate(&self) -> Result<PathBuf> {
-        if let Some((path, header)) = self.shipped_file() {
+        let end = format!("{}{}", self.file_name(""), packed::ENDING);
+        if let Some((path, header)) = self.shipped_file(&end) {
             if !self.folder.exists() {
                 return Ok(path);
             }
@@ -144,12 +147,24 @@ impl PtxBuilder {
         Ok(self.build()?.path().to_owned())
     }
 
-    /// Returns the packed PTX for the architecture and the features, with its header. The device crate's name
-    /// is unknown if the crate is absent.
-    fn shipped_file(&self) -> Option<(PathBuf, Header)> {
+    /// Returns the path of the [machine code](crate::MachineCode) to embed in a program beside the PTX, if
+    /// the [shipped](Self::shipped) folder has it and it is fresh, or if the device crate is absent. It is
+    /// never built here: it only spares a program the driver's compiler.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a source is inaccessible.
+    pub fn locate_machine_code(&self) -> Result<Option<PathBuf>> {
+        let end = self.file_name("").replace(".ptx", machine_code::ENDING);
+        let Some((path, header)) = self.shipped_file(&end) else { return Ok(None) };
+        let is_fresh = !self.folder.exists() || self.is_fresh(&header, &Sources::of(&self.folder)?.hash()?);
+        Ok(is_fresh.then_some(path))
+    }
+
+    /// Returns the packed file whose name ends with `end`, with its header. The device crate's name is
+    /// unknown if the crate is absent.
+    fn shipped_file(&self, end: &str) -> Option<(PathBuf, Header)> {
         let files = fs::read_dir(self.shipped.as_ref()?).ok()?.flatten().map(|file| file.path());
-        let end = format!("{}{}", self.file_name(""), packed::ENDING);
-        let mut named = files.filter(|path| path.to_string_lossy().ends_with(&end));
+        let mut named = files.filter(|path| path.to_string_lossy().ends_with(end));
         named.find_map(|path| Some((packed::header(&path).ok()?, path))).map(|(header, path)| (path, header))
     }
 

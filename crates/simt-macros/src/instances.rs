@@ -196,7 +196,7 @@ fn entry(kernel: &Path, named: &Named, symbol: &str) -> TokenStream {
         #[unsafe(export_name = #symbol)]
         #[allow(improper_ctypes_definitions, missing_docs)]
         pub extern "ptx-kernel" fn #wrapper(arguments: #kernel<#of>) {
-            ::simt::private::follow();
+            ::simt::private::follow::<#kernel<#of>>();
             ::simt::Kernel::run(arguments)
         }
     }

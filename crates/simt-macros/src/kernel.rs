@@ -146,7 +146,7 @@ fn entry(function: &ItemFn) -> TokenStream {
         #[unsafe(export_name = #symbol)]
         #[allow(improper_ctypes_definitions, missing_docs)]
         pub extern "ptx-kernel" fn #wrapper(arguments: #launcher) {
-            ::simt::private::follow();
+            ::simt::private::follow::<#launcher>();
             ::simt::Kernel::run(arguments)
         }
     }

@@ -41,8 +41,7 @@ instances! {
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
         BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor,
-        Range,
-            Successor, CheckSorted,
+        Range, Successor, CheckSorted,
     }
     visitor: crate::ordered::Config
 }

@@ -47,9 +47,8 @@ instances! {
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
         BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor,
-        Range,
-            Successor, CheckSorted,
-        InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep, Relink, Claim, Index,
+        Range, Successor, CheckSorted, InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep,
+        Relink, Claim, Index,
     }
     visitor: super::list::Layers
 }

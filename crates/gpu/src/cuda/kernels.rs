@@ -2,6 +2,7 @@
 use super::context::Context;
 use super::driver::{Code, describe};
 use super::follow;
+use super::machine_code::MachineCode;
 use super::text::Text;
 use crate::name::KernelId;
 use crate::{Error, Grid, LaunchName, Program, Result, ptx};
@@ -27,18 +28,20 @@ pub struct Kernels {
 /// concurrently.
 type Slot = Arc<Mutex<Option<Loaded>>>;
 
-/// A program, and its PTX by architecture.
+/// A program, its PTX by architecture, and its machine code.
 #[derive(Debug, Clone)]
 struct Known {
     program: &'static Program,
     texts: Arc<[(u32, Text)]>,
+    code: Arc<[MachineCode]>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Loaded {
     /// Size of the kernel's argument struct, in bytes.
     bytes: usize,
-    module: sys::CUmodule,
+    /// The kernel's own module; `None` if the module is that of machine code.
+    module: Option<sys::CUmodule>,
     function: Function,
 }
 
@@ -93,12 +96,36 @@ impl Kernels {
     }
 
     fn load(&self, context: &Context, launch: LaunchName, bytes: usize) -> Result<Loaded> {
+        if let Some(loaded) = self.load_machine_code(context, launch, bytes)? {
+            return Ok(loaded);
+        }
         let entry = self.entry(launch, context.facts.arch)?;
         check_arguments(launch, bytes, &entry.parameters)?;
         let module = compile(context, launch, &entry.text)?;
         let follows = entry.text.contains(follow::WAIT);
         let function = Function { handle: function(context, module, &launch.symbol())?, follows };
-        Ok(Loaded { bytes, module, function })
+        Ok(Loaded { bytes, module: Some(module), function })
+    }
+
+    /// Loads a kernel from the machine code of its package, if there is any for the device.
+    fn load_machine_code(
+        &self,
+        context: &Context,
+        launch: LaunchName,
+        bytes: usize,
+    ) -> Result<Option<Loaded>> {
+        let symbol = launch.symbol();
+        for known in self.programs().iter().filter(|known| known.program.name == launch.kernel.program) {
+            for code in known.code.iter() {
+                let Some(arguments) = code.arguments(&symbol, context.facts.arch) else { continue };
+                check_arguments(launch, bytes, &[arguments])?;
+                let Some(module) = code.module(context)? else { continue };
+                // Only kernels that wait are packed.
+                let function = Function { handle: function(context, module, &symbol)?, follows: true };
+                return Ok(Some(Loaded { bytes, module: None, function }));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the entry of a kernel from the programs of its package or, for an instance that is not there,
@@ -124,11 +151,15 @@ impl Kernels {
 
     /// Unloads all kernels. The context must be current, and no launch may follow.
     pub fn unload(&mut self) {
-        let loaded = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for slot in std::mem::take(loaded).into_values() {
-            let Some(loaded) = slot.lock().unwrap_or_else(PoisonError::into_inner).take() else { continue };
+        let loaded = std::mem::take(self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let own = loaded.into_values().filter_map(|slot| {
+            slot.lock().unwrap_or_else(PoisonError::into_inner).take().and_then(|loaded| loaded.module)
+        });
+        let programs = self.programs();
+        let shared = programs.iter().flat_map(|known| known.code.iter()).filter_map(MachineCode::take_module);
+        for module in own.chain(shared) {
             // SAFETY: loaded into the current context and not used afterwards.
-            let code = unsafe { sys::cuModuleUnload(loaded.module) } as Code;
+            let code = unsafe { sys::cuModuleUnload(module) } as Code;
             if code != 0 {
                 tracing::debug!(cause = describe(code), "cuModuleUnload");
             }
@@ -138,13 +169,23 @@ impl Kernels {
 
 impl Known {
     fn new(program: &'static Program) -> Self {
-        Self { program, texts: program.ptx.iter().map(|&(arch, ptx)| (arch, Text::new(ptx))).collect() }
+        // Where no machine code was built its file is empty, beside the PTX of the same architecture.
+        let has_text = |arch| program.ptx.iter().any(|(other, file)| *other == arch && !file.is_empty());
+        let files = program.ptx.iter().filter(|(arch, file)| !file.is_empty() || !has_text(*arch));
+        let (code, texts): (Vec<_>, Vec<_>) = files
+            .map(|&(arch, file)| (MachineCode::new(arch, file), (arch, file)))
+            .partition(|(code, _)| code.is_some());
+        Self {
+            program,
+            texts: texts.into_iter().map(|(_, (arch, ptx))| (arch, Text::new(ptx))).collect(),
+            code: code.into_iter().filter_map(|(code, _)| code).collect(),
+        }
     }
 
     /// Returns the text for the newest architecture that a device of `arch` can run.
     fn best(&self, arch: u32) -> Option<(u32, &Text)> {
-        let (best, _) = self.program.best(arch)?;
-        self.texts.iter().find(|(built, _)| *built == best).map(|(built, text)| (*built, text))
+        let runnable = self.texts.iter().filter(|(built, _)| *built <= arch);
+        runnable.max_by_key(|(built, _)| built).map(|(built, text)| (*built, text))
     }
 }
 

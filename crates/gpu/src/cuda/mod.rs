@@ -11,8 +11,10 @@ mod context;
 mod driver;
 mod follow;
 mod foreign;
+mod frame;
 mod kernels;
 mod machine;
+mod machine_code;
 mod queue;
 mod text;
 

@@ -1,14 +1,10 @@
 //! PTX of programs: plain or packed, parsed on first use.
+use super::frame;
 use crate::ptx::{Entry, Module};
-use std::collections::HashMap;
-use std::io::Read;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// Start of the line that lists the kernels of packed PTX, after the line of the header.
 const ENTRIES: &str = "// entries ";
-
-/// First bytes of a Zstandard frame.
-const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// PTX of a program for one architecture.
 #[derive(Debug)]
@@ -22,7 +18,7 @@ pub struct Text {
 impl Text {
     /// Reads the list of kernels of packed PTX, and nothing of plain text.
     pub fn new(ptx: &'static [u8]) -> Self {
-        let entries = packed(ptx).map(|(entries, _)| entries);
+        let entries = frame::split(ptx, ENTRIES).map(|(entries, _)| entries);
         Self { ptx, entries, module: OnceLock::new() }
     }
 
@@ -49,33 +45,13 @@ impl Text {
     }
 }
 
-/// Returns the names of the kernels, and the frame, of packed PTX.
-fn packed(ptx: &'static [u8]) -> Option<(&'static str, &'static [u8])> {
-    let mut lines = ptx.splitn(3, |&byte| byte == b'\n').skip(1);
-    let entries = std::str::from_utf8(lines.next()?).ok()?.strip_prefix(ENTRIES)?;
-    Some((entries, lines.next().filter(|frame| frame.starts_with(&FRAME))?))
-}
-
 /// Returns PTX as text.
 fn text(ptx: &'static [u8]) -> Result<&'static str, String> {
-    match packed(ptx) {
-        Some((_, frame)) => unpacked(frame),
-        None => std::str::from_utf8(ptx).map_err(|error| error.to_string()),
-    }
-}
-
-/// Returns the contents of a frame. They are kept for the rest of the process, for all of its devices.
-fn unpacked(frame: &'static [u8]) -> Result<&'static str, String> {
-    static TEXTS: Mutex<Option<HashMap<usize, &'static str>>> = Mutex::new(None);
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let texts = texts.get_or_insert_default();
-    if let Some(&text) = texts.get(&frame.as_ptr().addr()) {
-        return Ok(text);
-    }
-    let mut text = String::new();
-    let mut decoder = ruzstd::decoding::StreamingDecoder::new(frame).map_err(|error| error.to_string())?;
-    decoder.read_to_string(&mut text).map_err(|error| error.to_string())?;
-    Ok(*texts.entry(frame.as_ptr().addr()).or_insert(text.leak()))
+    let text = match frame::split(ptx, ENTRIES) {
+        Some((_, frame)) => frame::unpacked(frame)?,
+        None => ptx,
+    };
+    std::str::from_utf8(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

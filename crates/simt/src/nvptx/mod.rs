@@ -5,6 +5,7 @@ mod collectives;
 mod memory;
 mod shared;
 
+use crate::Kernel;
 pub use collectives::*;
 pub use memory::*;
 pub use shared::*;
@@ -51,12 +52,27 @@ pub fn lane() -> u32 {
 /// First instructions of every entry: allow the stream's next launch to use the resources that this launch
 /// leaves free, then wait until the previous launch has ended and its writes are visible. If launches do not
 /// overlap, both do nothing.
+///
+/// The comment before them tells tools that read the PTX the kernel's bound of registers (0 for none) and the
+/// size of its argument struct.
 #[device]
-pub fn follow() {
+pub fn follow<K: Kernel>() {
     if cfg!(target_feature = "sm_90") {
         // SAFETY: they only order launches. Not `nomem`, so that no access of the kernel moves up across
         // them.
-        unsafe { asm!("griddepcontrol.launch_dependents;", "griddepcontrol.wait;", options(nostack)) };
+        unsafe {
+            asm!(
+                "// registers={} arguments={}",
+                "griddepcontrol.launch_dependents;",
+                "griddepcontrol.wait;",
+                const match K::REGISTERS {
+                    Some(most) => most,
+                    None => 0,
+                },
+                const size_of::<K>(),
+                options(nostack),
+            );
+        }
     }
 }
 

@@ -1,0 +1,62 @@
+//! The kernels that the crate `phalanx` ships as machine code: `kernels-gpu/machine_code.toml`.
+use crate::limits::matches;
+use anyhow::{Context, Result, bail};
+use ptx_builder::{Arch, MachineCode, Ptx, Ptxas};
+use rayon::prelude::*;
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+
+/// Contents of the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shipped {
+    arch: String,
+    /// Symbols, in which `*` matches any characters.
+    kernels: Vec<String>,
+}
+
+impl Shipped {
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        toml::from_str(&text).with_context(|| path.display().to_string())
+    }
+
+    /// Assembles the kernels, a module for each file of PTX. Fails if a symbol of the list matches no kernel.
+    pub fn assemble<'a>(&self, ptxas: &Ptxas, built: &'a [Ptx]) -> Result<Vec<(&'a Ptx, MachineCode)>> {
+        let arch: Arch = self.arch.parse()?;
+        let is_shipped = |ptx: &&Ptx| ptx.header().arch == arch && ptx.entries().any(|name| self.has(name));
+        let files: Vec<_> = built.iter().filter(is_shipped).collect();
+        let assemble = |ptx: &&'a Ptx| Ok((*ptx, ptxas.machine_code(ptx, |name| self.has(name))?));
+        let code = files.par_iter().map(assemble).collect::<Result<Vec<_>>>()?;
+        self.check(&code.iter().flat_map(|(_, code)| code.kernels()).collect::<Vec<_>>())?;
+        Ok(code)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.kernels.iter().any(|pattern| matches(pattern, name))
+    }
+
+    /// Fails if a symbol of the list matches none of these kernels.
+    fn check(&self, kernels: &[&str]) -> Result<()> {
+        match self.kernels.iter().find(|pattern| !kernels.iter().any(|name| matches(pattern, name))) {
+            Some(unused) => bail!("no kernel is called {unused}: remove it from machine_code.toml"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symbol_without_a_kernel_fails() {
+        let shipped: Shipped =
+            toml::from_str("arch = \"sm_90\"\nkernels = [\"get__*\", \"fill\"]\n").unwrap();
+        assert!(shipped.has("get__line") && !shipped.has("fill_all"));
+        assert!(shipped.check(&["get__line", "fill"]).is_ok());
+        let error = shipped.check(&["get__line"]).unwrap_err().to_string();
+        assert!(error.contains("fill"), "{error}");
+    }
+}
