@@ -6,6 +6,7 @@
 //! the bytes of the map in ten rounds from the tenth on (`insert_early`, ..) and in the last ten
 //! (`insert_late`, ..). All outcomes, values and numbers of pairs are compared.
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
+use crate::engine::statistics::summarize;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
@@ -97,9 +98,8 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Ageing<'a, M> {
 
 /// Returns the median of a figure of some rounds.
 fn median(rounds: &[Round], of: impl Fn(&Round) -> f64) -> f64 {
-    let mut figures: Vec<f64> = rounds.iter().map(of).collect();
-    figures.sort_unstable_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+    let figures: Vec<f64> = rounds.iter().map(of).collect();
+    summarize(&figures).map_or(0.0, |summary| summary.median)
 }
 
 impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Ageing<'_, M> {
@@ -107,8 +107,7 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Ageing<'_
         self.past.clear();
         self.map = None;
         let map = (self.make)(self.n)?;
-        let keys: Vec<M::Key> =
-            (0..self.n as u64).into_par_iter().map(|counter| self.keys.at(counter)).collect();
+        let keys = self.keys.present(self.n)?;
         let values: Vec<M::Value> = keys.par_iter().map(|key| value_of(*key)).collect();
         ensure!(map.insert(&keys, &values)?.all_placed(), "the initial pairs do not fit");
         self.map = Some(map);

@@ -5,9 +5,11 @@
 //! |---|---|---|
 //! | `host_insert` | none | `insert` of `n` new pairs into an empty map of that capacity |
 //! | `host_get`, `host_contains` | `n` | `get` or `contains_key` of all keys, in another order |
+//! | `host_get_into`, `host_contains_into` | `n` | the same into slices that were used before |
+//! | `pinned_insert`, `pinned_get_into`, `pinned_contains_into` | as above | the same, with all slices in pinned buffers |
 //! | `host_export` | `n` | `export` |
 //! | `grow` | none | `insert` of `n` new pairs in `calls` calls (default 1), into a map for `capacity` pairs (default 1000) |
-//! | `call_get`, `call_insert`, `call_remove` | `n` | calls of `batch` elements; the record's time is the median of `calls` calls (default 10 000), `p99_ms` their 99th percentile. `call_insert` replaces values; `call_remove` removes absent keys |
+//! | `call_get`, `call_get_into`, `call_contains`, `call_insert`, `call_insert_new`, `call_upsert`, `call_replace`, `call_remove`, `call_take` | `n` | calls of `batch` elements; the record's time is the median of `calls` calls (default 10 000), `p99_ms` their 99th percentile. `call_insert` and `call_replace` replace values; `call_remove` and `call_take` ask for absent keys |
 //!
 //! Every result is compared. `peak_device_bytes` is the largest amount of device memory in use beyond that
 //! before the map was created, as far as it is seen between calls.
@@ -16,8 +18,9 @@ use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, bail, ensure};
+use phalanx::gpu::Tier;
 use phalanx::map::Word as MapWord;
-use phalanx::{Map, Outcome};
+use phalanx::{Map, Merge, Outcome};
 use rayon::prelude::*;
 use std::time::Instant;
 use workloads::random::{Source, tabulate};
@@ -25,8 +28,10 @@ use workloads::{Key as Word, Permutation, UniqueKeys, value_of};
 
 /// Operations of this module.
 pub const OPS: &[&str] = &[
-    "host_insert", "host_get", "host_contains", "host_export", "grow", "call_get", "call_insert",
-    "call_remove",
+    "host_insert", "host_get", "host_contains", "host_get_into", "host_contains_into", "host_export",
+    "pinned_insert", "pinned_get_into", "pinned_contains_into", "grow", "call_get", "call_get_into",
+    "call_contains", "call_insert", "call_insert_new", "call_upsert", "call_replace", "call_remove",
+    "call_take",
 ];
 
 /// Number of timed calls for a latency, unless the case specifies it.
@@ -40,6 +45,11 @@ enum Answers<K, V> {
     Values(Vec<Option<V>>),
     Flags(Vec<bool>),
     Pairs(Vec<K>, Vec<V>),
+}
+
+/// Returns the results of a call that writes them to slices.
+fn answers_of<K, V: Copy>(values: &[V], found: &[bool]) -> Answers<K, V> {
+    Answers::Values(values.iter().zip(found).map(|(&value, &found)| found.then_some(value)).collect())
 }
 
 /// Prepared case.
@@ -72,7 +82,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
         let keys = unique.present(n)?;
         let order = Permutation::new(case.n, &Source::new(case.seed, "order of host calls"));
         let asked = match case.op.as_str() {
-            "call_remove" => unique.absent(n)?,
+            "call_remove" | "call_take" => unique.absent(n)?,
             _ => tabulate(n, |index| unique.at(order.at(index))),
         };
         let is_latency = case.op.starts_with("call_");
@@ -120,9 +130,13 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
     fn timed(&mut self, call: impl FnOnce(&M) -> Result<Answers<M::Key, M::Value>>) -> Result<()> {
         let start = Instant::now();
         let answers = call(self.map()?)?;
-        self.ms.push(start.elapsed().as_secs_f64() * 1e3);
+        self.took(start);
         self.answers.push(answers);
         Ok(())
+    }
+
+    fn took(&mut self, start: Instant) {
+        self.ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
 
     /// Performs call number `number` on `batch` elements.
@@ -131,12 +145,84 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
         let keys = self.asked[first..first + self.batch].to_vec();
         match self.op.as_str() {
             "call_get" => self.timed(|map| Ok(Answers::Values(map.get(&keys)?))),
+            "call_get_into" => self.get_into(&keys),
+            "call_contains" => self.timed(|map| Ok(Answers::Flags(map.contains_key(&keys)?))),
             "call_remove" => self.timed(|map| Ok(Answers::Flags(map.remove(&keys)?))),
-            _ => {
-                let values: Vec<M::Value> = keys.iter().map(|key| value_of(*key)).collect();
-                self.timed(|map| Ok(Answers::Outcomes(map.insert(&keys, &values)?.to_vec())))
-            }
+            "call_take" => self.timed(|map| Ok(Answers::Values(map.take(&keys)?.into_parts().0))),
+            _ => self.small_insertion(&keys),
         }
+    }
+
+    /// Performs a call that inserts pairs with these keys, all of which are present.
+    fn small_insertion(&mut self, keys: &[M::Key]) -> Result<()> {
+        let values: Vec<M::Value> = keys.iter().map(|key| value_of(*key)).collect();
+        match self.op.as_str() {
+            "call_insert_new" => {
+                self.timed(|map| Ok(Answers::Outcomes(map.insert_new(keys, &values)?.into())))
+            }
+            "call_upsert" => {
+                self.timed(|map| Ok(Answers::Outcomes(map.upsert(Merge::Max, keys, &values)?.into())))
+            }
+            "call_replace" => {
+                self.timed(|map| Ok(Answers::Values(map.replace(keys, &values)?.into_parts().0)))
+            }
+            _ => self.timed(|map| Ok(Answers::Outcomes(map.insert(keys, &values)?.into()))),
+        }
+    }
+
+    /// Looks keys up, with results in memory that was used before.
+    fn get_into(&mut self, keys: &[M::Key]) -> Result<()> {
+        let mut values: Vec<M::Value> = keys.iter().map(|_| value_of(keys[0])).collect();
+        let mut found = vec![true; keys.len()];
+        let start = Instant::now();
+        self.map()?.get_into(keys, &mut values, &mut found)?;
+        self.took(start);
+        self.answers.push(answers_of(&values, &found));
+        Ok(())
+    }
+
+    /// Tests which keys are present, with results in memory that was used before.
+    fn contains_into(&mut self, keys: &[M::Key]) -> Result<()> {
+        let mut found = vec![true; keys.len()];
+        let start = Instant::now();
+        self.map()?.contains_into(keys, &mut found)?;
+        self.took(start);
+        self.answers.push(Answers::Flags(found));
+        Ok(())
+    }
+
+    /// Performs a call whose slices are all in pinned buffers.
+    fn pinned_call(&mut self) -> Result<()> {
+        let (device, len) = (self.gpu.device.clone(), self.keys.len());
+        let is_insert = self.op == "pinned_insert";
+        let mut keys = device.buffer_on::<M::Key>(Tier::Pinned, len)?;
+        let mut values = device.buffer_on::<M::Value>(Tier::Pinned, len)?;
+        let mut found = device.buffer_on::<u8>(Tier::Pinned, len)?;
+        keys.write(if is_insert { &self.keys } else { &self.asked })?;
+        values.write(&self.values)?;
+        let (keys, values) = (keys.as_slice()?, values.as_mut_slice()?);
+        let found = found.as_mut_slice()?;
+        // SAFETY: the bytes are zeros, which are booleans, as are those that the calls write.
+        let found = unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast::<bool>(), len) };
+        let start = Instant::now();
+        let answers = match self.op.as_str() {
+            "pinned_insert" => Answers::Outcomes(self.map()?.insert(keys, values)?.into()),
+            "pinned_get_into" => {
+                self.map()?.get_into(keys, values, found)?;
+                Answers::Flags(Vec::new())
+            }
+            _ => {
+                self.map()?.contains_into(keys, found)?;
+                Answers::Flags(Vec::new())
+            }
+        };
+        self.took(start);
+        self.answers.push(match self.op.as_str() {
+            "pinned_insert" => answers,
+            "pinned_get_into" => answers_of(values, found),
+            _ => Answers::Flags(found.to_vec()),
+        });
+        Ok(())
     }
 
     /// Inserts all pairs in `calls` calls. Returns the milliseconds of the calls alone.
@@ -145,7 +231,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
         for first in (0..self.keys.len()).step_by(len) {
             let part = first..(first + len).min(self.keys.len());
             let (keys, values) = (self.keys[part.clone()].to_vec(), self.values[part].to_vec());
-            self.timed(|map| Ok(Answers::Outcomes(map.insert(&keys, &values)?.to_vec())))?;
+            self.timed(|map| Ok(Answers::Outcomes(map.insert(&keys, &values)?.into())))?;
             self.peak = self.peak.max(used(self.gpu)?.saturating_sub(self.used_before));
         }
         Ok(())
@@ -155,12 +241,18 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
     fn check(&self, number: usize, answers: &Answers<M::Key, M::Value>) -> Result<usize> {
         let first =
             if self.is_latency() { number * self.batch % (self.asked.len() - self.batch + 1) } else { 0 };
-        let wanted = if self.op == "call_insert" { Outcome::Replaced } else { Outcome::Inserted };
+        let wanted = match self.op.as_str() {
+            "call_insert" | "call_upsert" => Outcome::Replaced,
+            "call_insert_new" => Outcome::Found,
+            _ => Outcome::Inserted,
+        };
         let is_right = match answers {
             Answers::Outcomes(outcomes) => outcomes.par_iter().all(|&outcome| outcome == wanted),
             Answers::Values(values) => {
                 let asked = self.asked[first..].par_iter().zip(values);
-                values.len() == self.batch && asked.clone().all(|(key, value)| *value == Some(value_of(*key)))
+                let is_present = self.op != "call_take";
+                let expected = |key| is_present.then(|| value_of(key));
+                values.len() == self.batch && asked.clone().all(|(key, value)| *value == expected(*key))
             }
             Answers::Flags(flags) => {
                 flags.len() == self.batch && flags.iter().all(|&flag| flag == (self.op != "call_remove"))
@@ -206,7 +298,7 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Blocking<
         (self.answers, self.ms, self.peak) = (Vec::new(), Vec::new(), 0);
         match self.op.as_str() {
             "grow" => self.renew(self.capacity)?,
-            "host_insert" => match &mut self.map {
+            "host_insert" | "pinned_insert" => match &mut self.map {
                 Some(map) => map.clear()?,
                 None => self.renew(self.keys.len())?,
             },
@@ -218,9 +310,12 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Blocking<
     fn launch(&mut self) -> Result<()> {
         let (keys, values, asked) = (self.keys.clone(), self.values.clone(), self.asked.clone());
         match self.op.as_str() {
-            "host_insert" => self.timed(|map| Ok(Answers::Outcomes(map.insert(&keys, &values)?.to_vec()))),
+            "host_insert" => self.timed(|map| Ok(Answers::Outcomes(map.insert(&keys, &values)?.into()))),
             "host_get" => self.timed(|map| Ok(Answers::Values(map.get(&asked)?))),
             "host_contains" => self.timed(|map| Ok(Answers::Flags(map.contains_key(&asked)?))),
+            "host_get_into" => self.get_into(&asked),
+            "host_contains_into" => self.contains_into(&asked),
+            "pinned_insert" | "pinned_get_into" | "pinned_contains_into" => self.pinned_call(),
             "host_export" => self.timed(|map| {
                 let (keys, values) = map.export()?;
                 Ok(Answers::Pairs(keys, values))
@@ -245,7 +340,7 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Blocking<
         let checked: Result<Vec<usize>> =
             numbered.map(|(number, answers)| self.check(number, answers)).collect();
         let compared: usize = checked?.iter().sum();
-        if matches!(self.op.as_str(), "host_insert" | "grow") {
+        if matches!(self.op.as_str(), "host_insert" | "pinned_insert" | "grow") {
             verify_all(self.map()?, &self.keys)?;
             ensure!(compared == self.keys.len(), "{compared} of {} pairs have outcomes", self.keys.len());
         }

@@ -35,9 +35,8 @@ pub trait BothWidths {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
 }
 
-/// Prepares a case whose operation every map has: calls on host slices, a batch of a
-/// pattern, or ageing. Returns
-/// `None` for other operations. `make` creates an empty map of a capacity, which grows if needed.
+/// Prepares a case whose operation every map has: calls on host slices, a batch of a pattern, or ageing.
+/// Returns `None` for other operations. `make` creates an empty map of a capacity, which grows if needed.
 ///
 /// # Errors
 /// As [`Structure::prepare`].

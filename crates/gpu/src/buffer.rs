@@ -315,7 +315,7 @@ impl<T: Pod> Buffer<T> {
         match self.byte_len() {
             0 => Ok(()),
             // SAFETY: the buffer has these bytes; the caller excludes other accesses.
-            bytes => unsafe { stream.queue().fill(self.memory.pointer(), byte, bytes) },
+            bytes => stream.submitted(unsafe { stream.queue().fill(self.memory.pointer(), byte, bytes) }),
         }
     }
 
@@ -398,5 +398,5 @@ unsafe fn copy_on(stream: &Stream, to: *mut u8, from: *const u8, bytes: usize) -
         return Ok(());
     }
     // SAFETY: the caller's obligation.
-    unsafe { stream.queue().copy(to, from, bytes) }
+    stream.submitted(unsafe { stream.queue().copy(to, from, bytes) })
 }

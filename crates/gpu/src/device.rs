@@ -1,6 +1,9 @@
 //! Devices: selection, properties and kernels.
-use crate::machine::{Machine, Queue};
+use crate::machine::{Machine, Queue, Work};
+use crate::memory::PinnedRanges;
 use crate::name::{KernelId, LaunchName};
+use crate::staging::Pool;
+use crate::submissions::Submissions;
 use crate::{Error, Program, Result, launch};
 use simt::emulator::Emulator;
 #[cfg(feature = "emulator")]
@@ -49,6 +52,8 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// // SAFETY: the buffer lives until the kernel has ended, and nothing else accesses it.
 /// unsafe { device.default_stream().launch(Grid::for_items(300, 128), CountUp { out: out.global() })? };
 /// device.synchronize()?;
+/// assert!(device.staging_usage() == (0, 0) && device.emulated_work().is_some());
+/// device.release_staging(); // memory kept for calls on slices of the host: see `staging`
 /// assert_eq!(out.read()?[299], 299);
 /// assert_eq!(device.zeroed::<u32>(2)?.read()?, device.filled::<u32>(2, 0)?.read()?);
 /// assert_eq!(device.buffer_on::<u32>(Tier::Pinned, 2)?.read()?, [0, 0]);
@@ -93,8 +98,17 @@ impl std::fmt::Debug for Device {
 /// A device and its default stream.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    machine: Box<dyn Machine>,
     stream: Arc<dyn Queue>,
+    submissions: Submissions,
+    pinned: PinnedRanges,
+    pool: Pool,
+    machine: Box<dyn Machine>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.pool.release(&*self.machine);
+    }
 }
 
 impl PartialEq for Device {
@@ -109,7 +123,8 @@ impl Eq for Device {}
 impl Device {
     #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn new(machine: Box<dyn Machine>, stream: Arc<dyn Queue>) -> Self {
-        Self(Arc::new(Inner { machine, stream }))
+        let (submissions, pinned, pool) = (Submissions::default(), PinnedRanges::default(), Pool::default());
+        Self(Arc::new(Inner { stream, submissions, pinned, pool, machine }))
     }
 
     #[cfg(any(feature = "cuda", feature = "emulator"))]
@@ -305,6 +320,26 @@ impl Device {
         &self.0.stream
     }
 
+    /// Returns the count of submitted work.
+    pub(crate) fn submissions(&self) -> &Submissions {
+        &self.0.submissions
+    }
+
+    /// Returns the addresses of pinned buffers.
+    pub(crate) fn pinned(&self) -> &PinnedRanges {
+        &self.0.pinned
+    }
+
+    /// Returns the staging memory that no call uses.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// Waits until all work submitted to streams has completed, if there may be any.
+    pub(crate) fn settle(&self) -> Result<()> {
+        if self.submissions().may_run() { self.synchronize() } else { Ok(()) }
+    }
+
     /// Registers `program`, so that launches find its kernels. Registering a program again has no effect.
     pub fn add_program(&self, program: &'static Program) {
         self.machine().add_program(program);
@@ -349,11 +384,30 @@ impl Device {
         }
     }
 
+    /// Returns the number of launches, copies and waits of an emulated device so far, by which a test
+    /// determines the cost of a call; `None` for a CUDA device.
+    ///
+    /// Cost: reads three words under a lock.
+    ///
+    /// ```
+    /// let device = gpu::Device::emulator(Default::default());
+    /// let words = device.from_slice(&[1u32, 2])?;
+    /// let work = device.emulated_work().unwrap();
+    /// assert_eq!((work.launches, work.copies, work.waits), (0, 1, 1));
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    pub fn emulated_work(&self) -> Option<Work> {
+        self.machine().work()
+    }
+
     /// Waits until all submitted work has completed.
     ///
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed.
     pub fn synchronize(&self) -> Result<()> {
-        self.machine().synchronize()
+        let submitted = self.submissions().begin_wait();
+        self.machine().synchronize()?;
+        self.submissions().completed(submitted);
+        Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! The emulated device.
 use crate::launch::AnyLaunch;
-use crate::machine::{self, Block, Facts, Mark};
+use crate::machine::{self, Block, Facts, Mark, Work};
 use crate::name::KernelId;
 use crate::{Error, Program, Result, Tier};
 use simt::emulator::{Emulator, Mode, Options};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 /// Alignment of `cuMemAlloc`, in bytes.
@@ -28,6 +28,7 @@ struct Shared {
     emulator: Emulator,
     /// Locked for reading by launches, and for writing by synchronization, which thereby waits for launches.
     running: RwLock<()>,
+    work: Mutex<Work>,
 }
 
 impl Shared {
@@ -35,13 +36,20 @@ impl Shared {
         self.running.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    // Numbers are valid even after a panic.
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn wait(&self) -> RwLockWriteGuard<'_, ()> {
+        self.work().waits += 1;
         self.running.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// # Safety
     /// - As [`machine::Machine::copy`].
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
+        self.work().copies += 1;
         // SAFETY: two ranges of `bytes` bytes that do not overlap (the caller's obligation).
         unsafe {
             to.copy_from_nonoverlapping(from, bytes);
@@ -52,6 +60,7 @@ impl Shared {
     /// # Safety
     /// - As [`machine::Machine::fill`].
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) {
+        self.work().copies += 1;
         // SAFETY: a range of `bytes` bytes (the caller's obligation).
         unsafe {
             to.write_bytes(byte, bytes);
@@ -76,7 +85,8 @@ impl Machine {
             arch: if options.cas128 { 90 } else { 80 },
             cas128: options.cas128,
         };
-        let shared = Shared { emulator: Emulator::new(options), running: RwLock::new(()) };
+        let shared =
+            Shared { emulator: Emulator::new(options), running: RwLock::new(()), work: Mutex::default() };
         Self { facts, shared: Arc::new(shared) }
     }
 
@@ -109,7 +119,10 @@ impl machine::Machine for Machine {
             return Ok(Block { device, host: null_mut() });
         }
         // SAFETY: just allocated with this size.
-        unsafe { self.shared.fill(device, 0, bytes) };
+        unsafe {
+            device.write_bytes(0, bytes);
+            self.shared.emulator.mark_initialized(device, bytes);
+        }
         Ok(Block { device, host: device })
     }
 
@@ -188,6 +201,10 @@ impl machine::Machine for Machine {
     fn emulator(&self) -> Option<&Emulator> {
         Some(&self.shared.emulator)
     }
+
+    fn work(&self) -> Option<Work> {
+        Some(*self.shared.work())
+    }
 }
 
 /// A stream of the emulator. Every operation has completed when its call returns.
@@ -198,6 +215,7 @@ pub struct Queue {
 
 impl machine::Queue for Queue {
     unsafe fn launch(&self, launch: &dyn AnyLaunch) -> Result<()> {
+        self.shared.work().launches += 1;
         let _running = self.shared.run();
         launch.emulate(&self.shared.emulator)
     }
@@ -230,6 +248,10 @@ impl machine::Queue for Queue {
             #[cfg(feature = "cuda")]
             Mark::Cuda(mark) => mark.synchronize(),
         }
+    }
+
+    fn is_complete(&self) -> Result<bool> {
+        Ok(true)
     }
 
     /// Waits for running operations. Operations submitted through this handle have already completed; other

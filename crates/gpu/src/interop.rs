@@ -79,6 +79,7 @@ impl Device {
         // SAFETY: the caller's obligation.
         let queue = unsafe { self.machine().wrap_queue(handle)? };
         let queue = queue.map_err(|cause| Error::ForeignStream { cause })?;
+        self.submissions().add_foreign_stream();
         Ok(Stream::new(self.clone(), queue))
     }
 }

@@ -5,6 +5,7 @@
 //! | [`Device`] | a CUDA device, or an emulated one |
 //! | [`Buffer`], [`Tier`] | typed memory that kernels can access, and its location |
 //! | [`Slice`], [`SliceMut`] | borrowed parts of buffers |
+//! | [`Staging`], [`Layout`] | memory kept for calls on slices of the host |
 //! | [`Stream`], [`Event`] | launches in order, and points in that order |
 //! | [`Grid`], [`Kernel`] | the number of threads that run a kernel, and the kernel with its arguments |
 //! | [`Program`] | a package's kernels as PTX, for CUDA devices |
@@ -56,7 +57,9 @@ mod name;
 mod program;
 pub mod ptx;
 mod slice;
+mod staging;
 mod stream;
+mod submissions;
 mod tier;
 
 #[cfg(feature = "cuda")]
@@ -66,9 +69,11 @@ pub use buffer::Buffer;
 pub use device::{DEVICE_VARIABLE, Device};
 pub use error::{Error, Result};
 pub use event::Event;
+pub use machine::Work;
 pub use name::LaunchName;
 pub use program::Program;
 pub use simt::{Grid, Kernel, emulator};
 pub use slice::{AsBounded, AsSlice, AsSliceMut, Bounded, Count, OptionalSliceMut, Slice, SliceMut};
+pub use staging::{Column, Layout, Reach, Staging};
 pub use stream::Stream;
 pub use tier::Tier;

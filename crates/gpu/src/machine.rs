@@ -20,6 +20,19 @@ pub struct Facts {
     pub cas128: bool,
 }
 
+/// Number of calls that an emulated device has executed, for tests of the cost of calls: see
+/// [`Device::emulated_work`](crate::Device::emulated_work).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Work {
+    /// Launches of kernels.
+    pub launches: u64,
+    /// Copies and fills.
+    pub copies: u64,
+    /// Waits for the whole device; copies and fills without a stream include one.
+    pub waits: u64,
+}
+
 /// An allocation: its device address and its host address (null if the host cannot access it).
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
@@ -107,6 +120,11 @@ pub trait Machine: Send + Sync + Debug {
     fn jit_ms(&self) -> f64;
 
     fn emulator(&self) -> Option<&Emulator>;
+
+    /// Returns what was submitted so far, on the emulator.
+    fn work(&self) -> Option<Work> {
+        None
+    }
 }
 
 /// Representation of an event in a back end.
@@ -147,6 +165,9 @@ pub trait Queue: Send + Sync + Debug {
     fn record(&self) -> Result<Mark>;
 
     fn wait(&self, mark: &Mark) -> Result<()>;
+
+    /// Returns whether all work of the queue has completed. Does not wait.
+    fn is_complete(&self) -> Result<bool>;
 
     fn synchronize(&self) -> Result<()>;
 }

@@ -2,9 +2,11 @@
 use crate::machine::Block;
 use crate::{Device, Error, Result, Tier};
 use memmap2::MmapMut;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes on a tier of a device.
 #[derive(Debug)]
@@ -35,6 +37,9 @@ impl Memory {
             device.machine().allocate(tier, bytes).inspect_err(refused)
         };
         let block = if bytes == 0 { None } else { Some(allocate()?) };
+        if let Some(block) = block.filter(|_| tier == Tier::Pinned) {
+            device.pinned().add(block.host, bytes);
+        }
         Ok(Self { device: device.clone(), tier, bytes, block, map: None, is_foreign: false })
     }
 
@@ -106,6 +111,9 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let Some(block) = self.block else { return };
         let machine = self.device.machine();
+        if self.tier == Tier::Pinned {
+            self.device.pinned().remove(block.host);
+        }
         // SAFETY: `self` owns the block; a file's block was adopted at `host`, and foreign memory wrapped.
         unsafe {
             match self.tier {
@@ -114,6 +122,32 @@ impl Drop for Memory {
                 tier => machine.free(tier, block),
             }
         }
+    }
+}
+
+/// Addresses of the pinned buffers of a device: first byte and size.
+#[derive(Debug, Default)]
+pub struct PinnedRanges(Mutex<BTreeMap<usize, usize>>);
+
+impl PinnedRanges {
+    // Each insertion and removal is complete, also if a thread panics.
+    fn ranges(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, host: *mut u8, bytes: usize) {
+        self.ranges().insert(host.addr(), bytes);
+    }
+
+    fn remove(&self, host: *mut u8) {
+        self.ranges().remove(&host.addr());
+    }
+
+    /// Returns whether the bytes lie in one pinned buffer of the device.
+    pub fn contain(device: &Device, address: usize, bytes: usize) -> bool {
+        let ranges = device.pinned().ranges();
+        let below = ranges.range(..=address).next_back();
+        below.is_some_and(|(start, size)| address - start + bytes <= *size)
     }
 }
 

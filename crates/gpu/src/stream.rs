@@ -44,6 +44,9 @@ use std::sync::Arc;
 pub struct Stream {
     device: Device,
     queue: Arc<dyn Queue>,
+    /// Whether submissions are counted: see `Device::settle`. Those of a call that waits for them need not
+    /// be.
+    is_tracked: bool,
 }
 
 /// Streams are equal if they are the same queue.
@@ -74,7 +77,20 @@ impl Device {
 
 impl Stream {
     pub(crate) fn new(device: Device, queue: Arc<dyn Queue>) -> Self {
-        Self { device, queue }
+        Self { device, queue, is_tracked: true }
+    }
+
+    /// Creates the stream of a call that waits for all of its work before it returns.
+    pub(crate) fn untracked(device: Device, queue: Arc<dyn Queue>) -> Self {
+        Self { device, queue, is_tracked: false }
+    }
+
+    /// Returns the result of a submission, and counts it.
+    pub(crate) fn submitted<T>(&self, result: T) -> T {
+        if self.is_tracked {
+            self.device.submissions().add();
+        }
+        result
     }
 
     pub(crate) fn queue(&self) -> &dyn Queue {
@@ -114,7 +130,7 @@ impl Stream {
             return Ok(());
         }
         // SAFETY: the caller's obligation.
-        unsafe { self.queue.launch(&launch) }
+        self.submitted(unsafe { self.queue.launch(&launch) })
     }
 
     /// Records an event at the current end of the queue.

@@ -42,7 +42,9 @@ macro_rules! suite {
                 buffers_may_be_dropped_while_kernels_run threads_share_a_device threads_use_streams_of_others
                 devices_are_equal_to_themselves parts_are_borrowed kernels_write_parts
                 memory_of_others_is_wrapped memory_that_cannot_be_wrapped_is_refused
-                streams_of_others_are_wrapped
+                streams_of_others_are_wrapped staging_moves_data staging_copies_pinned_elements
+                staging_is_kept_and_released columns_that_do_not_fit_are_errors
+                staging_comes_after_submitted_work
             }
         }
     };

@@ -85,6 +85,7 @@ pub mod private {
     //! Items for this package's own tests, hidden from users. They are exported because tests inside the
     //! library that build structures would compile all their kernels again.
     pub use crate::map::export::{by, of_count, on_device};
+    pub use crate::map::host::with_chunks;
     #[cfg(feature = "mvbtree")]
     pub use crate::mvbtree::clock::begin_at;
 }

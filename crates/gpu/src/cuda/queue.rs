@@ -138,6 +138,15 @@ impl machine::Queue for Queue {
         self.context.check("cuStreamWaitEvent", code as Code)
     }
 
+    fn is_complete(&self) -> Result<bool> {
+        self.context.bind()?;
+        // SAFETY: the stream belongs to the current context.
+        match unsafe { sys::cuStreamQuery(self.handle) } as Code {
+            NOT_READY => Ok(false),
+            code => self.context.check("cuStreamQuery", code).map(|()| true),
+        }
+    }
+
     fn synchronize(&self) -> Result<()> {
         self.context.bind()?;
         // SAFETY: the stream belongs to the current context.

@@ -1,7 +1,7 @@
 //! Test cases for any device.
 use crate::devices::expect_parts;
 use crate::kernels::{Add, Count, Fill, Idle, Large, Lookup, Size, Slow, Small, looked_up};
-use gpu::{Buffer, Device, Error, Grid, Kernel, Stream, Tier};
+use gpu::{Buffer, Device, Error, Grid, Kernel, Layout, Reach, Stream, Tier};
 use simt::emulator::Options;
 
 /// Launches and unwraps. The kernels of the suite stay within their buffers.
@@ -464,4 +464,118 @@ pub fn streams_of_others_are_wrapped(device: &Device) {
         let error = unsafe { device.wrap_stream(8 as *mut _) }.unwrap_err();
         assert!(matches!(error, Error::ForeignStream { .. }), "{error}");
     }
+}
+
+pub fn staging_moves_data(device: &Device) {
+    let mut layout = Layout::default();
+    let (one, other) = (layout.column::<u64>(1000).unwrap(), layout.column::<u64>(1000).unwrap());
+    let expected: Vec<u64> = (0..1000).map(|n| 3 + n).collect();
+    for reach in [Reach::Mapped, Reach::Copied] {
+        let mut staging = device.staging(layout.byte_len(), reach).unwrap();
+        staging.host(one).unwrap().fill(3);
+        staging.host(other).unwrap().iter_mut().zip(0..).for_each(|(word, n)| *word = n);
+        staging.upload(one).unwrap();
+        staging.upload(other).unwrap();
+        let (target, source) = (staging.global(one).unwrap(), staging.global(other).unwrap());
+        run(staging.stream(), Grid::for_items(1000, 128), Add { target, source });
+        staging.download(one).unwrap();
+        assert_eq!(staging.read(one).unwrap(), expected);
+        staging.fill(other, 1).unwrap();
+        staging.download(other).unwrap();
+        assert_eq!(staging.read(other).unwrap(), [0x0101_0101_0101_0101; 1000]);
+        let own = device.zeroed::<u64>(1200).unwrap();
+        // SAFETY: the buffer lives until the wait below, and nothing else uses it.
+        unsafe { staging.copy_to(one, own.global()).unwrap() };
+        staging.wait().unwrap();
+        assert_eq!(own.read().unwrap()[..1000], expected);
+        staging.host(one).unwrap().fill(0);
+        // SAFETY: as above.
+        unsafe { staging.copy_from(own.global(), one).unwrap() };
+        assert_eq!(staging.host(one).unwrap(), expected);
+    }
+}
+
+pub fn staging_copies_pinned_elements(device: &Device) {
+    let mut pinned = device.buffer_on::<u32>(Tier::Pinned, 300).unwrap();
+    pinned.write(&numbers(300)).unwrap();
+    let mut layout = Layout::default();
+    let words = layout.column::<u32>(100).unwrap();
+    let mut staging = device.staging(layout.byte_len(), Reach::Copied).unwrap();
+    let elements = pinned.as_mut_slice().unwrap();
+    assert!(device.is_pinned(elements) && device.is_pinned(&elements[299..]) && !device.is_pinned(&[1u32]));
+    let after = elements.as_ptr().wrapping_add(200);
+    // SAFETY: within the buffer; the calls wait below.
+    unsafe {
+        staging.upload_from(&elements[..100], words).unwrap();
+        staging.download_to(words, after.cast_mut()).unwrap();
+    }
+    staging.wait().unwrap();
+    assert_eq!(elements[200..], numbers(100));
+}
+
+pub fn staging_is_kept_and_released(device: &Device) {
+    if !device.is_emulator() {
+        return; // other tests may share the device
+    }
+    device.release_staging();
+    assert_eq!(device.staging_usage(), (0, 0));
+    let held: Vec<_> = (0..20).map(|_| device.staging(1, Reach::Mapped).unwrap()).collect();
+    let size = held[0].byte_len();
+    assert_eq!(device.staging_usage(), (20 * size, 0));
+    drop(held);
+    assert_eq!(device.staging_usage(), (8 * size, 0), "as many as are kept");
+    let large = device.staging(10 * size, Reach::Mapped).unwrap();
+    assert_eq!(device.staging_usage().0, 7 * size + large.byte_len(), "in place of a small one");
+    drop(large);
+    let copied = device.staging(size, Reach::Copied).unwrap();
+    assert_eq!(device.staging_usage().1, copied.byte_len());
+    device.release_staging();
+    assert_eq!(device.staging_usage(), (copied.byte_len(), copied.byte_len()), "in use");
+    drop(copied);
+    assert_ne!(device.staging_usage(), (0, 0));
+    device.release_staging();
+    assert_eq!(device.staging_usage(), (0, 0));
+}
+
+pub fn columns_that_do_not_fit_are_errors(device: &Device) {
+    let mut layout = Layout::default();
+    assert!(matches!(layout.column::<u64>(usize::MAX), Err(Error::TooLarge { .. })));
+    assert!(matches!(layout.column::<u8>(usize::MAX), Err(Error::TooLarge { .. })));
+    assert!(matches!(device.staging(usize::MAX, Reach::Copied), Err(Error::TooLarge { .. })));
+    let column = layout.column::<u32>(1 << 20).unwrap();
+    let mut staging = device.staging(100, Reach::Copied).unwrap();
+    assert!(matches!(staging.host(column), Err(Error::Length { what: "host", .. })));
+    assert!(matches!(staging.read(column), Err(Error::Length { what: "read", .. })));
+    assert!(matches!(staging.global(column), Err(Error::Length { what: "global", .. })));
+    for result in [staging.upload(column), staging.download(column), staging.fill(column, 1)] {
+        assert!(matches!(result, Err(Error::Length { .. })));
+    }
+    let (short, own) = (Layout::default().column::<u32>(3).unwrap(), device.zeroed::<u32>(2).unwrap());
+    // SAFETY: nothing is copied.
+    let results = unsafe {
+        [
+            staging.copy_to(short, own.global()),
+            staging.copy_from(own.global(), short),
+            staging.upload_from(&[1], short),
+            staging.download_to(column, std::ptr::null_mut()),
+        ]
+    };
+    assert!(results.iter().all(|result| matches!(result, Err(Error::Length { .. }))), "{results:?}");
+    let none = Layout::default().column::<u32>(0).unwrap();
+    staging.upload(none).unwrap();
+    staging.fill(none, 1).unwrap();
+    assert!(staging.host(none).unwrap().is_empty());
+}
+
+pub fn staging_comes_after_submitted_work(device: &Device) {
+    let mut done = device.zeroed::<u32>(1).unwrap();
+    let stream = device.stream().unwrap();
+    run(&stream, Grid::new(1, 1), Slow { out: done.global(), ticks: ticks(device), value: 7 });
+    let word = Layout::default().column::<u32>(1).unwrap();
+    let mut staging = device.staging(4, Reach::Copied).unwrap();
+    // SAFETY: the kernel has ended; the copy ends before the buffer is used again.
+    unsafe { staging.copy_from(done.global(), word).unwrap() };
+    assert_eq!(staging.read(word).unwrap(), [7]);
+    drop(staging);
+    done.fill_bytes(0).unwrap();
 }

@@ -231,6 +231,11 @@ Result cuStreamSynchronize(void *stream) {
   (void)stream;
   return SUCCESS;
 }
+Result cuStreamQuery(void *stream) {
+  ENTER();
+  (void)stream;
+  return SUCCESS;
+}
 Result cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
   ENTER();
   return stream && event && !flags ? SUCCESS : INVALID_VALUE;

@@ -3,13 +3,15 @@ use super::BTree;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 #[allow(unused_imports)] // for links in the documentation
+use crate::Outcome;
+#[allow(unused_imports)] // for links in the documentation
 use crate::map::Batches;
-use crate::map::launch::{Batch, BatchOp};
+use crate::map::launch::Batch;
 use crate::map::variant::{Variant, VariantTag};
-use crate::map::{IntoIter, Pairs, batches, run};
+use crate::map::{IntoIter, Pairs, batches, host};
 use crate::ordered::kernels::{Reader, Search};
 use crate::ordered::queries::{Searched, by_order};
-use crate::{Key, Outcome, Result, Value};
+use crate::{Key, Result, Value};
 use gpu::{AsBounded, AsSliceMut, Device, Stream};
 use phalanx_kernels::btree::{ReadOnly, phased};
 use phalanx_kernels::ordered::{Config, TreeView};
@@ -70,10 +72,10 @@ use std::io::Write;
 /// # Cost
 ///
 /// A hit or a miss reads one node per level below the directory; the L1 cache serves the upper levels. `get`
-/// and `contains_key` allocate buffers, copy the keys to the device, launch one kernel, wait, and copy the
-/// results back; so do the operations by key order, as those of [`BTree`]. `len`, `is_empty`, `iter`,
-/// `export` and `save` cost as much as those of the tree: they wait for the device. `view` is O(1) on the
-/// host and launches nothing.
+/// and `contains_key` cost as much as those of [`Map`](crate::Map): one launch and a wait for a small call.
+/// So do the operations by key order, as those of [`BTree`]. `len`, `is_empty`, `iter`, `export` and `save`
+/// cost as much as those of the tree: they wait for the device. `view` is O(1) on the host and launches
+/// nothing.
 pub struct Frozen<'a, K: Key, V: Value> {
     tree: &'a BTree<K, V>,
     /// Read-only kernels, or those of the tree if its variant has none.
@@ -122,7 +124,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        self.look_up_host(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found)
+        host::get(self.device(), &|stream, batch| self.look_up(stream, batch), keys)
     }
 
     /// Returns for each key whether it is in the tree.
@@ -131,7 +133,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.look_up_host(BatchOp::ContainsKey, keys, false)?.whether(Outcome::Found))
+        host::contains(self.device(), &|stream, batch| self.look_up(stream, batch), keys)
     }
 
     /// Returns the number of pairs. Waits for all earlier launches.
@@ -201,10 +203,6 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
         self.reader.variant().check::<M>()?;
         // SAFETY: a tree of the variant whose nodes this one reads; the caller keeps the memory.
         self.tree.tree.read(|tree| Ok(unsafe { tree.view() }))
-    }
-
-    fn look_up_host(&self, op: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V::Word>> {
-        run::look_up(self.device(), &|stream, batch| self.look_up(stream, batch), op, keys, wants_values)
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {

@@ -80,8 +80,8 @@ use simt::Instance;
 /// | call | cost |
 /// |---|---|
 /// | `with_capacity` | allocates and fills the pool: nodes of 128 bytes (256 for 16-byte pairs) for half-full leaves, 2 bits of bitmaps per node, 8 KiB of counters; launches the build of the empty tree, and waits |
-/// | `successor`, `predecessor`, `ceiling`, `floor`, `first`, `last` | allocates buffers for keys and results, copies the keys to the device, one launch, waits, copies the results back |
-/// | `count`, `range` | the same; `range` counts first, then launches again to collect, and copies the pairs |
+/// | `successor`, `predecessor`, `ceiling`, `floor`, `first`, `last` | as `get` of [`Map`]: one launch for up to 1024 keys, else chunks with their copies |
+/// | `count`, `range` | the same; `range` of up to 1024 ranges has room for 2048 pairs in its first launch, shared evenly. If a range may have more, it counts, allocates buffers, launches again to collect, and copies the pairs |
 /// | `stats` | waits for the device; one launch reads the bitmaps |
 /// | `depth`, `validate` | waits for the device; one launch reads all nodes |
 /// | `walks` | one launch, and a wait; allocates 64 bytes |

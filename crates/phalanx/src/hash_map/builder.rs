@@ -3,6 +3,7 @@ use super::growth::{Growing, Growth};
 use super::kernels::Kernels;
 use super::table::Table;
 use super::{HashMap, Key, Value, kernels};
+use crate::map::checks::Checks;
 use crate::map::handle::Handle;
 use crate::map::variant::{VariantTag, names, select};
 use crate::program::open;
@@ -185,7 +186,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;
         let table = Table::new(&device, &*kernels, slots, (self.max_probes, self.seed))?;
         let handle = Handle::new(device, kernels, table);
-        Ok(HashMap { table: Growing { handle, load_factor: self.load_factor, growth: self.growth } })
+        let (load_factor, growth, checks) = (self.load_factor, self.growth, Checks::default());
+        Ok(HashMap { table: Growing { handle, load_factor, growth, checks } })
     }
 }
 

@@ -5,12 +5,13 @@ use super::kernels::Kernels;
 use super::table::Table;
 use crate::Result;
 use crate::error::made_room;
+use crate::map::checks::Checks;
 use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
 use crate::map::handle::Handle;
-use crate::map::launch::Batch;
-use crate::map::sketch::{LEAST, Sketch};
-use crate::map::structure::{Room, Scans, Structure, with_scanner};
+use crate::map::launch::{Batch, BatchOp};
+use crate::map::sketch;
+use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use gpu::{Device, Stream};
 use simt::BoundedSlice;
 
@@ -36,11 +37,16 @@ pub enum Growth {
     Doubling,
 }
 
+/// Share of the slots that blocking calls may change before one reads the counters of a table that is not
+/// full: removed keys may have made probe sequences long.
+const CHECKED: usize = 16;
+
 /// A table that is replaced by a larger one when it is full.
 pub struct Growing<K, V> {
     pub handle: Handle<dyn Kernels<K, V>, Table>,
     pub load_factor: f64,
     pub growth: Growth,
+    pub checks: Checks,
 }
 
 impl<K: Word, V: Word> Growing<K, V> {
@@ -81,21 +87,22 @@ impl<K: Word, V: Word> Growing<K, V> {
     }
 
     /// Returns whether the table takes `more` pairs without being too full afterwards.
-    fn takes(&self, table: &Table, more: usize) -> Result<bool> {
-        Ok(table.counts()?.taken.saturating_add(more) <= self.most_taken(table.slots()))
+    fn takes(&self, table: &Table, counts: Counts, more: usize) -> bool {
+        counts.taken.saturating_add(more) <= self.most_taken(table.slots())
     }
 
     /// Estimates the number of pairs that a batch will add, unless they fit in any case.
     fn overflow(&self, keys: BoundedSlice<K>) -> Result<Option<usize>> {
         let table = self.handle.settled()?;
-        if self.takes(&table, keys.max_len())? {
+        if self.takes(&table, table.counts()?, keys.max_len()) {
             return Ok(None);
         }
-        let (device, sketch) = (&self.handle.device, Sketch::new(&self.handle.device)?);
-        let (stream, kernels) = (device.default_stream(), self.handle.kernels());
-        // SAFETY: as for `Structure::submit`. The sketch waits for the launch.
-        unsafe { kernels.launch_sketch(&stream, &table, keys, sketch.registers())? };
-        Ok(Some(sketch.estimate()?.min(keys.max_len())))
+        let kernels = self.handle.kernels();
+        sketch::estimate(&self.handle.device, keys.max_len(), |stream, registers| {
+            // SAFETY: as for `Structure::submit`. The estimate waits for the launch.
+            unsafe { kernels.launch_sketch(stream, &table, keys, registers) }
+        })
+        .map(Some)
     }
 
     fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
@@ -121,19 +128,33 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
         // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the
         // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
         // for the device.
-        unsafe { self.handle.kernels().launch_batch(stream, &table, batch)? };
-        Ok(())
+        let launched = unsafe { self.handle.kernels().launch_batch(stream, &table, batch) };
+        self.checks.submitted(batch.op, batch.keys.max_len());
+        Ok(launched?)
+    }
+
+    /// A table that may have to grow counts the distinct absent keys of the batch.
+    fn needs_whole(&self, op: BatchOp, keys: &HostKeys<'_, K>) -> Result<bool> {
+        if !self.grows() || !sketch::is_worthwhile(op, keys.len) {
+            return Ok(false);
+        }
+        let fits = self.checks.fits(keys.len, self.most_taken(self.handle.read().slots()));
+        if fits {
+            return Ok(false);
+        }
+        let table = self.handle.settled()?;
+        Ok(!self.takes(&table, self.checks.count(|| table.counts())?, keys.len))
     }
 
     fn reserve_for(&self, batch: &Batch<K, V>) -> Result<()> {
-        if !self.grows() || !batch.op.places_all() || batch.keys.max_len() < LEAST {
+        if !self.grows() || !sketch::is_worthwhile(batch.op, batch.keys.max_len()) {
             return Ok(());
         }
         let Some(more) = self.overflow(batch.keys)? else { return Ok(()) };
         // Another thread may have grown the table meanwhile.
-        self.handle.exclusive(|_, table| match self.takes(table, more)? {
-            true => Ok(()),
-            false => self.grow(table, table.counts()?, more).map(drop),
+        self.handle.exclusive(|_, table| {
+            let counts = table.counts()?;
+            if self.takes(table, counts, more) { Ok(()) } else { self.grow(table, counts, more).map(drop) }
         })
     }
 
@@ -156,11 +177,13 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
 
     fn grow(&self) -> Result<()> {
         let is_full = |table: &Table| -> Result<Option<Counts>> {
-            let counts = table.counts()?;
+            let counts = self.checks.count(|| table.counts())?;
             let is_full = counts.taken > self.most_taken(table.slots()) || table.needs_rehash(counts);
             Ok(is_full.then_some(counts))
         };
-        if !self.grows() || is_full(&self.handle.read())?.is_none() {
+        let is_due =
+            |table: &Table| self.checks.is_due(self.most_taken(table.slots()), table.slots() / CHECKED);
+        if !self.grows() || !is_due(&self.handle.read()) || is_full(&self.handle.read())?.is_none() {
             return Ok(());
         }
         // Another thread may have done it before this one has exclusive access.
@@ -200,6 +223,7 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
 mod tests {
     use super::*;
     use crate::map::launch::BatchOp;
+    use crate::map::sketch::LEAST;
     use crate::map::variant::VariantTag;
     use phalanx_kernels::hash_map::DefaultTable;
 
@@ -212,7 +236,8 @@ mod tests {
         let table = Table::new(&device, &VARIANT, 125, (u32::MAX, 0)).unwrap();
         let keys = device.from_slice(keys).unwrap();
         let handle = Handle::new(device, VARIANT.boxed(), table);
-        let map = Growing { handle, load_factor: 0.8, growth: Growth::Doubling };
+        let checks = Checks::default();
+        let map = Growing { handle, load_factor: 0.8, growth: Growth::Doubling, checks };
         let before = map.handle.read().slots();
         map.reserve_for(&Batch::new(op, keys.global())).unwrap();
         let slots = map.handle.read().slots();

@@ -217,6 +217,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         M: Config<Key = K::Word, Value = V::Word> + Instance,
     {
         self.table.handle.kernels().variant().check::<M>()?;
+        self.table.checks.viewed();
         // SAFETY: of this variant; the caller keeps the table.
         Ok(unsafe { self.table.handle.read().view() })
     }

@@ -1,7 +1,7 @@
 //! Export of all pairs of a structure, to the host or into device memory.
-use super::Pairs;
 use super::launch::Scan;
 use super::structure::{Scanner, Scans, Structure};
+use super::{Pairs, host, parallel};
 use crate::Result;
 use gpu::{Buffer, Device};
 use phalanx_kernels::keyed::Scalar;
@@ -142,7 +142,7 @@ impl<K: Scalar, V: Scalar> Part<K, V> {
 
 /// Appends the first `count` elements of a buffer.
 fn append<T: Scalar>(to: &mut Vec<T>, from: &Buffer<T>, count: usize) -> Result<()> {
-    let len = to.len();
-    to.resize(len + count, T::from_u64(0));
-    Ok(from.read_into(0, &mut to[len..])?)
+    host::download(from.device(), from.global().part(0, count), &mut |words| {
+        parallel::append(to, (words, words), |&word, _| Ok(word))
+    })
 }

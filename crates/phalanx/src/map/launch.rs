@@ -56,6 +56,11 @@ impl BatchOp {
         }
     }
 
+    /// Returns whether a batch may change the structure.
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::Get | Self::ContainsKey)
+    }
+
     /// Returns whether the batch adds each of its keys that is absent.
     pub fn places_all(self) -> bool {
         self.places() && !matches!(self, Self::Mixed)

@@ -1,6 +1,7 @@
 //! Operations that all maps of this crate have: batches of operations by key, and operations on the whole
 //! map.
 pub(crate) mod batches;
+pub(crate) mod checks;
 pub(crate) mod counts;
 #[doc(hidden)]
 pub mod derive;
@@ -8,8 +9,10 @@ pub(crate) mod encoding;
 pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod handle;
+pub(crate) mod host;
 pub(crate) mod launch;
 mod outcomes;
+pub(crate) mod parallel;
 pub(crate) mod run;
 pub(crate) mod sketch;
 pub(crate) mod structure;
@@ -184,7 +187,7 @@ impl<K: Key, V: Value> Op<K, V> {
 ///
 /// | call | cost |
 /// |---|---|
-/// | `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `contains_key`, `remove`, `take`, `replace`, `execute` | allocates buffers for the arguments and results, copies the arguments to the device, launches a kernel, waits for it, and copies the results back: a byte per outcome, and the values that the call returns |
+/// | `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `get_into`, `contains_key`, `contains_into`, `remove`, `take`, `replace`, `execute` | up to 1024 elements: one launch, whose arguments and results are in pinned memory, and a wait for it. More elements: in chunks of up to 8 MiB, several of which are in flight; each copies its arguments to the device, launches a kernel, and copies its results back (a byte per outcome, and the values that the call returns) |
 /// | `len`, `is_empty` | waits for the device, copies 8 KiB |
 /// | `clear` | waits for the device, and writes or frees the memory that the structure uses |
 /// | `retain_keys`, `retain_values` | waits for the device; one launch that reads the whole structure |
@@ -197,9 +200,16 @@ impl<K: Key, V: Value> Op<K, V> {
 /// | `save` | `export`, and one pass over the bytes on the host |
 /// | `retain` | `export`, then `remove` of the rejected keys |
 ///
-/// A call that changes a growing map also checks whether maintenance is due: hash maps and slab hashes then
-/// copy 8 KiB more. Elements that did not fit are launched again after growth, which the page of the
-/// structure describes. Ordered maps submit a large batch that inserts into a small map as several launches.
+/// These calls take their memory from [`Device::staging`](gpu::Device::staging) and allocate it only if the
+/// device has too little. Large batches that may grow a hash map or rebuild an ordered map, and those of more
+/// than 2^16 elements that change an ordered map, are copied to the device as a whole, into buffers of the
+/// call. The host converts elements by the threads of rayon's pool. If work was submitted to a stream
+/// before, a call first waits for it.
+///
+/// A call that changes a growing map also checks whether maintenance is due: if the map may be too full, hash
+/// maps and slab hashes then copy 8 KiB more. Elements that did not fit are launched again after growth,
+/// which the page of the structure describes. Ordered maps submit a large batch that inserts into a small map
+/// as several launches.
 #[inherent(map_methods)]
 pub trait Map {
     /// Type of the keys.
@@ -343,7 +353,30 @@ pub trait Map {
     /// device buffers can store; [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     fn get(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
-        run::keys(self.inner(), BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found)
+        run::get(self.inner(), keys)
+    }
+
+    /// Writes the values of the keys to `values`, and whether each key is in the map to `found`: as
+    /// [`Self::get`], without allocating memory for the results. The value of an absent key is unspecified.
+    ///
+    /// ```
+    /// use phalanx::HashMap;
+    ///
+    /// let map = HashMap::<u32, u32>::from_pairs(&[1, 2], &[10, 20])?;
+    /// let (mut values, mut found) = ([0; 3], [false; 3]);
+    /// map.get_into(&[2, 3, 1], &mut values, &mut found)?;
+    /// assert_eq!((values[0], values[2], found), (20, 10, [true, false, true]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: as [`Self::get`]. If slices of more than 1024 elements lie in buffers on
+    /// [`Tier::Pinned`](gpu::Tier::Pinned), the device copies from and to them: the host converts nothing.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; otherwise as [`Self::get`], after which the contents
+    /// of both slices are unspecified.
+    fn get_into(&self, keys: &[Self::Key], values: &mut [Self::Value], found: &mut [bool]) -> Result<()> {
+        run::get_into(self.inner(), keys, values, found)
     }
 
     /// Returns for each key whether it is in the map.
@@ -352,7 +385,29 @@ pub trait Map {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     fn contains_key(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        run::whether(self.inner(), BatchOp::ContainsKey, keys, Outcome::Found)
+        run::contains(self.inner(), keys)
+    }
+
+    /// Writes for each key to `found` whether it is in the map: as [`Self::contains_key`], without allocating
+    /// memory for the results.
+    ///
+    /// ```
+    /// use phalanx::BTree;
+    ///
+    /// let tree = BTree::<u32, u32>::from_pairs(&[1, 2], &[10, 20])?;
+    /// let mut found = [false; 3];
+    /// tree.contains_into(&[2, 3, 1], &mut found)?;
+    /// assert_eq!(found, [true, false, true]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: as [`Self::contains_key`], and as [`Self::get_into`] for pinned slices.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; otherwise as [`Self::contains_key`], after which the
+    /// contents of `found` are unspecified.
+    fn contains_into(&self, keys: &[Self::Key], found: &mut [bool]) -> Result<()> {
+        run::contains_into(self.inner(), keys, found)
     }
 
     /// Removes keys. Returns for each whether it was removed; of several equal keys in the batch, only one
@@ -423,7 +478,7 @@ pub trait Map {
         let parts = operations.iter().map(|operation| operation.parts());
         let coded = parts.map(|(code, key, argument)| (code, key, Some(argument)));
         let results = run::coded(self.inner(), coded)?;
-        results.pairs_where(|outcome| matches!(outcome, Found | Inserted | Replaced)).collect()
+        results.pairs_where(|outcome| matches!(outcome, Found | Inserted | Replaced))
     }
 
     /// Returns the batches on device buffers, submitted to a stream; see [`Batches`] for an example.
@@ -453,7 +508,8 @@ pub trait Map {
         Ok(self.len()? == 0)
     }
 
-    /// Returns the bytes of device memory that the map holds between calls.
+    /// Returns the bytes of device memory that the map holds between calls, without the memory that calls on
+    /// host slices share: [`Device::staging_usage`](gpu::Device::staging_usage).
     fn memory_usage(&self) -> usize {
         self.inner().memory_usage()
     }

@@ -1,12 +1,12 @@
-//! Batches on host slices: copied to the device, run and copied back. Refused elements are retried as long as
-//! the map grows.
+//! Batches on host slices. Refused elements are retried as long as the map grows.
 use super::encoding::{self, Word, decoded};
+use super::host::{self, Request};
 use super::launch::{Batch, BatchOp, Scan, nothing};
-use super::structure::{Room, Structure};
-use super::{Key, OldValues, Outcomes, Pairs, Value, check};
+use super::structure::{HostKeys, Room, Structure};
+use super::{Key, OldValues, Outcomes, Pairs, Value, check, parallel};
 use crate::error::or_later;
 use crate::{Error, Result};
-use gpu::{Buffer, Device, Stream};
+use gpu::{Buffer, Device};
 use phalanx_kernels::keyed::{OpCode, Outcome};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,11 +17,37 @@ use std::ops::RangeInclusive;
 pub struct Results<V> {
     pub outcomes: Vec<Outcome>,
     pub values: Vec<V>,
+    has_refused: bool,
 }
 
 impl<V: Word> Results<V> {
+    /// Returns the results of no elements, with room for those of `len`.
+    fn for_elements(len: usize, has_values: bool) -> Self {
+        let values = Vec::with_capacity(if has_values { len } else { 0 });
+        Self { outcomes: Vec::with_capacity(len), values, has_refused: false }
+    }
+
+    /// Appends the results of a part of the batch.
+    fn append(&mut self, codes: &[u8], words: &[V]) -> Result<()> {
+        parallel::append(&mut self.values, (words, words), |&word, _| Ok(word))?;
+        self.has_refused |= parallel::any(codes, |&code| code == Outcome::Refused as u8);
+        let outcome = |&code: &u8, _: &u8| Ok(Outcome::from_code(code).unwrap_or(Outcome::Refused));
+        parallel::append(&mut self.outcomes, (codes, codes), outcome)
+    }
+
+    /// Marks the elements without results, of `len`, as refused. Returns whether there are others.
+    fn refuse_rest(&mut self, len: usize, has_values: bool) -> bool {
+        self.has_refused |= self.outcomes.len() < len;
+        self.outcomes.resize(len, Outcome::Refused);
+        self.values.resize(if has_values { len } else { 0 }, V::default());
+        self.outcomes.iter().any(|&outcome| outcome != Outcome::Refused)
+    }
+
     /// Returns the indices of the refused elements.
     fn refused(&self) -> Vec<usize> {
+        if !self.has_refused {
+            return Vec::new();
+        }
         let is_refused = |&place: &usize| self.outcomes[place] == Outcome::Refused;
         (0..self.outcomes.len()).filter(is_refused).collect()
     }
@@ -34,6 +60,7 @@ impl<V: Word> Results<V> {
         for (&place, value) in places.iter().zip(again.values) {
             self.values[place] = value;
         }
+        self.has_refused = again.has_refused;
     }
 
     /// Returns the outcomes without the values.
@@ -46,50 +73,51 @@ impl<V: Word> Results<V> {
         Error::NoRoom { outcomes: self.into_outcomes() }
     }
 
-    /// Returns for each element whether it had this outcome.
-    pub fn whether(self, outcome: Outcome) -> Vec<bool> {
-        self.outcomes.into_iter().map(|found| found == outcome).collect()
-    }
-
     /// Returns the values whose outcomes satisfy `is`.
-    pub fn values_where<T: Value<Word = V>>(self, is: impl Fn(Outcome) -> bool) -> Result<Vec<Option<T>>> {
-        self.pairs_where(is).map(|pair| pair.map(|(_, value)| value)).collect()
+    pub fn values_where<T: Value<Word = V>>(
+        &self,
+        is: impl Fn(Outcome) -> bool + Sync,
+    ) -> Result<Vec<Option<T>>> {
+        let mut values = Vec::with_capacity(self.values.len());
+        let value = |&outcome: &Outcome, &word: &V| match is(outcome) {
+            true => decoded(word, T::decode).map(Some),
+            false => Ok(None),
+        };
+        parallel::append(&mut values, (&self.outcomes, &self.values), value)?;
+        Ok(values)
     }
 
     /// Returns the values that keys had whose outcome is `outcome`, and all outcomes.
     fn into_old_values<T: Value<Word = V>>(self, outcome: Outcome) -> Result<OldValues<T>> {
-        let pairs = self.pairs_where(|found| found == outcome);
-        let (outcomes, values): (Vec<_>, _) = pairs.collect::<Result<_>>()?;
-        Ok(OldValues::new(outcomes.into(), values))
+        let values = self.values_where(|found| found == outcome)?;
+        Ok(OldValues::new(self.outcomes.into(), values))
     }
 
     /// Returns the outcomes, and the values of those that satisfy `is`.
     pub fn pairs_where<T: Value<Word = V>>(
         self,
-        is: impl Fn(Outcome) -> bool,
-    ) -> impl Iterator<Item = Result<(Outcome, Option<T>)>> {
-        self.outcomes.into_iter().zip(self.values).map(move |(outcome, word)| {
-            let value = if is(outcome) { Some(decoded(word, T::decode)?) } else { None };
-            Ok((outcome, value))
-        })
+        is: impl Fn(Outcome) -> bool + Sync,
+    ) -> Result<Vec<(Outcome, Option<T>)>> {
+        let values = self.values_where(is)?;
+        Ok(self.outcomes.into_iter().zip(values).collect())
     }
 }
 
-/// The elements of a batch on the host.
+/// The elements of a batch on the host. Columns that the operation does not need are empty.
 struct Elements<'a, K: Copy, V: Copy> {
     codes: Cow<'a, [u8]>,
     keys: Cow<'a, [K]>,
     arguments: Cow<'a, [V]>,
 }
 
-impl<'a, K: Word, V: Word> Elements<'a, K, V> {
-    fn of_keys<T: Key<Word = K>>(keys: &'a [T]) -> Self {
-        Self { codes: (&[]).into(), keys: T::encode_all(keys), arguments: (&[]).into() }
+impl<'a, K: Key, V: Value> Elements<'a, K, V> {
+    fn of_keys(keys: &'a [K]) -> Self {
+        Self { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() }
     }
 
-    fn of_pairs<T: Key<Word = K>, U: Value<Word = V>>(keys: &'a [T], values: &'a [U]) -> Result<Self> {
+    fn of_pairs(keys: &'a [K], values: &'a [V]) -> Result<Self> {
         check("values", keys.len(), values.len())?;
-        Ok(Self { arguments: U::encode_all(values), ..Self::of_keys(keys) })
+        Ok(Self { arguments: values.into(), ..Self::of_keys(keys) })
     }
 
     fn pick(&self, indices: &[usize]) -> Self {
@@ -99,6 +127,15 @@ impl<'a, K: Word, V: Word> Elements<'a, K, V> {
             arguments: pick(&self.arguments, indices).into(),
         }
     }
+
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn request(&self, op: BatchOp, returns: bool) -> Request<'_, K, V> {
+        let (codes, arguments) = (&self.codes, &self.arguments);
+        Request { codes, arguments, ..Request::of_keys(op, &self.keys, returns) }
+    }
 }
 
 /// Returns the elements at `indices`, or nothing if the slice is empty.
@@ -106,29 +143,39 @@ fn pick<T: Copy>(slice: &[T], indices: &[usize]) -> Vec<T> {
     if slice.is_empty() { Vec::new() } else { indices.iter().map(|&index| slice[index]).collect() }
 }
 
-/// Runs one operation for each key.
-pub fn keys<M: Structure + ?Sized, K: Key<Word = M::Key>>(
+/// Returns the values of the keys, `None` for an absent key.
+pub fn get<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
     map: &M,
-    op: BatchOp,
     keys: &[K],
-    wants_values: bool,
-) -> Result<Results<M::Value>> {
-    look_up(map.device(), &|stream, batch| map.submit(stream, batch), op, keys, wants_values)
+) -> Result<Vec<Option<V>>> {
+    host::get(map.device(), &|stream, batch| map.submit(stream, batch), keys)
 }
 
-/// Function that submits a batch to a stream.
-type Submit<'a, K, V> = &'a dyn Fn(&Stream, Batch<K, V>) -> Result<()>;
+/// Returns for each key whether it is present.
+pub fn contains<M: Structure + ?Sized, K: Key<Word = M::Key>>(map: &M, keys: &[K]) -> Result<Vec<bool>> {
+    host::contains(map.device(), &|stream, batch| map.submit(stream, batch), keys)
+}
 
-/// [`keys`], submitted by `submit`.
-pub fn look_up<K: Key, V: Word>(
-    device: &Device,
-    submit: Submit<'_, K::Word, V>,
-    op: BatchOp,
+/// Writes the values of the keys, and for each whether it is present.
+pub fn get_into<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
+    map: &M,
     keys: &[K],
-    wants_values: bool,
-) -> Result<Results<V>> {
-    let elements = Elements::of_keys(keys);
-    once(device, submit, op, &elements, wants_values)
+    values: &mut [V],
+    found: &mut [bool],
+) -> Result<()> {
+    check("values", keys.len(), values.len())?;
+    check("found", keys.len(), found.len())?;
+    host::get_into(map.device(), &|stream, batch| map.submit(stream, batch), keys, (values, found))
+}
+
+/// Writes for each key whether it is present.
+pub fn contains_into<M: Structure + ?Sized, K: Key<Word = M::Key>>(
+    map: &M,
+    keys: &[K],
+    found: &mut [bool],
+) -> Result<()> {
+    check("found", keys.len(), found.len())?;
+    host::contains_into(map.device(), &|stream, batch| map.submit(stream, batch), keys, found)
 }
 
 /// Runs one operation for each pair.
@@ -138,12 +185,14 @@ pub fn with_values<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word =
     keys: &[K],
     values: &[V],
 ) -> Result<Results<M::Value>> {
-    until_room(map, op, &Elements::of_pairs(keys, values)?, matches!(op, BatchOp::Apply(_)))
+    let returns = matches!(op, BatchOp::Apply(OpCode::GET_OR_INSERT));
+    or_no_room(map, until_no_growth(map, op, &Elements::of_pairs(keys, values)?, returns)?)
 }
 
 /// Inserts keys into a structure without values.
 pub fn new_keys<M: Structure + ?Sized, K: Key<Word = M::Key>>(map: &M, keys: &[K]) -> Result<Outcomes> {
-    until_room(map, BatchOp::InsertNew, &Elements::of_keys(keys), false).map(Results::into_outcomes)
+    let elements = Elements::<K, M::Value>::of_keys(keys);
+    or_no_room(map, until_no_growth(map, BatchOp::InsertNew, &elements, false)?).map(Results::into_outcomes)
 }
 
 /// Returns the pairs in columns, with the last value of each key, in the order in which the keys first occur.
@@ -172,28 +221,21 @@ pub fn coded<M: Structure + ?Sized>(
         keys: operations.clone().map(|(_, key, _)| key).collect(),
         arguments: operations.filter_map(|(.., argument)| argument).collect(),
     };
-    let wants_values = !elements.arguments.is_empty();
-    until_room(map, BatchOp::Mixed, &elements, wants_values)
-}
-
-/// Returns for each key whether the operation had this outcome.
-pub fn whether<M: Structure + ?Sized, K: Key<Word = M::Key>>(
-    map: &M,
-    op: BatchOp,
-    of: &[K],
-    outcome: Outcome,
-) -> Result<Vec<bool>> {
-    Ok(keys(map, op, of, false)?.whether(outcome))
+    let returns = !elements.arguments.is_empty();
+    or_no_room(map, until_no_growth(map, BatchOp::Mixed, &elements, returns)?)
 }
 
 /// Removes keys. Returns for each whether it was removed.
 pub fn removed<M: Structure + ?Sized, K: Key<Word = M::Key>>(map: &M, keys: &[K]) -> Result<Vec<bool>> {
-    let results = until_room(map, BatchOp::Remove, &Elements::of_keys(keys), false)?;
+    let elements = Elements::<K, M::Value>::of_keys(keys);
+    let results = until_no_growth(map, BatchOp::Remove, &elements, false)?;
     // A boolean result cannot represent a refused removal.
-    if results.outcomes.contains(&Outcome::Refused) {
+    if results.has_refused {
         return Err(results.no_room());
     }
-    Ok(results.whether(Outcome::Removed))
+    let (mut removed, outcomes) = (Vec::with_capacity(keys.len()), &results.outcomes);
+    parallel::append(&mut removed, (outcomes, outcomes), |&outcome, _| Ok(outcome == Outcome::Removed))?;
+    Ok(removed)
 }
 
 /// Removes keys, and returns their values.
@@ -201,7 +243,8 @@ pub fn taken<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Va
     map: &M,
     keys: &[K],
 ) -> Result<OldValues<V>> {
-    until_no_growth(map, BatchOp::Take, &Elements::of_keys(keys), true)?.into_old_values(Outcome::Removed)
+    let elements = Elements::<K, V>::of_keys(keys);
+    until_no_growth(map, BatchOp::Take, &elements, true)?.into_old_values(Outcome::Removed)
 }
 
 /// Inserts pairs or replaces values, and returns the old ones.
@@ -214,38 +257,28 @@ pub fn replaced<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M:
     until_no_growth(map, BatchOp::Replace, &elements, true)?.into_old_values(Outcome::Replaced)
 }
 
-/// As [`until_no_growth`], with an error if elements are refused by a map that grows.
-fn until_room<M: Structure + ?Sized>(
-    map: &M,
-    op: BatchOp,
-    elements: &Elements<'_, M::Key, M::Value>,
-    wants_values: bool,
-) -> Result<Results<M::Value>> {
-    let results = until_no_growth(map, op, elements, wants_values)?;
-    if map.grows() && results.outcomes.contains(&Outcome::Refused) {
-        Err(results.no_room())
-    } else {
-        Ok(results)
-    }
+/// Returns an error if elements are refused by a map that grows.
+fn or_no_room<M: Structure + ?Sized>(map: &M, results: Results<M::Value>) -> Result<Results<M::Value>> {
+    if results.has_refused && map.grows() { Err(results.no_room()) } else { Ok(results) }
 }
 
 /// Runs a batch, and retries refused elements as long as the map grows. Maintenance that lacks memory
 /// afterwards is left to the next call.
-fn until_no_growth<M: Structure + ?Sized>(
+fn until_no_growth<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
     map: &M,
     op: BatchOp,
-    elements: &Elements<'_, M::Key, M::Value>,
-    wants_values: bool,
+    elements: &Elements<'_, K, V>,
+    returns: bool,
 ) -> Result<Results<M::Value>> {
     let mut seen = Some(map.generation());
-    let mut results = attempt(map, op, elements, wants_values)?;
+    let mut results = attempt(map, op, elements, returns)?;
     loop {
         let refused = results.refused();
         if refused.is_empty() {
             or_later(map.grow())?;
             return Ok(results);
         }
-        match again(map, op, &elements.pick(&refused), wants_values, &mut seen) {
+        match again(map, op, &elements.pick(&refused), returns, &mut seen) {
             Ok(Some(done)) => results.put(&refused, done),
             Err(error) if !error.is_lack_of_room() => return Err(error),
             _ => return Ok(results),
@@ -260,20 +293,20 @@ fn until_no_growth<M: Structure + ?Sized>(
 /// follows memory that this call has obtained itself. If even that was only freed, not allocated, and the
 /// attempt is futile again, the call gives up: a refused out-of-place attempt allocates copies of nodes and
 /// frees them, so there would be something to free forever.
-fn again<M: Structure + ?Sized>(
+fn again<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
     map: &M,
     op: BatchOp,
-    refused: &Elements<'_, M::Key, M::Value>,
-    wants_values: bool,
+    refused: &Elements<'_, K, V>,
+    returns: bool,
     seen: &mut Option<u64>,
 ) -> Result<Option<Results<M::Value>>> {
-    let room = map.grow_for(&refused.keys, *seen)?;
+    let room = map.grow_for(&K::encode_all(&refused.keys), *seen)?;
     if room == Room::None {
         return Ok(None);
     }
     let generation = map.generation();
-    let results = attempt(map, op, refused, wants_values)?;
-    let is_vain = results.refused().len() == refused.keys.len();
+    let results = attempt(map, op, refused, returns)?;
+    let is_vain = results.refused().len() == refused.len();
     if is_vain && seen.is_none() && room == Room::Freed {
         return Ok(None);
     }
@@ -281,37 +314,47 @@ fn again<M: Structure + ?Sized>(
     Ok(Some(results))
 }
 
-/// Runs a batch once. A launch may run out of memory part way, if the batch is submitted in chunks: then the
-/// elements that were not submitted are refused. Returns the error if no element is done.
-fn attempt<M: Structure + ?Sized>(
+/// Runs a batch once, whole or in chunks. A launch may run out of memory part way: then the elements that
+/// were not submitted are refused. Returns the error if no element is done.
+fn attempt<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
     map: &M,
     op: BatchOp,
-    elements: &Elements<'_, M::Key, M::Value>,
-    wants_values: bool,
+    elements: &Elements<'_, K, V>,
+    returns: bool,
 ) -> Result<Results<M::Value>> {
-    let uploaded = Uploaded::new(map.device(), elements, wants_values)?;
-    let batch = uploaded.batch(op);
-    or_later(map.reserve_for(&batch))?;
-    let Err(error) = map.run(batch, &elements.keys) else { return uploaded.results() };
-    if !error.is_lack_of_room() {
-        return Err(error);
+    let (len, mut results) = (elements.len(), Results::for_elements(elements.len(), returns));
+    let keys = HostKeys { len, at: &|index| elements.keys[index].encode() };
+    let mut sink = |_, codes: &[u8], words: &[M::Value]| results.append(codes, words);
+    let done = if map.needs_whole(op, &keys)? {
+        whole(map, op, elements, (returns, &keys), &mut sink)
+    } else {
+        let request = elements.request(op, returns);
+        host::batch(map.device(), &|stream, batch| map.submit(stream, batch), &request, &mut sink)
+    };
+    match done {
+        Err(error) if !error.is_lack_of_room() => Err(error),
+        Err(error) if !results.refuse_rest(len, returns) => Err(error),
+        _ => Ok(results),
     }
-    let results = uploaded.results()?;
-    let is_begun = results.outcomes.iter().any(|&outcome| outcome != Outcome::Refused);
-    if is_begun { Ok(results) } else { Err(error) }
 }
 
-/// Runs a batch that changes nothing.
-fn once<K: Word, V: Word>(
-    device: &Device,
-    submit: Submit<'_, K, V>,
+/// Runs a batch that the structure needs to know as a whole.
+fn whole<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
+    map: &M,
     op: BatchOp,
     elements: &Elements<'_, K, V>,
-    wants_values: bool,
-) -> Result<Results<V>> {
-    let uploaded = Uploaded::new(device, elements, wants_values)?;
-    submit(&device.default_stream(), uploaded.batch(op))?;
-    uploaded.results()
+    (returns, keys): (bool, &HostKeys<'_, M::Key>),
+    sink: host::Sink<'_, M::Value>,
+) -> Result<()> {
+    let uploaded = Uploaded::new(map.device(), elements, returns)?;
+    let batch = uploaded.batch(op);
+    or_later(map.reserve_for(&batch))?;
+    let ran = map.run(batch, keys);
+    match &ran {
+        Err(error) if !error.is_lack_of_room() => {}
+        _ => uploaded.results(sink)?,
+    }
+    ran
 }
 
 /// A batch's elements and results on the device.
@@ -325,14 +368,17 @@ struct Uploaded<K, V> {
 }
 
 impl<K: Word, V: Word> Uploaded<K, V> {
-    fn new(device: &Device, elements: &Elements<'_, K, V>, wants_values: bool) -> Result<Self> {
-        let len = elements.keys.len();
+    fn new<A: Key<Word = K>, B: Value<Word = V>>(
+        device: &Device,
+        elements: &Elements<'_, A, B>,
+        returns: bool,
+    ) -> Result<Self> {
         Ok(Self {
-            codes: device.from_slice(&elements.codes)?,
-            keys: device.from_slice(&elements.keys)?,
-            arguments: device.from_slice(&elements.arguments)?,
-            values: if wants_values { Some(device.buffer(len)?) } else { None },
-            outcomes: device.filled(len, Outcome::Refused as u8)?,
+            codes: host::upload(device, &elements.codes, |code| code)?,
+            keys: host::upload(device, &elements.keys, A::encode)?,
+            arguments: host::upload(device, &elements.arguments, B::encode)?,
+            values: if returns { Some(device.buffer(elements.len())?) } else { None },
+            outcomes: device.filled(elements.len(), Outcome::Refused as u8)?,
         })
     }
 
@@ -346,11 +392,12 @@ impl<K: Word, V: Word> Uploaded<K, V> {
         }
     }
 
-    /// Waits for the launches.
-    fn results(&self) -> Result<Results<V>> {
-        let known = |code| Outcome::from_code(code).unwrap_or(Outcome::Refused);
-        let outcomes = self.outcomes.read()?.into_iter().map(known).collect();
-        Ok(Results { outcomes, values: self.values.as_ref().map_or(Ok(Vec::new()), Buffer::read)? })
+    /// Waits for the launches, and passes the results to `sink`, outcomes and values one after the other.
+    fn results(&self, sink: host::Sink<'_, V>) -> Result<()> {
+        let device = self.outcomes.device();
+        host::download(device, self.outcomes.global(), &mut |codes| sink(0..0, codes, &[]))?;
+        let values = self.values.as_ref().map_or_else(nothing, Buffer::global);
+        host::download(device, values, &mut |words| sink(0..0, &[], words))
     }
 }
 
@@ -380,6 +427,7 @@ fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, (low, high
 mod tests {
     use super::super::structure::Scans;
     use super::*;
+    use gpu::Stream;
     use std::cell::RefCell;
 
     /// A map that refuses everything. `finds` lists the memory that each call of `grow_for` obtains, and
@@ -445,8 +493,8 @@ mod tests {
             finds: RefCell::new(finds.iter().rev().copied().collect()),
             seen: RefCell::default(),
         };
-        let elements = Elements { codes: (&[]).into(), keys: (&[7, 8]).into(), arguments: (&[1, 1]).into() };
-        let results = until_room(&map, BatchOp::Insert, &elements, false).unwrap();
+        let elements = Elements::of_pairs(&[7u32, 8], &[1u32, 1]).unwrap();
+        let results = until_no_growth(&map, BatchOp::Insert, &elements, false).unwrap();
         assert_eq!(results.outcomes, [Outcome::Refused; 2]);
         map.seen.into_inner()
     }

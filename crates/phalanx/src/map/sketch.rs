@@ -1,6 +1,7 @@
 //! Estimates of the number of pairs that a batch will add, so that a structure grows once, before the launch.
+use super::launch::BatchOp;
 use crate::Result;
-use gpu::{Buffer, Device};
+use gpu::{Device, Stream};
 use phalanx_kernels::keyed::SKETCH_REGISTERS;
 use simt::GlobalSlice;
 
@@ -8,25 +9,24 @@ use simt::GlobalSlice;
 /// only if elements are refused: that costs less than an estimate for every batch.
 pub const LEAST: usize = 1 << 12;
 
-/// A sketch of keys on the device: see `phalanx_kernels::keyed::sketch_absent`.
-pub struct Sketch(Buffer<u32>);
+/// Returns whether a blocking call estimates how many pairs a batch will add.
+pub fn is_worthwhile(op: BatchOp, len: usize) -> bool {
+    op.places_all() && len >= LEAST
+}
 
-impl Sketch {
-    /// Allocates the sketch of no keys.
-    pub fn new(device: &Device) -> Result<Self> {
-        Ok(Self(device.zeroed(SKETCH_REGISTERS)?))
-    }
-
-    pub fn registers(&self) -> GlobalSlice<u32> {
-        self.0.global()
-    }
-
-    /// Waits for all earlier launches. Returns an estimate of the number of distinct keys, raised by four
-    /// standard errors (7 %), so that it is hardly ever too low.
-    pub fn estimate(&self) -> Result<usize> {
-        let error = 1.04 / (SKETCH_REGISTERS as f64).sqrt();
-        Ok((distinct(&self.0.read()?) * (1.0 + 4.0 * error)).ceil() as usize)
-    }
+/// Returns an estimate of the number of distinct keys that `launch` adds to a sketch (see
+/// `phalanx_kernels::keyed::sketch_absent`), at most `most`. It is raised by four standard errors (7 %), so
+/// that it is hardly ever too low. Waits for the launch.
+pub fn estimate(
+    device: &Device,
+    most: usize,
+    launch: impl FnOnce(&Stream, GlobalSlice<u32>) -> gpu::Result<()>,
+) -> Result<usize> {
+    let registers = device.zeroed(SKETCH_REGISTERS)?;
+    launch(&device.default_stream(), registers.global())?;
+    let error = 1.04 / (SKETCH_REGISTERS as f64).sqrt();
+    let raised = distinct(&registers.read()?) * (1.0 + 4.0 * error);
+    Ok((raised.ceil() as usize).min(most))
 }
 
 /// Returns the estimate of HyperLogLog: by the harmonic mean, or by linear counting while many registers are

@@ -1,6 +1,6 @@
 //! The interface between the operations that all maps share and the structures.
 use super::encoding::Word;
-use super::launch::{Batch, Scan};
+use super::launch::{Batch, BatchOp, Scan};
 use crate::Result;
 use gpu::{Device, Stream};
 
@@ -24,9 +24,15 @@ pub trait Structure {
         Ok(())
     }
 
+    /// Returns whether a blocking call must bring all elements of a batch to the device at once, for
+    /// [`Self::reserve_for`] and [`Self::run`]. Otherwise it submits the batch in chunks.
+    fn needs_whole(&self, _op: BatchOp, _keys: &HostKeys<'_, Self::Key>) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Submits a batch with these keys for a blocking call: the structure may also execute it at once, with
     /// exclusive access.
-    fn run(&self, batch: Batch<Self::Key, Self::Value>, _keys: &[Self::Key]) -> Result<()> {
+    fn run(&self, batch: Batch<Self::Key, Self::Value>, _keys: &HostKeys<'_, Self::Key>) -> Result<()> {
         self.submit(&self.device().default_stream(), batch)
     }
 
@@ -65,6 +71,15 @@ pub trait Structure {
 
     /// Returns the bytes of device memory.
     fn memory_usage(&self) -> usize;
+}
+
+/// Words of the keys of a batch on the host.
+#[derive(Clone, Copy)]
+pub struct HostKeys<'a, K> {
+    /// Number of keys.
+    pub len: usize,
+    /// Returns the word of the key at an index.
+    pub at: &'a dyn Fn(usize) -> K,
 }
 
 /// Memory that [`Structure::grow_for`] obtained for refused elements.

@@ -1,14 +1,16 @@
 //! Snapshots taken by hosts, and reads as of them.
 use super::{MultiVersionBTree, Updates};
+#[allow(unused_imports)] // for links in the documentation
+use crate::Outcome;
 use crate::error::or_later;
 use crate::map::encoding::decode_pairs;
-use crate::map::launch::{Batch, BatchOp};
+use crate::map::launch::Batch;
 use crate::map::structure::Scans;
-use crate::map::{IntoIter, batches, export, run};
+use crate::map::{IntoIter, batches, export, host};
 use crate::ordered::history::{History, ReadTimestamp};
 use crate::ordered::kernels::Search;
 use crate::ordered::queries::{Searched, by_order};
-use crate::{Error, Key, Outcome, Result, Value};
+use crate::{Error, Key, Result, Value};
 use gpu::{AsSlice, AsSliceMut, Device, Stream};
 use std::fmt;
 
@@ -35,7 +37,8 @@ pub struct Snapshot<'a, K: Key, V: Value> {
     tree: &'a MultiVersionBTree<K, V>,
     slot: u32,
     timestamp: ReadTimestamp,
-    /// Whether the snapshot was taken for one blocking query, all of whose kernels run in the default stream.
+    /// Whether the snapshot was taken for one blocking query, all of whose kernels run in the default stream,
+    /// or have ended when it is dropped.
     is_own: bool,
 }
 
@@ -185,10 +188,10 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 ///
 /// # Cost
 ///
-/// `get`, `contains_key` and the operations by key order allocate buffers, copy the keys to the device,
-/// launch one kernel (`range`: two), wait, and copy the results back. `get_on` launches one kernel and does
-/// not wait. `iter` waits; launches that read the whole tree; copies all pairs to the host and sorts them
-/// there, O(n log n).
+/// `get` and `contains_key` cost as much as those of [`Map`](crate::Map), the operations by key order as
+/// those of [`BTree`](crate::BTree): one launch and a wait for a small call. `get_on` launches one kernel and
+/// does not wait. `iter` waits; launches that read the whole tree; copies all pairs to the host and sorts
+/// them there, O(n log n).
 pub struct At<'a, K: Key, V: Value> {
     tree: &'a MultiVersionBTree<K, V>,
     timestamp: ReadTimestamp,
@@ -207,7 +210,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        self.look_up_host(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found)
+        host::get(self.tree.device(), &|stream, batch| self.look_up(stream, batch), keys)
     }
 
     /// Returns for each key whether it was in the tree.
@@ -216,7 +219,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.look_up_host(BatchOp::ContainsKey, keys, false)?.whether(Outcome::Found))
+        host::contains(self.tree.device(), &|stream, batch| self.look_up(stream, batch), keys)
     }
 
     /// Submits a batch of lookups on device buffers to a stream. Writes the values, which are valid where the
@@ -247,11 +250,6 @@ impl<K: Key, V: Value> At<'_, K, V> {
         let (keys, values) = export::sorted(export::scanned(self.tree.device(), &scans)?);
         let (keys, values) = decode_pairs::<K, V>((keys, values))?;
         Ok(keys.into_iter().zip(values))
-    }
-
-    fn look_up_host(&self, op: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V::Word>> {
-        let launch = |stream: &Stream, batch: Batch<K::Word, V::Word>| self.look_up(stream, batch);
-        run::look_up(self.tree.device(), &launch, op, keys, wants_values)
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {

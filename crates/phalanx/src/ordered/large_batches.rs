@@ -6,7 +6,9 @@ use super::tree::Tree;
 use crate::Result;
 use crate::error::made_room;
 use crate::map::encoding::Word;
+use crate::map::host::LEAST_CHUNK;
 use crate::map::launch::{Batch, BatchOp, nothing};
+use crate::map::structure::HostKeys;
 use crate::primitives::Workspace;
 use gpu::Stream;
 use simt::GlobalSlice;
@@ -85,17 +87,22 @@ impl<K: Word> Neighbours<K> {
     }
 
     /// Returns the neighbours among keys, which are on the device, and in a blocking call also on the host.
-    fn of(stream: &Stream, keys: GlobalSlice<K>, host: Option<&[K]>) -> Result<Self> {
-        let indices = Self::indices(keys.len());
+    fn of(stream: &Stream, keys: GlobalSlice<K>, host: Option<&HostKeys<'_, K>>) -> Result<Self> {
         if let Some(host) = host {
-            return Ok(Self::sorted(&indices.map(|index| host[index]).collect::<Vec<_>>()));
+            return Ok(Self::of_host(host));
         }
+        let indices = Self::indices(keys.len());
         let order = stream.device().from_slice(&indices.map(|index| index as u32).collect::<Vec<_>>())?;
         let found = stream.device().buffer(order.len())?;
         // SAFETY: the read below waits for the launch, and the caller keeps the keys. The indices are below
         // their number.
         unsafe { Workspace::new(stream, 0)?.gather((keys, nothing()), order.global(), found.global())? };
         Ok(Self::sorted(&found.read()?))
+    }
+
+    /// Returns the neighbours among keys on the host.
+    fn of_host(keys: &HostKeys<'_, K>) -> Self {
+        Self::sorted(&Self::indices(keys.len).map(keys.at).collect::<Vec<_>>())
     }
 
     /// Returns the neighbours of which `keys` has two for each place.
@@ -116,9 +123,28 @@ impl<K: Word> Neighbours<K> {
 }
 
 impl<K: Word, V: Word> Tree<K, V> {
+    /// Returns whether all elements of a blocking call's batch must be on the device at once: a rebuild may
+    /// pay, or passes over the whole batch insert its elements in an order that avoids contention.
+    pub fn may_rebuild(&self, op: BatchOp, keys: &HostKeys<'_, K>) -> bool {
+        let pairs = self.handle.read().directory.estimated_pairs();
+        let pays =
+            |least: usize, times: u64| keys.len >= least && pairs <= times.saturating_mul(keys.len as u64);
+        let may_pay = || {
+            pays(LEAST, MOST_PAIRS)
+                || (pays(LEAST_CROWDED, MOST_PAIRS_CROWDED) && Neighbours::of_host(keys).are_near())
+        };
+        let is_allowed = self.large_batches != LargeBatches::Concurrent && RunEffect::of(op).is_some();
+        op.writes() && (keys.len > LEAST_CHUNK || (is_allowed && may_pay()))
+    }
+
     /// Executes a batch by a rebuild, if the policy allows that and it pays. `host` has the keys of the batch
     /// of a blocking call. Returns whether the batch was executed.
-    pub fn rebuild_for(&self, stream: &Stream, batch: &Batch<K, V>, host: Option<&[K]>) -> Result<bool> {
+    pub fn rebuild_for(
+        &self,
+        stream: &Stream,
+        batch: &Batch<K, V>,
+        host: Option<&HostKeys<'_, K>>,
+    ) -> Result<bool> {
         let is_allowed = match self.large_batches {
             LargeBatches::Concurrent => false,
             LargeBatches::RebuildIfBlocking => host.is_some(),
@@ -138,7 +164,7 @@ impl<K: Word, V: Word> Tree<K, V> {
         &self,
         stream: &Stream,
         (op, keys): (BatchOp, GlobalSlice<K>),
-        host: Option<&[K]>,
+        host: Option<&HostKeys<'_, K>>,
     ) -> Result<bool> {
         let (len, pairs) = (keys.len(), self.handle.read().directory.estimated_pairs());
         let most = |times: u64| times.saturating_mul(len as u64);

@@ -90,14 +90,18 @@ impl Memory {
         self.pool.reclaim_counted(&mut freed)
     }
 
+    /// Returns whether snapshots were dropped since the last sweep.
+    pub fn is_sweep_due(&self) -> bool {
+        self.history.as_ref().is_some_and(History::is_due)
+    }
+
     /// Sweeps if snapshots were dropped since the last sweep.
     pub fn sweep_if_due<K: Word, V: Word>(
         &mut self,
         kernels: &dyn Kernels<K, V>,
         stream: &Stream,
     ) -> Result<usize> {
-        let is_due = self.history.as_ref().is_some_and(History::is_due);
-        if is_due { self.sweep(kernels, stream) } else { Ok(0) }
+        if self.is_sweep_due() { self.sweep(kernels, stream) } else { Ok(0) }
     }
 
     /// Replaces the pool by `pool`, which `fill` fills. If `fill` fails, the memory is unchanged. No snapshot

@@ -4,12 +4,14 @@ use super::kernels::Search;
 use crate::Error;
 use crate::map::batches::{check_same_device, elements_of, slice};
 use crate::map::encoding::{self, Word, decoded};
+use crate::map::host::{self, Chunk, Pipeline};
 use crate::map::launch::nothing;
+use crate::map::parallel;
 use crate::{Key, Outcome, Result, Value};
-use gpu::{AsBounded, AsSlice, AsSliceMut, Buffer, Device, Stream};
+use gpu::{AsBounded, AsSlice, AsSliceMut, Buffer, Column, Device, Layout, Reach, Staging, Stream};
 use phalanx_kernels::keyed::Scalar;
 use std::fmt::Debug;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 
 /// A source for searches by key order: a tree, or a read-only view of one.
 pub trait Searched<K, V>: Debug + Sync {
@@ -43,26 +45,11 @@ fn ends<K: Key>(range: &impl RangeBounds<K>) -> Result<Option<(K::Word, K::Word)
     Ok(exists.then(|| (K::Word::from_u64(low), K::Word::from_u64(high))))
 }
 
-/// The ends of ranges, in two columns.
-struct Ends<K> {
-    lows: Vec<K>,
-    highs: Vec<K>,
-}
-
-impl<K: Word> Ends<K> {
-    /// Encodes an empty range by swapped ends, which kernels treat as empty.
-    fn of<T: Key<Word = K>>(ranges: &[impl RangeBounds<T>]) -> Result<Self> {
-        let none = (K::from_u64(1), K::from_u64(0));
-        let ends: Result<Vec<(K, K)>> = ranges.iter().map(|range| Ok(ends(range)?.unwrap_or(none))).collect();
-        let (lows, highs) = ends?.into_iter().unzip();
-        Ok(Self { lows, highs })
-    }
-}
-
-/// The ends of ranges on the device.
-pub(crate) struct DeviceEnds<K> {
-    lows: Buffer<K>,
-    highs: Buffer<K>,
+/// Returns the words of the ends of ranges, those of an empty one swapped, which kernels treat as empty.
+fn all_ends<K: Key>(ranges: &[impl RangeBounds<K>]) -> Result<Vec<[K::Word; 2]>> {
+    let none = (K::Word::from_u64(1), K::Word::from_u64(0));
+    let words = |range| ends(range).map(|ends| <[K::Word; 2]>::from(ends.unwrap_or(none)));
+    ranges.iter().map(words).collect()
 }
 
 /// Implements the blocking calls by key order for a [`Searched`] type.
@@ -78,7 +65,7 @@ macro_rules! by_order {
             /// if the device is lost or lacks the memory.
             #[doc(alias = "upper_bound")]
             pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::ordered::queries::next::<K, V>(self, true, false, &K::encode_all(keys))
+                $crate::ordered::queries::next(self, true, false, keys)
             }
 
             /// Returns for each key the pair with the next lower key. The key itself need not be in the tree.
@@ -86,7 +73,7 @@ macro_rules! by_order {
             /// # Errors
             /// As [`Self::successor`].
             pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::ordered::queries::next::<K, V>(self, false, false, &K::encode_all(keys))
+                $crate::ordered::queries::next(self, false, false, keys)
             }
 
             /// Returns for each key its own pair or, if it is not in the tree, the pair with the next higher
@@ -96,7 +83,7 @@ macro_rules! by_order {
             /// As [`Self::successor`].
             #[doc(alias = "lower_bound")]
             pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::ordered::queries::next::<K, V>(self, true, true, &K::encode_all(keys))
+                $crate::ordered::queries::next(self, true, true, keys)
             }
 
             /// Returns for each key its own pair or, if it is not in the tree, the pair with the next lower
@@ -105,7 +92,7 @@ macro_rules! by_order {
             /// # Errors
             /// As [`Self::successor`].
             pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::ordered::queries::next::<K, V>(self, false, true, &K::encode_all(keys))
+                $crate::ordered::queries::next(self, false, true, keys)
             }
 
             /// Returns the pair with the lowest key.
@@ -133,19 +120,18 @@ macro_rules! by_order {
             /// [`Error::Range`] if the lower end of a range is above its upper end; [`Error::Device`] if the
             /// device is lost or lacks the memory.
             pub fn count(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<u64>> {
-                let ends = $crate::ordered::queries::on_device::<K, V>(self, ranges)?;
-                Ok($crate::ordered::queries::count(self, &ends)?.read()?)
+                $crate::ordered::queries::count::<K, V>(self, ranges)
             }
 
-            /// Returns the pairs in each range, in key order. The ranges are counted first, to allocate
-            /// exactly the needed memory. Pairs that other threads insert into a range between counting and
-            /// collecting may displace pairs at its end. All ranges have one type, as for [`Self::count`].
+            /// Returns the pairs in each range, in key order. Ranges with many pairs are counted first, to
+            /// allocate exactly the needed memory. Pairs that other threads insert into a range between
+            /// counting and collecting may displace pairs at its end. All ranges have one type, as for
+            /// [`Self::count`].
             ///
             /// # Errors
             /// As [`Self::count`].
             pub fn range(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
-                let ends = $crate::ordered::queries::on_device::<K, V>(self, ranges)?;
-                $crate::ordered::queries::range(self, &ends)
+                $crate::ordered::queries::range(self, ranges)
             }
 
             /// Returns the operations by key order on device buffers, submitted to a stream.
@@ -167,34 +153,70 @@ pub(crate) fn outermost<K: Key, V: Value>(
     lowest: bool,
 ) -> Result<Option<(K, V)>> {
     let from = if lowest { K::Word::default() } else { K::Word::MAX };
-    Ok(next::<K, V>(of, lowest, true, &[from])?.pop().flatten())
+    let pair = next::<K::Word, V::Word>(of, lowest, true, &[from])?.pop().flatten();
+    pair.map(decoded_pair).transpose()
 }
 
-/// Returns the next pair of each word of a key in a direction or, if `inclusive`, the key's own pair.
+/// Returns the next pair of each key in a direction or, if `inclusive`, the key's own pair.
 pub(crate) fn next<K: Key, V: Value>(
     of: &impl Searched<K::Word, V::Word>,
     up: bool,
     inclusive: bool,
-    keys: &[K::Word],
+    keys: &[K],
 ) -> Result<Vec<Option<(K, V)>>> {
-    let device = of.search_device();
-    let (uploaded, stream) = (device.from_slice(keys)?, device.default_stream());
-    let (found, values) = (device.buffer::<K::Word>(keys.len())?, device.buffer::<V::Word>(keys.len())?);
-    let outcomes = device.buffer::<u8>(keys.len())?;
-    let (keys, found_slice, value_slice) = (uploaded.global(), found.global(), values.global());
-    let search = Search::Next {
-        up,
-        inclusive,
-        keys: keys.into(),
-        found: found_slice,
-        values: value_slice,
-        outcomes: outcomes.global(),
+    let mut pairs = Vec::with_capacity(keys.len());
+    let mut drain = |staging: &mut Staging, range: Range<usize>| {
+        let columns = NextColumns::<K::Word, V::Word>::new(range.len())?;
+        staging.wait()?;
+        let (found, values) = (staging.read(columns.found)?, staging.read(columns.values)?);
+        let mut words = found.iter().zip(values).map(|(&key, &value)| (key, value));
+        for &code in staging.read(columns.outcomes)? {
+            let pair = words.next().filter(|_| code == Outcome::Found as u8);
+            pairs.push(pair.map(decoded_pair).transpose()?);
+        }
+        Ok(())
     };
-    of.search(&stream, search)?;
-    let pairs = found.read()?.into_iter().zip(values.read()?);
-    let is_found = |code| code == Outcome::Found as u8;
-    let pairs = pairs.zip(outcomes.read()?).map(|(pair, code)| is_found(code).then_some(pair));
-    pairs.map(|pair| pair.map(decoded_pair).transpose()).collect()
+    let bytes_each = 2 * size_of::<K::Word>() + size_of::<V::Word>() + 1;
+    let mut pipeline = Pipeline::new(of.search_device(), keys.len(), bytes_each);
+    while let Some(Chunk { mut staging, range }) = pipeline.next(&mut drain)? {
+        let columns = NextColumns::<K::Word, V::Word>::new(range.len())?;
+        host::put(&mut staging, columns.keys, &keys[range.clone()], K::encode)?;
+        let search = columns.search(&staging, (up, inclusive))?;
+        of.search(staging.stream(), search)?;
+        staging.download(columns.found)?;
+        staging.download(columns.values)?;
+        staging.download(columns.outcomes)?;
+        pipeline.push(Chunk { staging, range });
+    }
+    pipeline.finish(&mut drain)?;
+    Ok(pairs)
+}
+
+/// Columns of a search for next pairs.
+struct NextColumns<K, V> {
+    keys: Column<K>,
+    found: Column<K>,
+    values: Column<V>,
+    outcomes: Column<u8>,
+}
+
+impl<K: Word, V: Word> NextColumns<K, V> {
+    fn new(len: usize) -> Result<Self> {
+        let mut layout = Layout::default();
+        let (keys, found) = (layout.column(len)?, layout.column(len)?);
+        Ok(Self { keys, found, values: layout.column(len)?, outcomes: layout.column(len)? })
+    }
+
+    fn search(&self, staging: &Staging, (up, inclusive): (bool, bool)) -> Result<Search<K, V>> {
+        Ok(Search::Next {
+            up,
+            inclusive,
+            keys: staging.global(self.keys)?.into(),
+            found: staging.global(self.found)?,
+            values: staging.global(self.values)?,
+            outcomes: staging.global(self.outcomes)?,
+        })
+    }
 }
 
 /// Returns the pair for which two words stand.
@@ -202,43 +224,119 @@ fn decoded_pair<K: Key, V: Value>((key, value): (K::Word, V::Word)) -> Result<(K
     Ok((decoded(key, K::decode)?, decoded(value, V::decode)?))
 }
 
-/// Copies the ends of ranges to the device.
-pub(crate) fn on_device<K: Key, V: Value>(
+/// Returns the number of keys in each range.
+pub(crate) fn count<K: Key, V: Value>(
     of: &impl Searched<K::Word, V::Word>,
     ranges: &[impl RangeBounds<K>],
-) -> Result<DeviceEnds<K::Word>> {
-    let (device, Ends { lows, highs }) = (of.search_device(), Ends::of(ranges)?);
-    Ok(DeviceEnds { lows: device.from_slice(&lows)?, highs: device.from_slice(&highs)? })
+) -> Result<Vec<u64>> {
+    counted(of, &all_ends(ranges)?)
 }
 
-/// Returns the number of keys in each range.
-pub(crate) fn count<K: Word, V: Word>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
-    let counts = of.search_device().buffer::<u64>(ends.lows.len())?;
-    let (lows, highs) = (ends.lows.global(), ends.highs.global());
-    of.search(
-        &of.search_device().default_stream(),
-        Search::Count { lows: lows.into(), highs, counts: counts.global() },
-    )?;
-    Ok(counts)
+/// [`count`] for the words of the ends.
+fn counted<K: Word, V: Word>(of: &impl Searched<K, V>, ends: &[[K; 2]]) -> Result<Vec<u64>> {
+    let mut all = Vec::with_capacity(ends.len());
+    let columns = |len: usize| -> Result<(Column<K>, Column<K>, Column<u64>)> {
+        let mut layout = Layout::default();
+        Ok((layout.column(len)?, layout.column(len)?, layout.column(len)?))
+    };
+    let mut drain = |staging: &mut Staging, range: Range<usize>| {
+        staging.wait()?;
+        all.extend_from_slice(staging.read(columns(range.len())?.2)?);
+        Ok(())
+    };
+    let mut pipeline = Pipeline::new(of.search_device(), ends.len(), 2 * size_of::<K>() + 8);
+    while let Some(Chunk { mut staging, range }) = pipeline.next(&mut drain)? {
+        let (lows, highs, counts) = columns(range.len())?;
+        host::put(&mut staging, lows, &ends[range.clone()], |[low, _]| low)?;
+        host::put(&mut staging, highs, &ends[range.clone()], |[_, high]| high)?;
+        let (highs, written) = (staging.global(highs)?, staging.global(counts)?);
+        let search = Search::Count { lows: staging.global(lows)?.into(), highs, counts: written };
+        of.search(staging.stream(), search)?;
+        staging.download(counts)?;
+        pipeline.push(Chunk { staging, range });
+    }
+    pipeline.finish(&mut drain)?;
+    Ok(all)
 }
+
+/// Number of pairs for which a call on few ranges has room in its first launch.
+const GUESSED: usize = 2048;
 
 /// Returns the pairs in each range.
 pub(crate) fn range<K: Key, V: Value>(
     of: &impl Searched<K::Word, V::Word>,
-    ends: &DeviceEnds<K::Word>,
+    ranges: &[impl RangeBounds<K>],
 ) -> Result<Vec<Vec<(K, V)>>> {
-    let (device, counts) = (of.search_device(), count(of, ends)?);
-    let mut offsets = vec![0u64];
-    offsets.extend(counts.read()?.iter().scan(0, |sum, count| {
+    let ends = all_ends(ranges)?;
+    if ends.len() <= host::SMALL
+        && let Some(pairs) = short_ranges(of, &ends)?
+    {
+        return Ok(pairs);
+    }
+    long_ranges(of, &ends)
+}
+
+/// The pairs in each range.
+type InRanges<K, V> = Vec<Vec<(K, V)>>;
+
+/// Returns the pairs in each of few ranges, by one launch with room for the same number of pairs of each; or
+/// `None` if there may be more.
+fn short_ranges<K: Key, V: Value>(
+    of: &impl Searched<K::Word, V::Word>,
+    ends: &[[K::Word; 2]],
+) -> Result<Option<InRanges<K, V>>> {
+    let (len, mut layout) = (ends.len(), Layout::default());
+    let room = (GUESSED / len.max(1)).max(1);
+    let (lows, highs) = (layout.column(len)?, layout.column(len)?);
+    let (keys, values) = (layout.column(room * len)?, layout.column(room * len)?);
+    let counts = layout.column(len)?;
+    let mut staging = of.search_device().staging(layout.byte_len(), Reach::Mapped)?;
+    host::put(&mut staging, lows, ends, |[low, _]| low)?;
+    host::put(&mut staging, highs, ends, |[_, high]| high)?;
+    let search = Search::Range {
+        lows: staging.global(lows)?.into(),
+        highs: staging.global(highs)?,
+        offsets: nothing(),
+        room: room as u32,
+        keys: staging.global(keys)?,
+        values: staging.global(values)?,
+        counts: staging.global(counts)?,
+    };
+    of.search(staging.stream(), search)?;
+    staging.wait()?;
+    let (keys, values) = (staging.read(keys)?, staging.read(values)?);
+    let part = |(index, &count): (usize, &u64)| {
+        let part = index * room..index * room + count as usize;
+        keys[part.clone()]
+            .iter()
+            .zip(&values[part])
+            .map(|(&key, &value)| decoded_pair((key, value)))
+            .collect()
+    };
+    let counts: &[u64] = staging.read(counts)?;
+    let are_complete = counts.iter().all(|&count| (count as usize) < room);
+    are_complete.then(|| counts.iter().enumerate().map(part).collect()).transpose()
+}
+
+/// Returns the pairs in each range, which are counted first.
+fn long_ranges<K: Key, V: Value>(
+    of: &impl Searched<K::Word, V::Word>,
+    ends: &[[K::Word; 2]],
+) -> Result<Vec<Vec<(K, V)>>> {
+    let (device, mut offsets) = (of.search_device(), vec![0u64]);
+    offsets.extend(counted(of, ends)?.iter().scan(0, |sum, count| {
         *sum += count;
         Some(*sum)
     }));
     let total = offsets[offsets.len() - 1] as usize;
-    let places = device.from_slice(&offsets)?;
+    let places = host::upload(device, &offsets, |offset| offset)?;
+    let (lows, highs) =
+        (host::upload(device, ends, |[low, _]| low)?, host::upload(device, ends, |[_, high]| high)?);
     let (keys, values) = (device.buffer::<K::Word>(total)?, device.buffer::<V::Word>(total)?);
+    let counts = device.buffer::<u64>(ends.len())?;
     let search = Search::Range {
-        lows: ends.lows.global().into(),
-        highs: ends.highs.global(),
+        lows: lows.global().into(),
+        highs: highs.global(),
         offsets: places.global(),
         room: 0,
         keys: keys.global(),
@@ -246,12 +344,25 @@ pub(crate) fn range<K: Key, V: Value>(
         counts: counts.global(),
     };
     of.search(&device.default_stream(), search)?;
-    let written = counts.read()?;
-    let pairs: Vec<_> = keys.read()?.into_iter().zip(values.read()?).collect();
+    let (keys, values) = (read(&keys)?, read(&values)?);
     let part = |(offset, many): (&u64, u64)| {
-        pairs[*offset as usize..][..many as usize].iter().map(|&pair| decoded_pair(pair)).collect()
+        let part = *offset as usize..*offset as usize + many as usize;
+        keys[part.clone()]
+            .iter()
+            .zip(&values[part])
+            .map(|(&key, &value)| decoded_pair((key, value)))
+            .collect()
     };
-    offsets.iter().zip(written).map(part).collect()
+    offsets.iter().zip(read(&counts)?).map(part).collect()
+}
+
+/// Copies a buffer to the host. Waits for all earlier launches.
+fn read<T: simt::Word + Send + Sync>(buffer: &Buffer<T>) -> Result<Vec<T>> {
+    let mut words = Vec::with_capacity(buffer.len());
+    host::download(buffer.device(), buffer.global(), &mut |part| {
+        parallel::append(&mut words, (part, part), |&word, _| Ok(word))
+    })?;
+    Ok(words)
 }
 
 /// Batches of operations by key order on device buffers. The calls submit work to a stream and do not wait

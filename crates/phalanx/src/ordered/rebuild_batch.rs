@@ -21,6 +21,7 @@ use crate::error::made_room;
 use crate::map::encoding::Word;
 use crate::map::export::Columns;
 use crate::map::launch::{Batch, BatchOp, nothing};
+use crate::map::structure::Structure;
 use crate::primitives::{Bits, Fold, Test, Workspace, compact_bytes, runs_bytes, sort_bytes};
 use crate::{Outcome, Result};
 use gpu::{Buffer, Stream};
@@ -192,7 +193,7 @@ impl<K: Word, V: Word> Tree<K, V> {
     ) -> Result<bool> {
         let Runs { keys, values, count } = merged.kept(effect)?;
         let fill = self.pairs_at(USUAL_FILL)?;
-        if !self.may_grow() && nodes(count as u64, fill) as usize > memory.pool.capacity() {
+        if !self.grows() && nodes(count as u64, fill) as usize > memory.pool.capacity() {
             return Ok(false);
         }
         let pairs = (keys.global().part(0, count), values.global());

@@ -1,6 +1,6 @@
 //! A B-tree or skip list in device memory: the operations that submit work to it.
 use super::growth::Growth;
-use super::history::{History, ReadTimestamp};
+use super::history::ReadTimestamp;
 use super::kernels::{Kernels, Search, Task};
 use super::large_batches::LargeBatches;
 use super::memory::{Memory, TreeRef};
@@ -9,8 +9,8 @@ use crate::Result;
 use crate::error::or_later;
 use crate::map::encoding::Word;
 use crate::map::handle::Handle;
-use crate::map::launch::{Batch, nothing};
-use crate::map::structure::{Room, Scans, Structure, with_scanner};
+use crate::map::launch::{Batch, BatchOp, nothing};
+use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use crate::slab_alloc::Stats;
 use gpu::{Device, Stream};
 use phalanx_kernels::ordered::{Config, TreeView};
@@ -62,12 +62,7 @@ impl<K: Word, V: Word> Tree<K, V> {
             sorter,
             reads,
         };
-        let kernels = tree.handle.kernels();
-        // SAFETY: nothing else knows the tree, and the slices are empty. Its slabs are free: they are new.
-        let empty = |stream: &_, memory: &mut Memory| unsafe {
-            memory.build(kernels, stream, (nothing(), nothing()), (0, 2))
-        };
-        tree.handle.exclusive(empty)?;
+        tree.rebuild_from_sorted(nothing(), nothing(), 2)?;
         Ok(tree)
     }
 
@@ -243,11 +238,6 @@ impl<K: Word, V: Word> Tree<K, V> {
         self.sorter.is_some()
     }
 
-    /// Returns whether the tree allocates nodes when pairs do not fit.
-    pub fn may_grow(&self) -> bool {
-        self.growth == Growth::Pool
-    }
-
     pub fn stats(&self) -> Result<Stats> {
         self.handle.read().pool.stats()
     }
@@ -266,7 +256,11 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
         if is_done { Ok(()) } else { self.submit_concurrently(stream, batch) }
     }
 
-    fn run(&self, batch: Batch<K, V>, keys: &[K]) -> Result<()> {
+    fn needs_whole(&self, op: BatchOp, keys: &HostKeys<'_, K>) -> Result<bool> {
+        Ok(self.may_rebuild(op, keys))
+    }
+
+    fn run(&self, batch: Batch<K, V>, keys: &HostKeys<'_, K>) -> Result<()> {
         let stream = self.device().default_stream();
         let is_done = self.rebuild_for(&stream, &batch, Some(keys))?;
         if is_done { Ok(()) } else { self.submit_concurrently(&stream, batch) }
@@ -281,7 +275,7 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
     }
 
     fn grows(&self) -> bool {
-        self.may_grow()
+        self.growth == Growth::Pool
     }
 
     /// Frees the versions of dropped snapshots, and enlarges a directory for which there was no memory when
@@ -290,8 +284,8 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
         if self.handle.read().lacks_directory() {
             or_later(self.handle.exclusive(|_, memory| self.fit_directory(memory)))?;
         }
-        let due = self.handle.read().history.as_ref().is_some_and(History::is_due);
-        if due { self.sweep().map(drop) } else { Ok(()) }
+        let is_due = self.handle.read().is_sweep_due();
+        if is_due { self.sweep().map(drop) } else { Ok(()) }
     }
 
     fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {

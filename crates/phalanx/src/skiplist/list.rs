@@ -7,7 +7,7 @@ use crate::Result;
 use crate::error::made_room;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, Scan};
-use crate::map::structure::{Room, Scanner, Scans, Structure};
+use crate::map::structure::{HostKeys, Room, Scanner, Scans, Structure};
 use crate::ordered::tree::Tree;
 use gpu::{Device, Stream};
 use phalanx_kernels::skiplist::kernels::passing;
@@ -110,7 +110,11 @@ impl<K: Word, V: Word> Structure for List<K, V> {
         self.tree.device()
     }
 
-    fn run(&self, batch: Batch<K, V>, keys: &[K]) -> Result<()> {
+    fn needs_whole(&self, op: BatchOp, keys: &HostKeys<'_, K>) -> Result<bool> {
+        Ok(self.tree.may_rebuild(op, keys))
+    }
+
+    fn run(&self, batch: Batch<K, V>, keys: &HostKeys<'_, K>) -> Result<()> {
         let stream = self.device().default_stream();
         let is_done = self.tree.rebuild_for(&stream, &batch, Some(keys))?;
         if is_done { Ok(()) } else { self.submit_concurrently(&stream, batch) }

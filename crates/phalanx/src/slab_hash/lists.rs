@@ -2,12 +2,13 @@
 use super::kernels::{Kernels, Task};
 use super::memory::{Heads, ListsRef, MOST_BUCKETS, Memory, check_buckets};
 use super::sizing::slabs_behind;
+use crate::map::checks::Checks;
 use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp};
-use crate::map::sketch::{LEAST, Sketch};
-use crate::map::structure::{Room, Scans, Structure, with_scanner};
+use crate::map::sketch;
+use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use crate::slab_alloc::Stats;
 use crate::{Error, Result};
 use gpu::{Device, Stream};
@@ -47,11 +48,17 @@ pub struct Lists<K, V> {
     load: f64,
     /// Whether a key may have several values.
     many: bool,
+    checks: Checks,
 }
 
 impl<K: Word, V: Word> Lists<K, V> {
     pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth, load: f64, many: bool) -> Self {
-        Self { handle, growth, load, many }
+        Self { handle, growth, load, many, checks: Checks::default() }
+    }
+
+    /// Records that kernels of the user may change the lists.
+    pub fn viewed(&self) {
+        self.checks.viewed();
     }
 
     /// Submits a task that may run concurrently with others.
@@ -59,6 +66,26 @@ impl<K: Word, V: Word> Lists<K, V> {
         let memory = self.handle.read();
         // SAFETY: as for `Self::submit`.
         unsafe { self.handle.kernels().launch_task(stream, memory.lists(), task)? };
+        Ok(())
+    }
+
+    /// Submits a batch. If a key may have several values, an insertion appends.
+    fn submit_uncounted(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let Batch { op, codes, keys, arguments, results, outcomes } = batch;
+        match op {
+            BatchOp::Insert if self.many => {
+                return self.task(stream, Task::Append { keys, values: arguments, outcomes });
+            }
+            BatchOp::Mixed if self.many => {
+                return self.task(stream, Task::Mixed { codes, keys, arguments, results, outcomes });
+            }
+            _ => {}
+        }
+        let memory = self.handle.read();
+        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
+        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
+        // for the device.
+        unsafe { self.handle.kernels().launch_batch(stream, memory.lists(), batch)? };
         Ok(())
     }
 
@@ -165,11 +192,12 @@ impl<K: Word, V: Word> Lists<K, V> {
         if live.saturating_add(keys.max_len()) <= self.most(&memory) {
             return Ok(None);
         }
-        let (device, sketch) = (&self.handle.device, Sketch::new(&self.handle.device)?);
-        let (stream, kernels) = (device.default_stream(), self.handle.kernels());
-        // SAFETY: as for `Structure::submit`. The sketch waits for the launch.
-        unsafe { kernels.launch_sketch(&stream, memory.lists(), keys, sketch.registers())? };
-        Ok(Some(live + sketch.estimate()?.min(keys.max_len())))
+        let kernels = self.handle.kernels();
+        let added = sketch::estimate(&self.handle.device, keys.max_len(), |stream, registers| {
+            // SAFETY: as for `Structure::submit`. The estimate waits for the launch.
+            unsafe { kernels.launch_sketch(stream, memory.lists(), keys, registers) }
+        })?;
+        Ok(Some(live + added))
     }
 
     /// Replaces the memory by that of empty lists, as many and with as large a pool. Returns the old memory.
@@ -220,28 +248,23 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
         &self.handle.device
     }
 
-    /// If a key may have several values, an insertion appends.
     fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let Batch { op, codes, keys, arguments, results, outcomes } = batch;
-        match op {
-            BatchOp::Insert if self.many => {
-                return self.task(stream, Task::Append { keys, values: arguments, outcomes });
-            }
-            BatchOp::Mixed if self.many => {
-                return self.task(stream, Task::Mixed { codes, keys, arguments, results, outcomes });
-            }
-            _ => {}
+        let submitted = self.submit_uncounted(stream, batch);
+        self.checks.submitted(batch.op, batch.keys.max_len());
+        submitted
+    }
+
+    fn needs_whole(&self, op: BatchOp, keys: &HostKeys<'_, K>) -> Result<bool> {
+        if self.growth != Growth::Buckets || !sketch::is_worthwhile(op, keys.len) {
+            return Ok(false);
         }
-        let memory = self.handle.read();
-        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
-        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
-        // for the device.
-        unsafe { self.handle.kernels().launch_batch(stream, memory.lists(), batch)? };
-        Ok(())
+        let most = self.most(&self.handle.read());
+        let fits = |live: usize| live.saturating_add(keys.len) <= most;
+        Ok(!self.checks.fits(keys.len, most) && !fits(self.checks.count(|| self.counts())?.live))
     }
 
     fn reserve_for(&self, batch: &Batch<K, V>) -> Result<()> {
-        if self.growth != Growth::Buckets || !batch.op.places_all() || batch.keys.max_len() < LEAST {
+        if self.growth != Growth::Buckets || !sketch::is_worthwhile(batch.op, batch.keys.max_len()) {
             return Ok(());
         }
         let Some(pairs) = self.pairs_after(batch.keys)? else { return Ok(()) };
@@ -274,7 +297,12 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
             self.growth == Growth::Buckets && counts.live > self.most(memory)
         };
         let is_due = |memory: &Memory| -> Result<bool> {
-            let counts = memory.counts()?;
+            // Elements after which a list may have become long.
+            let every = self.most(memory) / 32;
+            if !self.checks.is_due(self.most(memory), every) {
+                return Ok(false);
+            }
+            let counts = self.checks.count(|| memory.counts())?;
             Ok(needs_packing(counts) || is_narrow(memory, counts))
         };
         if !self.grows() || !is_due(&self.handle.read())? {

@@ -146,26 +146,27 @@ impl Memory {
         refused: usize,
     ) -> Result<bool> {
         let needed = self.slabs_for(refused, kernels.shape().slots);
-        let is_provided = made_room(self.provide(kernels, stream, many, &[needed, refused, 1]))?;
+        let is_provided =
+            made_room(self.provide(kernels, stream, many, &[needed, refused, 1]).map(|()| true))?;
         Ok(is_provided || self.pool.grow_if_possible(refused, 1)?)
     }
 
     /// Adds slabs, the first of the numbers in `slabs` for which there is memory. Nothing else may run. If
     /// the pool cannot have so many super blocks, moves the lists into a pool of larger ones: smaller
-    /// additions would take many launches of a batch. Returns `true`.
+    /// additions would take many launches of a batch.
     pub fn provide<K: Word, V: Word>(
         &mut self,
         kernels: &dyn Kernels<K, V>,
         stream: &Stream,
         many: bool,
         slabs: &[usize],
-    ) -> Result<bool> {
+    ) -> Result<()> {
         if self.pool.has_super_blocks_for(slabs[0]) {
             first_that_fits(slabs, |slabs| self.pool.grow(slabs))?;
         } else {
             *self = self.moved(kernels, stream, many, slabs)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Returns by how many slabs the pool should grow after `refused` elements were refused: at least half of

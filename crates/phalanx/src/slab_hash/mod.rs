@@ -225,6 +225,7 @@ macro_rules! common {
                 M: phalanx_kernels::slab::list::Config<Key = $key::Word, Value = $value> + simt::Instance,
             {
                 self.lists.handle.kernels().variant().check::<M>()?;
+                self.lists.viewed();
                 // SAFETY: of this variant; the caller keeps the memory.
                 Ok(unsafe { self.lists.handle.read().lists().view() })
             }

@@ -80,7 +80,8 @@ use std::ops::RangeInclusive;
 ///
 /// | call | cost |
 /// |---|---|
-/// | `insert`, `contains_key`, `count`, `remove_one`, `remove_all`, `execute` | allocates buffers, copies the arguments to the device, launches a kernel, waits, copies the results back |
+/// | `insert`, `contains_key`, `remove_one`, `execute` | as [`Map`](crate::Map): one launch for up to 1024 elements, else chunks with their copies |
+/// | `count`, `remove_all` | allocates buffers, copies the arguments to the device, launches a kernel, waits, copies the results back |
 /// | `get_all` | `count`; then the same with 8 bytes more per key, and copies the values back |
 /// | `from_pairs`, `try_from_iter`, `try_extend` | one pass over the pairs on the host, then an `insert` of the first value of each key, one of the second values, and so on |
 /// | `try_eq` | `len`, then `iter` of both maps and sorts on the host, O(n log n) |
@@ -275,7 +276,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        run::whether(&self.lists, BatchOp::ContainsKey, keys, Outcome::Found)
+        run::contains(&self.lists, keys)
     }
 
     /// Returns the number of values of each key.
@@ -314,7 +315,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// As [`Map::execute`](crate::Map::execute).
     pub fn execute(&self, operations: &[MultiOp<K, V>]) -> Result<Vec<(Outcome, Option<V>)>> {
         let results = run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?;
-        results.pairs_where(|outcome| outcome == Outcome::Found).collect()
+        results.pairs_where(|outcome| outcome == Outcome::Found)
     }
 
     /// Removes all values of the keys. Returns the number of removed values of each key.

@@ -1,11 +1,13 @@
 //! A set of keys.
 use super::{Builder, Lists, common, properties};
+#[allow(unused_imports)] // for links in the documentation
+use crate::Outcome;
 use crate::map::batches::{check_same_device, contains_key, slice};
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::run::Results;
 use crate::map::structure::Structure;
 use crate::map::{export, file, run};
-use crate::{Key, Outcome, Outcomes, Result};
+use crate::{Key, Outcomes, Result};
 use gpu::{AsBounded, AsSlice, AsSliceMut, Stream};
 use phalanx_kernels::keyed::OpCode;
 use std::io::{Read, Write};
@@ -71,7 +73,7 @@ use std::ops::RangeInclusive;
 ///
 /// | call | cost |
 /// |---|---|
-/// | `insert`, `contains_key`, `remove`, `execute` | allocates buffers, copies the keys to the device, launches a kernel, waits, copies a byte per outcome back |
+/// | `insert`, `contains_key`, `remove`, `execute` | as [`Map`](crate::Map): one launch for up to 1024 keys, else chunks with their copies |
 /// | `from_keys`, `try_from_iter`, `try_extend` | one pass over the keys on the host, then `insert` |
 /// | `try_eq` | `len`, then `iter` of both sets and sorts on the host, O(n log n) |
 /// | `len`, `is_empty` | waits for the device, copies 8 KiB |
@@ -182,7 +184,7 @@ impl<K: Key> SlabSet<K> {
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        run::whether(&self.lists, BatchOp::ContainsKey, keys, Outcome::Found)
+        run::contains(&self.lists, keys)
     }
 
     /// Removes keys. Returns for each whether it was removed; of several equal keys in the batch, only one

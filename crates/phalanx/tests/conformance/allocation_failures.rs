@@ -14,6 +14,7 @@ fn tried<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R
     let emulator = device.emulator_handle().expect("rations are the emulator's");
     for allocations in 0.. {
         let mut map = make();
+        device.release_staging(); // a call then allocates it anew
         emulator.fail_allocations_after(allocations);
         let said = call(&mut map);
         let left = emulator.fail_allocations_after(u64::MAX);

@@ -13,6 +13,8 @@ use phalanx_testing::refuses;
 fn starve<T>(device: &Device, mut call: impl FnMut() -> Result<T>, mut check: impl FnMut()) -> T {
     let emulator = device.emulator_handle().unwrap();
     for allocations in 0.. {
+        // Otherwise a call may need no memory but that which an earlier one has left.
+        device.release_staging();
         emulator.fail_allocations_after(allocations);
         let result = call();
         emulator.fail_allocations_after(u64::MAX);
@@ -124,6 +126,7 @@ fn batches_without_memory() {
         let device = map.device().clone();
         let unchanged = |map: &_| is_unchanged(map);
         let emulator = device.emulator_handle().unwrap();
+        device.release_staging();
         emulator.fail_allocations_after(0);
         let is_refused = |result: Result<()>| {
             let error = result.unwrap_err();
@@ -148,6 +151,7 @@ fn batches_without_memory() {
 fn failures<T>(device: &Device, call: impl Fn() -> Result<T>) -> Vec<Error> {
     let emulator = device.emulator_handle().unwrap();
     let limited = |allocations| {
+        device.release_staging();
         emulator.fail_allocations_after(allocations);
         let result = call();
         emulator.fail_allocations_after(u64::MAX);

@@ -1,0 +1,598 @@
+//! Memory through which calls on slices of the host exchange data with a device. It is kept and reused:
+//! allocating pinned memory takes milliseconds, and a copy from memory that is not pinned waits.
+use crate::machine::{Block, Queue};
+use crate::memory::PinnedRanges;
+use crate::{Device, Error, Result, Stream, Tier};
+use bytemuck::Pod;
+use simt::{GlobalSlice, Word};
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Smallest size of a block, in bytes. Sizes are powers of two.
+const LEAST: usize = 32 << 10;
+/// Largest number of unused blocks that a device keeps, of each [`Reach`]. A call that finds none allocates
+/// one; a block that is returned beyond this number is freed.
+const KEPT: usize = 8;
+/// Alignment of columns, in bytes.
+const ALIGNMENT: usize = 256;
+/// Time for which a wait polls before it blocks. Results of small calls arrive within it; a thread that
+/// blocks wakes up some 10 µs late.
+const POLLED: Duration = Duration::from_micros(500);
+
+/// How kernels reach the data of a [`Staging`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reach {
+    /// Kernels read and write the pinned memory itself, over the bus. There is nothing to copy, which is
+    /// faster for some kilobytes.
+    Mapped,
+    /// Kernels use a block of device memory of the same size, to and from which [`Staging::upload`] and
+    /// [`Staging::download`] copy.
+    Copied,
+}
+
+/// A block of pinned memory, its copy in device memory if it has one, and the stream that uses them.
+#[derive(Debug)]
+struct Stage {
+    bytes: usize,
+    pinned: Block,
+    device: Option<Block>,
+    queue: Arc<dyn Queue>,
+}
+
+// SAFETY: the pointers are valid in every thread, and one call at a time owns the value.
+unsafe impl Send for Stage {}
+
+impl Stage {
+    fn new(device: &Device, bytes: usize, reach: Reach) -> Result<Self> {
+        let (machine, queue) = (device.machine(), device.machine().queue()?);
+        let pinned = machine.allocate(Tier::Pinned, bytes)?;
+        let mut stage = Self { bytes, pinned, device: None, queue };
+        if reach == Reach::Copied {
+            match machine.allocate(Tier::Device, bytes) {
+                Ok(block) => stage.device = Some(block),
+                Err(error) => {
+                    stage.free(device);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(stage)
+    }
+
+    fn reach(&self) -> Reach {
+        if self.device.is_some() { Reach::Copied } else { Reach::Mapped }
+    }
+
+    /// Returns the bytes of pinned memory and of device memory.
+    fn usage(&self) -> (usize, usize) {
+        (self.bytes, if self.device.is_some() { self.bytes } else { 0 })
+    }
+
+    fn free(self, device: &Device) {
+        self.free_on(device.machine());
+    }
+
+    fn free_on(self, machine: &dyn crate::machine::Machine) {
+        // SAFETY: the machine allocated both blocks, and nothing else knows them.
+        unsafe {
+            machine.free(Tier::Pinned, self.pinned);
+            if let Some(block) = self.device {
+                machine.free(Tier::Device, block);
+            }
+        }
+    }
+}
+
+/// The unused blocks of a device, and the size of all.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    stages: Mutex<Vec<Stage>>,
+    usage: Mutex<(usize, usize)>,
+}
+
+impl Pool {
+    // Each change of the list or of the sums is complete, also if a thread panics.
+    fn stages(&self) -> MutexGuard<'_, Vec<Stage>> {
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn usage(&self) -> MutexGuard<'_, (usize, usize)> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the block that was used last among those that are large enough. Otherwise, one that is too
+    /// small, to be freed.
+    fn take(&self, bytes: usize, reach: Reach) -> Option<Stage> {
+        let mut stages = self.stages();
+        let fits = |stage: &Stage| stage.reach() == reach && stage.bytes >= bytes;
+        let found = stages.iter().rposition(fits);
+        let found = found.or_else(|| stages.iter().rposition(|stage| stage.reach() == reach));
+        found.map(|place| stages.remove(place))
+    }
+
+    /// Keeps a block, or returns it if there are enough.
+    fn put(&self, stage: Stage) -> Option<Stage> {
+        let mut stages = self.stages();
+        if stages.iter().filter(|kept| kept.reach() == stage.reach()).count() >= KEPT {
+            return Some(stage);
+        }
+        stages.push(stage);
+        None
+    }
+
+    fn count(&self, stage: &Stage) {
+        let (mut usage, (pinned, device)) = (self.usage(), stage.usage());
+        *usage = (usage.0 + pinned, usage.1 + device);
+    }
+
+    fn discount(&self, stage: &Stage) {
+        let (mut usage, (pinned, device)) = (self.usage(), stage.usage());
+        *usage = (usage.0 - pinned, usage.1 - device);
+    }
+
+    /// Frees all unused blocks.
+    pub fn release(&self, machine: &dyn crate::machine::Machine) {
+        let stages = std::mem::take(&mut *self.stages());
+        for stage in stages {
+            self.discount(&stage);
+            stage.free_on(machine);
+        }
+    }
+}
+
+/// A column of a [`Layout`].
+#[derive(Debug)]
+pub struct Column<T> {
+    offset: usize,
+    len: usize,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Column<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Column<T> {}
+
+impl<T> Column<T> {
+    fn byte_len(self) -> usize {
+        self.len * size_of::<T>()
+    }
+}
+
+/// Division of a [`Staging`] into columns.
+///
+/// ```
+/// use gpu::Layout;
+///
+/// let mut layout = Layout::default();
+/// let (_keys, _flags) = (layout.column::<u32>(100)?, layout.column::<u8>(100)?);
+/// assert_eq!(layout.byte_len(), 512 + 256);
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
+/// # Cost
+/// `column` is arithmetic on the host: it allocates nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    bytes: usize,
+}
+
+impl Layout {
+    /// Adds a column of `len` elements.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when the size overflows.
+    pub fn column<T: Pod>(&mut self, len: usize) -> Result<Column<T>> {
+        let too_large = Error::TooLarge { len, element: size_of::<T>() };
+        let bytes = crate::buffer::bytes_of::<T>(len)?.checked_next_multiple_of(ALIGNMENT);
+        let end = bytes.and_then(|bytes| bytes.checked_add(self.bytes)).ok_or(too_large)?;
+        Ok(Column { offset: std::mem::replace(&mut self.bytes, end), len, of: PhantomData })
+    }
+
+    /// Returns the bytes of all columns.
+    pub fn byte_len(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Memory through which a call exchanges data with kernels, and a stream for its launches. Created by
+/// [`Device::staging`]; dropping it waits for the stream, and returns the memory to the device for the next
+/// call.
+///
+/// ```
+/// use gpu::{Device, Grid, Layout, Reach};
+/// use simt::{GlobalSlice, Thread, kernel};
+///
+/// #[kernel]
+/// fn double(words: GlobalSlice<u32>) {
+///     words.write(Thread::index(), 2 * words.read(Thread::index()));
+/// }
+///
+/// let device = Device::emulator(Default::default());
+/// let mut layout = Layout::default();
+/// let words = layout.column::<u32>(3)?;
+/// for reach in [Reach::Mapped, Reach::Copied] {
+///     let mut staging = device.staging(layout.byte_len(), reach)?;
+///     staging.host(words)?.copy_from_slice(&[1, 2, 3]);
+///     staging.upload(words)?;
+///     let kernel = Double { words: staging.global(words)? };
+///     // SAFETY: a thread per word, and nothing else accesses the words.
+///     unsafe { staging.stream().launch(Grid::new(1, 3), kernel)? };
+///     staging.download(words)?;
+///     assert_eq!(staging.host(words)?, [2, 4, 6]);
+///     staging.fill(words, 0)?;
+///     staging.download(words)?;
+///     staging.wait()?;
+///     assert_eq!(staging.read(words)?, [0; 3]);
+///     assert!(staging.byte_len() >= 12 && *staging.device() == device && staging.reach() == reach);
+/// }
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
+/// Copies from and to other memory:
+///
+/// ```
+/// use gpu::{Device, Layout, Reach, Tier};
+///
+/// let device = Device::emulator(Default::default());
+/// let (buffer, mut pinned) = (device.zeroed::<u32>(3)?, device.buffer_on::<u32>(Tier::Pinned, 4)?);
+/// let words = Layout::default().column::<u32>(3)?;
+/// let mut staging = device.staging(12, Reach::Copied)?;
+/// staging.host(words)?.copy_from_slice(&[1, 2, 3]);
+/// let elements = pinned.as_mut_slice()?;
+/// // SAFETY: the memory lives until the wait, and nothing else accesses it.
+/// unsafe {
+///     staging.copy_to(words, buffer.global())?;
+///     staging.copy_from(buffer.global(), words)?;
+///     staging.upload(words)?;
+///     staging.download_to(words, elements.as_mut_ptr())?;
+///     staging.wait()?;
+///     staging.upload_from(&elements[..3], words)?;
+/// }
+/// assert_eq!((buffer.read()?, &elements[..]), (vec![1, 2, 3], &[1, 2, 3, 0][..]));
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
+/// # Concurrency
+/// Its work comes after all work that was submitted to the device's streams before it was created, and runs
+/// concurrently with work that is submitted later.
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | `host`, `read` | waits for the stream if something was submitted; no copy |
+/// | `upload`, `download`, `fill` | submits a copy or a fill, or nothing if kernels reach the pinned memory |
+/// | `copy_to`, `copy_from`, `upload_from`, `download_to` | submits a copy |
+/// | `wait` | polls the stream, and blocks if it takes long |
+/// | `stream`, `global`, `byte_len`, `device`, `reach` | O(1) on the host; nothing is copied |
+#[derive(Debug)]
+pub struct Staging {
+    device: Device,
+    /// `None` only while the value is dropped.
+    stage: Option<Stage>,
+    stream: Stream,
+    byte_len: usize,
+    pinned: *mut u8,
+    /// Address for kernels.
+    reached: *mut u8,
+    reach: Reach,
+    /// Whether something was submitted since the last wait.
+    is_busy: bool,
+}
+
+// SAFETY: as for `Stage`.
+unsafe impl Send for Staging {}
+
+/// Staging memory.
+impl Device {
+    /// Returns staging memory of at least `bytes` bytes, whose work comes after all work submitted to the
+    /// device before.
+    ///
+    /// ```
+    /// use gpu::{Device, Reach};
+    ///
+    /// let device = Device::emulator(Default::default());
+    /// drop(device.staging(100, Reach::Copied)?); // the device keeps it
+    /// let (pinned, on_device) = device.staging_usage();
+    /// assert!(pinned >= 100 && on_device >= 100);
+    /// device.release_staging();
+    /// assert_eq!(device.staging_usage(), (0, 0));
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
+    /// Cost: waits for the device if work was submitted to a stream since the last wait; allocates memory if
+    /// the device keeps none that is large enough.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when the memory is exhausted; [`Error::TooLarge`] when the size overflows;
+    /// [`Error::DeviceLost`] when a kernel failed before.
+    pub fn staging(&self, bytes: usize, reach: Reach) -> Result<Staging> {
+        self.settle()?;
+        let size =
+            bytes.max(LEAST).checked_next_power_of_two().ok_or(Error::TooLarge { len: bytes, element: 1 });
+        let stage = self.stage(size?, reach)?;
+        let stream = Stream::untracked(self.clone(), stage.queue.clone());
+        let (pinned, byte_len) = (stage.pinned.host, stage.bytes);
+        let reached = stage.device.map_or(stage.pinned.device, |block| block.device);
+        let device = self.clone();
+        Ok(Staging { device, stage: Some(stage), stream, byte_len, pinned, reached, reach, is_busy: false })
+    }
+
+    fn stage(&self, bytes: usize, reach: Reach) -> Result<Stage> {
+        let pool = self.pool();
+        match pool.take(bytes, reach) {
+            Some(stage) if stage.bytes >= bytes => return Ok(stage),
+            Some(small) => {
+                pool.discount(&small);
+                small.free(self);
+            }
+            None => {}
+        }
+        let stage = Stage::new(self, bytes, reach)?;
+        pool.count(&stage);
+        Ok(stage)
+    }
+
+    /// Returns the bytes of pinned memory and of device memory that staging takes, in use or kept for later
+    /// calls: see [`Self::staging`].
+    ///
+    /// Cost: reads two words under a lock.
+    pub fn staging_usage(&self) -> (usize, usize) {
+        *self.pool().usage()
+    }
+
+    /// Frees the staging memory that no call uses: see [`Self::staging`].
+    ///
+    /// Cost: waits for the device, and frees each block.
+    pub fn release_staging(&self) {
+        self.pool().release(self.machine());
+    }
+
+    /// Returns whether all elements lie in one buffer of this device on [`Tier::Pinned`]: copies need no
+    /// staging then.
+    ///
+    /// Cost: loads O(log n) addresses of n pinned buffers under a lock.
+    ///
+    /// ```
+    /// use gpu::{Device, Tier};
+    ///
+    /// let device = Device::emulator(Default::default());
+    /// let pinned = device.buffer_on::<u32>(Tier::Pinned, 4)?;
+    /// assert!(device.is_pinned(pinned.as_slice()?) && !device.is_pinned(&[1u32]));
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    pub fn is_pinned<T>(&self, elements: &[T]) -> bool {
+        PinnedRanges::contain(self, elements.as_ptr().addr(), size_of_val(elements))
+    }
+}
+
+impl Staging {
+    /// Returns the size in bytes, which may exceed the requested one.
+    pub fn byte_len(&self) -> usize {
+        self.byte_len
+    }
+
+    /// Returns the device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns how kernels reach the data.
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Returns the stream for launches, which no other call uses.
+    pub fn stream(&mut self) -> &Stream {
+        self.is_busy = true;
+        &self.stream
+    }
+
+    /// Returns an error if a column of another layout does not fit.
+    fn check<T>(&self, column: Column<T>, what: &'static str) -> Result<usize> {
+        let end = column.offset + column.byte_len();
+        let len = self.byte_len;
+        let error = Error::Length { what, asked: column.len, offset: column.offset, len };
+        if end <= len { Ok(column.offset) } else { Err(error) }
+    }
+
+    /// Returns a column as the host sees it, after the stream's work.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the column is of a larger layout; [`Error::DeviceLost`] when a kernel failed.
+    pub fn host<T: Pod>(&mut self, column: Column<T>) -> Result<&mut [T]> {
+        let offset = self.check(column, "host")?;
+        self.wait()?;
+        // SAFETY: the pinned memory was zeroed when it was allocated and lives as long as `self`, which is
+        // borrowed mutably; the column is within it and aligned. No submitted work is left.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pinned.add(offset).cast(), column.len) })
+    }
+
+    /// Returns a column as the host sees it, after the stream's work, for reading.
+    ///
+    /// # Errors
+    /// As [`Self::host`].
+    pub fn read<T: Pod>(&self, column: Column<T>) -> Result<&[T]> {
+        let offset = self.check(column, "read")?;
+        self.poll()?;
+        // SAFETY: as in `host`; only a call with `&mut self` submits more work.
+        Ok(unsafe { std::slice::from_raw_parts(self.pinned.add(offset).cast(), column.len) })
+    }
+
+    /// Returns a column as kernels take it. The slice does not keep the memory alive; the caller of
+    /// [`Stream::launch`] must.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the column is of a larger layout.
+    pub fn global<T: Word>(&self, column: Column<T>) -> Result<GlobalSlice<T>> {
+        let offset = self.check(column, "global")?;
+        // SAFETY: the words are allocated and aligned. Who launches a kernel with the slice keeps them alive
+        // and excludes races of weak accesses; outside of a launch the slice accesses nothing.
+        Ok(unsafe { GlobalSlice::from_raw_parts(self.reached.wrapping_add(offset).cast(), column.len) })
+    }
+
+    /// Submits a copy of a column to where kernels reach it.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the column is of a larger layout; [`Error::DeviceLost`] when a kernel failed.
+    pub fn upload<T: Pod>(&mut self, column: Column<T>) -> Result<()> {
+        let offset = self.check(column, "upload")?;
+        if self.reach == Reach::Mapped {
+            return Ok(());
+        }
+        let (to, from) = (self.reached.wrapping_add(offset), self.pinned.wrapping_add(offset));
+        // SAFETY: both sides are within the memory of `self`, which waits before the host accesses it.
+        unsafe { self.copy(to, from, column.byte_len()) }
+    }
+
+    /// Submits a copy of a column from where kernels reach it.
+    ///
+    /// # Errors
+    /// As [`Self::upload`].
+    pub fn download<T: Pod>(&mut self, column: Column<T>) -> Result<()> {
+        let offset = self.check(column, "download")?;
+        if self.reach == Reach::Mapped {
+            return Ok(());
+        }
+        let (to, from) = (self.pinned.wrapping_add(offset), self.reached.wrapping_add(offset));
+        // SAFETY: as in `upload`.
+        unsafe { self.copy(to, from, column.byte_len()) }
+    }
+
+    /// Sets every byte of a column, where kernels reach it, to `byte`.
+    ///
+    /// # Errors
+    /// As [`Self::upload`].
+    pub fn fill<T: Pod>(&mut self, column: Column<T>, byte: u8) -> Result<()> {
+        let (offset, bytes) = (self.check(column, "fill")?, column.byte_len());
+        if self.reach == Reach::Mapped {
+            self.wait()?;
+            // SAFETY: the bytes are within the pinned memory, and no submitted work is left.
+            unsafe { self.pinned.add(offset).write_bytes(byte, bytes) };
+            return Ok(());
+        }
+        self.is_busy = true;
+        match bytes {
+            0 => Ok(()),
+            // SAFETY: the bytes are within the device memory of `self`.
+            bytes => unsafe { self.stream.queue().fill(self.reached.wrapping_add(offset), byte, bytes) },
+        }
+    }
+
+    /// Submits a copy of a column of the host's side to the first elements of `to`.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the column is of a larger layout, or longer than `to`; [`Error::DeviceLost`]
+    /// when a kernel failed.
+    ///
+    /// # Safety
+    /// - `to` is in live memory of this device, and nothing else accesses it until the copy has completed.
+    pub unsafe fn copy_to<T: Word + Pod>(&mut self, column: Column<T>, to: GlobalSlice<T>) -> Result<()> {
+        let offset = self.check(column, "copy_to")?;
+        check_len("copy_to", column.len, to.len())?;
+        // SAFETY: the caller's obligation; `self` waits before the host accesses its memory.
+        unsafe { self.copy(to.as_ptr().cast(), self.pinned.wrapping_add(offset), column.byte_len()) }
+    }
+
+    /// Submits a copy of the first elements of `from` to a column of the host's side.
+    ///
+    /// # Errors
+    /// As [`Self::copy_to`].
+    ///
+    /// # Safety
+    /// - `from` is in live memory of this device, and nothing writes it until the copy has completed.
+    pub unsafe fn copy_from<T: Word + Pod>(&mut self, from: GlobalSlice<T>, column: Column<T>) -> Result<()> {
+        let offset = self.check(column, "copy_from")?;
+        check_len("copy_from", column.len, from.len())?;
+        // SAFETY: as in `copy_to`.
+        unsafe { self.copy(self.pinned.wrapping_add(offset), from.as_ptr().cast(), column.byte_len()) }
+    }
+
+    /// Submits a copy of pinned elements of the caller to where kernels reach a column of their number.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the column is of a larger layout, or longer than `elements`;
+    /// [`Error::DeviceLost`] when a kernel failed.
+    ///
+    /// # Safety
+    /// - `elements` stays alive and unchanged until the copy has completed.
+    pub unsafe fn upload_from<T: Pod>(&mut self, elements: &[T], column: Column<T>) -> Result<()> {
+        let offset = self.check(column, "upload_from")?;
+        check_len("upload_from", column.len, elements.len())?;
+        let to = self.reached.wrapping_add(offset);
+        // SAFETY: the caller's obligation; the column is within the memory of `self`.
+        unsafe { self.copy(to, elements.as_ptr().cast(), column.byte_len()) }
+    }
+
+    /// Submits a copy of a column, from where kernels reach it, to memory of the caller, which is pinned.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the column is of a larger layout; [`Error::DeviceLost`] when a kernel failed.
+    ///
+    /// # Safety
+    /// - `to` has as many elements as the column. It stays alive and is not accessed until the copy has
+    ///   completed.
+    pub unsafe fn download_to<T: Pod>(&mut self, column: Column<T>, to: *mut T) -> Result<()> {
+        let offset = self.check(column, "download_to")?;
+        // SAFETY: the caller's obligation; the column is within the memory of `self`.
+        unsafe { self.copy(to.cast(), self.reached.wrapping_add(offset), column.byte_len()) }
+    }
+
+    /// # Safety
+    /// - As [`Queue::copy`].
+    unsafe fn copy(&mut self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+        self.is_busy = true;
+        match bytes {
+            0 => Ok(()),
+            // SAFETY: the caller's obligation.
+            bytes => unsafe { self.stream.queue().copy(to, from, bytes) },
+        }
+    }
+
+    /// Waits until the stream's work has completed.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`] when a kernel failed.
+    pub fn wait(&mut self) -> Result<()> {
+        self.poll()?;
+        self.is_busy = false;
+        Ok(())
+    }
+
+    fn poll(&self) -> Result<()> {
+        if !self.is_busy {
+            return Ok(());
+        }
+        let (begin, queue) = (Instant::now(), self.stream.queue());
+        while !queue.is_complete()? {
+            if begin.elapsed() > POLLED {
+                return queue.synchronize();
+            }
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if let Err(error) = self.wait() {
+            tracing::debug!(%error, "staging memory of a lost device is returned");
+        }
+        let kept = self.stage.take().and_then(|stage| self.device.pool().put(stage));
+        if let Some(stage) = kept {
+            self.device.pool().discount(&stage);
+            stage.free(&self.device);
+        }
+    }
+}
+
+fn check_len(what: &'static str, asked: usize, len: usize) -> Result<()> {
+    if asked <= len { Ok(()) } else { Err(Error::Length { what, asked, offset: 0, len }) }
+}
