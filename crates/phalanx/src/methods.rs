@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::map::launch::BatchOp;
 use crate::map::run::{self, Results};
-use crate::map::{Batches, IntoIter, OpCode, Pairs, check, encoding, export, file, map_methods};
+use crate::map::{Batches, IntoIter, Pairs, check, encoding, export, file, map_methods};
 use crate::{Key, Map, Merge, OldValues, Op, Outcome, Outcomes, Result, Value};
 use gpu::{Device, Stream};
 use std::io::Write;

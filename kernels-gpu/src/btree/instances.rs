@@ -1,7 +1,8 @@
 //! The kinds of tree that are compiled. A new variant is one line here.
 use super::tree::Tree;
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
+    ContainsKey, Export, Get, GetOrInsert, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
+    Upsert,
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::access::Concurrent;
@@ -39,7 +40,8 @@ instances! {
         tree_coupled_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Coupled, 4, 4>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
+        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Upsert, GetOrInsert, Mixed, Export,
+        RetainBetween,
         BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor,
         Range, Successor, CheckSorted,
     }

@@ -58,8 +58,9 @@ macro_rules! table_instances {
                 $crate::keyed::kernels::Insert, $crate::keyed::kernels::InsertNew,
                 $crate::keyed::kernels::Get, $crate::keyed::kernels::ContainsKey,
                 $crate::keyed::kernels::Remove, $crate::keyed::kernels::Take,
-                $crate::keyed::kernels::Replace, $crate::keyed::kernels::Apply,
-                $crate::keyed::kernels::Mixed, $crate::keyed::kernels::Export,
+                $crate::keyed::kernels::Replace, $crate::keyed::kernels::Upsert,
+                $crate::keyed::kernels::GetOrInsert, $crate::keyed::kernels::Mixed,
+                $crate::keyed::kernels::Export,
                 $crate::keyed::kernels::Rehash, $crate::keyed::kernels::RetainBetween,
                 $crate::keyed::kernels::SketchAbsent,
             }
@@ -185,6 +186,7 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P
     /// Measured: with 32 registers, which allow the maximum number of resident threads per multiprocessor,
     /// lookups are 12 % faster than with the 40 that the assembler chooses; of 16-byte pairs, 5 %.
     const READS_IN: u32 = 32;
+    const COMBINES: bool = true;
 
     #[device(caller)]
     fn execute<O: Operation>(

@@ -12,6 +12,7 @@
 //! [`rehash`] and [`retain_between`] read the whole structure once; `export` takes one atomic per warp to
 //! reserve its output, `rehash` inserts each pair, `retain_between` erases each rejected pair by a
 //! compare-and-swap.
+use super::combine;
 use super::counters::CounterDelta;
 use super::kind::{EntryRef, Kind};
 use super::operation::{self, OpCode, Operation, Outcome};
@@ -78,7 +79,11 @@ pub(crate) fn batch<M: Kind, O: Operation>(
     let mut delta = CounterDelta::default();
     let (operation, key, argument) = request(index, pending);
     M::enter(map);
-    let (outcome, value) = M::execute(map, pending, operation, key, argument);
+    let (outcome, value) = if combine::combines::<M, O>() {
+        combine::execute::<M, O>(map, pending, operation, key, argument)
+    } else {
+        M::execute(map, pending, operation, key, argument)
+    };
     M::leave(map);
     if pending {
         delta.count(outcome);
@@ -245,18 +250,30 @@ pub fn replace<M: Kind + Instance>(
     with_arguments::<M, _>(operation::Replace, map, keys, values, results, outcomes);
 }
 
-/// Executes the operation with the code `code` (see [`OpCode`]) for every element. `results` receives the
-/// previous values, or the argument where the key was absent.
+/// Inserts pairs; merges into the values of present keys by the operation with the code `code`, one that
+/// [`Merge::operation`](super::Merge::operation) returns.
 #[kernel(registers = M::REGISTERS)]
-pub fn apply<M: Kind + Instance>(
+pub fn upsert<M: Kind + Instance>(
     map: M::View,
     code: u32,
     keys: BoundedSlice<M::Key>,
-    arguments: GlobalSlice<M::Value>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let operation = operation::Upsert(OpCode::from_code(code));
+    with_arguments::<M, _>(operation, map, keys, values, values, outcomes);
+}
+
+/// Inserts pairs whose keys are absent, and returns the values of all.
+#[kernel(registers = M::REGISTERS)]
+pub fn get_or_insert<M: Kind + Instance>(
+    map: M::View,
+    keys: BoundedSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    with_arguments::<M, _>(OpCode::from_code(code), map, keys, arguments, results, outcomes);
+    with_arguments::<M, _>(operation::GetOrInsert, map, keys, values, results, outcomes);
 }
 
 /// Executes a separate operation for every element.

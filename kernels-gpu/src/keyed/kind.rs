@@ -30,6 +30,12 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     /// Maximum number of registers per thread of a kernel that only looks keys up.
     const READS_IN: u32 = Self::REGISTERS;
 
+    /// Whether one lane executes equal operations of a warp on a key for all lanes that ask for them
+    /// ([`Operation::COMBINES`]).
+    const COMBINES: bool = false;
+    /// Whether a key has at most one pair. If not, equal removals are not combined.
+    const UNIQUE: bool = true;
+
     /// Executes the operation of every lane of the warp that passes `pending`. All lanes call it together.
     fn execute<O: Operation>(
         view: Self::View,

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use phalanx_kernels::keyed::{Change, Encoded, Get, Insert, Merge, OpCode, Operation, Outcome, Packed};
-//! use phalanx_kernels::keyed::{Remove, Replace, Reserved, Scalar, Slot, Take, hash};
+//! use phalanx_kernels::keyed::{GetOrInsert, Remove, Replace, Reserved, Scalar, Slot, Take, Upsert, hash};
 //!
 //! let word = Packed::pack(7, 70);
 //! assert_eq!((Packed::key(word), Packed::value(word)), (7, 70));
@@ -31,6 +31,9 @@
 //! assert!(Take::EXCHANGES && Replace::EXCHANGES && !Remove::EXCHANGES); // they return the old value
 //! assert_eq!(OpCode::from_code(OpCode::ADD.code()), Merge::Add.operation());
 //! assert_eq!(Outcome::from_code(Outcome::Found as u8), Some(Outcome::Found));
+//! assert_eq!((GetOrInsert.change(), Upsert(Merge::Max.operation()).change()), (Change::Keep, Change::Max));
+//! let (add, max) = (Upsert(OpCode::ADD), Upsert(OpCode::MAX));
+//! assert!(add.is_same(add) && !add.is_same(max)); // equal ones are combined if their keys are equal
 //! ```
 //!
 //! Its transitions, and operations on any kind of structure:
@@ -139,6 +142,7 @@
 //! The methods of [`Operation`], [`OpCode`], [`Merge`] and [`Outcome`] are constants or a comparison.
 mod bucket;
 mod bucket_probe;
+mod combine;
 mod counters;
 mod encoding;
 mod hash;
@@ -157,8 +161,8 @@ pub use hash::{Hashed, hash};
 pub(crate) use kind::kind_name;
 pub use kind::{EntryRef, Kind, TileKind, View};
 pub use operation::{
-    Append, Change, ContainsKey, Get, Insert, InsertNew, Merge, MultiOpCode, OpCode, Operation, Outcome,
-    Remove, Replace, Take,
+    Append, Change, ContainsKey, Get, GetOrInsert, Insert, InsertNew, Merge, MultiOpCode, OpCode, Operation,
+    Outcome, Remove, Replace, Take, Upsert,
 };
 pub use session::{Cooperation, PerLane, Session};
 pub use sketch::{SKETCH_REGISTERS, sketched};

@@ -66,6 +66,14 @@ pub enum Change {
     Erase,
 }
 
+#[device]
+impl Change {
+    /// Returns whether the new value depends on both the old one and the argument.
+    pub(crate) fn merges(self) -> bool {
+        !matches!(self, Self::Keep | Self::Erase | Self::Set)
+    }
+}
+
 /// An operation on one key.
 pub trait Operation: Shuffle {
     /// Whether the operation may change the table. If not, the code for changes is not compiled.
@@ -77,6 +85,21 @@ pub trait Operation: Shuffle {
     /// Whether the operation returns the very value that it removes or replaces: it changes the pair as a
     /// whole.
     const EXCHANGES: bool = false;
+    /// Whether one lane executes equal operations of a warp on equal keys for all of them, in structures that
+    /// support it ([`Kind::COMBINES`](super::Kind::COMBINES)). Measured: this pays for operations that write
+    /// and costs lookups and mixed batches of distinct keys 5 %.
+    const COMBINES: bool = false;
+    /// Whether the operation always removes the key.
+    const REMOVES: bool = false;
+    /// Whether the change may be one that [merges](Merge) values.
+    const MERGES: bool = false;
+
+    /// Returns whether the other operation, of the same type, does the same.
+    #[device]
+    fn is_same(self, _other: Self) -> bool {
+        true
+    }
+
     /// Returns whether the operation searches for its key. If not, it inserts a further pair beside the
     /// existing ones.
     #[device]
@@ -96,7 +119,7 @@ macro_rules! operations {
     ($(
         $(#[$doc:meta])*
         $name:ident: matches $matches:literal, writes $writes:literal, returns $returns:literal,
-            places $places:literal, $change:ident, $outcome:ident;
+            places $places:literal, combines $combines:literal, $change:ident, $outcome:ident;
     )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
@@ -115,6 +138,8 @@ macro_rules! operations {
             const PLACES_ALWAYS: bool = $places;
             const RETURNS: bool = $returns;
             const EXCHANGES: bool = $writes && $returns;
+            const COMBINES: bool = $combines;
+            const REMOVES: bool = matches!(Change::$change, Change::Erase);
 
             fn matches(self) -> bool {
                 $matches
@@ -137,22 +162,24 @@ macro_rules! operations {
 
 operations! {
     /// Lookup of a value.
-    Get: matches true, writes false, returns true, places false, Keep, Found;
+    Get: matches true, writes false, returns true, places false, combines false, Keep, Found;
     /// Membership test.
-    ContainsKey: matches true, writes false, returns false, places false, Keep, Found;
+    ContainsKey: matches true, writes false, returns false, places false, combines false, Keep, Found;
     /// Insertion that replaces the value of a present key.
-    Insert: matches true, writes true, returns false, places true, Set, Replaced;
+    Insert: matches true, writes true, returns false, places true, combines true, Set, Replaced;
     /// Insertion that leaves the value of a present key unchanged.
-    InsertNew: matches true, writes true, returns false, places true, Keep, Found;
+    InsertNew: matches true, writes true, returns false, places true, combines true, Keep, Found;
+    /// Insertion that leaves the value of a present key unchanged, and returns the value.
+    GetOrInsert: matches true, writes true, returns true, places true, combines true, Keep, Found;
     /// Insertion of a pair behind all others, whether or not its key is present. Lists with several values
     /// per key use it.
-    Append: matches false, writes true, returns false, places true, Keep, Inserted;
+    Append: matches false, writes true, returns false, places true, combines false, Keep, Inserted;
     /// Removal.
-    Remove: matches true, writes true, returns false, places false, Erase, Removed;
+    Remove: matches true, writes true, returns false, places false, combines true, Erase, Removed;
     /// Removal that returns the value.
-    Take: matches true, writes true, returns true, places false, Erase, Removed;
+    Take: matches true, writes true, returns true, places false, combines true, Erase, Removed;
     /// Insertion that replaces the value of a present key, and returns the old one.
-    Replace: matches true, writes true, returns true, places true, Set, Replaced;
+    Replace: matches true, writes true, returns true, places true, combines true, Set, Replaced;
 }
 
 /// Function by which an upsert combines the stored value with the argument. `Min` and `Max` compare words, so
@@ -235,6 +262,11 @@ impl Operation for OpCode {
     const WRITES: bool = true;
     const PLACES_ALWAYS: bool = false;
     const RETURNS: bool = true;
+    const MERGES: bool = true;
+
+    fn is_same(self, other: Self) -> bool {
+        self == other
+    }
 
     fn places(self) -> bool {
         self != Self::GET && self != Self::REMOVE
@@ -259,6 +291,50 @@ impl Operation for OpCode {
             Self::GET | Self::INSERT_NEW | Self::GET_OR_INSERT => Outcome::Found,
             _ => Outcome::Replaced,
         }
+    }
+}
+
+/// Insertion of an absent pair, or the change of the value of a present key by a merging operation
+/// ([`Merge::operation`]). Unlike the operation itself, it does not return the previous value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upsert(pub OpCode);
+
+impl Shuffle for Upsert {
+    #[device]
+    fn map_words(self, word: impl FnMut(u32) -> u32) -> Self {
+        Self(self.0.map_words(word))
+    }
+}
+
+#[device]
+impl Operation for Upsert {
+    const WRITES: bool = true;
+    const PLACES_ALWAYS: bool = true;
+    const RETURNS: bool = false;
+    const COMBINES: bool = true;
+    const MERGES: bool = true;
+
+    fn is_same(self, other: Self) -> bool {
+        self == other
+    }
+
+    fn places(self) -> bool {
+        true
+    }
+
+    /// Any operation that does not merge adds.
+    fn change(self) -> Change {
+        match self.0 {
+            OpCode::ADD_SIGNED => Change::AddSigned,
+            OpCode::ADD_FLOAT => Change::AddFloat,
+            OpCode::MIN => Change::Min,
+            OpCode::MAX => Change::Max,
+            _ => Change::Add,
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        Outcome::Replaced
     }
 }
 

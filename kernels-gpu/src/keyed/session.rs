@@ -2,6 +2,7 @@
 //!
 //! A thread of a kernel opens a [`Session`] on a map. The session counts the keys that the thread adds and
 //! removes, and adds the counts to the map's counters when it ends, so that the map's length stays correct.
+use super::combine;
 use super::counters::CounterDelta;
 use super::kind::{Kind, TileKind, View};
 use super::operation::{self, Merge, Operation, Outcome};
@@ -45,6 +46,9 @@ impl<M: Kind> Cooperation<M> for PerLane {
         key: M::Key,
         argument: M::Value,
     ) -> (Outcome, M::Value) {
+        if combine::combines::<M, O>() {
+            return combine::execute::<M, O>(map, wanted, operation, key, argument);
+        }
         M::execute(map, wanted, operation, key, argument)
     }
 
@@ -256,13 +260,13 @@ impl<M: Kind, T: Cooperation<M>> Session<M, T> {
     /// Inserts the pair or merges the value. Returns [`Outcome::Inserted`], [`Outcome::Replaced`] or
     /// [`Outcome::Refused`].
     pub fn upsert(&mut self, merge: Merge, pair: Option<(M::Key, M::Value)>) -> Outcome {
-        self.with_pair(merge.operation(), pair).0
+        self.with_pair(operation::Upsert(merge.operation()), pair).0
     }
 
     /// Returns the key's value, after inserting the pair if the key is absent. Returns `None` if the pair did
     /// not fit.
     pub fn get_or_insert(&mut self, pair: Option<(M::Key, M::Value)>) -> Option<M::Value> {
-        let (outcome, value) = self.with_pair(operation::OpCode::GET_OR_INSERT, pair);
+        let (outcome, value) = self.with_pair(operation::GetOrInsert, pair);
         matches!(outcome, Outcome::Found | Outcome::Inserted).then_some(value)
     }
 

@@ -5,7 +5,8 @@ use super::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
 use super::version::Versioned;
 use crate::btree::tree::Tree;
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
+    ContainsKey, Export, Get, GetOrInsert, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
+    Upsert,
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::kernels::{
@@ -32,7 +33,8 @@ instances! {
             Tree<Versioned<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
+        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Upsert, GetOrInsert, Mixed, Export,
+        RetainBetween,
         BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor,
         Range,
         Successor, CheckSorted, MarkVersions, SweepVersions, ClearMarkedVersions,

@@ -5,7 +5,8 @@ use super::policy::Unsorted;
 #[cfg(feature = "variants")]
 use super::policy::{Counted, Sorted, Together};
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
+    ContainsKey, Export, Get, GetOrInsert, Insert, InsertNew, Mixed, Remove, Replace, RetainBetween, Take,
+    Upsert,
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::kernels::{
@@ -45,7 +46,8 @@ instances! {
         list_counted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Counted, 8, 2>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, RetainBetween,
+        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Upsert, GetOrInsert, Mixed, Export,
+        RetainBetween,
         BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor,
         Range, Successor, CheckSorted, InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep,
         Relink, Claim, Index,

@@ -6,7 +6,6 @@ use super::launch::{Batch, BatchOp, nothing};
 use super::{KeyWord, Map, Merge, ValueWord, check};
 use crate::{Error, Result};
 use gpu::{AsBounded, AsSlice, AsSliceMut, Device, OptionalSliceMut, Stream};
-use phalanx_kernels::keyed::OpCode;
 use simt::{BoundedSlice, GlobalSlice, Word};
 
 /// Batches on device buffers. The calls submit work to a stream and do not wait for it: results are available
@@ -201,7 +200,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: impl AsSlice<ValueWord<M>>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        self.submit_pairs(BatchOp::Apply(merge.operation()), keys, values, outcomes)
+        self.submit_pairs(BatchOp::Upsert(merge.operation()), keys, values, outcomes)
     }
 
     /// Submits [`Map::get_or_insert`]. Writes the values, which are invalid where the outcome is
@@ -216,7 +215,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         results: impl AsSliceMut<ValueWord<M>>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
-        self.submit_returning(BatchOp::Apply(OpCode::GET_OR_INSERT), keys, values, results, outcomes)
+        self.submit_returning(BatchOp::GetOrInsert, keys, values, results, outcomes)
     }
 
     /// Submits [`Map::get`]. Writes the values, which are valid where the outcome is [`Outcome::Found`].

@@ -1,10 +1,10 @@
 //! Launches. A batch or a scan is a value that any variant of a structure can run.
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween,
-    SketchAbsent, Take, spread,
+    ContainsKey, Export, Get, GetOrInsert, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween,
+    SketchAbsent, Take, Upsert, spread,
 };
-use phalanx_kernels::keyed::{Kind, OpCode, Operation};
+use phalanx_kernels::keyed::{Kind, OpCode};
 use simt::{BoundedSlice, GlobalSlice, Instance};
 
 /// Threads per block. In measurements 128 is slightly faster than 256.
@@ -27,8 +27,10 @@ pub enum BatchOp {
     Take,
     /// Runs [`Replace`].
     Replace,
-    /// Runs the same operation for all keys, chosen at run time.
-    Apply(OpCode),
+    /// Runs [`Upsert`] with a merging operation.
+    Upsert(OpCode),
+    /// Runs [`GetOrInsert`].
+    GetOrInsert,
     /// Runs for each key the operation of its code.
     Mixed,
 }
@@ -43,7 +45,8 @@ impl BatchOp {
             Self::InsertNew => OpCode::INSERT_NEW,
             Self::Get | Self::ContainsKey | Self::Mixed => OpCode::GET,
             Self::Remove | Self::Take => OpCode::REMOVE,
-            Self::Apply(operation) => operation,
+            Self::Upsert(operation) => operation,
+            Self::GetOrInsert => OpCode::GET_OR_INSERT,
         }
     }
 
@@ -51,8 +54,8 @@ impl BatchOp {
     pub fn places(self) -> bool {
         match self {
             Self::Insert | Self::InsertNew | Self::Replace | Self::Mixed => true,
+            Self::Upsert(_) | Self::GetOrInsert => true,
             Self::Get | Self::ContainsKey | Self::Remove | Self::Take => false,
-            Self::Apply(operation) => operation.places(),
         }
     }
 
@@ -175,9 +178,12 @@ pub unsafe fn batch<M: Kind + Instance>(
             BatchOp::Replace => {
                 stream.launch(grid, Replace::<M> { map, keys, values: arguments, results, outcomes })
             }
-            BatchOp::Apply(operation) => {
+            BatchOp::Upsert(operation) => {
                 let code = operation.code();
-                stream.launch(grid, Apply::<M> { map, code, keys, arguments, results, outcomes })
+                stream.launch(grid, Upsert::<M> { map, code, keys, values: arguments, outcomes })
+            }
+            BatchOp::GetOrInsert => {
+                stream.launch(grid, GetOrInsert::<M> { map, keys, values: arguments, results, outcomes })
             }
             BatchOp::Mixed => {
                 stream.launch(grid, Mixed::<M> { map, codes, keys, arguments, results, outcomes })

@@ -330,7 +330,7 @@ pub trait Map {
         keys: &[Self::Key],
         values: &[Self::Value],
     ) -> Result<Outcomes> {
-        run::with_values(self.inner(), BatchOp::Apply(merge.operation()), keys, values)
+        run::with_values(self.inner(), BatchOp::Upsert(merge.operation()), keys, values)
             .map(Results::into_outcomes)
     }
 
@@ -342,7 +342,7 @@ pub trait Map {
     /// [`Self::get`] for those.
     #[doc(alias = "insert_and_find")]
     fn get_or_insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Option<Self::Value>>> {
-        let results = run::with_values(self.inner(), BatchOp::Apply(OpCode::GET_OR_INSERT), keys, values)?;
+        let results = run::with_values(self.inner(), BatchOp::GetOrInsert, keys, values)?;
         results.values_where(|outcome| outcome != Outcome::Refused)
     }
 

@@ -185,7 +185,7 @@ pub fn with_values<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word =
     keys: &[K],
     values: &[V],
 ) -> Result<Results<M::Value>> {
-    let returns = matches!(op, BatchOp::Apply(OpCode::GET_OR_INSERT));
+    let returns = matches!(op, BatchOp::GetOrInsert);
     or_no_room(map, until_no_growth(map, op, &Elements::of_pairs(keys, values)?, returns)?)
 }
 

@@ -8,11 +8,12 @@ use crate::flaws::{
     exchange_mutants,
 };
 use crate::mutation::{all_are_sound, exchanges_are_sound, is_found, is_found_by_exchanges};
-use crate::script::ByLanes;
-use crate::world::{is_hang, is_outside, is_race, is_wrong};
+use crate::script::{ByFlawedLanes, ByLanes, COMBINES_ANY, MERGES_NOTHING};
+use crate::world::{Setting, is_hang, is_outside, is_race, is_wrong};
 use phalanx_kernels::hash_map::{
     Cursor, DefaultTable, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice,
 };
+use phalanx_testing::plan::Choice;
 use simt::Thread;
 use simt::emulator::Fault;
 
@@ -109,12 +110,28 @@ fn a_take_in_two_steps_is_found() {
     is_found_by_exchanges::<DefaultTable, ByLanes>("a torn take", SEEDS, &faults, is_wrong);
 }
 
+/// One lane executes the equal operations of a warp, but by a wrong rule.
+fn is_found_combined<const FLAW: u8>(name: &str) {
+    let changes = |setting| Setting { choice: Choice::EXCHANGES_AND_CHANGES, ..setting };
+    is_found::<DefaultTable, ByFlawedLanes<FLAW>>(name, SEEDS, changes, is_wrong);
+}
+
+#[test]
+fn a_combination_that_merges_nothing_is_found() {
+    is_found_combined::<MERGES_NOTHING>("a_combination_that_merges_nothing");
+}
+
+#[test]
+fn a_combination_of_different_operations_is_found() {
+    is_found_combined::<COMBINES_ANY>("a_combination_of_different_operations");
+}
+
 #[test]
 fn a_filter_that_forgets_is_found() {
     is_found::<Table<Packed, Hinted<16>, 2, 2>, ByLanes>(
         "a_filter_that_forgets",
         SEEDS,
-        |setting| crate::world::Setting { forget: true, ..setting },
+        |setting| Setting { forget: true, ..setting },
         is_wrong,
     );
 }

@@ -74,3 +74,96 @@ pub fn values_of_equal_keys_are_replaced_once<M: Tested>(kind: &Kind<M>) {
     values_seen.sort_unstable();
     assert_eq!(values_seen, values, "{}", kind.name);
 }
+
+/// Number of elements of batches with skewed keys: warps in part, and in whole.
+const SKEWED: [u64; 4] = [1, 31, 33, 300];
+
+/// Returns distributions of `len` keys: one key, one that is stored in an overflow bucket, two, and one of
+/// which each further key is half as frequent as the one before.
+fn skewed(len: u64) -> [Vec<u64>; 4] {
+    let of = |key: &dyn Fn(u64) -> u64| (0..len).map(key).collect();
+    let two = |n: u64| if n.is_multiple_of(3) { 7 } else { u64::MAX - 1 };
+    [of(&|_| 5), of(&|_| u64::MAX), of(&two), of(&|n| u64::from((n + 1).trailing_zeros()))]
+}
+
+/// Calls `check` with an empty map, and the keys and values of a batch with skewed keys.
+fn each_skewed<M: Tested>(kind: &Kind<M>, check: impl Fn(&M, &[M::Key], &[M::Value])) {
+    for keys in SKEWED.into_iter().flat_map(skewed) {
+        let (keys, values) = kind.columns(keys.into_iter().zip(1..));
+        check(&kind.map(30), &keys, &values);
+    }
+}
+
+/// Returns each distinct key, and the indices of its elements.
+fn by_key<K: Copy + Ord>(keys: &[K]) -> std::collections::BTreeMap<K, Vec<usize>> {
+    let mut found = std::collections::BTreeMap::<K, Vec<usize>>::new();
+    keys.iter().enumerate().for_each(|(index, key)| found.entry(*key).or_default().push(index));
+    found
+}
+
+/// Returns the only element of a key with the outcome `first`; requires that all others have `other`.
+fn only<K: std::fmt::Debug>(
+    key: K,
+    elements: &[usize],
+    outcomes: &[Outcome],
+    (first, other): (Outcome, Outcome),
+) -> usize {
+    let (ones, others): (Vec<usize>, Vec<usize>) =
+        elements.iter().copied().partition(|&element| outcomes[element] == first);
+    assert_eq!(ones.len(), 1, "{key:?} is {first:?} that often");
+    assert!(others.iter().all(|&element| outcomes[element] == other), "{key:?}: {outcomes:?}");
+    ones[0]
+}
+
+pub fn skewed_keys_are_inserted_once<M: Tested>(kind: &Kind<M>) {
+    each_skewed(kind, |map, keys, values| {
+        let outcomes = map.insert_new(keys, values).unwrap();
+        let contents = contents(map);
+        for (key, elements) in by_key(keys) {
+            let first = only(key, &elements, &outcomes, (Outcome::Inserted, Outcome::Found));
+            assert_eq!(contents[&key], values[first], "{}: {key:?}", kind.name);
+        }
+        let removed = map.remove(keys).unwrap();
+        for (key, elements) in by_key(keys) {
+            let count = elements.iter().filter(|&&element| removed[element]).count();
+            assert_eq!(count, 1, "{}: {key:?}", kind.name);
+        }
+        assert_eq!(map.len().unwrap(), 0, "{}", kind.name);
+    });
+}
+
+pub fn skewed_keys_get_one_value<M: Tested>(kind: &Kind<M>) {
+    each_skewed(kind, |map, keys, values| {
+        let got = map.get_or_insert(keys, values).unwrap();
+        let contents = contents(map);
+        for (index, key) in keys.iter().enumerate() {
+            assert_eq!(got[index], Some(contents[key]), "{}: {key:?}", kind.name);
+        }
+        for (key, elements) in by_key(keys) {
+            assert!(elements.iter().any(|&element| values[element] == contents[&key]), "{key:?}");
+        }
+    });
+}
+
+pub fn skewed_keys_are_merged<M: Tested>(kind: &Kind<M>) {
+    let sum: fn(u64, u64) -> u64 = |a, b| a + b;
+    let merges = [(Merge::Add, sum), (Merge::Min, u64::min), (Merge::Max, u64::max)];
+    each_skewed(kind, |_, keys, values| {
+        for (merge, model) in merges {
+            let map = kind.map(30);
+            for round in 1..3 {
+                let outcomes = map.upsert(merge, keys, values).unwrap();
+                let contents = contents(&map);
+                for (key, elements) in by_key(keys) {
+                    let of_key = elements.iter().map(|&element| values[element].to_u64());
+                    let once = of_key.reduce(model).unwrap();
+                    let expected = if merge == Merge::Add { once * round } else { once };
+                    assert_eq!(contents[&key], M::Value::from_u64(expected), "{}: {key:?}", kind.name);
+                    if round == 1 {
+                        only(key, &elements, &outcomes, (Outcome::Inserted, Outcome::Replaced));
+                    }
+                }
+            }
+        }
+    });
+}

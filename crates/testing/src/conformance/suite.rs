@@ -51,6 +51,9 @@ macro_rules! every_map {
                 of_equal_keys_one_is_removed
                 of_equal_keys_one_is_taken
                 values_of_equal_keys_are_replaced_once
+                skewed_keys_are_inserted_once
+                skewed_keys_get_one_value
+                skewed_keys_are_merged
             }
             limits {
                 every_pattern_is_a_key_and_a_value

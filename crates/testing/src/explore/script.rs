@@ -54,7 +54,20 @@ impl<M: Kind> Execution<M> for ByLanes {
     const WIDTH: u32 = 1;
 
     fn play(map: M::View, rows: Rows<M::Key, M::Value>) {
-        play::<M, _>(map, rows, PerLane, Thread::index());
+        play::<M, _, SOUND>(map, rows, PerLane, Thread::index());
+    }
+}
+
+/// As [`ByLanes`], with a planted bug in the operations of [`EXCHANGES`].
+#[derive(Clone, Copy)]
+#[allow(dead_code)] // not every program plants one
+pub struct ByFlawedLanes<const FLAW: u8>;
+
+impl<M: Kind, const FLAW: u8> Execution<M> for ByFlawedLanes<FLAW> {
+    const WIDTH: u32 = 1;
+
+    fn play(map: M::View, rows: Rows<M::Key, M::Value>) {
+        play::<M, _, FLAW>(map, rows, PerLane, Thread::index());
     }
 }
 
@@ -66,11 +79,16 @@ impl<M: TileKind<W>, C: Convergence + Send + Sync, const W: u32> Execution<M> fo
     const WIDTH: u32 = W;
 
     fn play(map: M::View, rows: Rows<M::Key, M::Value>) {
-        play::<M, _>(map, rows, Tile::<W, C>::this(), Thread::index() / W as usize);
+        play::<M, _, SOUND>(map, rows, Tile::<W, C>::this(), Thread::index() / W as usize);
     }
 }
 
-pub fn play<M: Kind, T: Cooperation<M>>(map: M::View, rows: Rows<M::Key, M::Value>, team: T, row: usize) {
+pub fn play<M: Kind, T: Cooperation<M>, const FLAW: u8>(
+    map: M::View,
+    rows: Rows<M::Key, M::Value>,
+    team: T,
+    row: usize,
+) {
     M::enter(map);
     let mut session = Session::new(map, team);
     let rounds = rows.kinds.len();
@@ -86,7 +104,10 @@ pub fn play<M: Kind, T: Cooperation<M>>(map: M::View, rows: Rows<M::Key, M::Valu
             INSERT => ask(&mut session, wanted, Insert, key, argument),
             INSERT_NEW => ask(&mut session, wanted, InsertNew, key, argument),
             REMOVE => ask(&mut session, wanted, Remove, key, argument),
-            EXCHANGES => ask(&mut session, wanted, Exchange(OpCode::from_code(code.into())), key, argument),
+            EXCHANGES => {
+                let operation = Exchange::<FLAW>(OpCode::from_code(code.into()));
+                ask(&mut session, wanted, operation, key, argument)
+            }
             _ => ask(&mut session, wanted, OpCode::from_code(code.into()), key, argument),
         };
         let end = timer();
@@ -99,21 +120,36 @@ pub fn play<M: Kind, T: Cooperation<M>>(map: M::View, rows: Rows<M::Key, M::Valu
 }
 
 /// Operation chosen at run time, of which [`OpCode::REMOVE`] and [`OpCode::INSERT`] act as `Take` and
-/// `Replace` do.
+/// `Replace` do. Equal operations of a warp on a key are combined.
 #[derive(Clone, Copy)]
-struct Exchange(OpCode);
+struct Exchange<const FLAW: u8>(OpCode);
 
-impl Shuffle for Exchange {
+/// No flaw.
+const SOUND: u8 = 0;
+/// Flaw: the arguments of combined operations are not merged.
+#[allow(dead_code)] // as above
+pub const MERGES_NOTHING: u8 = 1;
+/// Flaw: operations on a key are combined even if they differ.
+#[allow(dead_code)] // as above
+pub const COMBINES_ANY: u8 = 2;
+
+impl<const FLAW: u8> Shuffle for Exchange<FLAW> {
     fn map_words(self, word: impl FnMut(u32) -> u32) -> Self {
         Self(self.0.map_words(word))
     }
 }
 
-impl Operation for Exchange {
+impl<const FLAW: u8> Operation for Exchange<FLAW> {
     const WRITES: bool = true;
     const PLACES_ALWAYS: bool = false;
     const RETURNS: bool = true;
     const EXCHANGES: bool = true;
+    const COMBINES: bool = true;
+    const MERGES: bool = FLAW != MERGES_NOTHING;
+
+    fn is_same(self, other: Self) -> bool {
+        FLAW == COMBINES_ANY || self.0 == other.0
+    }
 
     fn places(self) -> bool {
         self.0.places()

@@ -5,8 +5,8 @@ use super::super::pool::Spread;
 use super::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll};
 use super::lists::Lists;
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween,
-    SketchAbsent, Take,
+    ContainsKey, Export, Get, GetOrInsert, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween,
+    SketchAbsent, Take, Upsert,
 };
 use crate::keyed::{Bare, Packed, Published, Wide};
 use simt::instances;
@@ -41,7 +41,8 @@ instances! {
         spread_128_32x1_u32: Lists<Bare<u32>, Spread<128>, 32, 1>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Apply, Mixed, Export, Rehash,
+        Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Upsert, GetOrInsert, Mixed, Export,
+        Rehash,
         RetainBetween, SketchAbsent, Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush,
         Inspect,
     }
