@@ -6,17 +6,28 @@ use anyhow::{Context, Result, ensure};
 use ptx_builder::{Arch, Header, Ptx, PtxBuilder, Ptxas, Sources};
 use rayon::prelude::*;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Architectures of the built PTX: the baseline, and the first with 128-bit atomics.
 pub const BUILT: [Arch; 2] = [Arch::Sm80, Arch::Sm90];
 
+/// The architecture whose packed PTX that of the other one continues. Devices of it unpack no more than that.
+const FIRST: Arch = Arch::Sm90;
+
 /// Features of the device crate that are not a part of the PTX of their own: `variants` adds to each part.
 const NO_PARTS: [&str; 2] = ["default", "variants"];
 
-/// Compression of the packaged copies: the highest level that needs no more than 8 MiB to unpack.
+/// Compression of the packaged copies.
 const LEVEL: i32 = 19;
+
+/// Binary logarithm of the distance in bytes at which a text may repeat that of another architecture: more
+/// than the longest text has.
+const WINDOW_LOG: u32 = 25;
+
+/// An empty last block of a frame.
+const LAST_BLOCK: [u8; 3] = [1, 0, 0];
 
 /// Returns the folder of the packaged copies, which spare users of the package a compiler for PTX.
 fn shipped_folder() -> PathBuf {
@@ -82,10 +93,32 @@ pub fn ship(ptxas: &Ptxas, built: &[Ptx]) -> Result<usize> {
         let name = ptx.path().with_extension(ending);
         Ok(fs::write(folder.join(name.file_name().context("a file has a name")?), packed)?)
     };
-    built.par_iter().try_for_each(|ptx| write(ptx, "ptx.zst", ptx.pack(compress)))?;
+    let (firsts, others): (Vec<_>, Vec<_>) = built.iter().partition(|ptx| ptx.header().arch == FIRST);
+    firsts.par_iter().try_for_each(|first| {
+        let mut same = others.iter().filter(|other| other.header().features == first.header().features);
+        let second = same.next().context("each part is built for both architectures")?;
+        let (frame, blocks) = compress_both(first.text(), second.text())?;
+        write(first, "ptx.zst", first.pack(|_| frame))?;
+        write(second, "ptx.zst", second.pack_after(first, &blocks))
+    })?;
     let code = Shipped::read(&device_crate().join("machine_code.toml"))?.assemble(ptxas, built)?;
     code.par_iter().try_for_each(|(ptx, code)| write(ptx, "cubin.zst", code.pack(compress)))?;
     Ok(built.len() + code.len())
+}
+
+/// Returns a frame with the first text, and the blocks that continue it with the second one.
+fn compress_both(first: &str, second: &str) -> Result<(Vec<u8>, Vec<u8>)> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
+    encoder.window_log(WINDOW_LOG)?;
+    encoder.long_distance_matching(true)?;
+    encoder.write_all(first.as_bytes())?;
+    encoder.flush()?;
+    let size = encoder.get_ref().len();
+    encoder.write_all(second.as_bytes())?;
+    let mut frame = encoder.finish()?;
+    let blocks = frame.split_off(size);
+    frame.extend(LAST_BLOCK);
+    Ok((frame, blocks))
 }
 
 /// Copies the PTX into a folder.
@@ -121,6 +154,18 @@ fn check_fresh(folder: &Path, source: &str) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_texts_are_one_frame_and_the_first_is_a_frame_of_its_own() {
+        let line = |number: u32, word| format!("{word} {};\n", number.wrapping_mul(0x9e37_79b9));
+        let [first, second]: [String; 2] =
+            ["add", "mul"].map(|word| (0..100_000).map(|number| line(number, word)).collect());
+        let (frame, blocks) = compress_both(&first, &second).unwrap();
+        assert_eq!(zstd::decode_all(&frame[..]).unwrap(), first.as_bytes());
+        assert!(blocks.len() < frame.len() / 4, "{} of {} bytes", blocks.len(), frame.len());
+        let both = [&frame[..frame.len() - LAST_BLOCK.len()], &blocks].concat();
+        assert_eq!(zstd::decode_all(&both[..]).unwrap(), (first + &second).as_bytes());
+    }
 
     #[test]
     fn shipped_ptx_of_other_sources_is_refused() {

@@ -11,14 +11,33 @@ pub const ENDING: &str = ".zst";
 /// Start of the line with the kernels' names. `gpu::Program` reads it.
 const ENTRIES: &str = "// entries";
 
+/// Start of the line that says where the text continues another one. `gpu::Program` reads it.
+const AFTER: &str = "// after";
+
 impl Ptx {
     /// Returns the packed PTX: the header, a line with the names of the kernels, and the text as a Zstandard
     /// frame of `compress`. `gpu::Program` reads both this and plain text.
     pub fn pack(&self, compress: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
-        let names: String = self.entries().map(|name| format!(" {name}")).collect();
-        let mut packed = format!("{}\n{ENTRIES}{names}\n", self.header()).into_bytes();
+        let mut packed = self.first_lines();
         packed.extend(compress(self.text().as_bytes()));
         packed
+    }
+
+    /// As [`pack`](Self::pack), for a text much like the packed PTX `first` of another architecture: only
+    /// `blocks` are stored, those of a Zstandard frame behind the blocks of `first`. The frame holds both
+    /// texts, and that of `first` ends with an empty block.
+    pub fn pack_after(&self, first: &Self, blocks: &[u8]) -> Vec<u8> {
+        let mut packed = self.first_lines();
+        let (arch, bytes) = (first.header().arch.number(), first.text().len());
+        packed.extend(format!("{AFTER} {arch} {bytes}\n").into_bytes());
+        packed.extend(blocks);
+        packed
+    }
+
+    /// Returns the header and the names of the kernels.
+    fn first_lines(&self) -> Vec<u8> {
+        let names: String = self.entries().map(|name| format!(" {name}")).collect();
+        format!("{}\n{ENTRIES}{names}\n", self.header()).into_bytes()
     }
 }
 

@@ -177,7 +177,7 @@ impl Known {
             .partition(|(code, _)| code.is_some());
         Self {
             program,
-            texts: texts.into_iter().map(|(_, (arch, ptx))| (arch, Text::new(ptx))).collect(),
+            texts: texts.into_iter().map(|(_, (arch, ptx))| (arch, Text::new(ptx, program.ptx))).collect(),
             code: code.into_iter().filter_map(|(code, _)| code).collect(),
         }
     }
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn unknown_kernels_are_named_with_their_instances() {
-        let text = Text::new(b".visible .entry get__line() { }\n.visible .entry fill() { }");
+        let text = Text::new(b".visible .entry get__line() { }\n.visible .entry fill() { }", &[]);
         let error = unknown(launch("get", Some("wide")), &[(90, &text)]).to_string();
         assert!(error.contains("`get__wide`") && error.contains("it has get__line"), "{error}");
         let error = unknown(launch("other", None), &[(90, &text)]).to_string();
