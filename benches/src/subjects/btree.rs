@@ -5,22 +5,21 @@
 //! | `built` | all but `insert`, `bulk_build` | `insert` (default): the initial pairs were inserted; `bulk`: the tree was then rebuilt by a bulk build |
 //! | `fill` | `bulk_build`, and trees with `built = "bulk"` | used fraction of each node, default 0.7 |
 //! | `range_results` | `range` | pairs in each range, default 16 |
-//! | `frozen` | `find_hit`, `find_miss`, `successor`, `range` | `true`: use the read-only kernels of frozen trees |
+//! | `frozen` | `find_hit`, `find_miss`, `ycsb_c`, `batch_get`, `successor`, `range` | `true`: use the read-only kernels of frozen trees |
 //! | `start` | all | node where searches begin: `directory` (default) or `root` |
 //!
 //! `find_hit_lines` is `find_hit` that also counts the 128-byte lines read at each level.
 use super::both_widths::{BothWidths, DEFAULT, usual};
 use super::bulk::{Bulk, check_nodes};
 use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, as_mix};
-use super::driver::{self, Batch, Prepared, Subject};
+use super::driver::{self, Batch, Get, Prepared, Subject};
 use super::map_plan::{Call, OPS, Plan};
 use super::ordered::{Asking, ByOrder, Query, RANGE, SUCCESSOR, large_batches};
 use super::soak::Soak;
 use crate::engine::benchmark::{Benchmark, Metric};
-use crate::engine::record::Param;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use gpu::{Buffer, Stream};
 use phalanx::BTree;
 use phalanx::btree::{Builder, Growth, Walks, variants};
@@ -34,7 +33,7 @@ pub const LINES: &str = "find_hit_lines";
 /// Soak test: insertions of new keys into an empty tree in each repetition, with all checks.
 pub const SOAK: &str = "soak";
 /// Read-only operations.
-const READS: &[&str] = &["find_hit", "find_miss", RANGE, SUCCESSOR];
+const READS: &[&str] = &["find_hit", "find_miss", "ycsb_c", "batch_get", RANGE, SUCCESSOR];
 
 /// Operations beside those of plans.
 const MORE_OPS: &[&str] = &[BULK, RANGE, SUCCESSOR, LINES, SOAK, INSERT_RANGE, FIND_REMOVE];
@@ -67,7 +66,12 @@ impl BothWidths for Trees<'_> {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
         let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool).large_batches(large_batches(case)?);
-        if let Some(prepared) = usual(gpu, case, move |capacity| made.clone().capacity(capacity).build())? {
+        let get: Option<Get<BTree<K, V>>> = driver::frozen(case, READS)?.then_some(|tree, stream, batch| {
+            let Batch { keys, results, outcomes, .. } = batch;
+            Ok(tree.frozen()?.on(stream).get(&*keys, results, outcomes)?)
+        });
+        let make = move |capacity| made.clone().capacity(capacity).build();
+        if let Some(prepared) = usual(gpu, case, make, get)? {
             return Ok(prepared);
         }
         let planted = |pairs: u64| Planted::<K, V>::new(gpu, case, pairs);
@@ -108,18 +112,6 @@ fn builder<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Result<Builder<K, 
     Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
 }
 
-/// Returns whether the case uses a frozen tree.
-fn frozen(case: &Case) -> Result<bool> {
-    let frozen = match case.params.get("frozen") {
-        None => false,
-        Some(Param::Flag(frozen)) => *frozen,
-        Some(other) => bail!("`frozen` is {other}; it can be true or false"),
-    };
-    let is_right = !frozen || READS.contains(&case.op.as_str());
-    ensure!(is_right, "`frozen` is true, and {} is none of {}", case.op, READS.join(", "));
-    Ok(frozen)
-}
-
 fn fill(case: &Case) -> Result<f64> {
     Ok(case.number_if_given("fill")?.unwrap_or(0.7))
 }
@@ -146,7 +138,11 @@ pub struct Planted<K: MapWord, V: MapWord> {
 
 impl<K: MapWord, V: MapWord> Planted<K, V> {
     fn new(gpu: &Gpu, case: &Case, pairs: u64) -> Result<Self> {
-        Ok(Self { tree: tree(gpu, case, pairs)?, fill: bulk_fill(case)?, frozen: frozen(case)? })
+        Ok(Self {
+            tree: tree(gpu, case, pairs)?,
+            fill: bulk_fill(case)?,
+            frozen: driver::frozen(case, READS)?,
+        })
     }
 }
 

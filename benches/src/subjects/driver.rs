@@ -1,8 +1,10 @@
 //! Execution of a [`Plan`] on the device, for maps, sets and the baselines that they are compared with.
 use super::map_plan::{Call, Plan};
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
+use crate::engine::record::Param;
+use crate::engine::suite::Case;
 use crate::machine::Gpu;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use gpu::{Buffer, Device, Stream};
 use phalanx::Map;
 use phalanx::map::Word as MapWord;
@@ -170,20 +172,40 @@ pub fn load<K: MapWord + Word, V: MapWord + Word>(
 /// Check of a map's contents.
 type Check<M> = Box<dyn Fn(&M) -> Result<()>>;
 
+/// Submits a batch of lookups of keys to the stream, in a way of its own.
+pub type Get<M> = fn(&mut M, &Stream, &mut Batch<<M as Map>::Key, <M as Map>::Value>) -> Result<()>;
+
+/// Returns whether the case uses the read-only kernels of frozen maps, which have the operations `reads`.
+///
+/// # Errors
+/// Returns [`anyhow::Error`] when the parameter is no flag, or the operation is another one.
+pub fn frozen(case: &Case, reads: &[&str]) -> Result<bool> {
+    let frozen = match case.params.get("frozen") {
+        None => false,
+        Some(Param::Flag(frozen)) => *frozen,
+        Some(other) => bail!("`frozen` is {other}; it can be true or false"),
+    };
+    let is_right = !frozen || reads.contains(&case.op.as_str());
+    ensure!(is_right, "`frozen` is true, and {} is none of {}", case.op, reads.join(", "));
+    Ok(frozen)
+}
+
 /// Map of `phalanx`, and what the case requires of its contents.
-pub struct Tested<M> {
+pub struct Tested<M: Map> {
     /// Map.
     pub map: M,
     /// Performs [`Subject::settle`].
     pub settle: fn(&M) -> Result<()>,
     /// Performs [`Subject::check_fill`].
     pub check: Check<M>,
+    /// Performs [`Call::Get`], if not by the map's batches.
+    pub get: Option<Get<M>>,
 }
 
 impl<M: Map + 'static> Tested<M> {
     /// Returns a map that is to pass `check` after insertions.
     pub fn new(map: M, check: impl Fn(&M) -> Result<()> + 'static) -> Self {
-        Self { map, settle: |_| Ok(()), check: Box::new(check) }
+        Self { map, settle: |_| Ok(()), check: Box::new(check), get: None }
     }
 
     /// Returns a map whose `fill` is to be `share` when it contains `of` pairs. `fill` returns the fraction
@@ -212,6 +234,9 @@ impl<M: Map<Key: MapWord, Value: MapWord>> Subject<M::Key, M::Value> for Tested<
     const TELLS: bool = true;
 
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
+        if let (Some(get), Call::Get) = (self.get, call) {
+            return get(&mut self.map, stream, batch);
+        }
         ask(&self.map, stream, call, batch)
     }
 

@@ -2,9 +2,9 @@
 //!
 //! A table is filled to the `load_factor` of the case. In comparisons with structures that have a memory
 //! utilisation, it is filled to `utilisation`: slots are all of its memory, apart from filters of about one
-//! bit per pair.
+//! bit per pair. `frozen` = `true` selects the read-only kernels of frozen maps.
 use super::both_widths::{BothWidths, DEFAULT, usual};
-use super::driver::{Prepared, Tested};
+use super::driver::{Batch, Get, Prepared, Tested, frozen};
 use super::increments::{self, Rebuild};
 use super::map_plan::{OPS, Plan};
 use crate::engine::benchmark::Benchmark;
@@ -19,6 +19,9 @@ use simt::Instance;
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 use workloads::Key as Word;
+
+/// Operations that read-only kernels have.
+const READS: &[&str] = &["find_hit", "find_miss", "ycsb_c", "batch_get"];
 
 /// Variants of the hash map.
 #[derive(Debug)]
@@ -40,8 +43,12 @@ impl BothWidths for Maps<'_> {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let made =
             selected::<K, V>(self.0, case).load_factor(case.number_if_given("load_factor")?.unwrap_or(0.8));
-        if let Some(prepared) = usual(self.0, case, move |capacity| made.clone().capacity(capacity).build())?
-        {
+        let get: Option<Get<HashMap<K, V>>> = frozen(case, READS)?.then_some(|map, stream, batch| {
+            let Batch { keys, results, outcomes, .. } = batch;
+            Ok(map.frozen()?.on(stream).get(&*keys, results, outcomes)?)
+        });
+        let make = move |capacity| made.clone().capacity(capacity).build();
+        if let Some(prepared) = usual(self.0, case, make, get)? {
             return Ok(prepared);
         }
         let share = share(case)?;
@@ -54,7 +61,7 @@ impl BothWidths for Maps<'_> {
         let plan = Plan::<K, V>::new(case)?;
         let map = builder.capacity(plan.keys as usize).build()?;
         let filled = Tested::filled(map, share, plan.keys, HashMap::load_factor);
-        Ok(Box::new(Prepared::new(self.0, plan, filled)?))
+        Ok(Box::new(Prepared::new(self.0, plan, Tested { get, ..filled })?))
     }
 }
 

@@ -12,7 +12,7 @@
 //! `batch_remove`, of `n` elements each. Before `batch_get` and `batch_remove` the keys of the batch are
 //! present. Every outcome and value is compared with those of all serial orders: each key has exactly one
 //! element that is `Inserted` (or `Removed`), and sums are exact.
-use super::driver::{Batch, UNWRITTEN};
+use super::driver::{Batch, Get, UNWRITTEN};
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::record::Param;
 use crate::engine::suite::Case;
@@ -87,6 +87,8 @@ pub struct Patterned<'a, M: Map> {
     arguments: Vec<M::Value>,
     batch: Batch<M::Key, M::Value>,
     is_blocking: bool,
+    /// Performs `batch_get`, if not by the map's batches.
+    get: Option<Get<M>>,
     /// Outcomes of the blocking call.
     answers: Option<Vec<u8>>,
     ms: Option<f64>,
@@ -121,9 +123,15 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
             sorted,
             batch,
             is_blocking: case.choice("calls", &[("buffers", false), ("slices", true)])?,
+            get: None,
             answers: None,
             ms: None,
         })
+    }
+
+    /// Returns the case with another way to submit `batch_get`.
+    pub fn with_get(self, get: Option<Get<M>>) -> Self {
+        Self { get, ..self }
     }
 
     /// Whether the keys of the batch are present before it.
@@ -132,6 +140,9 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
     }
 
     fn submit(&mut self) -> Result<()> {
+        if let (Some(get), "batch_get") = (self.get, self.op.as_str()) {
+            return get(&mut self.map, &self.gpu.stream, &mut self.batch);
+        }
         let Batch { keys, arguments, results, outcomes, .. } = &mut self.batch;
         let batches = self.map.on(&self.gpu.stream);
         match self.op.as_str() {

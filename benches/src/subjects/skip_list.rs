@@ -50,7 +50,9 @@ impl BothWidths for Lists<'_> {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
         let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool).large_batches(large_batches(case)?);
-        if let Some(prepared) = usual(gpu, case, move |capacity| made.clone().capacity(capacity).build())? {
+        if let Some(prepared) =
+            usual(gpu, case, move |capacity| made.clone().capacity(capacity).build(), None)?
+        {
             return Ok(prepared);
         }
         let list = |pairs: u64| empty_list::<K, V>(gpu, case, pairs);

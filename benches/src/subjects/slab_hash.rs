@@ -34,7 +34,8 @@ impl BothWidths for SlabMaps<'_> {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let made =
             selected::<K, V>(self.0, case).utilisation(case.number_if_given("utilisation")?.unwrap_or(0.6));
-        if let Some(prepared) = usual(self.0, case, move |capacity| made.clone().capacity(capacity).build())?
+        if let Some(prepared) =
+            usual(self.0, case, move |capacity| made.clone().capacity(capacity).build(), None)?
         {
             return Ok(prepared);
         }

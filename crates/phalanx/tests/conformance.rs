@@ -6,6 +6,8 @@ mod allocation_failures;
 mod common;
 #[path = "conformance/frozen.rs"]
 mod frozen;
+#[path = "conformance/frozen_tables.rs"]
+mod frozen_tables;
 #[path = "conformance/layers.rs"]
 mod layers;
 #[path = "conformance/ordered.rs"]
@@ -25,6 +27,14 @@ macro_rules! suite {
             mod hash_map {
                 phalanx_testing::every_map!(crate::common::$device, [each HashMap], [first HashMap]);
                 phalanx_testing::hash_map_cases!(crate::common::$device, [each HashMap]);
+                phalanx_testing::cases! { crate, crate::common::$device, [each HashMap]:
+                    frozen_tables {
+                        frozen_maps_are_read_by_kernels_of_their_own
+                        frozen_maps_answer_as_others_do
+                        lookups_in_frozen_maps_are_bounded_by_counts
+                        what_was_frozen_is_written_again
+                    }
+                }
             }
 
             mod slab_hash {

@@ -40,3 +40,24 @@ crate::table_instances! {
         choice_128_4x2_u64_u64: Table<Wide<u64, u64>, TwoChoice, 4, 2>,
     }
 }
+
+/// The kinds whose kernels only read, while nothing writes: read-only views of the kinds of the same names
+/// without `phased`.
+pub mod phased {
+    use super::super::probing_scheme::{DoubleHash, Hinted, Phased};
+    use super::super::table::Table;
+    use crate::keyed::kernels::{ContainsKey, Get};
+    use crate::keyed::{Packed, Wide};
+    use simt::instances;
+
+    instances! {
+        types {
+            phased_hinted8_64_2x4_u32_u32: Table<Packed, Phased<Hinted<8>>, 2, 4>,
+            phased_double_64_2x2_u64_u64: Table<Wide<u64, u64>, Phased<DoubleHash>, 2, 2>,
+            phased_double_64_2x2_u32_u64: Table<Wide<u32, u64>, Phased<DoubleHash>, 2, 2>,
+            phased_double_64_2x2_u64_u32: Table<Wide<u64, u32>, Phased<DoubleHash>, 2, 2>,
+        }
+        kernels { Get, ContainsKey }
+        visitor: super::super::table::ReadOnly
+    }
+}

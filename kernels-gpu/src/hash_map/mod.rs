@@ -79,8 +79,8 @@ mod table;
 pub use crate::keyed::*;
 #[cfg(feature = "hash-map")]
 pub use instances::*;
-pub use probing_scheme::{Cursor, DoubleHash, Hinted, LONG, OVERFLOW_BUCKETS, Probe, TwoChoice};
-pub use table::{Config, MapView, Table};
+pub use probing_scheme::{Cursor, DoubleHash, Hinted, LONG, OVERFLOW_BUCKETS, Phased, Probe, TwoChoice};
+pub use table::{Config, MapView, ReadOnly, Table};
 
 /// The default kind of table for 32-bit keys and values.
 pub type DefaultTable = Table<Packed, Hinted<8>, 2, 4>;

@@ -76,13 +76,19 @@ impl<S: Slot, P: Probe, O: Operation, const W: u32, const L: usize> Walk<S, P, O
 where
     Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
 {
+    /// Order of the loads.
+    const LOADS: Order = {
+        assert!(!(P::FROZEN && O::WRITES), "`Phased` is for lookups");
+        if P::FROZEN { Order::Weak } else { Order::Relaxed }
+    };
+
     /// Executes one round of the current operation: one probe, then the advance to the next bucket. Returns
     /// whether the operation is finished.
     fn round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let (tile, route) = (turn.tile(), self.route(turn));
         let request = self.request.from_owner(turn);
         let (rank, bucket) = (tile.rank(), self.bucket(route.bucket));
-        let read = bucket.load(rank, turn.is_active(), Order::Relaxed);
+        let read = bucket.load(rank, turn.is_active(), Self::LOADS);
         let may_take = |j: u32| P::EXTRA_PROBES == 0 || rank * L as u32 + j < route.quota;
         let probe = BucketProbe::new(tile, bucket, &read, &request, may_take);
         let (done, value) = probe.act(tile, turn.is_active(), &request);
@@ -161,7 +167,7 @@ where
     /// cleared).
     fn has_overflowed(&self, key: S::Stored, bucket: u32) -> bool {
         let (word, bit) = self.filter_bit(key, bucket);
-        word.load_hot(Order::Relaxed, Scope::Device) & bit == 0
+        word.load_hot(Self::LOADS, Scope::Device) & bit == 0
     }
 
     /// Records in the filter that the key overflows from the bucket, for later searches.

@@ -6,6 +6,7 @@
 //! it: where in the sequence a key may be inserted, and how a search learns that the key did not overflow
 //! further.
 use crate::keyed::Hashed;
+use core::marker::PhantomData;
 use simt::hash::{mix32, reduce};
 use simt::{Name, device};
 
@@ -114,6 +115,8 @@ pub unsafe trait Probe: Copy + Send + Sync + 'static {
     const FILTER_BITS: u32;
     /// Number of probes that an operation may make beyond one per bucket.
     const EXTRA_PROBES: u32;
+    /// Whether nothing writes while kernels run: their loads may then come from the L1 cache. See [`Phased`].
+    const FROZEN: bool = false;
 
     /// Advances the cursor from a bucket of the table, which has at least two buckets.
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32);
@@ -193,6 +196,39 @@ unsafe impl Probe for TwoChoice {
 
     fn quota(cursor: Cursor, slots: u32) -> u32 {
         if cursor.place < 2 { slots - slots / 4 } else { slots }
+    }
+}
+
+/// The scheme `P` for lookups while nothing writes: all loads are weak, so that the L1 cache may serve them.
+/// Kernels that write do not compile for it. Tables are filled by kernels for `P` itself.
+///
+/// ```compile_fail
+/// use phalanx_kernels::hash_map::{Hinted, Insert, MapView, Packed, Phased, Table};
+/// use simt::Tile;
+///
+/// fn insert(map: MapView<Table<Packed, Phased<Hinted<8>>, 2, 4>>) {
+///     map.share(Tile::<2>::lockstep(), true, Insert, 1, 1);
+/// }
+///
+/// let _insert = insert as fn(_);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Phased<P>(PhantomData<P>);
+
+// SAFETY: as the scheme `P`.
+#[device]
+unsafe impl<P: Probe> Probe for Phased<P> {
+    const NAME: &'static str = const { &Name::of("phased").part(P::NAME) }.as_str();
+    const FILTER_BITS: u32 = P::FILTER_BITS;
+    const EXTRA_PROBES: u32 = P::EXTRA_PROBES;
+    const FROZEN: bool = true;
+
+    fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
+        P::advance(cursor, hash, buckets);
+    }
+
+    fn quota(cursor: Cursor, slots: u32) -> u32 {
+        P::quota(cursor, slots)
     }
 }
 

@@ -1,5 +1,5 @@
 //! A kind of table, and the map view that kernels take.
-use super::probing_scheme::{Cursor, OVERFLOW_BUCKETS, Probe};
+use super::probing_scheme::{Cursor, OVERFLOW_BUCKETS, Phased, Probe};
 use crate::keyed::{
     Bucket, Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash, kind_name,
 };
@@ -33,6 +33,16 @@ pub unsafe trait Config: Kind<View = MapView<Self>> {
     fn filter_words(count: u32) -> usize {
         ((count + OVERFLOW_BUCKETS) as usize * Self::FILTER_BITS as usize).div_ceil(32)
     }
+}
+
+/// A kind of table whose kernels only read, while nothing writes.
+pub trait ReadOnly: Config {
+    /// The kind of table that it reads.
+    type Writers: Config<Key = Self::Key, Value = Self::Value>;
+}
+
+impl<S: Slot, P: Probe, const W: u32, const L: usize> ReadOnly for Table<S, Phased<P>, W, L> {
+    type Writers = Table<S, P, W, L>;
 }
 
 impl<S: Slot, P: Probe, const W: u32, const L: usize> Instance for Table<S, P, W, L> {

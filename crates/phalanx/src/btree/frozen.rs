@@ -2,21 +2,18 @@
 use super::BTree;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-#[allow(unused_imports)] // for links in the documentation
-use crate::Outcome;
-#[allow(unused_imports)] // for links in the documentation
-use crate::map::Batches;
+pub use crate::map::frozen::Lookups;
+use crate::map::frozen::{LookUp, by_key, read_only};
 use crate::map::launch::Batch;
 use crate::map::variant::{Variant, VariantTag};
-use crate::map::{IntoIter, Pairs, batches, host};
+use crate::map::{IntoIter, Pairs};
 use crate::ordered::kernels::{Reader, Search};
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Key, Result, Value};
-use gpu::{AsBounded, AsSliceMut, Device, Stream};
+use gpu::{Device, Stream};
 use phalanx_kernels::btree::{ReadOnly, phased};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
-use std::any::Any;
 use std::fmt;
 use std::io::Write;
 
@@ -107,33 +104,15 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// Returns whether the tree is frozen. For this package's tests.
     #[doc(hidden)]
     pub fn is_frozen(&self) -> bool {
-        *self.tree.frozen()
+        self.tree.freezer.is_frozen()
     }
 }
 
-/// Operations on single keys and on the whole tree.
+/// Operations on the whole tree.
 impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// Returns the name of the variant whose kernels read.
     pub fn variant(&self) -> &str {
         self.reader.variant().name
-    }
-
-    /// Returns the values of the keys, `None` for a key that is not in the tree.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    #[doc(alias = "find")]
-    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        host::get(self.device(), &|stream, batch| self.look_up(stream, batch), keys)
-    }
-
-    /// Returns for each key whether it is in the tree.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    #[doc(alias = "contains")]
-    pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        host::contains(self.device(), &|stream, batch| self.look_up(stream, batch), keys)
     }
 
     /// Returns the number of pairs. Waits for all earlier launches.
@@ -183,7 +162,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
 
     /// Returns the lookups on device buffers, submitted to a stream.
     pub fn on(&'a self, stream: &'a Stream) -> Lookups<'a, K, V> {
-        Lookups { frozen: self, stream }
+        Lookups::new(self, stream)
     }
 
     /// Returns a view of the tree for your own read-only kernels. `M` is the type of the variant that
@@ -204,10 +183,21 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
         // SAFETY: a tree of the variant whose nodes this one reads; the caller keeps the memory.
         self.tree.tree.read(|tree| Ok(unsafe { tree.view() }))
     }
+}
+
+by_key! {
+    /// Operations on single keys.
+    Frozen<'_, K, V>
+}
+
+impl<K: Key, V: Value> LookUp<K::Word, V::Word> for Frozen<'_, K, V> {
+    fn device(&self) -> &Device {
+        self.tree.device()
+    }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {
         // SAFETY: as for `Tree::submit_concurrently`. Nothing writes while `self` lives, and later writers
-        // first wait: see `Tree::thaw`.
+        // first wait: see `Freezer::thaw`.
         self.tree.tree.read(|tree| unsafe { self.reader.launch_look_up(stream, tree, batch) })
     }
 }
@@ -228,78 +218,4 @@ by_order! {
     Frozen<'_, K, V>
 }
 
-/// Batches of lookups on device buffers, which have words: the read-only operations of [`Batches`]. The calls
-/// submit work to a stream and do not wait for it. Created by [`Frozen::on`].
-///
-/// ```
-/// use phalanx::{BTree, Outcome};
-///
-/// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
-/// assert!(tree.insert(&[1, 2], &[10, 20])?.all_placed());
-/// let frozen = tree.frozen()?;
-/// let (device, stream) = (frozen.device(), frozen.device().stream()?);
-/// let (keys, mut values) = (device.from_slice(&[2u32, 3])?, device.zeroed::<u32>(2)?);
-/// let mut outcomes = device.zeroed::<u8>(2)?;
-/// frozen.on(&stream).get(&keys, &mut values, &mut outcomes)?;
-/// assert_eq!(outcomes.read()?, [Outcome::Found as u8, Outcome::Absent as u8]);
-/// assert_eq!(values.read()?[0], 20);
-/// frozen.on(&stream).contains_key(&keys, &mut outcomes)?;
-/// # Ok::<(), phalanx::Error>(())
-/// ```
-///
-/// # Cost
-///
-/// `get` and `contains_key` launch one kernel each. They allocate nothing and do not wait.
-#[derive(Debug)]
-pub struct Lookups<'a, K: Key, V: Value> {
-    frozen: &'a Frozen<'a, K, V>,
-    stream: &'a Stream,
-}
-
-impl<K: Key, V: Value> Lookups<'_, K, V> {
-    fn submit(&self, batch: Batch<K::Word, V::Word>) -> Result<()> {
-        batches::check_same_device(self.frozen.device(), "stream", self.stream.device())?;
-        self.frozen.look_up(self.stream, batch)
-    }
-
-    /// [`Frozen::get`] on device buffers. Writes the values, which are valid where the outcome is
-    /// [`Outcome::Found`].
-    ///
-    /// # Errors
-    /// [`Error::Length`] if the buffers differ in length; [`Error::OtherDevice`] if a buffer or the stream is
-    /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn get(
-        &self,
-        keys: impl AsBounded<K::Word>,
-        values: impl AsSliceMut<V::Word>,
-        outcomes: impl AsSliceMut<u8>,
-    ) -> Result<()> {
-        self.submit(batches::get(self.frozen.device(), keys, values, outcomes)?)
-    }
-
-    /// [`Frozen::contains_key`] on device buffers.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn contains_key(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
-        self.submit(batches::contains_key(self.frozen.device(), keys, outcomes)?)
-    }
-}
-
-/// Returns the read-only kernels for trees of a variant while nothing writes, if there are such kernels.
-fn read_only<K: Key, V: Value>(variant: Variant) -> Option<&'static dyn Reader<K, V>> {
-    phased::visit(&mut FindReader(variant))?.downcast_ref::<&'static dyn Reader<K, V>>().copied()
-}
-
-/// Finds the read-only kernels for trees of a variant.
-struct FindReader(Variant);
-
-impl phased::Visitor for FindReader {
-    type Output = &'static dyn Any;
-
-    fn visit<M: ReadOnly + Instance>(&mut self) -> Option<Self::Output> {
-        self.0
-            .is::<M::Writers>()
-            .then_some(const { &(&VariantTag::<M>::NEW as &'static dyn Reader<M::Key, M::Value>) })
-    }
-}
+read_only! { read_only: Reader, phased, ReadOnly }

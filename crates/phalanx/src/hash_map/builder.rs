@@ -4,6 +4,7 @@ use super::kernels::Kernels;
 use super::table::Table;
 use super::{HashMap, Key, Value, kernels};
 use crate::map::checks::Checks;
+use crate::map::frozen::Freezer;
 use crate::map::handle::Handle;
 use crate::map::variant::{VariantTag, names, select};
 use crate::program::open;
@@ -187,7 +188,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         let table = Table::new(&device, &*kernels, slots, (self.max_probes, self.seed))?;
         let handle = Handle::new(device, kernels, table);
         let (load_factor, growth, checks) = (self.load_factor, self.growth, Checks::default());
-        Ok(HashMap { table: Growing { handle, load_factor, growth, checks } })
+        Ok(HashMap { table: Growing { handle, load_factor, growth, checks, freezer: Freezer::default() } })
     }
 }
 

@@ -8,6 +8,7 @@ use crate::error::made_room;
 use crate::map::checks::Checks;
 use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
+use crate::map::frozen::Freezer;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::sketch;
@@ -47,6 +48,8 @@ pub struct Growing<K, V> {
     pub load_factor: f64,
     pub growth: Growth,
     pub checks: Checks,
+    /// Whether read-only kernels (weak loads) may be in flight.
+    pub freezer: Freezer,
 }
 
 impl<K: Word, V: Word> Growing<K, V> {
@@ -124,6 +127,9 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
     }
 
     fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        if batch.op.writes() {
+            self.freezer.thaw(&self.handle.device)?;
+        }
         let table = self.handle.read();
         // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the
         // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
@@ -237,7 +243,13 @@ mod tests {
         let keys = device.from_slice(keys).unwrap();
         let handle = Handle::new(device, VARIANT.boxed(), table);
         let checks = Checks::default();
-        let map = Growing { handle, load_factor: 0.8, growth: Growth::Doubling, checks };
+        let map = Growing {
+            handle,
+            load_factor: 0.8,
+            growth: Growth::Doubling,
+            checks,
+            freezer: Freezer::default(),
+        };
         let before = map.handle.read().slots();
         map.reserve_for(&Batch::new(op, keys.global())).unwrap();
         let slots = map.handle.read().slots();

@@ -16,8 +16,30 @@ pub struct Shape {
     pub bucket_bytes: usize,
 }
 
+/// Read-only launches on tables of one variant, with keys `K` and values `V`.
+pub trait Reader<K, V>: HasVariant + Send + Sync {
+    /// Launches a batch of lookups: see [`launch::look_up`].
+    ///
+    /// # Safety
+    /// - As for [`Kernels::launch_batch`]. If the variant is for tables without writers, nothing writes until
+    ///   the kernel has ended.
+    unsafe fn launch_look_up(&self, stream: &Stream, table: &Table, batch: Batch<K, V>) -> gpu::Result<()>;
+}
+
+impl<M: Config + Instance> Reader<M::Key, M::Value> for VariantTag<M> {
+    unsafe fn launch_look_up(
+        &self,
+        stream: &Stream,
+        table: &Table,
+        batch: Batch<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { launch::look_up::<M>(stream, table.view(), batch) }
+    }
+}
+
 /// Launches on tables of one variant, with keys `K` and values `V`.
-pub trait Kernels<K, V>: HasVariant + Send + Sync {
+pub trait Kernels<K, V>: Reader<K, V> {
     /// Returns an owned copy, which takes no memory.
     fn boxed(&self) -> Box<dyn Kernels<K, V>>;
 

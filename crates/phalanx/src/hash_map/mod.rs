@@ -1,5 +1,6 @@
 //! A hash map in device memory, accessed in batches.
 mod builder;
+mod frozen;
 mod growth;
 mod kernels;
 mod table;
@@ -12,6 +13,7 @@ use crate::map::structure::Structure;
 pub use crate::map::{Batches, Key, Merge, Op, OpCode, Outcome, Value};
 use crate::map::{Map, file};
 pub use builder::{Builder, variants};
+pub use frozen::{Frozen, Lookups};
 use gpu::Stream;
 use growth::Growing;
 pub use growth::Growth;
@@ -56,7 +58,7 @@ use std::io::Read;
 /// # Concurrency
 ///
 /// As for [`Map`]. Methods that replace the table take `&mut self`, except growth, which waits until no
-/// launch runs.
+/// launch runs. [`Self::frozen`] returns a read-only handle without concurrent writers.
 ///
 /// # Errors
 ///
@@ -77,7 +79,8 @@ use std::io::Read;
 /// | `compact`, `shrink_to_fit` | waits for the device, and rehashes |
 /// | a rehash | allocates and writes the new table beside the old one; one launch reads each old bucket and inserts each pair; waits for it |
 /// | `clear_on` | three fills in the stream, of all bytes of the table; no wait |
-/// | `view` | O(1) on the host; no launch |
+/// | `frozen` | waits for the device, unless nothing was submitted since the last time |
+/// | `view` | O(1) on the host; waits for the device once after [`Self::frozen`] was used |
 /// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
 pub struct HashMap<K: Key, V: Value> {
     table: Growing<K::Word, V::Word>,
@@ -200,7 +203,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OtherVariant`] if the map is of another variant.
+    /// [`Error::OtherVariant`] if the map is of another variant; [`Error::Device`] if the device is lost.
     ///
     /// # Safety
     /// The view does not keep the table alive or at its address:
@@ -217,6 +220,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         M: Config<Key = K::Word, Value = V::Word> + Instance,
     {
         self.table.handle.kernels().variant().check::<M>()?;
+        self.table.freezer.thaw(self.device())?;
         self.table.checks.viewed();
         // SAFETY: of this variant; the caller keeps the table.
         Ok(unsafe { self.table.handle.read().view() })
@@ -281,6 +285,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     ///   before the stream executes this operation, and none may begin before it has cleared the map.
     pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
         check_same_device(self.device(), "stream", stream.device())?;
+        self.table.freezer.thaw(self.device())?;
         // SAFETY: the caller's obligation.
         unsafe { self.table.handle.get_mut().clear_on(stream) }
     }

@@ -15,7 +15,7 @@
 //! the chunks, as nothing orders the elements of one launch.
 use super::launch::{Batch, BatchOp, nothing};
 use super::parallel;
-use super::{Key, Value};
+use super::{Key, Value, check};
 use crate::Result;
 use crate::map::encoding::{Word, decoded};
 use bytemuck::Pod;
@@ -369,6 +369,8 @@ pub fn get_into<K: Key, V: Value>(
     keys: &[K],
     (values, found): (&mut [V], &mut [bool]),
 ) -> Result<()> {
+    check("values", keys.len(), values.len())?;
+    check("found", keys.len(), found.len())?;
     let has_words = TypeId::of::<V>() == TypeId::of::<V::Word>();
     let direct = if has_words { Direct::of(device, values, found) } else { None };
     let request = Request { direct, ..Request::<K, V>::of_keys(BatchOp::Get, keys, true) };
@@ -390,6 +392,7 @@ pub fn contains_into<K: Key, V: Word>(
     keys: &[K],
     found: &mut [bool],
 ) -> Result<()> {
+    check("found", keys.len(), found.len())?;
     let direct = Direct::of::<V>(device, &mut [], found);
     let request = Request { direct, ..Request::<K, V>::of_keys(BatchOp::ContainsKey, keys, false) };
     batch_into(device, submit, &request, &mut |range, outcomes, _| {

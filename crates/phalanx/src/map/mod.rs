@@ -8,6 +8,7 @@ pub mod derive;
 pub(crate) mod encoding;
 pub(crate) mod export;
 pub(crate) mod file;
+pub(crate) mod frozen;
 pub(crate) mod handle;
 pub(crate) mod host;
 pub(crate) mod launch;

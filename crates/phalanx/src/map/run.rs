@@ -163,8 +163,6 @@ pub fn get_into<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M:
     values: &mut [V],
     found: &mut [bool],
 ) -> Result<()> {
-    check("values", keys.len(), values.len())?;
-    check("found", keys.len(), found.len())?;
     host::get_into(map.device(), &|stream, batch| map.submit(stream, batch), keys, (values, found))
 }
 
@@ -174,7 +172,6 @@ pub fn contains_into<M: Structure + ?Sized, K: Key<Word = M::Key>>(
     keys: &[K],
     found: &mut [bool],
 ) -> Result<()> {
-    check("found", keys.len(), found.len())?;
     host::contains_into(map.device(), &|stream, batch| map.submit(stream, batch), keys, found)
 }
 

@@ -4,9 +4,10 @@ use super::{MultiVersionBTree, Updates};
 use crate::Outcome;
 use crate::error::or_later;
 use crate::map::encoding::decode_pairs;
+use crate::map::frozen::{LookUp, by_key};
 use crate::map::launch::Batch;
 use crate::map::structure::Scans;
-use crate::map::{IntoIter, batches, export, host};
+use crate::map::{IntoIter, batches, export};
 use crate::ordered::history::{History, ReadTimestamp};
 use crate::ordered::kernels::Search;
 use crate::ordered::queries::{Searched, by_order};
@@ -204,24 +205,6 @@ impl<K: Key, V: Value> fmt::Debug for At<'_, K, V> {
 }
 
 impl<K: Key, V: Value> At<'_, K, V> {
-    /// Returns the values of the keys, `None` for a key that was not in the tree.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    #[doc(alias = "find")]
-    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        host::get(self.tree.device(), &|stream, batch| self.look_up(stream, batch), keys)
-    }
-
-    /// Returns for each key whether it was in the tree.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    #[doc(alias = "contains")]
-    pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        host::contains(self.tree.device(), &|stream, batch| self.look_up(stream, batch), keys)
-    }
-
     /// Submits a batch of lookups on device buffers to a stream. Writes the values, which are valid where the
     /// outcome is [`Outcome::Found`].
     ///
@@ -250,6 +233,17 @@ impl<K: Key, V: Value> At<'_, K, V> {
         let (keys, values) = export::sorted(export::scanned(self.tree.device(), &scans)?);
         let (keys, values) = decode_pairs::<K, V>((keys, values))?;
         Ok(keys.into_iter().zip(values))
+    }
+}
+
+by_key! {
+    /// Operations on single keys, as of the snapshot's timestamp.
+    At<'_, K, V>
+}
+
+impl<K: Key, V: Value> LookUp<K::Word, V::Word> for At<'_, K, V> {
+    fn device(&self) -> &Device {
+        self.tree.device()
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {

@@ -8,13 +8,14 @@ use super::sorter::{self, Sorter};
 use crate::Result;
 use crate::error::or_later;
 use crate::map::encoding::Word;
+use crate::map::frozen::Freezer;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp, nothing};
 use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use crate::slab_alloc::Stats;
 use gpu::{Device, Stream};
 use phalanx_kernels::ordered::{Config, TreeView};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// A B-tree or skip list in device memory.
 pub struct Tree<K, V> {
@@ -22,8 +23,8 @@ pub struct Tree<K, V> {
     pub growth: Growth,
     /// How batches that may rebuild the tree are executed.
     pub large_batches: LargeBatches,
-    /// Whether read-only kernels (weak loads) may be in flight: see [`Self::thaw`].
-    frozen: Mutex<bool>,
+    /// Whether read-only kernels (weak loads) may be in flight.
+    pub freezer: Freezer,
     /// Whether kernels of the user may be launched on a view: see [`Self::view`].
     viewed: Mutex<bool>,
     /// Sorts batches before they are launched, for variants that do so.
@@ -57,7 +58,7 @@ impl<K: Word, V: Word> Tree<K, V> {
             handle,
             growth,
             large_batches,
-            frozen: Mutex::default(),
+            freezer: Freezer::default(),
             viewed: Mutex::default(),
             sorter,
             reads,
@@ -139,7 +140,7 @@ impl<K: Word, V: Word> Tree<K, V> {
     /// Prepares the tree for read-only kernels: waits for all writers and rebuilds the directory. The caller
     /// has exclusive access, and allows only readers afterwards. Does nothing if the tree is still frozen.
     pub fn freeze(&mut self) -> Result<()> {
-        if *self.frozen() {
+        if self.freezer.is_frozen() {
             return Ok(());
         }
         self.len()?;
@@ -149,18 +150,13 @@ impl<K: Word, V: Word> Tree<K, V> {
             memory.directory.made(pairs);
             Ok(())
         })?;
-        *self.frozen() = true;
+        self.freezer.freeze();
         Ok(())
     }
 
     /// Calls `launch`, which must only read, with a frozen tree.
     pub fn read<T>(&self, launch: impl FnOnce(TreeRef<'_>) -> gpu::Result<T>) -> Result<T> {
         Ok(launch(self.handle.read().now())?)
-    }
-
-    /// Returns the lock of the flag that says whether read-only kernels may be in flight.
-    pub fn frozen(&self) -> MutexGuard<'_, bool> {
-        self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the tree as kernels of the variant `M` take it. From now on such kernels may run at any time,
@@ -188,12 +184,7 @@ impl<K: Word, V: Word> Tree<K, V> {
     /// Waits for the read-only kernels of a frozen tree, before anything that may write is submitted: the
     /// borrow of their [`Frozen`](crate::btree::Frozen) has ended, but the kernels may still run.
     pub fn thaw(&self) -> Result<()> {
-        let mut frozen = self.frozen();
-        if *frozen {
-            self.handle.device.synchronize()?;
-            *frozen = false;
-        }
-        Ok(())
+        self.freezer.thaw(&self.handle.device)
     }
 
     /// Rebuilds the directory if it is due.

@@ -1,7 +1,8 @@
-//! Frozen trees: views of them, and when they thaw.
+//! Frozen maps: views of them, and when they thaw.
 use gpu::Device;
-use phalanx::{BTree, Error};
+use phalanx::{BTree, Error, HashMap};
 use phalanx_kernels::btree::{Concurrent, Phased, Tree};
+use phalanx_kernels::hash_map::{self, DefaultTable, DoubleHash, Hinted, Table};
 use phalanx_kernels::keyed::Packed;
 use phalanx_kernels::slab::{Light, Spread};
 
@@ -37,4 +38,42 @@ fn trees_are_thawed_by_what_may_write() {
     // SAFETY: no kernel uses the view.
     unsafe { tree.view::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>() }.unwrap();
     assert!(!tree.is_frozen());
+}
+
+#[test]
+fn views_of_frozen_tables_are_of_the_kind_that_reads() {
+    type ReadOnly = Table<Packed, hash_map::Phased<Hinted<8>>, 2, 4>;
+    let device = Device::emulator(Default::default());
+    let mut map = HashMap::<u32, u32>::builder().device(&device).build().unwrap();
+    let frozen = map.frozen().unwrap();
+    // SAFETY: no kernel uses these views.
+    let views = unsafe { (frozen.view::<ReadOnly>(), frozen.view::<DefaultTable>()) };
+    assert!(views.0.is_ok() && matches!(views.1, Err(Error::OtherVariant { .. })), "{views:?}");
+    let other = HashMap::<u32, u32>::builder().device(&device).variant("double_64_2x4_u32_u32");
+    let mut other = other.build().unwrap();
+    // SAFETY: as above.
+    unsafe { other.frozen().unwrap().view::<Table<Packed, DoubleHash, 2, 4>>() }.unwrap();
+}
+
+#[test]
+fn tables_are_thawed_by_what_may_write() {
+    let device = Device::emulator(Default::default());
+    let stream = device.stream().unwrap();
+    let mut map = HashMap::<u32, u32>::builder().device(&device).build().unwrap();
+    assert!(!map.is_frozen());
+    map.frozen().unwrap();
+    assert!(map.is_frozen());
+    assert_eq!(map.get(&[1]).unwrap(), [None]);
+    assert!(map.is_frozen(), "a lookup writes nothing");
+    assert!(map.insert(&[1], &[2]).unwrap().all_placed());
+    assert!(!map.is_frozen());
+    assert_eq!(map.frozen().unwrap().get(&[1]).unwrap(), [Some(2)]);
+    // SAFETY: no kernel uses the view.
+    unsafe { map.view::<DefaultTable>() }.unwrap();
+    assert!(!map.is_frozen());
+    map.frozen().unwrap();
+    // SAFETY: no other stream uses the map.
+    unsafe { map.clear_on(&stream) }.unwrap();
+    assert!(!map.is_frozen());
+    assert!(map.frozen().unwrap().is_empty().unwrap());
 }

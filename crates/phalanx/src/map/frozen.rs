@@ -1,0 +1,200 @@
+//! Reads while nothing writes, by kernels whose loads may come from the L1 cache.
+#[allow(unused_imports)] // for links in the documentation
+use super::Outcome;
+use super::batches;
+#[allow(unused_imports)] // for links in the documentation
+use super::batches::Batches;
+use super::launch::Batch;
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
+use crate::{Key, Result, Value};
+use gpu::{AsBounded, AsSliceMut, Device, Stream};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Whether read-only kernels with weak loads may be in flight. Nothing may write before they have ended.
+#[derive(Debug, Default)]
+pub struct Freezer(Mutex<bool>);
+
+impl Freezer {
+    /// Returns whether such kernels may be in flight, and nothing that may write was submitted since
+    /// [`Self::freeze`].
+    pub fn is_frozen(&self) -> bool {
+        *self.lock()
+    }
+
+    /// Records that such kernels may follow. All writers have ended, and the caller has exclusive access.
+    pub fn freeze(&mut self) {
+        *self.lock() = true;
+    }
+
+    /// Waits for such kernels, before anything that may write is submitted: the borrow under which they were
+    /// submitted has ended, but they may still run.
+    pub fn thaw(&self, device: &Device) -> Result<()> {
+        let mut frozen = self.lock();
+        if *frozen {
+            device.synchronize()?;
+            *frozen = false;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A structure, or a state of it, in which keys can be looked up.
+pub trait LookUp<K, V> {
+    /// Returns the device that holds the structure.
+    fn device(&self) -> &Device;
+
+    /// Submits a batch of lookups to a stream.
+    fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()>;
+}
+
+/// Implements the blocking lookups of single keys for a [`LookUp`] type.
+macro_rules! by_key {
+    ($(#[doc = $title:literal])* $type:ty) => {
+        $(#[doc = $title])*
+        impl<K: Key, V: Value> $type {
+            /// Returns the values of the keys, `None` for an absent key.
+            ///
+            /// # Errors
+            /// [`Error::Format`] if a stored word is no value of the map's type; [`Error::Device`] if the
+            /// device is lost or lacks the memory.
+            #[doc(alias = "find")]
+            pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+                use $crate::map::{frozen::LookUp, host};
+                host::get(LookUp::device(self), &|stream, batch| self.look_up(stream, batch), keys)
+            }
+
+            /// Writes the values of the keys to `values`, and whether each key is present to `found`: see
+            /// [`Map::get_into`](crate::Map::get_into).
+            ///
+            /// # Errors
+            /// [`Error::Length`] if the slices differ in length; otherwise as [`Self::get`], after which the
+            /// contents of both slices are unspecified.
+            pub fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [bool]) -> Result<()> {
+                use $crate::map::{frozen::LookUp, host};
+                let look_up: host::Submit<'_, _, _> = &|stream, batch| self.look_up(stream, batch);
+                host::get_into(LookUp::device(self), look_up, keys, (values, found))
+            }
+
+            /// Returns for each key whether it is present.
+            ///
+            /// # Errors
+            /// [`Error::Device`] if the device is lost or lacks the memory.
+            #[doc(alias = "contains")]
+            pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
+                use $crate::map::{frozen::LookUp, host};
+                host::contains(LookUp::device(self), &|stream, batch| self.look_up(stream, batch), keys)
+            }
+
+            /// Writes for each key to `found` whether it is present: see
+            /// [`Map::contains_into`](crate::Map::contains_into).
+            ///
+            /// # Errors
+            /// [`Error::Length`] if the slices differ in length; otherwise as [`Self::contains_key`], after
+            /// which the contents of `found` are unspecified.
+            pub fn contains_into(&self, keys: &[K], found: &mut [bool]) -> Result<()> {
+                use $crate::map::{frozen::LookUp, host};
+                let look_up: host::Submit<'_, _, _> = &|stream, batch| self.look_up(stream, batch);
+                host::contains_into(LookUp::device(self), look_up, keys, found)
+            }
+        }
+    };
+}
+pub(crate) use by_key;
+
+/// Defines `fn $find`, which returns the kernels that read structures of a variant while nothing writes, if
+/// there are such kernels. `$list` is the list of their kinds, whose bound is `$bound`.
+macro_rules! read_only {
+    ($find:ident: $reader:ident, $list:path, $bound:path) => {
+        /// Returns the kernels that read structures of a variant while nothing writes, if there are any.
+        fn $find<K: 'static, V: 'static>(variant: Variant) -> Option<&'static dyn $reader<K, V>> {
+            use $list as list;
+
+            struct Find(Variant);
+
+            impl list::Visitor for Find {
+                type Output = &'static dyn std::any::Any;
+
+                fn visit<M: $bound + simt::Instance>(&mut self) -> Option<Self::Output> {
+                    self.0.is::<M::Writers>().then_some(
+                        const { &(&VariantTag::<M>::NEW as &'static dyn $reader<M::Key, M::Value>) },
+                    )
+                }
+            }
+
+            list::visit(&mut Find(variant))?.downcast_ref::<&'static dyn $reader<K, V>>().copied()
+        }
+    };
+}
+pub(crate) use read_only;
+
+/// Batches of lookups on device buffers, which have words: the read-only operations of [`Batches`]. The calls
+/// submit work to a stream and do not wait for it. Created by the method `on` of a frozen map.
+///
+/// ```
+/// use phalanx::{BTree, Outcome};
+///
+/// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
+/// assert!(tree.insert(&[1, 2], &[10, 20])?.all_placed());
+/// let frozen = tree.frozen()?;
+/// let (device, stream) = (frozen.device(), frozen.device().stream()?);
+/// let (keys, mut values) = (device.from_slice(&[2u32, 3])?, device.zeroed::<u32>(2)?);
+/// let mut outcomes = device.zeroed::<u8>(2)?;
+/// frozen.on(&stream).get(&keys, &mut values, &mut outcomes)?;
+/// assert_eq!(outcomes.read()?, [Outcome::Found as u8, Outcome::Absent as u8]);
+/// assert_eq!(values.read()?[0], 20);
+/// frozen.on(&stream).contains_key(&keys, &mut outcomes)?;
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `get` and `contains_key` launch one kernel each. They allocate nothing and do not wait.
+pub struct Lookups<'a, K: Key, V: Value> {
+    frozen: &'a dyn LookUp<K::Word, V::Word>,
+    stream: &'a Stream,
+}
+
+impl<K: Key, V: Value> fmt::Debug for Lookups<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookups").field("stream", self.stream).finish_non_exhaustive()
+    }
+}
+
+impl<'a, K: Key, V: Value> Lookups<'a, K, V> {
+    pub(crate) fn new(frozen: &'a dyn LookUp<K::Word, V::Word>, stream: &'a Stream) -> Self {
+        Self { frozen, stream }
+    }
+
+    fn submit(&self, batch: Batch<K::Word, V::Word>) -> Result<()> {
+        batches::check_same_device(self.frozen.device(), "stream", self.stream.device())?;
+        self.frozen.look_up(self.stream, batch)
+    }
+
+    /// `get` on device buffers. Writes the values, which are valid where the outcome is [`Outcome::Found`].
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the buffers differ in length; [`Error::OtherDevice`] if a buffer or the stream is
+    /// not of the map's device; [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn get(
+        &self,
+        keys: impl AsBounded<K::Word>,
+        values: impl AsSliceMut<V::Word>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
+        self.submit(batches::get(self.frozen.device(), keys, values, outcomes)?)
+    }
+
+    /// `contains_key` on device buffers.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn contains_key(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+        self.submit(batches::contains_key(self.frozen.device(), keys, outcomes)?)
+    }
+}
