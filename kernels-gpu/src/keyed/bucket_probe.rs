@@ -104,17 +104,17 @@ pub struct BucketProbe<S: Slot, const W: u32, const L: usize> {
 #[device(caller)]
 impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     /// Evaluates a bucket that the tile has read. Two votes determine whether the key is present and whether
-    /// there is an empty slot for it; an empty slot also ends a search. Empty slot `j` of the lane counts
-    /// only if `may_take(j)`.
+    /// there is an empty slot for it; an empty slot also ends a search. Slot `j` of the lane counts as an
+    /// empty one for the key if `may_take(j, word)`.
     pub fn new<O: Operation>(
         tile: Tile<W, impl Convergence>,
         bucket: Bucket<S, W, L>,
         lane: &Lane<S, L>,
         request: &Request<S, O>,
-        may_take: impl Fn(u32) -> bool,
+        may_take: impl Fn(u32, S::Word) -> bool,
     ) -> Self {
         let hit = lane.first(|_, word| request.operation.matches() && S::key(word) == request.key);
-        let open = lane.first(|j, word| Self::is_empty::<O>(word) && may_take(j));
+        let open = lane.first(may_take);
         let holders = tile.ballot(hit.exists);
         let empties = tile.ballot(open.exists);
         let waits = O::WRITES && S::PUBLISHES && tile.any(lane.first(|_, word| S::is_busy(word)).exists);
@@ -122,18 +122,6 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         let actors = if holders == 0 && places && !waits { empties } else { holders };
         let verdict = ProbeResult { actors, found: holders != 0, full: empties == 0, waits: places && waits };
         Self { bucket, hit, open, result: verdict }
-    }
-
-    /// Returns whether a slot is empty. An operation that reads no value compares the whole word all the
-    /// same: otherwise the assembler reads only the key halves, by twice as many loads, and one key that all
-    /// warps ask for is found at half the rate.
-    #[device]
-    fn is_empty<O: Operation>(word: S::Word) -> bool {
-        let reads_keys = O::WRITES && !O::RETURNS;
-        if reads_keys && S::HAS_VALUE && size_of::<S::Word>() == 8 {
-            return word == S::EMPTY;
-        }
-        S::is_empty(word)
     }
 
     /// Lets the first lane that can act do so, if the tile is active. Returns to all lanes whether the

@@ -281,8 +281,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.submit_returning(BatchOp::Replace, keys, values, results, outcomes)
     }
 
-    /// Submits [`Map::execute`]. `codes` has the operations' codes, one byte per element: [`OpCode::code`] as
-    /// a `u8`. Any other byte looks up its key.
+    /// Submits [`Map::execute`]. `codes` has the operations' codes, one byte per element:
+    /// [`OpCode::code`](super::OpCode::code) as a `u8`. Any other byte looks up its key.
     ///
     /// # Errors
     /// As [`Self::insert`].

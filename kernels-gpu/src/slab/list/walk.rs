@@ -70,7 +70,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         // SAFETY: the bucket is that of a key.
         let node = self.at.unwrap_or(unsafe { self.lists.head(head) });
         let read = node.read(rank, turn.is_active());
-        let probe = BucketProbe::new(tile, node.bucket(), &read.lane, &request, |_| true);
+        let probe = BucketProbe::new(tile, node.bucket(), &read.lane, &request, |_, word| S::is_empty(word));
         let (done, value) = probe.act(tile, turn.is_active(), &request);
 
         let through = turn.is_active() && probe.result.continues();
