@@ -5,7 +5,8 @@ use checker::MapValue;
 use phalanx::hash_map::{Growth, HashMap, Op, Outcome};
 use phalanx::map::Word;
 use phalanx_kernels::keyed::Scalar;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Returns a map of `len` pairs, key n with value 3n and the last three keys from the top of the range, and
 /// its expected contents.
@@ -174,26 +175,32 @@ pub fn threads_that_are_refused_together_grow_once<K: Word, V: Word + MapValue>(
     }
 }
 
+/// Sets a flag when it is dropped, also by a panic: a thread that waits for the flag then ends.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Iteration terminates and returns a consistent snapshot while another thread inserts without pause.
 pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
-    let map = kind.map(20_000);
-    let done = std::sync::Mutex::new(false);
+    let (map, done) = (&kind.map(20_000), &AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut next = 0;
-            while !*done.lock().unwrap() {
+        scope.spawn(move || {
+            for next in (0..).step_by(2).take_while(|_| !done.load(Relaxed)) {
                 let (keys, values) = kind.columns((next..next + 2).map(|key| (key % 16_000, key)));
                 assert!(map.insert(&keys, &values).unwrap().all_placed());
-                next += 2;
             }
         });
+        let _ends_the_insertions = SetOnDrop(done);
         for _ in 0..20 {
-            let listed: Vec<u64> = map.iter().unwrap().map(|(key, _)| key.to_u64()).collect();
-            let most = listed.iter().max().map_or(0, |most| most + 1);
-            assert_eq!(listed.len() as u64, most, "{}: some are missing", kind.name);
+            let listed: BTreeSet<u64> = map.iter().unwrap().map(|(key, _)| key.to_u64()).collect();
+            let most = listed.last().map_or(0, |most| most + 1);
+            let missing: Vec<u64> = (0..most).filter(|key| !listed.contains(key)).collect();
+            assert!(missing.is_empty(), "{}: {missing:?} of {most} keys", kind.name);
         }
-        *done.lock().unwrap() = true;
-        writer.join().unwrap();
     });
 }
 
