@@ -210,7 +210,8 @@ impl<K: Key, V: Value> Op<K, V> {
 /// A call that changes a growing map also checks whether maintenance is due: if the map may be too full, hash
 /// maps and slab hashes then copy 8 KiB more. Elements that did not fit are launched again after growth,
 /// which the page of the structure describes. Ordered maps submit a large batch that inserts into a small map
-/// as several launches.
+/// as several launches. A call of another thread may run between the launches: an `export` then lists some of
+/// the call's pairs and lacks others.
 #[inherent(map_methods)]
 pub trait Map {
     /// Type of the keys.

@@ -5,8 +5,8 @@ use checker::MapValue;
 use phalanx::hash_map::{Growth, HashMap, Op, Outcome};
 use phalanx::map::Word;
 use phalanx_kernels::keyed::Scalar;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Returns a map of `len` pairs, key n with value 3n and the last three keys from the top of the range, and
 /// its expected contents.
@@ -184,23 +184,49 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Iteration terminates and returns a consistent snapshot while another thread inserts without pause.
-pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
-    let (map, done) = (&kind.map(20_000), &AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for next in (0..).step_by(2).take_while(|_| !done.load(Relaxed)) {
-                let (keys, values) = kind.columns((next..next + 2).map(|key| (key % 16_000, key)));
-                assert!(map.insert(&keys, &values).unwrap().all_placed());
-            }
-        });
-        let _ends_the_insertions = SetOnDrop(done);
-        for _ in 0..20 {
-            let listed: BTreeSet<u64> = map.iter().unwrap().map(|(key, _)| key.to_u64()).collect();
-            let most = listed.last().map_or(0, |most| most + 1);
-            let missing: Vec<u64> = (0..most).filter(|key| !listed.contains(key)).collect();
-            assert!(missing.is_empty(), "{}: {missing:?} of {most} keys", kind.name);
+/// Keys that one thread inserts in ascending order, two a call, and how far it is.
+#[derive(Default)]
+struct Progress {
+    /// Number of keys whose calls have begun, including those that have ended.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    is_enough: AtomicBool,
+}
+
+impl Progress {
+    const KEYS: u64 = 16_000;
+
+    fn insert_until_enough<M: Tested>(&self, kind: &Kind<M>, map: &M) {
+        for next in (0..).step_by(2).take_while(|_| !self.is_enough.load(Relaxed)) {
+            let (keys, values) = kind.columns((next..next + 2).map(|key| (key % Self::KEYS, key)));
+            self.begun.store(next + 2, Release);
+            assert!(map.insert(&keys, &values).unwrap().all_placed());
+            self.ended.store(next + 2, Release);
         }
+    }
+
+    /// Lists a map and checks it: keys whose calls ended before occur, keys whose calls begin afterwards do
+    /// not. A key between may occur without its neighbour: a call that has to grow the map is several
+    /// launches.
+    fn check_listing<M: Tested>(&self, kind: &Kind<M>, map: &M) {
+        let ended = self.ended.load(Acquire).min(Self::KEYS);
+        let mut listed: Vec<u64> = map.iter().unwrap().map(|(key, _)| key.to_u64()).collect();
+        let begun = self.begun.load(Acquire).min(Self::KEYS);
+        listed.sort_unstable();
+        assert!(listed.is_sorted_by(|one, next| one < next), "{}: a key occurs twice", kind.name);
+        assert!(listed.last().is_none_or(|&last| last < begun), "{}: {listed:?} of {begun}", kind.name);
+        let missing: Vec<u64> = (0..ended).filter(|key| listed.binary_search(key).is_err()).collect();
+        assert!(missing.is_empty(), "{}: {missing:?} of {ended} keys", kind.name);
+    }
+}
+
+/// Iteration terminates, and lists all keys of completed calls, while another thread inserts without pause.
+pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
+    let (map, progress) = (&kind.map(20_000), &Progress::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| progress.insert_until_enough(kind, map));
+        let _ends_the_insertions = SetOnDrop(&progress.is_enough);
+        (0..20).for_each(|_| progress.check_listing(kind, map));
     });
 }
 
