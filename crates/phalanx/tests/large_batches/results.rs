@@ -112,7 +112,11 @@ pub fn buffers_have_the_same_results<M: Ordered>(kind: &Kind<M>) {
     map.on(&stream).insert(keys.bounded_by(&count).unwrap(), &arguments, None).unwrap();
     inserted::<M>(&mut model, &numbers[..numbers.len() / 2], &values);
     assert!(contents(&map).keys().eq(model.keys()), "{}: bounded by a count", kind.name);
-    let map = M::with(kind, LargeBatches::RebuildIfBlocking, Growth::Pool, 2000);
-    map.on(&stream).insert(&keys, &arguments, None).unwrap();
-    assert!(!is_rebuilt(&map), "{}: the call must not wait", kind.name);
+    // The number of nodes may be that of a rebuilt map by chance, but not four times.
+    let changes_pairs = (0..4).any(|_| {
+        let map = M::with(kind, LargeBatches::RebuildIfBlocking, Growth::Pool, 2000);
+        map.on(&stream).insert(&keys, &arguments, None).unwrap();
+        !is_rebuilt(&map)
+    });
+    assert!(changes_pairs, "{}: the call must not wait", kind.name);
 }

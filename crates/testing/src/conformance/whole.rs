@@ -6,7 +6,7 @@ use phalanx::hash_map::{Growth, HashMap, Op, Outcome};
 use phalanx::map::Word;
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::Mutex;
 
 /// Returns a map of `len` pairs, key n with value 3n and the last three keys from the top of the range, and
 /// its expected contents.
@@ -176,11 +176,11 @@ pub fn threads_that_are_refused_together_grow_once<K: Word, V: Word + MapValue>(
 }
 
 /// Sets a flag when it is dropped, also by a panic: a thread that waits for the flag then ends.
-struct SetOnDrop<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a Mutex<bool>);
 
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Relaxed);
+        *self.0.lock().unwrap() = true;
     }
 }
 
@@ -188,20 +188,20 @@ impl Drop for SetOnDrop<'_> {
 #[derive(Default)]
 struct Progress {
     /// Number of keys whose calls have begun, including those that have ended.
-    begun: AtomicU64,
-    ended: AtomicU64,
-    is_enough: AtomicBool,
+    begun: Mutex<u64>,
+    ended: Mutex<u64>,
+    is_enough: Mutex<bool>,
 }
 
 impl Progress {
     const KEYS: u64 = 16_000;
 
     fn insert_until_enough<M: Tested>(&self, kind: &Kind<M>, map: &M) {
-        for next in (0..).step_by(2).take_while(|_| !self.is_enough.load(Relaxed)) {
+        for next in (0..).step_by(2).take_while(|_| !*self.is_enough.lock().unwrap()) {
             let (keys, values) = kind.columns((next..next + 2).map(|key| (key % Self::KEYS, key)));
-            self.begun.store(next + 2, Release);
+            *self.begun.lock().unwrap() = next + 2;
             assert!(map.insert(&keys, &values).unwrap().all_placed());
-            self.ended.store(next + 2, Release);
+            *self.ended.lock().unwrap() = next + 2;
         }
     }
 
@@ -209,9 +209,9 @@ impl Progress {
     /// not. A key between may occur without its neighbour: a call that has to grow the map is several
     /// launches.
     fn check_listing<M: Tested>(&self, kind: &Kind<M>, map: &M) {
-        let ended = self.ended.load(Acquire).min(Self::KEYS);
+        let ended = self.ended.lock().unwrap().min(Self::KEYS);
         let mut listed: Vec<u64> = map.iter().unwrap().map(|(key, _)| key.to_u64()).collect();
-        let begun = self.begun.load(Acquire).min(Self::KEYS);
+        let begun = self.begun.lock().unwrap().min(Self::KEYS);
         listed.sort_unstable();
         assert!(listed.is_sorted_by(|one, next| one < next), "{}: a key occurs twice", kind.name);
         assert!(listed.last().is_none_or(|&last| last < begun), "{}: {listed:?} of {begun}", kind.name);
