@@ -55,6 +55,13 @@ pub fn is_rebuilt<M: Ordered>(map: &M) -> bool {
     live == nodes(pairs.len()) || (has_largest && live == nodes(pairs.len() - 1))
 }
 
+/// Whether a call is seen not to rebuild its map; `rebuilds` makes the call on a new map each time, and
+/// returns whether the map [looks rebuilt](is_rebuilt). Operations on single pairs may happen to leave as
+/// many nodes as a rebuild, but not each time.
+pub fn stays(mut rebuilds: impl FnMut() -> bool) -> bool {
+    (0..6).any(|_| !rebuilds())
+}
+
 /// Number of a key or value.
 pub type Number = fn(u64) -> u64;
 

@@ -1,5 +1,5 @@
 //! The choice between rebuilds and single operations.
-use crate::fixture::{CROWD, LEN, Number, Ordered, filled, is_rebuilt, new_map, random};
+use crate::fixture::{CROWD, LEN, Number, Ordered, filled, is_rebuilt, new_map, random, stays};
 use crate::kinds::{Kind, contents};
 use gpu::{Device, Tier};
 use phalanx::btree::LargeBatches;
@@ -26,8 +26,7 @@ pub fn policies_and_orders_decide<M: Ordered>(kind: &Kind<M>) {
     }
     let default = LargeBatches::default();
     let is_rebuilt = |many, len, order| rebuilds(kind, default, many, len, order);
-    // Single insertions may happen to leave as many nodes as a rebuild, but not each time.
-    let stays = |many, len, order| (0..6).any(|_| !is_rebuilt(many, len, order));
+    let stays = |many, len, order| stays(|| is_rebuilt(many, len, order));
     assert!(!rebuilds(kind, LargeBatches::Concurrent, 10, CROWD, |n| n), "{}", kind.name);
     assert!(stays(10, CROWD - 1, |n| n), "{}: too small", kind.name);
     assert!(is_rebuilt(10, CROWD, |n| n) && is_rebuilt(6000, CROWD, |n| 3000 - n), "{}", kind.name);

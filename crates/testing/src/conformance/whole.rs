@@ -175,29 +175,19 @@ pub fn threads_that_are_refused_together_grow_once<K: Word, V: Word + MapValue>(
     }
 }
 
-/// Sets a flag when it is dropped, also by a panic: a thread that waits for the flag then ends.
-struct SetOnDrop<'a>(&'a Mutex<bool>);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        *self.0.lock().unwrap() = true;
-    }
-}
-
 /// Keys that one thread inserts in ascending order, two a call, and how far it is.
 #[derive(Default)]
 struct Progress {
     /// Number of keys whose calls have begun, including those that have ended.
     begun: Mutex<u64>,
     ended: Mutex<u64>,
-    is_enough: Mutex<bool>,
 }
 
 impl Progress {
     const KEYS: u64 = 16_000;
 
-    fn insert_until_enough<M: Tested>(&self, kind: &Kind<M>, map: &M) {
-        for next in (0..).step_by(2).take_while(|_| !*self.is_enough.lock().unwrap()) {
+    fn insert_until<M: Tested>(&self, kind: &Kind<M>, map: &M, is_enough: impl Fn() -> bool) {
+        for next in (0..).step_by(2).take_while(|_| !is_enough()) {
             let (keys, values) = kind.columns((next..next + 2).map(|key| (key % Self::KEYS, key)));
             *self.begun.lock().unwrap() = next + 2;
             assert!(map.insert(&keys, &values).unwrap().all_placed());
@@ -224,9 +214,8 @@ impl Progress {
 pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
     let (map, progress) = (&kind.map(20_000), &Progress::default());
     std::thread::scope(|scope| {
-        scope.spawn(|| progress.insert_until_enough(kind, map));
-        let _ends_the_insertions = SetOnDrop(&progress.is_enough);
-        (0..20).for_each(|_| progress.check_listing(kind, map));
+        let reader = scope.spawn(|| (0..20).for_each(|_| progress.check_listing(kind, map)));
+        progress.insert_until(kind, map, || reader.is_finished());
     });
 }
 
