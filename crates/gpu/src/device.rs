@@ -1,8 +1,8 @@
 //! Devices: selection, properties and kernels.
 use crate::machine::{Machine, Queue, Work};
-use crate::memory::PinnedRanges;
 use crate::name::{KernelId, LaunchName};
-use crate::staging::Pool;
+use crate::pinned::PinnedRanges;
+use crate::stages::Pool;
 use crate::submissions::Submissions;
 use crate::{Error, Program, Result, launch};
 use simt::emulator::Emulator;

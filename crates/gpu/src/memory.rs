@@ -2,11 +2,9 @@
 use crate::machine::Block;
 use crate::{Device, Error, Result, Tier};
 use memmap2::MmapMut;
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes on a tier of a device.
 #[derive(Debug)]
@@ -122,32 +120,6 @@ impl Drop for Memory {
                 tier => machine.free(tier, block),
             }
         }
-    }
-}
-
-/// Addresses of the pinned buffers of a device: first byte and size.
-#[derive(Debug, Default)]
-pub struct PinnedRanges(Mutex<BTreeMap<usize, usize>>);
-
-impl PinnedRanges {
-    // Each insertion and removal is complete, also if a thread panics.
-    fn ranges(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, host: *mut u8, bytes: usize) {
-        self.ranges().insert(host.addr(), bytes);
-    }
-
-    fn remove(&self, host: *mut u8) {
-        self.ranges().remove(&host.addr());
-    }
-
-    /// Returns whether the bytes lie in one pinned buffer of the device.
-    pub fn contain(device: &Device, address: usize, bytes: usize) -> bool {
-        let ranges = device.pinned().ranges();
-        let below = ranges.range(..=address).next_back();
-        below.is_some_and(|(start, size)| address - start + bytes <= *size)
     }
 }
 

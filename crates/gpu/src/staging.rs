@@ -1,146 +1,20 @@
 //! Memory through which calls on slices of the host exchange data with a device. It is kept and reused:
 //! allocating pinned memory takes milliseconds, and a copy from memory that is not pinned waits.
-use crate::machine::{Block, Queue};
-use crate::memory::PinnedRanges;
-use crate::{Device, Error, Result, Stream, Tier};
+pub use crate::stages::Reach;
+use crate::stages::Stage;
+use crate::{Device, Error, Result, Stream};
 use bytemuck::Pod;
 use simt::{GlobalSlice, Word};
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Smallest size of a block, in bytes. Sizes are powers of two.
 const LEAST: usize = 32 << 10;
-/// Largest number of unused blocks that a device keeps, of each [`Reach`]. A call that finds none allocates
-/// one; a block that is returned beyond this number is freed.
-const KEPT: usize = 8;
 /// Alignment of columns, in bytes.
 const ALIGNMENT: usize = 256;
 /// Time for which a wait polls before it blocks. Results of small calls arrive within it; a thread that
 /// blocks wakes up some 10 µs late.
 const POLLED: Duration = Duration::from_micros(500);
-
-/// How kernels reach the data of a [`Staging`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reach {
-    /// Kernels read and write the pinned memory itself, over the bus. There is nothing to copy, which is
-    /// faster for some kilobytes.
-    Mapped,
-    /// Kernels use a block of device memory of the same size, to and from which [`Staging::upload`] and
-    /// [`Staging::download`] copy.
-    Copied,
-}
-
-/// A block of pinned memory, its copy in device memory if it has one, and the stream that uses them.
-#[derive(Debug)]
-struct Stage {
-    bytes: usize,
-    pinned: Block,
-    device: Option<Block>,
-    queue: Arc<dyn Queue>,
-}
-
-// SAFETY: the pointers are valid in every thread, and one call at a time owns the value.
-unsafe impl Send for Stage {}
-
-impl Stage {
-    fn new(device: &Device, bytes: usize, reach: Reach) -> Result<Self> {
-        let (machine, queue) = (device.machine(), device.machine().queue()?);
-        let pinned = machine.allocate(Tier::Pinned, bytes)?;
-        let mut stage = Self { bytes, pinned, device: None, queue };
-        if reach == Reach::Copied {
-            match machine.allocate(Tier::Device, bytes) {
-                Ok(block) => stage.device = Some(block),
-                Err(error) => {
-                    stage.free(device);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(stage)
-    }
-
-    fn reach(&self) -> Reach {
-        if self.device.is_some() { Reach::Copied } else { Reach::Mapped }
-    }
-
-    /// Returns the bytes of pinned memory and of device memory.
-    fn usage(&self) -> (usize, usize) {
-        (self.bytes, if self.device.is_some() { self.bytes } else { 0 })
-    }
-
-    fn free(self, device: &Device) {
-        self.free_on(device.machine());
-    }
-
-    fn free_on(self, machine: &dyn crate::machine::Machine) {
-        // SAFETY: the machine allocated both blocks, and nothing else knows them.
-        unsafe {
-            machine.free(Tier::Pinned, self.pinned);
-            if let Some(block) = self.device {
-                machine.free(Tier::Device, block);
-            }
-        }
-    }
-}
-
-/// The unused blocks of a device, and the size of all.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    stages: Mutex<Vec<Stage>>,
-    usage: Mutex<(usize, usize)>,
-}
-
-impl Pool {
-    // Each change of the list or of the sums is complete, also if a thread panics.
-    fn stages(&self) -> MutexGuard<'_, Vec<Stage>> {
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn usage(&self) -> MutexGuard<'_, (usize, usize)> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the block that was used last among those that are large enough. Otherwise, one that is too
-    /// small, to be freed.
-    fn take(&self, bytes: usize, reach: Reach) -> Option<Stage> {
-        let mut stages = self.stages();
-        let fits = |stage: &Stage| stage.reach() == reach && stage.bytes >= bytes;
-        let found = stages.iter().rposition(fits);
-        let found = found.or_else(|| stages.iter().rposition(|stage| stage.reach() == reach));
-        found.map(|place| stages.remove(place))
-    }
-
-    /// Keeps a block, or returns it if there are enough.
-    fn put(&self, stage: Stage) -> Option<Stage> {
-        let mut stages = self.stages();
-        if stages.iter().filter(|kept| kept.reach() == stage.reach()).count() >= KEPT {
-            return Some(stage);
-        }
-        stages.push(stage);
-        None
-    }
-
-    fn count(&self, stage: &Stage) {
-        let (mut usage, (pinned, device)) = (self.usage(), stage.usage());
-        *usage = (usage.0 + pinned, usage.1 + device);
-    }
-
-    fn discount(&self, stage: &Stage) {
-        let (mut usage, (pinned, device)) = (self.usage(), stage.usage());
-        *usage = (usage.0 - pinned, usage.1 - device);
-    }
-
-    /// Frees all unused blocks.
-    pub fn release(&self, machine: &dyn crate::machine::Machine) {
-        let stages = std::mem::take(&mut *self.stages());
-        for stage in stages {
-            self.discount(&stage);
-            stage.free_on(machine);
-        }
-    }
-}
 
 /// A column of a [`Layout`].
 #[derive(Debug)]
@@ -330,11 +204,11 @@ impl Device {
             Some(stage) if stage.bytes >= bytes => return Ok(stage),
             Some(small) => {
                 pool.discount(&small);
-                small.free(self);
+                small.free(self.machine());
             }
             None => {}
         }
-        let stage = Stage::new(self, bytes, reach)?;
+        let stage = Stage::new(self.machine(), bytes, reach)?;
         pool.count(&stage);
         Ok(stage)
     }
@@ -368,7 +242,7 @@ impl Device {
     /// # Ok::<(), gpu::Error>(())
     /// ```
     pub fn is_pinned<T>(&self, elements: &[T]) -> bool {
-        PinnedRanges::contain(self, elements.as_ptr().addr(), size_of_val(elements))
+        self.pinned().contain(elements.as_ptr().addr(), size_of_val(elements))
     }
 }
 
@@ -588,7 +462,7 @@ impl Drop for Staging {
         let kept = self.stage.take().and_then(|stage| self.device.pool().put(stage));
         if let Some(stage) = kept {
             self.device.pool().discount(&stage);
-            stage.free(&self.device);
+            stage.free(self.device.machine());
         }
     }
 }

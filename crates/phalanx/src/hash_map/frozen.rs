@@ -84,6 +84,14 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Returns a read-only handle, whose kernels are compiled for reading without writers. Waits for all
     /// earlier launches, unless nothing that writes was submitted since the last call.
     ///
+    /// ```
+    /// use phalanx::HashMap;
+    ///
+    /// let mut map = HashMap::<u32, u32>::from_pairs(&[1, 2], &[10, 20])?;
+    /// assert_eq!(map.frozen()?.get(&[2, 3])?, [Some(20), None]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Device`] if the device is lost.
     pub fn frozen(&mut self) -> Result<Frozen<'_, K, V>> {

@@ -66,7 +66,7 @@ macro_rules! by_key {
             #[doc(alias = "find")]
             pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
                 use $crate::map::{frozen::LookUp, host};
-                host::get(LookUp::device(self), &|stream, batch| self.look_up(stream, batch), keys)
+                host::values(LookUp::device(self), &|stream, batch| self.look_up(stream, batch), keys)
             }
 
             /// Writes the values of the keys to `values`, and whether each key is present to `found`: see
@@ -78,7 +78,7 @@ macro_rules! by_key {
             pub fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [bool]) -> Result<()> {
                 use $crate::map::{frozen::LookUp, host};
                 let look_up: host::Submit<'_, _, _> = &|stream, batch| self.look_up(stream, batch);
-                host::get_into(LookUp::device(self), look_up, keys, (values, found))
+                host::values_into(LookUp::device(self), look_up, keys, (values, found))
             }
 
             /// Returns for each key whether it is present.
@@ -88,7 +88,7 @@ macro_rules! by_key {
             #[doc(alias = "contains")]
             pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
                 use $crate::map::{frozen::LookUp, host};
-                host::contains(LookUp::device(self), &|stream, batch| self.look_up(stream, batch), keys)
+                host::presence(LookUp::device(self), &|stream, batch| self.look_up(stream, batch), keys)
             }
 
             /// Writes for each key to `found` whether it is present: see
@@ -100,7 +100,7 @@ macro_rules! by_key {
             pub fn contains_into(&self, keys: &[K], found: &mut [bool]) -> Result<()> {
                 use $crate::map::{frozen::LookUp, host};
                 let look_up: host::Submit<'_, _, _> = &|stream, batch| self.look_up(stream, batch);
-                host::contains_into(LookUp::device(self), look_up, keys, found)
+                host::presence_into(LookUp::device(self), look_up, keys, found)
             }
         }
     };

@@ -331,7 +331,7 @@ pub fn batch<K: Key, V: Value>(
 }
 
 /// Returns the values of the keys, `None` for an absent key.
-pub fn get<K: Key, V: Value>(
+pub fn values<K: Key, V: Value>(
     device: &Device,
     submit: Submit<'_, K::Word, V::Word>,
     keys: &[K],
@@ -349,7 +349,7 @@ pub fn get<K: Key, V: Value>(
 }
 
 /// Returns for each key whether it is present.
-pub fn contains<K: Key, V: Word>(
+pub fn presence<K: Key, V: Word>(
     device: &Device,
     submit: Submit<'_, K::Word, V>,
     keys: &[K],
@@ -363,7 +363,7 @@ pub fn contains<K: Key, V: Word>(
 }
 
 /// Writes the values of the keys, and for each whether it is present. All slices have the same length.
-pub fn get_into<K: Key, V: Value>(
+pub fn values_into<K: Key, V: Value>(
     device: &Device,
     submit: Submit<'_, K::Word, V::Word>,
     keys: &[K],
@@ -386,7 +386,7 @@ pub fn get_into<K: Key, V: Value>(
 }
 
 /// Writes for each key whether it is present. Both slices have the same length.
-pub fn contains_into<K: Key, V: Word>(
+pub fn presence_into<K: Key, V: Word>(
     device: &Device,
     submit: Submit<'_, K::Word, V>,
     keys: &[K],

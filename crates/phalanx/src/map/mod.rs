@@ -355,7 +355,7 @@ pub trait Map {
     /// device buffers can store; [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     fn get(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
-        run::get(self.inner(), keys)
+        run::look_up(self.inner(), keys)
     }
 
     /// Writes the values of the keys to `values`, and whether each key is in the map to `found`: as
@@ -378,7 +378,7 @@ pub trait Map {
     /// [`Error::Length`] if the slices differ in length; otherwise as [`Self::get`], after which the contents
     /// of both slices are unspecified.
     fn get_into(&self, keys: &[Self::Key], values: &mut [Self::Value], found: &mut [bool]) -> Result<()> {
-        run::get_into(self.inner(), keys, values, found)
+        run::look_up_into(self.inner(), keys, values, found)
     }
 
     /// Returns for each key whether it is in the map.

@@ -144,26 +144,26 @@ fn pick<T: Copy>(slice: &[T], indices: &[usize]) -> Vec<T> {
 }
 
 /// Returns the values of the keys, `None` for an absent key.
-pub fn get<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
+pub fn look_up<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
     map: &M,
     keys: &[K],
 ) -> Result<Vec<Option<V>>> {
-    host::get(map.device(), &|stream, batch| map.submit(stream, batch), keys)
+    host::values(map.device(), &|stream, batch| map.submit(stream, batch), keys)
 }
 
 /// Returns for each key whether it is present.
 pub fn contains<M: Structure + ?Sized, K: Key<Word = M::Key>>(map: &M, keys: &[K]) -> Result<Vec<bool>> {
-    host::contains(map.device(), &|stream, batch| map.submit(stream, batch), keys)
+    host::presence(map.device(), &|stream, batch| map.submit(stream, batch), keys)
 }
 
 /// Writes the values of the keys, and for each whether it is present.
-pub fn get_into<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
+pub fn look_up_into<M: Structure + ?Sized, K: Key<Word = M::Key>, V: Value<Word = M::Value>>(
     map: &M,
     keys: &[K],
     values: &mut [V],
     found: &mut [bool],
 ) -> Result<()> {
-    host::get_into(map.device(), &|stream, batch| map.submit(stream, batch), keys, (values, found))
+    host::values_into(map.device(), &|stream, batch| map.submit(stream, batch), keys, (values, found))
 }
 
 /// Writes for each key whether it is present.
@@ -172,7 +172,7 @@ pub fn contains_into<M: Structure + ?Sized, K: Key<Word = M::Key>>(
     keys: &[K],
     found: &mut [bool],
 ) -> Result<()> {
-    host::contains_into(map.device(), &|stream, batch| map.submit(stream, batch), keys, found)
+    host::presence_into(map.device(), &|stream, batch| map.submit(stream, batch), keys, found)
 }
 
 /// Runs one operation for each pair.
