@@ -61,9 +61,10 @@ use simt::{BoundedSlice, GlobalSlice, Word};
 /// ```
 ///
 /// # Counts on the device
-/// [`Buffer::bounded_by`](gpu::Buffer::bounded_by) returns keys of which a batch uses as many as a count in
-/// device memory says when its kernel runs; an earlier kernel may write it. Elements behind the count, of
-/// keys and of all other buffers, are neither read nor written. A count above the number of keys means all.
+/// [`Buffer::bounded_by`](gpu::Buffer::bounded_by) returns keys whose number the batch's kernel reads from
+/// device memory; an earlier kernel may write this count. If the count is n, the batch uses the first n
+/// elements of the keys and of all other buffers, and neither reads nor writes the others. If n is above the
+/// number of keys, the batch uses all.
 /// The other buffers have as many elements as the keys, whatever the count is. Where the host plans by the
 /// number of elements (threads, and the exceptions below), it assumes that all keys are used.
 ///

@@ -1,4 +1,4 @@
-//! Types of keys and values, and the words by which structures store them.
+//! Types of keys and values, and the words in which structures store them.
 use super::Pairs;
 use crate::number::Number;
 use crate::{Error, Result};
@@ -138,7 +138,7 @@ pub trait Additive: Value {
     const ADD: OpCode;
 }
 
-/// Function by which an upsert combines the stored value with the argument.
+/// Function with which an upsert combines the stored value with the argument.
 ///
 /// ```
 /// use phalanx::map::OpCode;

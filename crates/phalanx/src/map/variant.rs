@@ -18,7 +18,7 @@ impl<M> VariantTag<M> {
 /// Identity and requirements of a variant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
-    /// Name by which a builder selects it.
+    /// Name that selects it in a builder.
     pub name: &'static str,
     /// Whether it needs a 16-byte compare-and-swap.
     needs_wide_swap: bool,

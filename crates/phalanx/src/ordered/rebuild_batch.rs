@@ -57,8 +57,8 @@ impl RunEffect {
     }
 }
 
-/// Returns the marks for outcomes of an element that begins a run, of one behind the tree's pair, and of
-/// others.
+/// Returns the marks for outcomes of an element that begins a run, of one that follows the tree's pair, and
+/// of all others.
 fn marks([begins, second, others]: [Outcome; 3]) -> Marks {
     Marks { begins: begins as u32, second: second as u32, others: others as u32 }
 }

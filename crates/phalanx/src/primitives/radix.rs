@@ -178,7 +178,7 @@ pub struct Sort<'a> {
     pub len: usize,
     /// Number of elements to sort, at most `len`, in one word, if only the device knows it; otherwise empty.
     pub limit: GlobalSlice<u32>,
-    /// Bit range by which the keys are sorted.
+    /// Range of the bits that the sort compares.
     pub first: u32,
     pub end: u32,
 }

@@ -9,7 +9,7 @@ use phalanx_kernels::primitives::sort::MOST;
 use phalanx_kernels::primitives::words::CountUp;
 use simt::GlobalSlice;
 
-/// Bit range of the keys by which a sort orders them. Keys that are equal in these bits keep their order.
+/// Range of the bits of the keys that a sort compares. Keys that are equal in these bits keep their order.
 ///
 /// ```
 /// use phalanx::Device;

@@ -113,7 +113,7 @@ impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
 /// One operation of a mixed batch (see [`SlabMultiMap::execute`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiOp<K, V> {
-    /// Inserts a pair behind the key's existing ones.
+    /// Inserts a pair after the key's existing ones.
     Insert(K, V),
     /// Looks up the first value.
     GetFirst(K),

@@ -35,8 +35,8 @@ pub fn load_for(wanted: f64, slots: usize, full: f64) -> Option<f64> {
     (1..=most * 20).map(|step| step as f64 / 20.0).find(|&load| utilisation(load, slots, full) >= wanted)
 }
 
-/// Returns the number of slabs behind the first ones of `buckets` lists with `pairs` pairs: 10 % and four
-/// standard deviations more than expected.
+/// Returns the number of slabs for `pairs` pairs in `buckets` lists, without the first slab of each list:
+/// 10 % and four standard deviations more than expected.
 pub fn slabs_behind(pairs: usize, buckets: f64, slots: usize) -> usize {
     let behind = buckets * (mean_slabs(pairs as f64 / buckets, slots) - 1.0);
     (behind * 1.1 + 4.0 * behind.sqrt()) as usize + 32
