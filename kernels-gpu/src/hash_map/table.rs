@@ -1,7 +1,8 @@
 //! A kind of table, and the map view that kernels take.
 use super::probing_scheme::{Cursor, OVERFLOW_BUCKETS, Phased, Probe};
 use crate::keyed::{
-    Bucket, Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash, kind_name,
+    Bucket, Combination, Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash,
+    kind_name,
 };
 use core::marker::PhantomData;
 use simt::{Convergence, Global, Instance, Name, Tile, device};
@@ -196,7 +197,7 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P
     /// Measured: with 32 registers, which allow the maximum number of resident threads per multiprocessor,
     /// lookups are 12 % faster than with the 40 that the assembler chooses; of 16-byte pairs, 5 %.
     const READS_IN: u32 = 32;
-    const COMBINES: bool = true;
+    const COMBINES: Combination = Combination::Always;
 
     #[device(caller)]
     fn execute<O: Operation>(

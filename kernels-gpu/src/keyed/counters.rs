@@ -33,7 +33,8 @@ impl CounterDelta {
     }
 }
 
-/// Counters of a structure: [`COUNTER_SHARDS`] shards of { live keys, slots taken, long probe sequences }.
+/// Counters of a structure: [`COUNTER_SHARDS`] shards of { live keys, slots taken, long probe sequences, skew
+/// of the batches in some shards }.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Counters(Global<u64>);
@@ -90,6 +91,14 @@ impl Counters {
         word.load(Order::Relaxed, Scope::Device)
     }
 
+    /// Returns what the structure's recent batches tell the calling block about equal keys.
+    #[device]
+    pub(crate) fn skew_hint(self) -> SkewHint {
+        let shard = Thread::block_index() as usize % SkewHint::WORDS * (COUNTER_SHARDS / SkewHint::WORDS);
+        // SAFETY: a shard of the counters, and the last of its words.
+        SkewHint(unsafe { self.0.offset(shard * SHARD_WORDS + SHARD_WORDS - 1) })
+    }
+
     /// Adds to the calling warp's shard.
     fn add(self, live: u64, taken: u64) {
         self.add_word(0, live);
@@ -101,5 +110,54 @@ impl Counters {
         // SAFETY: the shard index is reduced modulo the number of shards, and `word` is below `SHARD_WORDS`.
         let counter = unsafe { self.0.offset(stripe * SHARD_WORDS + word) };
         counter.fetch_add(many, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// What samples tell about equal keys in a structure's batches. A batch with a skewed distribution of keys has
+/// some in most warps.
+///
+/// Some blocks of each batch are samples, and write whether they have seen equal keys; the others read this. A
+/// batch of many blocks so finds out by itself, within its first hundreds of blocks. Batches of different
+/// skew that follow each other, or run together, only cost time.
+///
+/// There are several words, so that the blocks' loads do not go to one sector.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SkewHint(Global<u64>);
+
+#[device(caller)]
+impl SkewHint {
+    /// Number of words.
+    const WORDS: usize = 16;
+    /// One of so many blocks that have the same word is a sample.
+    const PERIOD: usize = 32;
+    /// Number of samples without equal keys after which batches are no longer skewed. A warp of Zipf-distributed
+    /// keys (theta 0.99) lacks equal keys in one of seven cases, one of distinct keys always.
+    const PATIENCE: u64 = 8;
+
+    /// Returns whether the calling block is a sample: the first one of a batch always is.
+    #[device]
+    pub(crate) fn is_sample() -> bool {
+        (Thread::block_index() as usize / Self::WORDS).is_multiple_of(Self::PERIOD)
+    }
+
+    /// Returns whether a recent sample had equal keys.
+    pub(crate) fn is_skewed(self) -> bool {
+        self.0.load(Order::Relaxed, Scope::Device) != 0
+    }
+
+    /// Notes whether any lane of the first warp has seen equal keys, if the block is a sample. All threads of
+    /// the block call it together. Other blocks may write meanwhile: a lost note is only one sample less.
+    pub(crate) fn note(self, is_seen: bool) {
+        if !Self::is_sample() {
+            return;
+        }
+        let is_seen = Tile::<32>::lockstep().any(is_seen);
+        if Thread::index_in_block() == 0 {
+            let left = self.0.load(Order::Relaxed, Scope::Device);
+            let new = if is_seen { Self::PATIENCE } else { left.saturating_sub(1) };
+            if new != left {
+                self.0.store(new, Order::Relaxed, Scope::Device);
+            }
+        }
     }
 }

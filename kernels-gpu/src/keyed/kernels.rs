@@ -15,7 +15,7 @@
 use super::combine;
 use super::counters::CounterDelta;
 use super::kind::{EntryRef, Kind};
-use super::operation::{self, OpCode, Operation, Outcome};
+use super::operation::{self, Combination, OpCode, Operation, Outcome};
 use super::sketch::sketch;
 use super::slot::{Scalar, Slot};
 use simt::{BoundedSlice, Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, device, kernel};
@@ -79,8 +79,8 @@ pub(crate) fn batch<M: Kind, O: Operation>(
     let mut delta = CounterDelta::default();
     let (operation, key, argument) = request(index, pending);
     M::enter(map);
-    let (outcome, value) = if combine::combines::<M, O>() {
-        combine::execute::<M, O>(map, pending, operation, key, argument)
+    let (outcome, value) = if const { combine::combines::<M, O>(Combination::InBatches) } {
+        combine::block::execute::<M, O>(map, pending, operation, key, argument)
     } else {
         M::execute(map, pending, operation, key, argument)
     };

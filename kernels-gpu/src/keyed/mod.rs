@@ -161,10 +161,10 @@ pub use hash::{Hashed, hash};
 pub(crate) use kind::kind_name;
 pub use kind::{EntryRef, Kind, TileKind, View};
 pub use operation::{
-    Append, Change, ContainsKey, Get, GetOrInsert, Insert, InsertNew, Merge, MultiOpCode, OpCode, Operation,
-    Outcome, Remove, Replace, Take, Upsert,
+    Append, Change, Combination, ContainsKey, Get, GetOrInsert, Insert, InsertNew, Merge, MultiOpCode,
+    OpCode, Operation, Outcome, Remove, Replace, Take, Upsert,
 };
-pub use session::{Cooperation, PerLane, Session};
+pub use session::{Cooperation, PerBlock, PerLane, Session};
 pub use sketch::{SKETCH_REGISTERS, sketched};
 pub use slot::{
     Appearance, AtOnce, Bare, Chunk, InSteps, Packed, Published, Reserved, Scalar, Slot, SplitWord, Wide,
