@@ -17,6 +17,8 @@ const REFUSED: u32 = 1 << 31;
 pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     lists: ListsView<Lists<S, P, W, L>>,
     bucket: u32,
+    /// The lane's request. Its argument becomes the value that the operation returns, if any: until the
+    /// operation is done, that is the argument.
     request: Request<S, O>,
     /// Current node of the tile, or `None` for a head. The tile works on one operation until that is
     /// finished, so every lane can keep the node.
@@ -25,7 +27,6 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     /// slab for it at the last probe.
     depth: u32,
     outcome: Outcome,
-    value: S::Value,
 }
 
 #[device(caller)]
@@ -51,13 +52,12 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
 impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O, W, L> {
     /// Returns a search that begins at the head of `bucket`, which is the bucket of a key.
     pub(super) fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, request: Request<S, O>) -> Self {
-        let value = request.argument;
-        Self { lists, bucket, request, at: None, depth: 0, outcome: Outcome::Absent, value }
+        Self { lists, bucket, request, at: None, depth: 0, outcome: Outcome::Absent }
     }
 
     /// Returns the result of the lane's operation.
     pub fn result(self) -> (Outcome, S::Value) {
-        (self.outcome, self.value)
+        (self.outcome, self.request.argument)
     }
 
     /// Executes one round of the current operation: one probe, then the advance to the next node. Returns
@@ -77,7 +77,10 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         let next = tile.shuffle(self.next(&request, node, through && rank == W - 1, read.link), W - 1);
         let onward = through && !next.is_none();
         if turn.is_mine() {
-            (self.outcome, self.value) = (request.conclude(probe.result.found, done), value);
+            self.outcome = request.conclude(probe.result.found, done);
+            if O::RETURNS {
+                self.request.argument = value;
+            }
         }
         if S::PUBLISHES && probe.result.waits && !done {
             simt::spin_hint();
