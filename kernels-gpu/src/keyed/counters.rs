@@ -161,3 +161,62 @@ impl SkewHint {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simt::emulator::{Emulator, Options};
+    use simt::{GlobalSlice, Grid, kernel};
+
+    /// Notes equal keys, or none, and writes what each block knows afterwards.
+    #[kernel]
+    fn note_keys(words: GlobalSlice<u64>, equal: u32, seen: GlobalSlice<u64>) {
+        // SAFETY: the words are as many as the counters need.
+        let hint = unsafe { Counters::new(words.at(0)) }.skew_hint();
+        // One lane of the first warp sees equal keys.
+        hint.note(equal != 0 && Thread::index_in_block() == 5);
+        if Thread::index_in_block() == 0 {
+            seen.write(Thread::block_index() as usize, hint.is_skewed() as u64);
+        }
+    }
+
+    fn zeroed(device: &Emulator, len: usize) -> GlobalSlice<u64> {
+        let pointer = device.allocate(8 * len, 128);
+        // SAFETY: just allocated with this size.
+        unsafe {
+            pointer.write_bytes(0, 8 * len);
+            device.mark_initialized(pointer, 8 * len);
+            GlobalSlice::from_raw_parts(pointer.cast(), len)
+        }
+    }
+
+    fn read(slice: GlobalSlice<u64>) -> Vec<u64> {
+        // SAFETY: no kernel is running, and the whole slice was initialized.
+        (0..slice.len()).map(|index| unsafe { slice.at(index).as_ptr().read() }).collect()
+    }
+
+    #[test]
+    fn samples_tell_the_other_blocks_and_forget_with_patience() {
+        const BLOCKS: usize = 3 * SkewHint::WORDS;
+        let device = Emulator::new(Options::default());
+        let (words, seen) = (zeroed(&device, COUNTER_SHARDS * SHARD_WORDS), zeroed(&device, BLOCKS));
+        let note = |equal: bool, blocks: usize| {
+            let kernel = NoteKeys { words, equal: equal.into(), seen };
+            device.launch(Grid::new(blocks as u32, 64), kernel).unwrap();
+            read(seen)[..blocks].iter().filter(|&&seen| seen != 0).count()
+        };
+        // The first blocks are samples, and no other block writes.
+        assert_eq!(note(true, 1), 1);
+        assert_eq!(read(words).iter().sum::<u64>(), SkewHint::PATIENCE);
+        note(true, BLOCKS);
+        assert_eq!(note(true, BLOCKS), BLOCKS);
+        let words = read(words);
+        assert_eq!(words.iter().sum::<u64>(), SkewHint::PATIENCE * SkewHint::WORDS as u64);
+        let counts = words.chunks(SHARD_WORDS).flat_map(|shard| &shard[..SHARD_WORDS - 1]);
+        assert!(counts.into_iter().all(|&count| count == 0), "{words:?}");
+        for launch in 1..=SkewHint::PATIENCE {
+            let expected = if launch < SkewHint::PATIENCE { SkewHint::WORDS } else { 0 };
+            assert_eq!(note(false, SkewHint::WORDS), expected, "launch {launch}");
+        }
+    }
+}

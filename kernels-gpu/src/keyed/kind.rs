@@ -27,6 +27,8 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     const TILE: u32;
     /// Maximum number of registers per thread of a writing kernel.
     const REGISTERS: u32;
+    /// Maximum number of registers per thread of a kernel that writes and returns no values.
+    const UPDATES_IN: u32 = Self::REGISTERS;
     /// Maximum number of registers per thread of a kernel that only looks keys up.
     const READS_IN: u32 = Self::REGISTERS;
 

@@ -68,7 +68,22 @@ impl<M: Kind> Cooperation<M> for PerLane {
 
 /// Every thread of the block brings an operation of its own, or none. All threads of the block call together,
 /// at most 128. Where [`PerLane`] combines equal operations of a warp on a key, this does so for the block,
-/// and for more operations; but only if recent batches or sessions have had many equal keys.
+/// and for more operations ([`Combination::InBatches`]); but only if recent batches or sessions have had equal
+/// keys in most warps, or in the first blocks of the grid, which find that out.
+///
+/// ```
+/// use phalanx_kernels::hash_map::{DefaultTable, MapView, Merge, PerBlock, Session};
+/// use simt::{GlobalSlice, Thread, kernel};
+///
+/// /// Counts how often each word occurs, by blocks of at most 128 threads.
+/// #[kernel]
+/// fn count_words(map: MapView<DefaultTable>, words: GlobalSlice<u32>) {
+///     let mut session = Session::new(map, PerBlock);
+///     let index = Thread::index();
+///     session.upsert(Merge::Add, (index < words.len()).then(|| (words.read(index), 1)));
+///     session.finish();
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PerBlock;
 

@@ -4,7 +4,7 @@ use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
 use super::node::Node;
 use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
-use simt::{Convergence, CurrentOp, Thread, Tile, device, share_work};
+use simt::{Convergence, CurrentOp, Order, Thread, Tile, device, share_work};
 
 /// Number of nodes from which on a growing list counts as long.
 pub const LONG: u32 = 64;
@@ -50,6 +50,12 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
 
 #[device]
 impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O, W, L> {
+    /// Order of the loads of nodes.
+    const LOADS: Order = {
+        assert!(!(P::FROZEN && O::WRITES), "`Phased` is for lookups");
+        if P::FROZEN { Order::Weak } else { Order::Relaxed }
+    };
+
     /// Returns a search that begins at the head of `bucket`, which is the bucket of a key.
     pub(super) fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, request: Request<S, O>) -> Self {
         Self { lists, bucket, request, at: None, depth: 0, outcome: Outcome::Absent }
@@ -69,7 +75,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         let head = turn.from_owner(self.bucket);
         // SAFETY: the bucket is that of a key.
         let node = self.at.unwrap_or(unsafe { self.lists.head(head) });
-        let read = node.read(rank, turn.is_active());
+        let read = node.read(rank, turn.is_active(), Self::LOADS);
         let probe = BucketProbe::new(tile, node.bucket(), &read.lane, &request, |_, word| S::is_empty(word));
         let (done, value) = probe.act(tile, turn.is_active(), &request);
 
