@@ -1,9 +1,10 @@
 //! Benchmarks of `phalanx::SlabHash`, with batches on device buffers.
 //!
 //! The parameter `utilisation` is the fraction of memory that pairs occupy: at the end, or before the
-//! operation if the case specifies the number of initial pairs (`initial_n`).
+//! operation if the case specifies the number of initial pairs (`initial_n`). `frozen` = `true` selects the
+//! read-only kernels of frozen maps.
 use super::both_widths::{BothWidths, DEFAULT, usual};
-use super::driver::{Prepared, Tested};
+use super::driver::{Batch, Get, Prepared, Tested, frozen};
 use super::increments::{self, Incremental};
 use super::map_plan::{OPS, Plan};
 use crate::engine::benchmark::Benchmark;
@@ -14,6 +15,9 @@ use phalanx::SlabHash;
 use phalanx::map::Word as MapWord;
 use phalanx::slab_hash::{Builder, Growth, variants};
 use workloads::Key as Word;
+
+/// Operations that read-only kernels have.
+const READS: &[&str] = &["find_hit", "find_miss", "ycsb_c", "batch_get"];
 
 /// Variants of slab hash.
 #[derive(Debug)]
@@ -34,8 +38,12 @@ impl BothWidths for SlabMaps<'_> {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let made =
             selected::<K, V>(self.0, case).utilisation(case.number_if_given("utilisation")?.unwrap_or(0.6));
+        let get: Option<Get<SlabHash<K, V>>> = frozen(case, READS)?.then_some(|map, stream, batch| {
+            let Batch { keys, results, outcomes, .. } = batch;
+            Ok(map.frozen()?.on(stream).get(&*keys, results, outcomes)?)
+        });
         if let Some(prepared) =
-            usual(self.0, case, move |capacity| made.clone().capacity(capacity).build(), None)?
+            usual(self.0, case, move |capacity| made.clone().capacity(capacity).build(), get)?
         {
             return Ok(prepared);
         }
@@ -49,7 +57,7 @@ impl BothWidths for SlabMaps<'_> {
         let plan = Plan::<K, V>::new(case)?;
         let map = builder.capacity(plan.sized_for as usize).pool_for(plan.keys as usize).build()?;
         let filled = Tested::filled(map, share, plan.sized_for, SlabHash::utilisation);
-        Ok(Box::new(Prepared::new(self.0, plan, filled)?))
+        Ok(Box::new(Prepared::new(self.0, plan, Tested { get, ..filled })?))
     }
 }
 

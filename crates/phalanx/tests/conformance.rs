@@ -6,6 +6,8 @@ mod allocation_failures;
 mod common;
 #[path = "conformance/frozen.rs"]
 mod frozen;
+#[path = "conformance/frozen_lists.rs"]
+mod frozen_lists;
 #[path = "conformance/frozen_tables.rs"]
 mod frozen_tables;
 #[path = "conformance/layers.rs"]
@@ -39,6 +41,14 @@ macro_rules! suite {
 
             mod slab_hash {
                 phalanx_testing::every_map!(crate::common::$device, [each SlabHash], [first SlabHash]);
+                phalanx_testing::cases! { crate, crate::common::$device, [each SlabHash]:
+                    frozen_lists {
+                        frozen_maps_are_read_by_kernels_of_their_own
+                        frozen_maps_answer_as_others_do
+                        lookups_in_frozen_maps_are_bounded_by_counts
+                        what_was_frozen_is_written_again
+                    }
+                }
             }
 
             mod btree {

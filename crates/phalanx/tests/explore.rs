@@ -15,7 +15,7 @@ use phalanx_kernels::hash_map::{self, Config, Hinted, Packed, Published, Table, 
 use phalanx_kernels::hash_map::{DoubleHash, TwoChoice};
 use phalanx_kernels::keyed::{Kind, PerLane};
 use phalanx_testing::mutation::{all_are_sound, exchanges_are_sound};
-use phalanx_testing::script::{ByLanes, ByTiles};
+use phalanx_testing::script::{ByBlocks, ByLanes, ByTiles};
 use phalanx_testing::{mutation, script, world};
 use simt::{Independent, Instance, Lockstep, Tile};
 use std::convert::Infallible;
@@ -106,6 +106,19 @@ tiles! {
     published_tiles_of_2: Table<Published<u64, u32>, Hinted<8>, 2, 1>, SEEDS;
     published_tiles_of_8: Table<Published<u32, u64>, TwoChoice, 8, 1>, SEEDS / 2;
     published_tiles_of_32: Table<Published<u64, u64>, DoubleHash, 32, 1>, SEEDS / 5;
+}
+
+/// Blocks whose warps combine equal operations.
+#[test]
+fn blocks_are_linearizable() {
+    fn are_sound<M: world::HasFixture>(name: &str, seeds: u64) {
+        all_are_sound::<M, ByBlocks>(name, seeds);
+        exchanges_are_sound::<M, ByBlocks>(name, seeds);
+    }
+    are_sound::<Table<Packed, Hinted<8>, 2, 4>>("hinted", SEEDS / 2);
+    are_sound::<Table<Packed, TwoChoice, 16, 1>>("two choices", SEEDS / 8);
+    are_sound::<Table<Wide<u64, u64>, DoubleHash, 2, 2>>("wide", SEEDS / 4);
+    are_sound::<Table<Published<u64, u32>, Hinted<8>, 2, 1>>("published", SEEDS / 4);
 }
 
 #[test]

@@ -43,12 +43,12 @@ where
     ) -> (Outcome, S::Value) {
         let (key, cursor) = self.start(key);
         let request = Request { operation, key, argument };
-        let mut walk = Walk { map: self, request, cursor, outcome: Outcome::Absent, value: argument };
+        let mut walk = Walk { map: self, request, cursor, outcome: Outcome::Absent };
         share_work(tile, pending, |turn| walk.round(turn));
         if O::WRITES && walk.cursor.is_long(self.count, self.max_probes) {
             self.counters.record_long();
         }
-        (walk.outcome, walk.value)
+        (walk.outcome, walk.request.argument)
     }
 }
 
@@ -65,10 +65,11 @@ struct Route {
 /// scheme.
 struct Walk<S: Slot, P, O, const W: u32, const L: usize> {
     map: MapView<Table<S, P, W, L>>,
+    /// The lane's request. Its argument becomes the value that the operation returns, if any: until the
+    /// operation is done, that is the argument.
     request: Request<S, O>,
     cursor: Cursor,
     outcome: Outcome,
-    value: S::Value,
 }
 
 #[device(caller)]
@@ -95,7 +96,10 @@ where
         let (done, value) = probe.act(tile, turn.is_active(), &request);
         let onward = self.goes_on(turn, &request, route, probe.result.continues());
         if turn.is_mine() {
-            (self.outcome, self.value) = (request.conclude(probe.result.found, done), value);
+            self.outcome = request.conclude(probe.result.found, done);
+            if O::RETURNS {
+                self.request.argument = value;
+            }
             if onward {
                 self.cursor
                     .advance::<P>(hash(simt::black_box(self.request.key), self.map.seed), self.map.count);

@@ -33,7 +33,8 @@ impl CounterDelta {
     }
 }
 
-/// Counters of a structure: [`COUNTER_SHARDS`] shards of { live keys, slots taken, long probe sequences }.
+/// Counters of a structure: [`COUNTER_SHARDS`] shards of { live keys, slots taken, long probe sequences, skew
+/// of the batches in some shards }.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Counters(Global<u64>);
@@ -90,6 +91,14 @@ impl Counters {
         word.load(Order::Relaxed, Scope::Device)
     }
 
+    /// Returns what the structure's recent batches tell the calling block about equal keys.
+    #[device]
+    pub(crate) fn skew_hint(self) -> SkewHint {
+        let shard = Thread::block_index() as usize % SkewHint::WORDS * (COUNTER_SHARDS / SkewHint::WORDS);
+        // SAFETY: a shard of the counters, and the last of its words.
+        SkewHint(unsafe { self.0.offset(shard * SHARD_WORDS + SHARD_WORDS - 1) })
+    }
+
     /// Adds to the calling warp's shard.
     fn add(self, live: u64, taken: u64) {
         self.add_word(0, live);
@@ -101,5 +110,113 @@ impl Counters {
         // SAFETY: the shard index is reduced modulo the number of shards, and `word` is below `SHARD_WORDS`.
         let counter = unsafe { self.0.offset(stripe * SHARD_WORDS + word) };
         counter.fetch_add(many, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// What samples tell about equal keys in a structure's batches. A batch with a skewed distribution of keys has
+/// some in most warps.
+///
+/// Some blocks of each batch are samples, and write whether they have seen equal keys; the others read this. A
+/// batch of many blocks so finds out by itself, within its first hundreds of blocks. Batches of different
+/// skew that follow each other, or run together, only cost time.
+///
+/// There are several words, so that the blocks' loads do not go to one sector.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SkewHint(Global<u64>);
+
+#[device(caller)]
+impl SkewHint {
+    /// Number of words.
+    const WORDS: usize = 16;
+    /// One of so many blocks that have the same word is a sample.
+    const PERIOD: usize = 32;
+    /// Number of samples without equal keys after which batches are no longer skewed. A warp of Zipf-distributed
+    /// keys (theta 0.99) lacks equal keys in one of seven cases, one of distinct keys always.
+    const PATIENCE: u64 = 8;
+
+    /// Returns whether the calling block is a sample: the first one of a batch always is.
+    #[device]
+    pub(crate) fn is_sample() -> bool {
+        (Thread::block_index() as usize / Self::WORDS).is_multiple_of(Self::PERIOD)
+    }
+
+    /// Returns whether a recent sample had equal keys.
+    pub(crate) fn is_skewed(self) -> bool {
+        self.0.load(Order::Relaxed, Scope::Device) != 0
+    }
+
+    /// Notes whether any lane of the first warp has seen equal keys, if the block is a sample. All threads of
+    /// the block call it together. Other blocks may write meanwhile: a lost note is only one sample less.
+    pub(crate) fn note(self, is_seen: bool) {
+        if !Self::is_sample() {
+            return;
+        }
+        let is_seen = Tile::<32>::lockstep().any(is_seen);
+        if Thread::index_in_block() == 0 {
+            let left = self.0.load(Order::Relaxed, Scope::Device);
+            let new = if is_seen { Self::PATIENCE } else { left.saturating_sub(1) };
+            if new != left {
+                self.0.store(new, Order::Relaxed, Scope::Device);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simt::emulator::{Emulator, Options};
+    use simt::{GlobalSlice, Grid, kernel};
+
+    /// Notes equal keys, or none, and writes what each block knows afterwards.
+    #[kernel]
+    fn note_keys(words: GlobalSlice<u64>, equal: u32, seen: GlobalSlice<u64>) {
+        // SAFETY: the words are as many as the counters need.
+        let hint = unsafe { Counters::new(words.at(0)) }.skew_hint();
+        // One lane of the first warp sees equal keys.
+        hint.note(equal != 0 && Thread::index_in_block() == 5);
+        if Thread::index_in_block() == 0 {
+            seen.write(Thread::block_index() as usize, hint.is_skewed() as u64);
+        }
+    }
+
+    fn zeroed(device: &Emulator, len: usize) -> GlobalSlice<u64> {
+        let pointer = device.allocate(8 * len, 128);
+        // SAFETY: just allocated with this size.
+        unsafe {
+            pointer.write_bytes(0, 8 * len);
+            device.mark_initialized(pointer, 8 * len);
+            GlobalSlice::from_raw_parts(pointer.cast(), len)
+        }
+    }
+
+    fn read(slice: GlobalSlice<u64>) -> Vec<u64> {
+        // SAFETY: no kernel is running, and the whole slice was initialized.
+        (0..slice.len()).map(|index| unsafe { slice.at(index).as_ptr().read() }).collect()
+    }
+
+    #[test]
+    fn samples_tell_the_other_blocks_and_forget_with_patience() {
+        const BLOCKS: usize = 3 * SkewHint::WORDS;
+        let device = Emulator::new(Options::default());
+        let (words, seen) = (zeroed(&device, COUNTER_SHARDS * SHARD_WORDS), zeroed(&device, BLOCKS));
+        let note = |equal: bool, blocks: usize| {
+            let kernel = NoteKeys { words, equal: equal.into(), seen };
+            device.launch(Grid::new(blocks as u32, 64), kernel).unwrap();
+            read(seen)[..blocks].iter().filter(|&&seen| seen != 0).count()
+        };
+        // The first blocks are samples, and no other block writes.
+        assert_eq!(note(true, 1), 1);
+        assert_eq!(read(words).iter().sum::<u64>(), SkewHint::PATIENCE);
+        note(true, BLOCKS);
+        assert_eq!(note(true, BLOCKS), BLOCKS);
+        let words = read(words);
+        assert_eq!(words.iter().sum::<u64>(), SkewHint::PATIENCE * SkewHint::WORDS as u64);
+        let counts = words.chunks(SHARD_WORDS).flat_map(|shard| &shard[..SHARD_WORDS - 1]);
+        assert!(counts.into_iter().all(|&count| count == 0), "{words:?}");
+        for launch in 1..=SkewHint::PATIENCE {
+            let expected = if launch < SkewHint::PATIENCE { SkewHint::WORDS } else { 0 };
+            assert_eq!(note(false, SkewHint::WORDS), expected, "launch {launch}");
+        }
     }
 }

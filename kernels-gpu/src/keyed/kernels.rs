@@ -8,14 +8,15 @@
 //!
 //! Each kernel of a batch reads a key, an operation code or an argument per element where it has them,
 //! executes the operation, and writes a byte and at most one value per element; each warp adds its counts by
-//! two atomics. [`sketch_absent`] looks each key up, and writes at most one word for it. [`export`],
+//! two atomics. Where equal operations are combined ([`Kind::COMBINES`]), a block reads one word more, and
+//! takes one barrier if keys are distinct, otherwise three and about 100 accesses to shared memory per warp. [`sketch_absent`] looks each key up, and writes at most one word for it. [`export`],
 //! [`rehash`] and [`retain_between`] read the whole structure once; `export` takes one atomic per warp to
 //! reserve its output, `rehash` inserts each pair, `retain_between` erases each rejected pair by a
 //! compare-and-swap.
 use super::combine;
 use super::counters::CounterDelta;
 use super::kind::{EntryRef, Kind};
-use super::operation::{self, OpCode, Operation, Outcome};
+use super::operation::{self, Combination, OpCode, Operation, Outcome};
 use super::sketch::sketch;
 use super::slot::{Scalar, Slot};
 use simt::{BoundedSlice, Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, device, kernel};
@@ -41,17 +42,36 @@ pub const fn spread(width: u32) -> usize {
 /// one, and elements that one tile would execute in sequence run concurrently.
 #[device]
 pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
-    let (thread, width, mut each) = (Thread::index(), width as usize, width as usize);
-    if spread(width as u32) == 1 {
-        return (thread, thread < len);
-    }
-    while each > 1 && (len * width / each) * 2 <= Thread::count() {
+    let index = index(Thread::index(), width, apart(width, len));
+    (index, index < len)
+}
+
+/// Returns the number of elements that a tile of `width` lanes executes in a batch of `len` elements.
+#[device]
+fn apart(width: u32, len: usize) -> u32 {
+    let mut each = width;
+    while spread(width) > 1 && each > 1 && (len * width as usize / each as usize) * 2 <= Thread::count() {
         each /= 2;
     }
-    // A thread without an element gets an index beyond the batch, so that `pending` need not be kept in a
-    // register beside the index.
-    let index = if thread % width < each { thread / width * each + thread % width } else { usize::MAX };
-    (index, index < len)
+    each
+}
+
+/// Returns the index of the element that a thread brings if each tile of `width` lanes executes `each`. A
+/// thread without an element gets an index beyond every batch.
+#[device]
+fn index(thread: usize, width: u32, each: u32) -> usize {
+    if spread(width) == 1 {
+        return thread;
+    }
+    let (width, each) = (width as usize, each as usize);
+    if thread % width < each { thread / width * each + thread % width } else { usize::MAX }
+}
+
+/// Returns the calling thread's index, computed anew, so that it takes no registers before.
+#[device]
+fn thread_again() -> usize {
+    let [block, thread] = [Thread::block_index(), Thread::index_in_block()].map(simt::black_box);
+    block as usize * Thread::block_size() as usize + thread as usize
 }
 
 #[device(caller)]
@@ -66,8 +86,24 @@ pub(crate) fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
     }
 }
 
-/// Executes the operation of the element that the calling thread brings to a batch, if any: see [`element`].
-/// `request` returns the operation, key and argument of an element.
+/// Executes the operation of the element that the calling thread brings to a batch of `len` elements, if any:
+/// see [`element`]. `request` returns the operation, key and argument of an element.
+#[device(caller)]
+fn batch_of<M: Kind, O: Operation>(
+    map: M::View,
+    len: usize,
+    request: impl Fn(usize, bool) -> (O, M::Key, M::Value),
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let each = apart(M::TILE, len);
+    let element = index(Thread::index(), M::TILE, each);
+    let pending = element < len;
+    let again = || index(thread_again(), M::TILE, each);
+    execute::<M, O>(map, pending, request(element, pending), again, values, outcomes);
+}
+
+/// As [`batch_of`], of the element `index` if `pending`.
 #[device(caller)]
 pub(crate) fn batch<M: Kind, O: Operation>(
     map: M::View,
@@ -76,15 +112,28 @@ pub(crate) fn batch<M: Kind, O: Operation>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
+    execute::<M, O>(map, pending, request(index, pending), || index, values, outcomes);
+}
+
+/// Executes an operation if `pending`, and writes its results at the index that `index` returns.
+#[device(caller)]
+fn execute<M: Kind, O: Operation>(
+    map: M::View,
+    pending: bool,
+    (operation, key, argument): (O, M::Key, M::Value),
+    index: impl Fn() -> usize,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
     let mut delta = CounterDelta::default();
-    let (operation, key, argument) = request(index, pending);
     M::enter(map);
-    let (outcome, value) = if combine::combines::<M, O>() {
-        combine::execute::<M, O>(map, pending, operation, key, argument)
+    let (outcome, value) = if const { combine::combines::<M, O>(Combination::InBatches) } {
+        combine::block::execute::<M, O>(map, pending, operation, key, argument)
     } else {
         M::execute(map, pending, operation, key, argument)
     };
     M::leave(map);
+    let index = index();
     if pending {
         delta.count(outcome);
         write_if(outcomes, index, outcome as u8);
@@ -116,7 +165,7 @@ pub(crate) fn with_arguments<M: Kind, O: Operation>(
     let keys = keys.resolve();
     let request =
         |index, pending| (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending));
-    batch::<M, _>(map, element(M::TILE, keys.len()), request, results, outcomes);
+    batch_of::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
 /// Executes a separate operation for each key; `operation` decodes it.
@@ -135,7 +184,7 @@ pub(crate) fn with_codes<M: Kind, O: Operation>(
         let operation = operation(read_if(codes, index, pending) as u32);
         (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending))
     };
-    batch::<M, _>(map, element(M::TILE, keys.len()), request, results, outcomes);
+    batch_of::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
 /// Executes the same operation for each key, without an argument.
@@ -149,11 +198,11 @@ fn with_keys<M: Kind, O: Operation>(
 ) {
     let keys = keys.resolve();
     let request = |index, pending| (operation, read_if(keys, index, pending), M::Value::narrow(0));
-    batch::<M, _>(map, element(M::TILE, keys.len()), request, results, outcomes);
+    batch_of::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
 /// Inserts pairs; replaces the values of present keys.
-#[kernel(registers = M::REGISTERS)]
+#[kernel(registers = M::UPDATES_IN)]
 pub fn insert<M: Kind + Instance>(
     map: M::View,
     keys: BoundedSlice<M::Key>,
@@ -164,7 +213,7 @@ pub fn insert<M: Kind + Instance>(
 }
 
 /// Inserts pairs whose keys are absent.
-#[kernel(registers = M::REGISTERS)]
+#[kernel(registers = M::UPDATES_IN)]
 pub fn insert_new<M: Kind + Instance>(
     map: M::View,
     keys: BoundedSlice<M::Key>,
@@ -216,7 +265,7 @@ pub fn sketch_absent<M: Kind + Instance>(
 }
 
 /// Removes keys.
-#[kernel(registers = M::REGISTERS)]
+#[kernel(registers = M::UPDATES_IN)]
 pub fn remove<M: Kind + Instance>(
     map: M::View,
     keys: BoundedSlice<M::Key>,
@@ -252,7 +301,7 @@ pub fn replace<M: Kind + Instance>(
 
 /// Inserts pairs; merges into the values of present keys by the operation with the code `code`, one that
 /// [`Merge::operation`](super::Merge::operation) returns.
-#[kernel(registers = M::REGISTERS)]
+#[kernel(registers = M::UPDATES_IN)]
 pub fn upsert<M: Kind + Instance>(
     map: M::View,
     code: u32,

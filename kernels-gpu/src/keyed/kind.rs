@@ -1,6 +1,6 @@
 //! The interface between kinds of structure on one side and entry points, sessions and hosts on the other.
 use super::counters::Counters;
-use super::operation::{Operation, Outcome};
+use super::operation::{Combination, Operation, Outcome};
 use super::slot::{Scalar, Slot};
 use simt::{Convergence, Global, Name, Order, Scope, Tile, device};
 
@@ -27,12 +27,14 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     const TILE: u32;
     /// Maximum number of registers per thread of a writing kernel.
     const REGISTERS: u32;
+    /// Maximum number of registers per thread of a kernel that writes and returns no values.
+    const UPDATES_IN: u32 = Self::REGISTERS;
     /// Maximum number of registers per thread of a kernel that only looks keys up.
     const READS_IN: u32 = Self::REGISTERS;
 
-    /// Whether one lane executes equal operations of a warp on a key for all lanes that ask for them
+    /// Where one lane executes equal operations on a key for all lanes that ask for them
     /// ([`Operation::COMBINES`]).
-    const COMBINES: bool = false;
+    const COMBINES: Combination = Combination::Never;
     /// Whether a key has at most one pair. If not, equal removals are not combined.
     const UNIQUE: bool = true;
 

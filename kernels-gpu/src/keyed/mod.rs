@@ -7,7 +7,7 @@
 //! A slot is one word or a chunk; the two highest keys look like its states:
 //!
 //! ```
-//! use phalanx_kernels::keyed::{Change, Encoded, Get, Insert, Merge, OpCode, Operation, Outcome, Packed};
+//! use phalanx_kernels::keyed::{Change, Combination, Encoded, Get, Insert, Merge, OpCode, Operation, Outcome, Packed};
 //! use phalanx_kernels::keyed::{GetOrInsert, Remove, Replace, Reserved, Scalar, Slot, Take, Upsert, hash};
 //!
 //! let word = Packed::pack(7, 70);
@@ -34,6 +34,8 @@
 //! assert_eq!((GetOrInsert.change(), Upsert(Merge::Max.operation()).change()), (Change::Keep, Change::Max));
 //! let (add, max) = (Upsert(OpCode::ADD), Upsert(OpCode::MAX));
 //! assert!(add.is_same(add) && !add.is_same(max)); // equal ones are combined if their keys are equal
+//! assert!(Insert::COMBINES.includes(Combination::InBatches)); // and in sessions of a warp
+//! assert_eq!((OpCode::COMBINES, Get::COMBINES), (Combination::InBatches, Combination::Never));
 //! ```
 //!
 //! Its transitions, and operations on any kind of structure:
@@ -131,6 +133,7 @@
 //! | [`Slot::acquire_pair`], [`Slot::read_value`] | nothing where a pair appears by one swap; otherwise an acquiring load, and a load of the value |
 //! | [`Chunk::load_if`] | one load of 16 bytes, or two of 8 |
 //! | operations of a [`Session`] | those of the structure: see its page; a barrier of the cooperating lanes before, and one more after a write |
+//! | the same with [`PerBlock`] | a load of one lane and two barriers more; after equal keys, another one and about 100 accesses to shared memory per warp |
 //! | [`Session::finish`] | two reductions per warp and two atomics of one lane; a session that is dropped instead, two atomics per lane |
 //! | [`Counters::record`] | two reductions per warp, and two atomics of one lane if any lane counts |
 //! | [`Counters::record_alone`], [`Counters::record_long`] | two atomics, one atomic |
@@ -161,10 +164,10 @@ pub use hash::{Hashed, hash};
 pub(crate) use kind::kind_name;
 pub use kind::{EntryRef, Kind, TileKind, View};
 pub use operation::{
-    Append, Change, ContainsKey, Get, GetOrInsert, Insert, InsertNew, Merge, MultiOpCode, OpCode, Operation,
-    Outcome, Remove, Replace, Take, Upsert,
+    Append, Change, Combination, ContainsKey, Get, GetOrInsert, Insert, InsertNew, Merge, MultiOpCode,
+    OpCode, Operation, Outcome, Remove, Replace, Take, Upsert,
 };
-pub use session::{Cooperation, PerLane, Session};
+pub use session::{Cooperation, PerBlock, PerLane, Session};
 pub use sketch::{SKETCH_REGISTERS, sketched};
 pub use slot::{
     Appearance, AtOnce, Bare, Chunk, InSteps, Packed, Published, Reserved, Scalar, Slot, SplitWord, Wide,

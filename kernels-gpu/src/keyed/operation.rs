@@ -74,6 +74,25 @@ impl Change {
     }
 }
 
+/// Places where one lane executes equal operations on equal keys for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combination {
+    /// Nowhere.
+    Never,
+    /// In batches: those of a block, if the batch has equal keys.
+    InBatches,
+    /// In batches, and those of a warp in sessions of [`PerLane`](super::PerLane).
+    Always,
+}
+
+impl Combination {
+    /// Returns whether operations are combined in `place`, which is not [`Self::Never`].
+    #[device]
+    pub const fn includes(self, place: Self) -> bool {
+        self as u8 >= place as u8
+    }
+}
+
 /// An operation on one key.
 pub trait Operation: Shuffle {
     /// Whether the operation may change the table. If not, the code for changes is not compiled.
@@ -85,10 +104,10 @@ pub trait Operation: Shuffle {
     /// Whether the operation returns the very value that it removes or replaces: it changes the pair as a
     /// whole.
     const EXCHANGES: bool = false;
-    /// Whether one lane executes equal operations of a warp on equal keys for all of them, in structures that
-    /// support it ([`Kind::COMBINES`](super::Kind::COMBINES)). Measured: this pays for operations that write
-    /// and costs lookups and mixed batches of distinct keys 5 %.
-    const COMBINES: bool = false;
+    /// Where one lane executes equal operations on equal keys for all of them, in structures that support it
+    /// there ([`Kind::COMBINES`](super::Kind::COMBINES)). Measured: in sessions this pays for operations that
+    /// write, and costs lookups and mixed operations of distinct keys 5 %.
+    const COMBINES: Combination = Combination::Never;
     /// Whether the operation always removes the key.
     const REMOVES: bool = false;
     /// Whether the change may be one that [merges](Merge) values.
@@ -119,7 +138,7 @@ macro_rules! operations {
     ($(
         $(#[$doc:meta])*
         $name:ident: matches $matches:literal, writes $writes:literal, returns $returns:literal,
-            places $places:literal, combines $combines:literal, $change:ident, $outcome:ident;
+            places $places:literal, combines $combines:ident, $change:ident, $outcome:ident;
     )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
@@ -138,7 +157,7 @@ macro_rules! operations {
             const PLACES_ALWAYS: bool = $places;
             const RETURNS: bool = $returns;
             const EXCHANGES: bool = $writes && $returns;
-            const COMBINES: bool = $combines;
+            const COMBINES: Combination = Combination::$combines;
             const REMOVES: bool = matches!(Change::$change, Change::Erase);
 
             fn matches(self) -> bool {
@@ -162,24 +181,24 @@ macro_rules! operations {
 
 operations! {
     /// Lookup of a value.
-    Get: matches true, writes false, returns true, places false, combines false, Keep, Found;
+    Get: matches true, writes false, returns true, places false, combines Never, Keep, Found;
     /// Membership test.
-    ContainsKey: matches true, writes false, returns false, places false, combines false, Keep, Found;
+    ContainsKey: matches true, writes false, returns false, places false, combines Never, Keep, Found;
     /// Insertion that replaces the value of a present key.
-    Insert: matches true, writes true, returns false, places true, combines true, Set, Replaced;
+    Insert: matches true, writes true, returns false, places true, combines Always, Set, Replaced;
     /// Insertion that leaves the value of a present key unchanged.
-    InsertNew: matches true, writes true, returns false, places true, combines true, Keep, Found;
+    InsertNew: matches true, writes true, returns false, places true, combines Always, Keep, Found;
     /// Insertion that leaves the value of a present key unchanged, and returns the value.
-    GetOrInsert: matches true, writes true, returns true, places true, combines true, Keep, Found;
+    GetOrInsert: matches true, writes true, returns true, places true, combines Always, Keep, Found;
     /// Insertion of a pair behind all others, whether or not its key is present. Lists with several values
     /// per key use it.
-    Append: matches false, writes true, returns false, places true, combines false, Keep, Inserted;
+    Append: matches false, writes true, returns false, places true, combines Never, Keep, Inserted;
     /// Removal.
-    Remove: matches true, writes true, returns false, places false, combines true, Erase, Removed;
+    Remove: matches true, writes true, returns false, places false, combines Always, Erase, Removed;
     /// Removal that returns the value.
-    Take: matches true, writes true, returns true, places false, combines true, Erase, Removed;
+    Take: matches true, writes true, returns true, places false, combines Always, Erase, Removed;
     /// Insertion that replaces the value of a present key, and returns the old one.
-    Replace: matches true, writes true, returns true, places true, combines true, Set, Replaced;
+    Replace: matches true, writes true, returns true, places true, combines Always, Set, Replaced;
 }
 
 /// Function by which an upsert combines the stored value with the argument. `Min` and `Max` compare words, so
@@ -262,6 +281,7 @@ impl Operation for OpCode {
     const WRITES: bool = true;
     const PLACES_ALWAYS: bool = false;
     const RETURNS: bool = true;
+    const COMBINES: Combination = Combination::InBatches;
     const MERGES: bool = true;
 
     fn is_same(self, other: Self) -> bool {
@@ -311,7 +331,7 @@ impl Operation for Upsert {
     const WRITES: bool = true;
     const PLACES_ALWAYS: bool = true;
     const RETURNS: bool = false;
-    const COMBINES: bool = true;
+    const COMBINES: Combination = Combination::Always;
     const MERGES: bool = true;
 
     fn is_same(self, other: Self) -> bool {

@@ -5,9 +5,9 @@
 use super::combine;
 use super::counters::CounterDelta;
 use super::kind::{Kind, TileKind, View};
-use super::operation::{self, Merge, Operation, Outcome};
+use super::operation::{self, Combination, Merge, Operation, Outcome};
 use super::slot::Scalar;
-use simt::{Convergence, Tile, device};
+use simt::{Block, Convergence, Tile, device};
 
 /// Mapping of the operations of a [`Session`] to the lanes that execute them.
 pub trait Cooperation<M: Kind>: Copy {
@@ -46,7 +46,7 @@ impl<M: Kind> Cooperation<M> for PerLane {
         key: M::Key,
         argument: M::Value,
     ) -> (Outcome, M::Value) {
-        if combine::combines::<M, O>() {
+        if const { combine::combines::<M, O>(Combination::Always) } {
             return combine::execute::<M, O>(map, wanted, operation, key, argument);
         }
         M::execute(map, wanted, operation, key, argument)
@@ -54,6 +54,57 @@ impl<M: Kind> Cooperation<M> for PerLane {
 
     fn sync(self) {
         Tile::<32>::lockstep().sync();
+    }
+
+    #[device]
+    fn counts(self) -> bool {
+        true
+    }
+
+    fn record(self, map: M::View, delta: CounterDelta) {
+        M::counters(map).record(delta);
+    }
+}
+
+/// Every thread of the block brings an operation of its own, or none. All threads of the block call together,
+/// at most 128. Where [`PerLane`] combines equal operations of a warp on a key, this does so for the block,
+/// and for more operations ([`Combination::InBatches`]); but only if recent batches or sessions have had equal
+/// keys in most warps, or in the first blocks of the grid, which find that out.
+///
+/// ```
+/// use phalanx_kernels::hash_map::{DefaultTable, MapView, Merge, PerBlock, Session};
+/// use simt::{GlobalSlice, Thread, kernel};
+///
+/// /// Counts how often each word occurs, by blocks of at most 128 threads.
+/// #[kernel]
+/// fn count_words(map: MapView<DefaultTable>, words: GlobalSlice<u32>) {
+///     let mut session = Session::new(map, PerBlock);
+///     let index = Thread::index();
+///     session.upsert(Merge::Add, (index < words.len()).then(|| (words.read(index), 1)));
+///     session.finish();
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PerBlock;
+
+#[device(caller)]
+impl<M: Kind> Cooperation<M> for PerBlock {
+    fn execute<O: Operation>(
+        self,
+        map: M::View,
+        wanted: bool,
+        operation: O,
+        key: M::Key,
+        argument: M::Value,
+    ) -> (Outcome, M::Value) {
+        if const { combine::combines::<M, O>(Combination::InBatches) } {
+            return combine::block::execute::<M, O>(map, wanted, operation, key, argument);
+        }
+        M::execute(map, wanted, operation, key, argument)
+    }
+
+    fn sync(self) {
+        Block::sync();
     }
 
     #[device]

@@ -90,5 +90,5 @@ pub use handle::Handle;
 #[cfg(feature = "slab-alloc")]
 pub use instances::*;
 pub use layered::Layered;
-pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Supers};
+pub use pool::{Light, MOST_SUPER_BLOCKS, Phased, Pool, Spread, Supers};
 pub use search::MAX_PROBES;

@@ -92,6 +92,10 @@ pub unsafe trait Pool: Instance + Send + Sync {
     /// Whether all slabs are contiguous: there is one super block and no table.
     const CONTIGUOUS: bool;
 
+    /// Whether nothing writes to the slabs while kernels run: their loads may then come from the L1 cache. See
+    /// [`Phased`].
+    const FROZEN: bool = false;
+
     /// Returns a pool in memory that the host has allocated. `shift` is the binary logarithm of the number of
     /// slabs of a super block.
     /// # Safety
@@ -394,5 +398,59 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     #[device]
     fn handle(self, number: u32) -> Handle {
         Handle::from_word(number)
+    }
+}
+/// The pool `P` of lists that nothing writes while kernels run. Loads of nodes are weak, so they may come from
+/// the L1 cache of the multiprocessor.
+///
+/// Kernels that write do not compile for lists of it. Lists are filled by kernels for `P` itself.
+///
+/// ```compile_fail
+/// use phalanx_kernels::keyed::{Insert, Packed};
+/// use phalanx_kernels::slab::list::{Lists, ListsView};
+/// use phalanx_kernels::slab::{Phased, Spread};
+/// use simt::Tile;
+///
+/// fn insert(lists: ListsView<Lists<Packed, Phased<Spread<128>>, 4, 4>>) {
+///     lists.share(Tile::<4>::lockstep(), true, Insert, 1, 1);
+/// }
+///
+/// let _insert = insert as fn(_);
+/// ```
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Phased<P>(P);
+
+impl<P: Pool> Instance for Phased<P> {
+    const NAME: &'static str = const { &Name::of("phased").part(P::NAME) }.as_str();
+}
+
+// SAFETY: as the pool `P`.
+#[device(caller)]
+unsafe impl<P: Pool> Pool for Phased<P> {
+    const BYTES: usize = P::BYTES;
+    const CONTIGUOUS: bool = P::CONTIGUOUS;
+    const FROZEN: bool = true;
+
+    unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
+        // SAFETY: the caller's obligation.
+        Self(unsafe { P::from_parts(bitmaps, supers, shift) })
+    }
+
+    fn bitmaps(self) -> Bitmaps {
+        self.0.bitmaps()
+    }
+
+    unsafe fn slab(self, handle: Handle) -> Global<u64> {
+        // SAFETY: the caller's obligation.
+        unsafe { self.0.slab(handle) }
+    }
+
+    fn number(self, handle: Handle) -> Option<u32> {
+        self.0.number(handle)
+    }
+
+    fn handle(self, number: u32) -> Handle {
+        self.0.handle(number)
     }
 }

@@ -58,8 +58,35 @@ pub enum Task<K, V> {
     Inspect { report: GlobalSlice<u64> },
 }
 
+/// Read-only launches on lists of one variant, with keys `K` and values `V`.
+pub trait Reader<K, V>: HasVariant + Send + Sync {
+    /// Launches a batch of lookups: see [`launch::look_up`].
+    ///
+    /// # Safety
+    /// - As for [`Kernels::launch_batch`]. If the variant is for lists without writers, nothing writes until
+    ///   the kernel has ended.
+    unsafe fn launch_look_up(
+        &self,
+        stream: &Stream,
+        lists: ListsRef<'_>,
+        batch: Batch<K, V>,
+    ) -> gpu::Result<()>;
+}
+
+impl<M: Config + Instance> Reader<M::Key, M::Value> for VariantTag<M> {
+    unsafe fn launch_look_up(
+        &self,
+        stream: &Stream,
+        lists: ListsRef<'_>,
+        batch: Batch<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { launch::look_up::<M>(stream, lists.view(), batch) }
+    }
+}
+
 /// Launches on lists of one variant, with keys `K` and values `V`.
-pub trait Kernels<K, V>: HasVariant + Send + Sync {
+pub trait Kernels<K, V>: Reader<K, V> {
     /// Returns an owned copy, which takes no memory.
     fn boxed(&self) -> Box<dyn Kernels<K, V>>;
 

@@ -5,6 +5,7 @@ use super::sizing::slabs_behind;
 use crate::map::checks::Checks;
 use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
+use crate::map::frozen::Freezer;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::sketch;
@@ -49,16 +50,20 @@ pub struct Lists<K, V> {
     /// Whether a key may have several values.
     many: bool,
     checks: Checks,
+    /// Whether read-only kernels (weak loads) may be in flight.
+    pub freezer: Freezer,
 }
 
 impl<K: Word, V: Word> Lists<K, V> {
     pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth, load: f64, many: bool) -> Self {
-        Self { handle, growth, load, many, checks: Checks::default() }
+        Self { handle, growth, load, many, checks: Checks::default(), freezer: Freezer::default() }
     }
 
-    /// Records that kernels of the user may change the lists.
-    pub fn viewed(&self) {
+    /// Prepares for kernels of the user, which may change the lists.
+    pub fn viewed(&self) -> Result<()> {
+        self.freezer.thaw(&self.handle.device)?;
         self.checks.viewed();
+        Ok(())
     }
 
     /// Submits a task that may run concurrently with others.
@@ -72,6 +77,9 @@ impl<K: Word, V: Word> Lists<K, V> {
     /// Submits a batch. If a key may have several values, an insertion appends.
     fn submit_uncounted(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         let Batch { op, codes, keys, arguments, results, outcomes } = batch;
+        if op.writes() {
+            self.freezer.thaw(&self.handle.device)?;
+        }
         match op {
             BatchOp::Insert if self.many => {
                 return self.task(stream, Task::Append { keys, values: arguments, outcomes });

@@ -1,6 +1,7 @@
 //! Hash tables of slab lists: a map, a set, and a map with several values per key. They grow by slabs while
 //! kernels run, and by rehashing into more buckets between launches.
 mod builder;
+mod frozen;
 mod kernels;
 mod lists;
 mod memory;
@@ -14,6 +15,7 @@ use crate::map::structure::Structure;
 use crate::map::{Map, file};
 use crate::{Key, Result, Value};
 pub use builder::Builder;
+pub use frozen::{Frozen, Lookups};
 pub use lists::Growth;
 use lists::Lists;
 pub use multi_map::{MultiBatches, MultiOp, SlabMultiMap, Values};
@@ -225,7 +227,7 @@ macro_rules! common {
                 M: phalanx_kernels::slab::list::Config<Key = $key::Word, Value = $value> + simt::Instance,
             {
                 self.lists.handle.kernels().variant().check::<M>()?;
-                self.lists.viewed();
+                self.lists.viewed()?;
                 // SAFETY: of this variant; the caller keeps the memory.
                 Ok(unsafe { self.lists.handle.read().lists().view() })
             }

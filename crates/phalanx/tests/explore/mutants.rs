@@ -1,14 +1,14 @@
 //! Mutation tests: tables with one planted bug each, which the exploration must find. A bug is a modified
 //! slot or probing scheme in the library's search. It must be found within the given number of seeds, and the
 //! unmodified table, built in the same way, must pass all of them.
-use crate::faults::site;
+use crate::faults::{assert_effects, site, with};
 use crate::flaws::{
     AsDesigned, CarelessErase, CarelessReplace, EarlyKey, EarlyTake, EmptyingErase, Flawed, Impatient,
     MisplacedValue, StoringClaim, Stuck, TornTake, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
     exchange_mutants,
 };
 use crate::mutation::{all_are_sound, exchanges_are_sound, is_found, is_found_by_exchanges};
-use crate::script::{ByFlawedLanes, ByLanes, COMBINES_ANY, MERGES_NOTHING};
+use crate::script::{ByBlocks, ByFlawedLanes, ByLanes, COMBINES_ANY, MERGES_NOTHING};
 use crate::world::{Setting, is_hang, is_outside, is_race, is_wrong};
 use phalanx_kernels::hash_map::{
     Cursor, DefaultTable, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice,
@@ -124,6 +124,39 @@ fn a_combination_that_merges_nothing_is_found() {
 #[test]
 fn a_combination_of_different_operations_is_found() {
     is_found_combined::<COMBINES_ANY>("a_combination_of_different_operations");
+}
+
+/// A block combines equal operations of its warps, but without one of the barriers between its steps.
+fn is_found_in_blocks(name: &str, function: &str) {
+    let barrier = Fault::skip(site("keyed/combine/block.rs", function, "Block::sync()"));
+    let faults = [barrier];
+    is_found::<DefaultTable, ByBlocks>(name, SEEDS, with(&faults), |_| true);
+    assert_effects(&faults);
+}
+
+#[test]
+fn groups_that_are_sought_too_early_are_found() {
+    is_found_in_blocks("groups_that_are_sought_too_early", "join");
+}
+
+#[test]
+fn results_that_are_read_too_early_are_found() {
+    is_found_in_blocks("results_that_are_read_too_early", "result");
+}
+
+#[test]
+fn warps_that_disagree_about_skew_are_found() {
+    is_found_in_blocks("warps_that_disagree_about_skew", "is_skewed");
+}
+
+/// Lanes wait for the results of one that executes nothing.
+#[test]
+fn a_leader_that_does_not_act_is_found() {
+    let last_lane = |_, first: u128| first | 31;
+    let faults =
+        [Fault::replace(site("keyed/combine/block.rs", "join", "self.put(FIRST, first)"), last_lane)];
+    is_found::<DefaultTable, ByBlocks>("a_leader_that_does_not_act", SEEDS, with(&faults), |_| true);
+    assert_effects(&faults);
 }
 
 #[test]

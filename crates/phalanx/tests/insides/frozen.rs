@@ -1,9 +1,10 @@
 //! Frozen maps: views of them, and when they thaw.
 use gpu::Device;
-use phalanx::{BTree, Error, HashMap};
+use phalanx::{BTree, Error, HashMap, SlabHash};
 use phalanx_kernels::btree::{Concurrent, Phased, Tree};
 use phalanx_kernels::hash_map::{self, DefaultTable, DoubleHash, Hinted, Table};
 use phalanx_kernels::keyed::Packed;
+use phalanx_kernels::slab::list::DefaultLists;
 use phalanx_kernels::slab::{Light, Spread};
 
 #[test]
@@ -53,6 +54,30 @@ fn views_of_frozen_tables_are_of_the_kind_that_reads() {
     let mut other = other.build().unwrap();
     // SAFETY: as above.
     unsafe { other.frozen().unwrap().view::<Table<Packed, DoubleHash, 2, 4>>() }.unwrap();
+}
+
+#[test]
+fn lists_are_thawed_by_what_may_write() {
+    let device = Device::emulator(Default::default());
+    let stream = device.stream().unwrap();
+    let mut map = SlabHash::<u32, u32>::builder().device(&device).build().unwrap();
+    assert!(!map.is_frozen());
+    map.frozen().unwrap();
+    assert_eq!((map.get(&[1]).unwrap(), map.is_frozen()), (vec![None], true), "a lookup writes nothing");
+    assert!(map.insert(&[1], &[2]).unwrap().all_placed());
+    assert!(!map.is_frozen());
+    assert_eq!(map.frozen().unwrap().get(&[1]).unwrap(), [Some(2)]);
+    // SAFETY: no kernel uses the view.
+    unsafe { map.view::<DefaultLists>() }.unwrap();
+    assert!(!map.is_frozen());
+    map.frozen().unwrap();
+    let keys = device.from_slice(&[1u32]).unwrap();
+    let mut outcomes = device.zeroed::<u8>(1).unwrap();
+    map.on(&stream).remove(&keys, &mut outcomes).unwrap();
+    assert!(!map.is_frozen() && map.frozen().unwrap().is_empty().unwrap());
+    // Calls on the whole map wait for the device themselves.
+    map.rehash(30).unwrap();
+    assert_eq!(map.frozen().unwrap().get(&[1]).unwrap(), [None]);
 }
 
 #[test]

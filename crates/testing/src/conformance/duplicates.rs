@@ -78,6 +78,9 @@ pub fn values_of_equal_keys_are_replaced_once<M: Tested>(kind: &Kind<M>) {
 /// Number of elements of batches with skewed keys: warps in part, and in whole.
 const SKEWED: [u64; 4] = [1, 31, 33, 300];
 
+/// Number of elements of a batch of which the last blocks are no samples: see `SkewHint` of the kernels.
+const UNSAMPLED: u64 = 16 * 128 + 300;
+
 /// Returns distributions of `len` keys: one key, one that is stored in an overflow bucket, two, and one of
 /// which each further key is half as frequent as the one before.
 fn skewed(len: u64) -> [Vec<u64>; 4] {
@@ -88,7 +91,8 @@ fn skewed(len: u64) -> [Vec<u64>; 4] {
 
 /// Calls `check` with an empty map, and the keys and values of a batch with skewed keys.
 fn each_skewed<M: Tested>(kind: &Kind<M>, check: impl Fn(&M, &[M::Key], &[M::Value])) {
-    for keys in SKEWED.into_iter().flat_map(skewed) {
+    let unsampled = kind.is_main.then_some(UNSAMPLED);
+    for keys in SKEWED.into_iter().chain(unsampled).flat_map(skewed) {
         let (keys, values) = kind.columns(keys.into_iter().zip(1..));
         check(&kind.map(30), &keys, &values);
     }
@@ -166,4 +170,29 @@ pub fn skewed_keys_are_merged<M: Tested>(kind: &Kind<M>) {
             }
         }
     });
+}
+
+/// Batches of the same length with one key, with distinct keys, and with one key in the last blocks alone: what
+/// a batch tells about equal keys is wrong for the next one.
+pub fn batches_of_changing_skew_agree_with_the_model<M: Tested>(kind: &Kind<M>) {
+    let map = kind.map(UNSAMPLED as usize);
+    let late = |n: u64| if n < 16 * 128 { n } else { u64::MAX };
+    let batches: [&dyn Fn(u64) -> u64; 5] = [&|_| 7, &|n| n, &late, &|n| n + 3, &late];
+    let mut model = std::collections::BTreeMap::new();
+    for (round, key) in batches.iter().enumerate() {
+        let (keys, values) = kind.columns((0..UNSAMPLED).map(|n| (key(n), 1 + n % 3)));
+        let outcomes = map.upsert(Merge::Add, &keys, &values).unwrap();
+        let mut inserted = 0;
+        for (key, value) in keys.iter().zip(&values) {
+            let sum = model.entry(*key).or_insert_with(|| {
+                inserted += 1;
+                0
+            });
+            *sum += value.to_u64();
+        }
+        let found = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
+        assert_eq!(found, inserted, "{}: round {round}", kind.name);
+    }
+    let expected = model.into_iter().map(|(key, sum)| (key, M::Value::from_u64(sum))).collect();
+    assert_eq!(contents(&map), expected, "{}", kind.name);
 }

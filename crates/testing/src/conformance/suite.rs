@@ -54,6 +54,7 @@ macro_rules! every_map {
                 skewed_keys_are_inserted_once
                 skewed_keys_get_one_value
                 skewed_keys_are_merged
+                batches_of_changing_skew_agree_with_the_model
             }
             limits {
                 every_pattern_is_a_key_and_a_value

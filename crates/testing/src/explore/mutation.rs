@@ -39,7 +39,7 @@ pub fn told(name: &str, seed: u64, setting: &Setting, finding: &Finding) -> Stri
 pub fn play<M: HasFixture, E: Execution<M>>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
     // A warp has at least two tiles, unless a tile is as wide as a warp.
     let rows = (M::TILE.max(2) * 2).min(32) / E::WIDTH;
-    let plan = Plan::new::<M>(seed, rows.max(1), setting.choice);
+    let plan = Plan::new::<M>(seed, rows.max(E::ROWS), setting.choice);
     explore::<M, E>(&plan, setting)
 }
 

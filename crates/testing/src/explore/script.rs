@@ -1,7 +1,7 @@
 //! Kernel that runs a part of a plan on any map variant and records the start and end of each operation.
 use phalanx_kernels::keyed::{
-    Change, ContainsKey, Cooperation, Get, Insert, InsertNew, Kind, OpCode, Operation, Outcome, PerLane,
-    Remove, Session, TileKind,
+    Change, Combination, ContainsKey, Cooperation, Get, Insert, InsertNew, Kind, OpCode, Operation, Outcome,
+    PerBlock, PerLane, Remove, Session, TileKind,
 };
 use simt::{Convergence, Global, GlobalSlice, Kernel, Order, Scope, Shuffle, Thread, Tile, timer};
 use std::marker::PhantomData;
@@ -42,6 +42,8 @@ pub struct Rows<K, V> {
 pub trait Execution<M: Kind>: Copy + Send + Sync + 'static {
     /// Number of threads per row.
     const WIDTH: u32;
+    /// Minimum number of rows.
+    const ROWS: u32 = 1;
     /// Runs the rows of the calling thread's launch.
     fn play(map: M::View, rows: Rows<M::Key, M::Value>);
 }
@@ -68,6 +70,21 @@ impl<M: Kind, const FLAW: u8> Execution<M> for ByFlawedLanes<FLAW> {
 
     fn play(map: M::View, rows: Rows<M::Key, M::Value>) {
         play::<M, _, FLAW>(map, rows, PerLane, Thread::index());
+    }
+}
+
+/// As [`ByLanes`], in blocks of three warps, which combine equal operations. The last warp has 16 lanes.
+/// `FLAW` is a planted bug as of [`ByFlawedLanes`], or 0.
+#[derive(Clone, Copy)]
+#[allow(dead_code)] // as above
+pub struct ByBlocks<const FLAW: u8 = SOUND>;
+
+impl<M: Kind, const FLAW: u8> Execution<M> for ByBlocks<FLAW> {
+    const WIDTH: u32 = 1;
+    const ROWS: u32 = 80;
+
+    fn play(map: M::View, rows: Rows<M::Key, M::Value>) {
+        play::<M, _, FLAW>(map, rows, PerBlock, Thread::index());
     }
 }
 
@@ -144,7 +161,7 @@ impl<const FLAW: u8> Operation for Exchange<FLAW> {
     const PLACES_ALWAYS: bool = false;
     const RETURNS: bool = true;
     const EXCHANGES: bool = true;
-    const COMBINES: bool = true;
+    const COMBINES: Combination = Combination::Always;
     const MERGES: bool = FLAW != MERGES_NOTHING;
 
     fn is_same(self, other: Self) -> bool {

@@ -4,7 +4,7 @@ use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
 use super::node::{Chosen, Node, Read};
 use crate::keyed::Slot;
-use simt::{Convergence, CurrentOp, Global, GlobalSlice, Shuffle, Tile, device, share_work};
+use simt::{Convergence, CurrentOp, Global, GlobalSlice, Order, Shuffle, Tile, device, share_work};
 
 /// An operation on each pair of a key.
 pub trait Gather: Shuffle {
@@ -125,7 +125,7 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
         let head = turn.from_owner(self.bucket);
         // SAFETY: the bucket is that of a key.
         let node = self.at.unwrap_or(unsafe { self.lists.head(head) });
-        let read = node.read(tile.rank(), turn.is_active());
+        let read = node.read(tile.rank(), turn.is_active(), Order::Relaxed);
         self.take(turn, node, &read, key, gather);
         let ends = tile.any(read.lane.first(|_, word| S::is_empty(word)).exists);
         let next = tile.shuffle(read.link, W - 1);

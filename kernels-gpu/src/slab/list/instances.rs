@@ -48,3 +48,24 @@ instances! {
     }
     visitor: super::lists::Config
 }
+
+/// The kinds whose kernels only read, while nothing writes: read-only views of the kinds of the same names
+/// without `phased`.
+pub mod phased {
+    use super::super::lists::Lists;
+    use crate::keyed::kernels::{ContainsKey, Get};
+    use crate::keyed::{Packed, Wide};
+    use crate::slab::{Phased, Spread};
+    use simt::instances;
+
+    instances! {
+        types {
+            phased_spread_128_4x4_u32_u32: Lists<Packed, Phased<Spread<128>>, 4, 4>,
+            phased_spread_128_4x2_u64_u64: Lists<Wide<u64, u64>, Phased<Spread<128>>, 4, 2>,
+            phased_spread_128_4x2_u32_u64: Lists<Wide<u32, u64>, Phased<Spread<128>>, 4, 2>,
+            phased_spread_128_4x2_u64_u32: Lists<Wide<u64, u32>, Phased<Spread<128>>, 4, 2>,
+        }
+        kernels { Get, ContainsKey }
+        visitor: super::super::lists::ReadOnly
+    }
+}

@@ -1,9 +1,9 @@
 //! The view of slab lists that kernels take, and the properties of a kind of lists.
 use super::super::handle::Handle;
-use super::super::pool::Pool;
+use super::super::pool::{Phased, Pool};
 use super::node::{Chosen, Node};
 use crate::keyed::{
-    Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash, kind_name,
+    Combination, Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash, kind_name,
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -36,6 +36,16 @@ pub trait Config: Kind<View = ListsView<Self>> {
         gather: G,
         key: Self::Key,
     ) -> u32;
+}
+
+/// A kind of lists whose kernels only read, while nothing writes.
+pub trait ReadOnly: Config {
+    /// The kind of lists that it reads.
+    type Writers: Config<Key = Self::Key, Value = Self::Value>;
+}
+
+impl<S: Slot, P: Pool, const W: u32, const L: usize> ReadOnly for Lists<S, Phased<P>, W, L> {
+    type Writers = Lists<S, P, W, L>;
 }
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> Instance for Lists<S, P, W, L> {
@@ -214,7 +224,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         let mut filled = 0;
         self.for_each_node(tile, Some(bucket), |node| {
             let Some(node) = node else { return };
-            let lane = node.read(tile.rank(), true).lane;
+            let lane = node.read(tile.rank(), true, Order::Relaxed).lane;
             tile.sync();
             let words = lane.words();
             let stays = |word: S::Word| keep && S::is_live(word);
@@ -331,8 +341,8 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
     /// Measured: with 32 registers, which allow the maximum number of resident threads per multiprocessor,
     /// lookups are 7 % faster than with 40.
     const READS_IN: u32 = if Self::HOLDS_MUCH { 40 } else { 32 };
-    /// Measured: combination costs insertions of distinct keys 4 to 6 %.
-    const COMBINES: bool = false;
+    /// Measured: combination in a warp costs insertions of distinct keys 4 to 6 %.
+    const COMBINES: Combination = Combination::InBatches;
     /// The same lists hold the pairs of maps with several values per key.
     const UNIQUE: bool = false;
 

@@ -87,7 +87,7 @@ use crate::slab::Spread;
 pub use gather::{Collect, Count, Gather, RemoveAll};
 #[cfg(feature = "slab-hash")]
 pub use instances::*;
-pub use lists::{Config, Findings, Lists, ListsView};
+pub use lists::{Config, Findings, Lists, ListsView, ReadOnly};
 pub use node::Node;
 pub use walk::LONG;
 

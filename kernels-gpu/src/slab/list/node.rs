@@ -109,10 +109,10 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     }
 
     /// Reads the part of the node that belongs to lane `rank`, below `W`, if `wanted`; otherwise the result
-    /// is arbitrary.
+    /// is arbitrary. `order` is relaxed, or weak if nothing writes to the node meanwhile.
     #[device(caller)]
-    pub(super) fn read(self, rank: u32, wanted: bool) -> Read<S, L> {
-        let lane = self.0.load(rank, wanted, Order::Relaxed);
+    pub(super) fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, L> {
+        let lane = self.0.load(rank, wanted, order);
         let last = lane.words()[L - 1].widen();
         let link = Handle::from_word((last >> (size_of::<S::Word>() * 8 - 32)) as u32);
         let removed = S::pack(S::tombstone(), S::value(S::EMPTY));

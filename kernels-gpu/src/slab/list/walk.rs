@@ -4,7 +4,7 @@ use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
 use super::node::Node;
 use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
-use simt::{Convergence, CurrentOp, Thread, Tile, device, share_work};
+use simt::{Convergence, CurrentOp, Order, Thread, Tile, device, share_work};
 
 /// Number of nodes from which on a growing list counts as long.
 pub const LONG: u32 = 64;
@@ -17,6 +17,8 @@ const REFUSED: u32 = 1 << 31;
 pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     lists: ListsView<Lists<S, P, W, L>>,
     bucket: u32,
+    /// The lane's request. Its argument becomes the value that the operation returns, if any: until the
+    /// operation is done, that is the argument.
     request: Request<S, O>,
     /// Current node of the tile, or `None` for a head. The tile works on one operation until that is
     /// finished, so every lane can keep the node.
@@ -25,7 +27,6 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     /// slab for it at the last probe.
     depth: u32,
     outcome: Outcome,
-    value: S::Value,
 }
 
 #[device(caller)]
@@ -49,15 +50,20 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
 
 #[device]
 impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O, W, L> {
+    /// Order of the loads of nodes.
+    const LOADS: Order = {
+        assert!(!(P::FROZEN && O::WRITES), "`Phased` is for lookups");
+        if P::FROZEN { Order::Weak } else { Order::Relaxed }
+    };
+
     /// Returns a search that begins at the head of `bucket`, which is the bucket of a key.
     pub(super) fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, request: Request<S, O>) -> Self {
-        let value = request.argument;
-        Self { lists, bucket, request, at: None, depth: 0, outcome: Outcome::Absent, value }
+        Self { lists, bucket, request, at: None, depth: 0, outcome: Outcome::Absent }
     }
 
     /// Returns the result of the lane's operation.
     pub fn result(self) -> (Outcome, S::Value) {
-        (self.outcome, self.value)
+        (self.outcome, self.request.argument)
     }
 
     /// Executes one round of the current operation: one probe, then the advance to the next node. Returns
@@ -69,7 +75,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         let head = turn.from_owner(self.bucket);
         // SAFETY: the bucket is that of a key.
         let node = self.at.unwrap_or(unsafe { self.lists.head(head) });
-        let read = node.read(rank, turn.is_active());
+        let read = node.read(rank, turn.is_active(), Self::LOADS);
         let probe = BucketProbe::new(tile, node.bucket(), &read.lane, &request, |_, word| S::is_empty(word));
         let (done, value) = probe.act(tile, turn.is_active(), &request);
 
@@ -77,7 +83,10 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         let next = tile.shuffle(self.next(&request, node, through && rank == W - 1, read.link), W - 1);
         let onward = through && !next.is_none();
         if turn.is_mine() {
-            (self.outcome, self.value) = (request.conclude(probe.result.found, done), value);
+            self.outcome = request.conclude(probe.result.found, done);
+            if O::RETURNS {
+                self.request.argument = value;
+            }
         }
         if S::PUBLISHES && probe.result.waits && !done {
             simt::spin_hint();

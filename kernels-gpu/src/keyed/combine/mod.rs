@@ -12,9 +12,11 @@
 //!
 //! The operations of a group take effect together, in the order of the lanes, at the moment at which that of
 //! the lowest lane does. No lane waits for another warp, so an operation ends if it ends without this.
+pub(crate) mod block;
+
 use super::bucket_probe::Request;
 use super::kind::Kind;
-use super::operation::{Change, Operation, Outcome};
+use super::operation::{Change, Combination, Operation, Outcome};
 use super::slot::{Scalar, Slot};
 use simt::{Tile, device};
 
@@ -23,11 +25,23 @@ use simt::{Tile, device};
 /// one of at most 31 other keys has the same hash.
 const HASH_BITS: u32 = 8;
 
-/// Returns whether a structure combines an operation, known at compile time. If not, [`Kind::execute`] is
-/// called directly.
+/// Returns whether a structure combines an operation in `place`, known at compile time. If not,
+/// [`Kind::execute`] is called directly.
 #[device]
-pub(crate) fn combines<M: Kind, O: Operation>() -> bool {
-    M::COMBINES && O::COMBINES && (M::UNIQUE || !O::REMOVES)
+pub(crate) const fn combines<M: Kind, O: Operation>(place: Combination) -> bool {
+    M::COMBINES.includes(place) && O::COMBINES.includes(place) && (M::UNIQUE || !O::REMOVES)
+}
+
+/// Returns whether a lane's operation may join a group.
+#[device]
+fn joins<M: Kind, O: Operation>(pending: bool, operation: O) -> bool {
+    pending && (M::UNIQUE || operation.change() != Change::Erase)
+}
+
+/// Returns the hash of a key by which lanes are grouped, of [`HASH_BITS`] bits.
+#[device]
+fn short_hash(key: impl Scalar) -> u32 {
+    (key.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HASH_BITS)) as u32
 }
 
 /// Executes the operation of every lane of the warp that passes `pending`, as [`Kind::execute`] does, each
@@ -40,8 +54,7 @@ pub(crate) fn execute<M: Kind, O: Operation>(
     key: M::Key,
     argument: M::Value,
 ) -> (Outcome, M::Value) {
-    let joins = pending && (M::UNIQUE || operation.change() != Change::Erase);
-    let group = Group::of(joins, operation, key);
+    let group = Group::of(joins::<M, O>(pending, operation), operation, key);
     let (total, before) = group.merge::<M::Slot, O>(operation, argument);
     let (outcome, value) = M::execute(map, pending && group.leads(), operation, key, total);
     group.result::<M::Slot, O>(operation, outcome, value, before)
@@ -54,19 +67,35 @@ struct Group {
     warp: Tile<32>,
     /// Mask of the lanes, the calling one among them.
     lanes: u32,
+    /// Whether the group is the one for its hash in the warp. If not, it has one lane.
+    is_found: bool,
 }
 
 #[device(caller)]
 impl Group {
     fn of<O: Operation, K: Scalar>(joins: bool, operation: O, key: K) -> Self {
         let warp = Tile::<32>::lockstep();
-        let hash = (key.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HASH_BITS)) as u32;
-        let alike = warp.match_bits::<HASH_BITS>(hash) & warp.ballot(joins);
+        let alike = warp.match_bits::<HASH_BITS>(short_hash(key)) & warp.ballot(joins);
         let first = alike.trailing_zeros();
         let leader: (O, K) = (warp.shuffle(operation, first), warp.shuffle(key, first));
         let belongs = joins && leader.1 == key && leader.0.is_same(operation);
         let members = alike & warp.ballot(belongs);
-        Self { warp, lanes: if belongs { members } else { 1 << warp.rank() } }
+        Self { warp, lanes: if belongs { members } else { 1 << warp.rank() }, is_found: belongs }
+    }
+
+    /// Returns the calling lane's group, whose lanes are known.
+    fn with_lanes(lanes: u32) -> Self {
+        Self { warp: Tile::<32>::lockstep(), lanes, is_found: true }
+    }
+
+    /// Returns whether the calling lane represents the one group of the warp for its hash.
+    fn represents(self) -> bool {
+        self.is_found && self.leads()
+    }
+
+    /// Returns whether the group has several lanes.
+    fn has_others(self) -> bool {
+        self.lanes & (self.lanes - 1) != 0
     }
 
     /// Returns whether the calling lane executes the operation of the group.
@@ -122,18 +151,33 @@ impl Group {
         let (warp, first, leads) = (self.warp, self.first(), self.leads());
         let outcome = warp.shuffle(outcome, first);
         let value = if O::RETURNS { warp.shuffle(value, first) } else { value };
-        let change = operation.change();
-        match outcome {
-            Outcome::Inserted if leads => (outcome, before),
-            Outcome::Inserted if change == Change::Keep => (operation.outcome(), value),
-            Outcome::Inserted => (operation.outcome(), before),
-            Outcome::Removed if !leads => (Outcome::Absent, before),
-            Outcome::Found | Outcome::Replaced if !leads => {
-                (outcome, Request::<S, O>::changed_value(operation, value, before))
-            }
-            Outcome::Found | Outcome::Replaced | Outcome::Removed => (outcome, value),
-            Outcome::Absent | Outcome::Refused => (outcome, before),
+        if !leads {
+            return follow::<S, O>(operation, outcome, value, before);
         }
+        match outcome {
+            Outcome::Found | Outcome::Replaced | Outcome::Removed => (outcome, value),
+            Outcome::Inserted | Outcome::Absent | Outcome::Refused => (outcome, before),
+        }
+    }
+}
+
+/// Returns the result of an operation that follows equal ones on the same key, of which the first had the
+/// result `(outcome, value)` and all together the argument `before`.
+#[device]
+fn follow<S: Slot, O: Operation>(
+    operation: O,
+    outcome: Outcome,
+    value: S::Value,
+    before: S::Value,
+) -> (Outcome, S::Value) {
+    match outcome {
+        Outcome::Inserted if operation.change() == Change::Keep => (operation.outcome(), value),
+        Outcome::Inserted => (operation.outcome(), before),
+        Outcome::Removed => (Outcome::Absent, before),
+        Outcome::Found | Outcome::Replaced => {
+            (outcome, Request::<S, O>::changed_value(operation, value, before))
+        }
+        Outcome::Absent | Outcome::Refused => (outcome, before),
     }
 }
 
@@ -145,12 +189,12 @@ mod tests {
     use simt::{GlobalSlice, Grid, kernel};
 
     /// Number of keys that a model of a map has: key `k` has the word `1 + value`, or 0 if it is absent.
-    const KEYS: usize = 64;
+    pub(super) const KEYS: usize = 64;
     /// Code of a lane without an operation.
-    const NOTHING: u32 = 99;
+    pub(super) const NOTHING: u32 = 99;
 
     /// Executes an operation on the model of a map.
-    fn execute_on(map: &mut u32, operation: impl Operation, argument: u32) -> (Outcome, u32) {
+    pub(super) fn execute_on(map: &mut u32, operation: impl Operation, argument: u32) -> (Outcome, u32) {
         let (old, change) = (map.checked_sub(1), operation.change());
         let outcome = match old {
             Some(_) => operation.outcome(),
@@ -166,7 +210,7 @@ mod tests {
     }
 
     /// A lane's step: code, key and argument; its result: outcome, value, and the lanes of its group.
-    type Step = [u32; 3];
+    pub(super) type Step = [u32; 3];
 
     /// Lets the leader of each group execute on the model, in the order of the lanes.
     #[device(caller)]
@@ -207,7 +251,7 @@ mod tests {
         play_upserts: Upsert;
     }
 
-    fn on_device(device: &Emulator, words: &[u32]) -> GlobalSlice<u32> {
+    pub(super) fn on_device(device: &Emulator, words: &[u32]) -> GlobalSlice<u32> {
         let pointer = device.allocate(4 * words.len(), 4).cast::<u32>();
         // SAFETY: just allocated with this size.
         unsafe {
@@ -217,7 +261,7 @@ mod tests {
         }
     }
 
-    fn read(slice: GlobalSlice<u32>) -> Vec<u32> {
+    pub(super) fn read(slice: GlobalSlice<u32>) -> Vec<u32> {
         // SAFETY: no kernel is running, and all words were initialized.
         (0..slice.len()).map(|index| unsafe { slice.at(index).as_ptr().read() }).collect()
     }
@@ -247,8 +291,13 @@ mod tests {
         assert_eq!(map, after, "{steps:?}");
     }
 
+    /// Returns the operation of a step.
+    pub(super) fn decoded<O>(decode: fn(OpCode) -> O, step: Step) -> O {
+        decode(OpCode::from_code(step[0]))
+    }
+
     /// Returns steps of random operations on few keys: one key, two, or more, by `seed`.
-    fn steps(seed: u32) -> Vec<Step> {
+    pub(super) fn steps(seed: u32) -> Vec<Step> {
         let random = |index: u32| simt::hash::mix32(simt::hash::mix32(seed).wrapping_add(index));
         let (keys, codes) = ([1, 2, 5, 60][seed as usize % 4], [1, 2, 10][seed as usize / 4 % 3]);
         let step = |lane: u32| {

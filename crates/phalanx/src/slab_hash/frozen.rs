@@ -1,0 +1,203 @@
+//! Read-only access while nothing writes.
+use super::SlabHash;
+use super::kernels::Reader;
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
+pub use crate::map::frozen::Lookups;
+use crate::map::frozen::{LookUp, by_key, read_only};
+use crate::map::launch::Batch;
+use crate::map::variant::{Variant, VariantTag};
+use crate::map::{IntoIter, Pairs};
+use crate::{Key, Result, Value};
+use gpu::{Device, Stream};
+use phalanx_kernels::slab::list::{Config, ListsView, ReadOnly, phased};
+use simt::Instance;
+use std::fmt;
+use std::io::Write;
+
+/// A read-only handle of a map. It borrows the map, so nothing writes while it lives, and lookups use faster
+/// kernels: slabs may come from the L1 cache, which serves keys that are asked for again and again. Created
+/// by [`SlabHash::frozen`].
+///
+/// ```
+/// use phalanx::SlabHash;
+///
+/// let mut map = SlabHash::<u32, u32>::with_capacity(100)?;
+/// assert!(map.insert(&[30, 10, 20], &[3, 1, 2])?.all_placed());
+/// let frozen = map.frozen()?;
+/// assert_eq!(frozen.get(&[10, 11])?, [Some(1), None]);
+/// assert_eq!(frozen.contains_key(&[20, 21])?, [true, false]);
+/// assert_eq!((frozen.len()?, frozen.is_empty()?), (3, false));
+/// assert!(map.insert(&[40], &[4])?.all_placed()); // the borrow has ended
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// Such kernels exist for the default variants on devices with a 16-byte compare-and-swap. Maps of other
+/// variants are read by their own kernels ([`Self::variant`] returns which).
+///
+/// ```
+/// use phalanx::SlabHash;
+/// use phalanx::kernels::keyed::Packed;
+/// use phalanx::kernels::slab::list::Lists;
+/// use phalanx::kernels::slab::{Phased, Spread};
+///
+/// let mut map = SlabHash::<u32, u32>::from_pairs(&[1, 2], &[10, 20])?;
+/// let frozen = map.frozen()?;
+/// assert_eq!(frozen.variant(), "phased_spread_128_4x4_u32_u32");
+/// // SAFETY: no kernel takes this view.
+/// let _view = unsafe { frozen.view::<Lists<Packed, Phased<Spread<128>>, 4, 4>>()? };
+/// let (mut values, mut found) = ([0; 2], [false; 2]);
+/// frozen.get_into(&[2, 3], &mut values, &mut found)?;
+/// assert_eq!((values[0], found), (20, [true, false]));
+/// frozen.contains_into(&[3, 1], &mut found)?;
+/// assert_eq!(found, [false, true]);
+/// let device = frozen.device();
+/// let (keys, mut outcomes) = (device.from_slice(&[1u32, 3])?, device.zeroed::<u8>(2)?);
+/// frozen.on(&device.default_stream()).contains_key(&keys, &mut outcomes)?;
+/// assert_ne!(outcomes.read()?, [0, 0]);
+/// assert_eq!((frozen.iter()?.count(), frozen.export()?.0.len()), (2, 2));
+/// frozen.save(Vec::new())?;
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Concurrency
+/// All operations here may run concurrently, from several threads and in several streams. While the handle
+/// lives, the borrow checker prevents writes. Batches in streams may outlive it: the next operation that
+/// writes waits for them.
+///
+/// # Cost
+///
+/// As those of [`SlabHash`]: `get` and `contains_key` cost one launch and a wait for a small call; `len`,
+/// `is_empty`, `iter`, `export` and `save` wait for the device. `view` is O(1) on the host and launches
+/// nothing.
+pub struct Frozen<'a, K: Key, V: Value> {
+    map: &'a SlabHash<K, V>,
+    /// Read-only kernels, or those of the map if its variant has none.
+    reader: &'a dyn Reader<K::Word, V::Word>,
+}
+
+impl<K: Key, V: Value> fmt::Debug for Frozen<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frozen").field("map", self.map).finish_non_exhaustive()
+    }
+}
+
+impl<K: Key, V: Value> SlabHash<K, V> {
+    /// Returns a read-only handle, whose kernels are compiled for reading without writers. Waits for all
+    /// earlier launches, unless nothing that writes was submitted since the last call.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost.
+    pub fn frozen(&mut self) -> Result<Frozen<'_, K, V>> {
+        if !self.is_frozen() {
+            drop(self.lists.handle.settled()?);
+            self.lists.freezer.freeze();
+        }
+        let kernels = self.lists.handle.kernels();
+        let reader = read_only(kernels.variant()).unwrap_or(kernels);
+        Ok(Frozen { reader, map: self })
+    }
+
+    /// Returns whether the map is frozen. For this package's tests.
+    #[doc(hidden)]
+    pub fn is_frozen(&self) -> bool {
+        self.lists.freezer.is_frozen()
+    }
+}
+
+/// Operations on the whole map.
+impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
+    /// Returns the name of the variant whose kernels read.
+    pub fn variant(&self) -> &str {
+        self.reader.variant().name
+    }
+
+    /// Returns the number of pairs. Waits for all earlier launches.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn len(&self) -> Result<usize> {
+        self.map.len()
+    }
+
+    /// Returns whether there are no pairs. Waits, as [`Self::len`] does.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.map.is_empty()
+    }
+
+    /// Returns all pairs: see [`SlabHash::iter`].
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn iter(&self) -> Result<IntoIter<K, V>> {
+        self.map.iter()
+    }
+
+    /// Returns all keys and, at the same indices, their values: see [`SlabHash::export`].
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn export(&self) -> Result<Pairs<K, V>> {
+        self.map.export()
+    }
+
+    /// Saves the map: see [`SlabHash::save`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn save(&self, writer: impl Write) -> Result<()> {
+        self.map.save(writer)
+    }
+
+    /// Returns the device that holds the map.
+    pub fn device(&self) -> &'a Device {
+        self.map.device()
+    }
+
+    /// Returns the lookups on device buffers, submitted to a stream.
+    pub fn on(&'a self, stream: &'a Stream) -> Lookups<'a, K, V> {
+        Lookups::new(self, stream)
+    }
+
+    /// Returns a view of the map for your own read-only kernels. `M` is the type of the variant that
+    /// [`Self::variant`] names.
+    ///
+    /// # Errors
+    /// [`Error::OtherVariant`] if the map is read by kernels of another variant.
+    ///
+    /// # Safety
+    /// - The view may be used only while this handle lives, on the map's device, and the kernels must have
+    ///   ended when the borrow ends.
+    /// - The kernels may only read: get values, check keys.
+    pub unsafe fn view<M>(&self) -> Result<ListsView<M>>
+    where
+        M: Config<Key = K::Word, Value = V::Word> + Instance,
+    {
+        self.reader.variant().check::<M>()?;
+        // SAFETY: lists of the variant whose slabs this one reads; the caller keeps the memory.
+        Ok(unsafe { self.map.lists.handle.read().lists().view() })
+    }
+}
+
+by_key! {
+    /// Operations on single keys.
+    Frozen<'_, K, V>
+}
+
+impl<K: Key, V: Value> LookUp<K::Word, V::Word> for Frozen<'_, K, V> {
+    fn device(&self) -> &Device {
+        self.map.device()
+    }
+
+    fn look_up(&self, stream: &Stream, batch: Batch<K::Word, V::Word>) -> Result<()> {
+        let memory = self.map.lists.handle.read();
+        // SAFETY: as for `Lists::submit`. Nothing writes while `self` lives, and later writers first wait:
+        // see `Freezer::thaw`.
+        Ok(unsafe { self.reader.launch_look_up(stream, memory.lists(), batch) }?)
+    }
+}
+
+read_only! { read_only: Reader, phased, ReadOnly }
