@@ -18,6 +18,9 @@
 //! | dropped while batches run | `what_a_batch_uses_..`, `.._that_a_batch_uses`, `devices_that_are_..` |
 //! | threads, cloned handles | `threads_..`, `maps_that_..`, `clones_of_handles_in_other_threads` |
 //! | calls and panics within calls | `calls_within_calls`, `panics_of_the_callers_code` |
+//! | iterators that lie, insert or panic | the tests of `iterators` |
+//! | no numbers, ends of types, special bits | the tests of `numbers` |
+//! | parts, counts, columns of something else | the tests of `parts` |
 //! | environment | `environment.rs` |
 //! | drivers, PTX, kernels | `suite.rs` of the package `phalanx-gpu`, over a driver in C |
 //!
@@ -78,8 +81,14 @@ macro_rules! each_map {
 mod files;
 #[path = "misuse/handles.rs"]
 mod handles;
+#[path = "misuse/iterators.rs"]
+mod iterators;
 #[path = "misuse/memory.rs"]
 mod memory;
+#[path = "misuse/numbers.rs"]
+mod numbers;
+#[path = "misuse/parts.rs"]
+mod parts;
 #[path = "misuse/queries.rs"]
 mod queries;
 #[path = "misuse/sizes.rs"]

@@ -208,6 +208,13 @@ pub fn last_of_each<K: Key, V: Value>(pairs: impl IntoIterator<Item = (K, V)>) -
     (keys, values)
 }
 
+/// Returns the elements. Unlike `collect` it reserves no memory by [`Iterator::size_hint`], which may lie.
+pub fn all_of<T>(elements: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    elements.into_iter().for_each(|element| all.push(element));
+    all
+}
+
 /// Runs one operation per element, each with its own code, and an argument if the structure has values.
 pub fn coded<M: Structure + ?Sized>(
     map: &M,

@@ -195,7 +195,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// As [`Self::from_pairs`].
     pub fn try_from_iter(pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self> {
-        let (keys, values): Pairs<K, V> = pairs.into_iter().unzip();
+        let (keys, values): Pairs<K, V> = run::all_of(pairs).into_iter().unzip();
         Self::from_pairs(&keys, &values)
     }
 
@@ -204,7 +204,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// As [`Self::insert`], and [`Error::NoRoom`] also if some pairs do not fit a map of fixed capacity.
     pub fn try_extend(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<()> {
-        let (keys, values): Pairs<K, V> = pairs.into_iter().unzip();
+        let (keys, values): Pairs<K, V> = run::all_of(pairs).into_iter().unzip();
         self.insert_in_order(&keys, &values)
     }
 

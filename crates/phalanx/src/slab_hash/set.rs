@@ -141,7 +141,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// As [`Self::from_keys`].
     pub fn try_from_iter(keys: impl IntoIterator<Item = K>) -> Result<Self> {
-        Self::from_keys(&keys.into_iter().collect::<Vec<_>>())
+        Self::from_keys(&run::all_of(keys))
     }
 
     /// Inserts keys, as [`Extend`] does.
@@ -150,7 +150,7 @@ impl<K: Key> SlabSet<K> {
     /// As [`Self::insert`], and [`Error::NoRoom`](crate::Error::NoRoom) also if some keys do not fit a set of
     /// fixed capacity.
     pub fn try_extend(&self, keys: impl IntoIterator<Item = K>) -> Result<()> {
-        self.insert(&keys.into_iter().collect::<Vec<_>>())?.or_no_room()
+        self.insert(&run::all_of(keys))?.or_no_room()
     }
 
     /// Returns whether both sets have the same keys, as [`PartialEq`] does. Devices and variants may differ.
