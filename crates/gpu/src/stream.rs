@@ -2,7 +2,7 @@
 use crate::launch::{self, AnyLaunch, Launch};
 use crate::machine::Queue;
 use crate::{Device, Event, Result};
-use simt::{Grid, Kernel};
+use simt::{GlobalSlice, Grid, Kernel, Word};
 use std::sync::Arc;
 
 /// A queue of launches and copies that a device executes in order. Cheap to clone: clones refer to the same
@@ -28,6 +28,9 @@ use std::sync::Arc;
 /// assert!(before.is_complete()? && *stream.device() == device);
 /// assert!(stream.raw_handle().is_null()); // on a GPU the `CUstream`, for other libraries
 /// assert_eq!(words.read()?, [2, 4, 6]);
+/// // SAFETY: as for the launch.
+/// unsafe { stream.fill(words.global().part(1, 2), 0)? };
+/// assert_eq!(words.read()?, [2, 0, 0]);
 /// # Ok::<(), gpu::Error>(())
 /// ```
 ///
@@ -37,7 +40,7 @@ use std::sync::Arc;
 ///
 /// # Cost
 ///
-/// `launch`, `record` and `wait` submit work and do not wait for it: a call of the driver each, some
+/// `launch`, `fill`, `record` and `wait` submit work and do not wait for it: a call of the driver each, some
 /// microseconds. The first launch of a kernel also compiles it, as [`Device::prepare`]. `synchronize` waits
 /// for all work submitted to the stream.
 #[derive(Clone, Debug)]
@@ -131,6 +134,23 @@ impl Stream {
         }
         // SAFETY: the caller's obligation.
         self.submitted(unsafe { self.queue.launch(&launch) })
+    }
+
+    /// Submits a fill of every byte of `words` with `byte`.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before.
+    ///
+    /// # Safety
+    /// - The words lie in live memory of this device until the stream has executed the fill, and nothing else
+    ///   accesses them meanwhile.
+    pub unsafe fn fill<T: Word>(&self, words: GlobalSlice<T>, byte: u8) -> Result<()> {
+        if words.is_empty() {
+            return Ok(());
+        }
+        let (to, bytes) = (words.as_ptr().cast(), words.len() * size_of::<T>());
+        // SAFETY: the caller's obligation.
+        self.submitted(unsafe { self.queue.fill(to, byte, bytes) })
     }
 
     /// Records an event at the current end of the queue.

@@ -1,6 +1,6 @@
 //! Types of numbers.
 use phalanx_kernels::primitives::segments::long;
-use phalanx_kernels::primitives::{compact, merge, reduce, sort as kernels, words};
+use phalanx_kernels::primitives::{analysis, compact, merge, reduce, sort as kernels, words};
 use simt::{Instance, Word};
 
 mod sealed {
@@ -16,6 +16,7 @@ pub trait Number: sealed::Sealed + Word + Ord + Send + Sync {
     type Ordered: compact::Element<Word = Self>
         + reduce::Binned<Word = Self>
         + merge::Merged<Key = Self>
+        + analysis::Analyzed<Word = Self>
         + Instance
         + Sync
         + Send;

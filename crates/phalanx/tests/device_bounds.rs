@@ -249,6 +249,22 @@ fn bulk_builds_make_nothing_of_a_number_behind_the_root() {
 }
 
 #[test]
+fn appends_end_the_launch_at_handles_of_no_slab() {
+    let append = |given: Given, number, nodes, fill| {
+        let plan = btree::AppendPlan { count: 8, fill, parent: 1, raises: 0, nodes };
+        let (keys, handles, spine) = (given.words, given.strays, given.counts);
+        let missing = given.counts.part(3, 1);
+        let input = btree::Append::<Packed> { keys, values: keys, handles, spine, missing, plan };
+        <Plain as btree::Config>::append(given.tree, number, input);
+    };
+    // Handles of no slab; no nodes; nodes without children.
+    for (number, nodes, fill) in [(0, 4, 2), (3, 4, 2), (0, 0, 2), (0, 4, 1)] {
+        ends(4, "trap", move |given| append(given, number, nodes, fill));
+    }
+    answers(4, move |given| append(given, 1 << 20, 4, 2));
+}
+
+#[test]
 fn scans_of_a_pool_pass_over_numbers_of_no_slab() {
     for number in [UNITS as u32, UNITS as u32 + 7, 1 << 20, u32::MAX] {
         answers(4, move |given| {

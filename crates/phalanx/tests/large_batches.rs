@@ -3,6 +3,8 @@
 mod common;
 #[path = "large_batches/fixture.rs"]
 mod fixture;
+#[path = "large_batches/patterns.rs"]
+mod patterns;
 #[path = "large_batches/results.rs"]
 mod results;
 #[path = "large_batches/room.rs"]
@@ -47,6 +49,11 @@ macro_rules! suite {
                     old_values_are_those_of_std
                     buffers_have_the_same_results
                 }
+                patterns {
+                    empty_maps_take_batches_in_any_order
+                    batches_behind_all_keys_are_appended
+                    appended_batches_follow_each_other
+                }
                 room {
                     batches_that_do_not_fit_are_refused_in_part
                     fixed_pools_are_rebuilt_if_the_pairs_fit
@@ -65,19 +72,19 @@ mod on_the_emulator {
     mod btree {
         phalanx_testing::cases! { crate, crate::common::emulator, [first BTree]:
             room { batches_that_lack_memory_lose_nothing }
-            when { ascending_batches_are_not_slower }
+            when { ascending_batches_are_not_slower large_batches_make_few_calls }
         }
     }
     mod skip_list {
         phalanx_testing::cases! { crate, crate::common::emulator, [first SkipList]:
             room { batches_that_lack_memory_lose_nothing }
-            when { ascending_batches_are_not_slower }
+            when { ascending_batches_are_not_slower large_batches_make_few_calls }
         }
     }
     mod mvbtree {
         phalanx_testing::cases! { crate, crate::common::emulator, [first MultiVersionBTree]:
             room { batches_that_lack_memory_lose_nothing }
-            when { ascending_batches_are_not_slower }
+            when { ascending_batches_are_not_slower large_batches_make_few_calls }
         }
     }
 }

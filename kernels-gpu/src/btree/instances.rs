@@ -9,8 +9,8 @@ use crate::ordered::access::Concurrent;
 #[cfg(feature = "variants")]
 use crate::ordered::access::{Coupled, Grouped};
 use crate::ordered::kernels::{
-    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range,
-    RebuildDirectory, Successor,
+    AppendPairs, BuildEmpty, BulkBuild, CheckSorted, ClaimNodes, CountRange, CountReads, Examine, FindSpine,
+    FreeNodes, Predecessor, Range, RebuildDirectory, Successor,
 };
 #[cfg(feature = "variants")]
 use crate::slab::Light;
@@ -42,6 +42,7 @@ instances! {
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Upsert, GetOrInsert, Mixed, Export,
         RetainBetween,
+        AppendPairs, ClaimNodes, FindSpine,
         BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor,
         Range, Successor, CheckSorted,
     }

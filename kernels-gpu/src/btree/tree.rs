@@ -2,6 +2,7 @@
 use super::walk::Walk;
 use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind};
 use crate::ordered::access::{Access, Concurrent, Phased};
+use crate::ordered::append::Append;
 use crate::ordered::bulk_build::Input;
 use crate::ordered::fixed_nodes::Start;
 use crate::ordered::inspect::Findings;
@@ -148,6 +149,14 @@ impl<T: Types, const W: u32, const L: usize> Config for TreeOf<T, W, L> {
 
     fn build_empty(tree: TreeView<Self>, number: u32) {
         tree.nodes().build_empty(number);
+    }
+
+    fn find_spine(tree: TreeView<Self>, spine: GlobalSlice<u64>) {
+        tree.nodes().find_spine(spine);
+    }
+
+    fn append(tree: TreeView<Self>, number: u64, input: Append<T::Slot>) {
+        tree.nodes().append(number, input);
     }
 
     fn begin(tree: TreeView<Self>, index: u64, nodes: u64, pairs: u64) {

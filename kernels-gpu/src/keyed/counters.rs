@@ -84,6 +84,11 @@ impl Counters {
         }
     }
 
+    /// Counts `many` new pairs, for the calling lane alone.
+    pub(crate) fn add_pairs(self, many: u64) {
+        self.add(many, many);
+    }
+
     /// Returns the number of taken slots in shard `index`.
     pub(crate) fn taken(self, index: usize) -> u64 {
         // SAFETY: the shard index is reduced modulo the number of shards.

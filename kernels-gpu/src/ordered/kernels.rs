@@ -4,9 +4,12 @@
 //!
 //! Queries read a key or two ends per thread, search as [`Config::seek`] states, and write the result of each
 //! element. [`bulk_build`] reads the pairs once and writes each node once; [`build_empty`] writes three
-//! nodes. [`examine`], [`free_nodes`] and [`check_sorted`] read each node, or each key, once.
+//! nodes. [`append_pairs`] does as [`bulk_build`] for the new pairs, and writes a node per level;
+//! [`claim_nodes`] executes about an atomic per warp; [`find_spine`] reads a node per level. [`examine`],
+//! [`free_nodes`] and [`check_sorted`] read each node, or each key, once.
 //! [`rebuild_directory`] runs in one block. [`count_reads`] descends as a lookup does, and adds its counts by
 //! atomics.
+use super::append::{Append, AppendPlan};
 use super::bulk_build::Input;
 use super::fixed_nodes::EMPTY_TREE_NODES;
 use super::range::{Collect, Count, Highest, Lowest, Seek, Span, Trace};
@@ -14,13 +17,15 @@ use super::sink::Sink;
 use super::view::{Config, TreeView};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{COUNTER_SHARDS, Outcome, Scalar, Slot};
+use crate::slab::{Handle, Resident};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
 /// Builds a tree from sorted pairs with distinct keys in the first `nodes` slabs of a pool; [`super::nodes`]
 /// computes this number. `count` is the number of pairs without the one whose key looks like an empty slot;
 /// if there is one, it comes last. `fill` pairs go to a node, which makes `leaves` leaves. All other slabs
-/// are free afterwards and must be blank before ([`free_nodes`]). Requires exclusive access to the tree. The
-/// grid has a tile for every node and a thread for every word of the pool's bitmap and of the counters.
+/// are free afterwards and must be blank before ([`free_nodes`]); the first `nodes` may be anything. Requires
+/// exclusive access to the tree. The grid has a tile for every node and a thread for every word of the pool's
+/// bitmap and of the counters.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn bulk_build<M: Config + Instance>(
@@ -78,11 +83,63 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
     add(10, found.undated);
 }
 
-/// Frees all nodes but those of an empty tree, and makes their slabs blank. Requires exclusive access to the
-/// tree. The grid has a tile for every slab of the pool.
+/// Frees all nodes from slab number `first` on, but none of an empty tree, and makes their slabs blank.
+/// Requires exclusive access to the tree. The grid has a tile for every slab of the pool.
 #[kernel]
-pub fn free_nodes<M: Config + Instance>(tree: TreeView<M>) {
-    M::free_node(tree, Thread::index() / M::TILE as usize);
+pub fn free_nodes<M: Config + Instance>(tree: TreeView<M>, first: u64) {
+    let number = Thread::index() / M::TILE as usize;
+    if number as u64 >= first {
+        M::free_node(tree, number);
+    }
+}
+
+/// Lists the last node of each level: see [`SPINE_WORDS`](super::SPINE_WORDS), the length of `spine`. The
+/// grid is a block of 32 threads. Requires exclusive access to the tree.
+#[kernel]
+pub fn find_spine<M: Config + Instance>(tree: TreeView<M>, spine: GlobalSlice<u64>) {
+    M::find_spine(tree, spine);
+}
+
+/// Allocates a slab for each of `handles`, and adds to `missing[0]` the number of those that got none. Each
+/// launch should have another `seed`. The grid has a thread for each handle, in whole warps.
+#[kernel]
+pub fn claim_nodes<M: Config + Instance>(
+    tree: TreeView<M>,
+    seed: u32,
+    handles: GlobalSlice<u32>,
+    missing: GlobalSlice<u64>,
+) {
+    let (warp, index) = (Tile::<32>::lockstep(), Thread::index());
+    let wanted = index < handles.len();
+    // SAFETY: the slabs are allocated here, and the launches that follow make them nodes or free them.
+    let mut resident = Resident::new(unsafe { tree.raw_pool() }, warp, seed);
+    let handle = resident.allocate(wanted);
+    if wanted {
+        handles.write(index, handle.unwrap_or(Handle::NONE).to_word());
+    }
+    let lacks = warp.ballot(wanted && handle.is_none());
+    if warp.rank() == 0 && lacks != 0 {
+        missing.at(0).fetch_add(lacks.count_ones() as u64, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// Appends sorted pairs to a tree whose keys are all below, in nodes that [`claim_nodes`] has allocated. If
+/// slabs are missing, frees the others. Requires exclusive access to the tree. The grid has a tile for each
+/// of
+/// [`AppendPlan::tiles`].
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+#[kernel]
+pub fn append_pairs<M: Config + Instance>(
+    tree: TreeView<M>,
+    keys: GlobalSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    handles: GlobalSlice<u32>,
+    spine: GlobalSlice<u64>,
+    missing: GlobalSlice<u64>,
+    plan: AppendPlan,
+) {
+    let input = Append { keys, values, handles, spine, missing, plan };
+    M::append(tree, Thread::index() as u64 / M::TILE as u64, input);
 }
 
 /// Rebuilds the directory of a tree. The grid is one block of [`super::DIRECTORY_THREADS`] threads. May run

@@ -13,6 +13,7 @@
 //! | `range` | ranges, successors, predecessors and counts; `sink` and `staging` write their pairs |
 //! | `sorted_pairs`, `split_plan` | the pairs of a node in key order, and which of them a split moves |
 //! | `bulk_build` | construction from sorted pairs |
+//! | `append` | sorted pairs behind all others |
 //! | `scan`, `inspect` | scans of all leaves, and checks of the invariants |
 //! | `access` | policies: what may run concurrently, and the memory orders that it needs |
 //! | `types` | slots, pool and policy as one parameter |
@@ -150,6 +151,7 @@
 //! | [`Versions::read_timestamp`], [`Versions::time`] | a register, or one load |
 //! | [`Versions::enter`], [`Versions::leave`], [`Versions::repin`], [`Versions::retire`] | those of [`crate::reclaim`], for versions that are freed while kernels run; otherwise nothing |
 //! | [`Config::build`] | reads the node's share of the input, writes the node once |
+//! | [`Config::append`], [`Config::find_spine`] | as a bulk build of the new pairs; a node per level |
 //! | [`Config::examine`] | reads a node and those that it points to |
 //! | [`Config::rebuild_directory`] | one block reads nodes of the upper levels and writes the entries |
 //! | [`Config::mark_version`], [`Config::sweep`], [`Config::clear_marked`] | a slab's header; for a leaf each of its versions; 128 bytes or 256 for a marked one |
@@ -161,6 +163,7 @@
 //! The methods of [`Meta`], [`Time`], [`Level`], and the addresses that a [`Node`] returns, are arithmetic in
 //! registers.
 pub(crate) mod access;
+pub(crate) mod append;
 pub(crate) mod backoff;
 pub(crate) mod bulk_build;
 pub(crate) mod directory;
@@ -185,6 +188,7 @@ pub(crate) mod versioning;
 pub(crate) mod view;
 
 pub use access::{Access, Concurrent, Coupled, Grouped, Phased};
+pub use append::{Append, AppendPlan, SPINE_LEVELS, SPINE_WORDS};
 pub use bulk_build::{Input, Level, nodes};
 pub use directory::{
     COUNTERS, Directory, HEAD, THREADS as DIRECTORY_THREADS, directory_entries, directory_words,

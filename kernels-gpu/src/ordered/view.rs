@@ -1,5 +1,6 @@
 //! The view of an ordered structure that kernels take, and the interface of its kinds.
 use super::access::Access;
+use super::append::Append;
 use super::bulk_build::Input;
 use super::directory::Directory;
 use super::inspect::Findings;
@@ -36,6 +37,13 @@ pub trait Config: Kind<View = TreeView<Self>> {
 
     /// Builds the node in slab number `number` of an empty tree. See [`super::kernels::build_empty`].
     fn build_empty(tree: TreeView<Self>, number: u32);
+
+    /// Writes the last nodes of all levels to `spine`, by the lanes of a warp. See
+    /// [`super::kernels::find_spine`].
+    fn find_spine(tree: TreeView<Self>, spine: GlobalSlice<u64>);
+
+    /// Executes share `number` of an append. See [`super::kernels::append_pairs`].
+    fn append(tree: TreeView<Self>, number: u64, input: Append<Self::Slot>);
 
     /// Initializes thread `index`'s share of the other state of a new tree of `nodes` nodes and `pairs`
     /// pairs. See [`super::kernels::bulk_build`].

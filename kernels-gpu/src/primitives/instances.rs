@@ -50,14 +50,15 @@ pub mod moved {
 
     /// Words that are compacted, counted and merged: the same words except bytes, under the same names.
     pub mod ordered {
+        use crate::primitives::analysis::AnalyzeBatch;
         use crate::primitives::compact::Compact;
         use crate::primitives::merge::Merge;
         use crate::primitives::reduce::BinWords;
         use crate::primitives::runs::MarkRuns;
-        use crate::primitives::words::Ordered;
+        use crate::primitives::words::{Ordered, ReverseWords};
         simt::instances! {
             types { u32: Ordered<u32>, u64: Ordered<u64> }
-            kernels { Compact, BinWords, MarkRuns, Merge }
+            kernels { Compact, BinWords, MarkRuns, Merge, ReverseWords, AnalyzeBatch }
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | [`merge`] | merge of two sorted arrays |
 //! | [`reduce`] | sums over an array, and histograms |
 //! | [`words`] | filling, copying, gathering |
+//! | [`analysis`] | order of the keys of a batch, for structures that rebuild themselves |
 //! | [`segments`] | scans, sums and sorts of each of many segments |
 //! | `tiles` | iteration of blocks over a scanned array |
 //! | [`lookback`] | communication of prefixes between tiles within a launch |
@@ -27,6 +28,7 @@
 //!
 //! A primitive reads and writes each element once or twice; its module states which. `ticket` is one atomic
 //! in device memory and a barrier of the block; `unrolled` is the cost of its steps.
+pub mod analysis;
 pub(crate) mod carry;
 pub mod compact;
 #[cfg(feature = "primitives")]

@@ -1,4 +1,4 @@
-//! Kernels that fill, copy and gather words.
+//! Kernels that fill, copy, reverse and gather words.
 //!
 //! # Cost
 //!
@@ -49,6 +49,19 @@ pub struct Ordered<T>(core::marker::PhantomData<fn() -> T>);
 
 impl<T: Word> Instance for Ordered<T> {
     const NAME: &'static str = const { &Name::of("").unsigned::<T>() }.as_str();
+}
+
+/// Copies the words of `from` in reverse order to `to`, which has as many. At most one thread per word.
+#[kernel]
+pub fn reverse_words<E: super::compact::Element + Instance>(
+    from: GlobalSlice<E::Word>,
+    to: GlobalSlice<E::Word>,
+) {
+    let mut place = Thread::index();
+    while place < from.len() {
+        to.write(from.len() - 1 - place, from.read(place));
+        place += Thread::count();
+    }
 }
 
 /// Copies as many words as `to` has. At most one thread per word.

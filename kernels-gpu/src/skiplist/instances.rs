@@ -10,8 +10,8 @@ use crate::keyed::kernels::{
 };
 use crate::keyed::{Packed, Wide};
 use crate::ordered::kernels::{
-    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range,
-    RebuildDirectory, Successor,
+    AppendPairs, BuildEmpty, BulkBuild, CheckSorted, ClaimNodes, CountRange, CountReads, Examine, FindSpine,
+    FreeNodes, Predecessor, Range, RebuildDirectory, Successor,
 };
 use crate::slab::Spread;
 #[cfg(feature = "variants")]
@@ -48,6 +48,7 @@ instances! {
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Upsert, GetOrInsert, Mixed, Export,
         RetainBetween,
+        AppendPairs, ClaimNodes, FindSpine,
         BuildEmpty, BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor,
         Range, Successor, CheckSorted, InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep,
         Relink, Claim, Index,

@@ -4,6 +4,7 @@ use super::policy::Policy;
 use super::walk::Walk;
 use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, TileKind};
 use crate::ordered::access::Access;
+use crate::ordered::append::Append;
 use crate::ordered::bulk_build::Input;
 use crate::ordered::fixed_nodes::EMPTY_TREE_NODES;
 use crate::ordered::inspect::Findings;
@@ -111,6 +112,14 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Config for ListOf<T
 
     fn build_empty(list: TreeView<Self>, number: u32) {
         list.nodes().build_empty(number);
+    }
+
+    fn find_spine(list: TreeView<Self>, spine: GlobalSlice<u64>) {
+        list.nodes().find_spine(spine);
+    }
+
+    fn append(list: TreeView<Self>, number: u64, input: Append<T::Slot>) {
+        list.nodes().append(number, input);
     }
 
     fn begin(list: TreeView<Self>, index: u64, nodes: u64, pairs: u64) {

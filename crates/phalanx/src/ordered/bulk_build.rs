@@ -54,18 +54,35 @@ impl<K: Word, V: Word> Tree<K, V> {
         (keys, values): (GlobalSlice<K>, GlobalSlice<V>),
         fill: u32,
     ) -> Result<()> {
+        let found = memory.check_sorted(self.handle.kernels(), stream, keys)?;
+        self.replace_nodes(stream, memory, (keys, values), found, fill)
+    }
+
+    /// Replaces all nodes by those of a tree of sorted pairs. `count` of them belong to the key order;
+    /// another one has the largest key of all. `is_new` says that the nodes are those of an empty tree. The
+    /// caller has exclusive access, while no snapshot is alive. If this fails for lack of memory, the tree is
+    /// unchanged.
+    pub fn replace_nodes(
+        &self,
+        stream: &Stream,
+        memory: &mut Memory,
+        (keys, values): (GlobalSlice<K>, GlobalSlice<V>),
+        (count, is_new): (u64, bool),
+        fill: u32,
+    ) -> Result<()> {
         let kernels = self.handle.kernels();
-        let (count, is_new) = memory.check_sorted(kernels, stream, keys)?;
         let is_new = self.fit_pool(memory, nodes(count, fill) as usize)? || is_new;
         if !keys.is_empty() {
             // Before anything is freed, since that may fail for lack of memory.
             kernels.prepare_build(stream.device())?;
         }
         if !is_new {
-            // Retired slabs are freed first: the next task frees every node that it finds.
+            // Retired slabs are freed first: the next task frees every node that it finds. The build
+            // overwrites the slabs before `first`, and marks them as live.
+            let first = nodes(count, fill);
             memory.sweep(kernels, stream)?;
             // SAFETY: the lock excludes other launches, and all earlier ones have ended.
-            unsafe { kernels.launch_task(stream, memory.now(), Task::FreeNodes)? };
+            unsafe { kernels.launch_task(stream, memory.now(), Task::FreeNodes { first })? };
         }
         // SAFETY: as above. The slices' buffers outlive the wait for this task, or wait for it when they are
         // dropped.
@@ -104,6 +121,7 @@ impl<K: Word, V: Word> Tree<K, V> {
     /// Rebuilds the tree with the given fill: see [`bulk_methods`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
         let fill = self.pairs_at(fill)?;
+        self.rebuilds().shrink(0);
         self.build(export::on_device(self)?, fill)
     }
 
@@ -169,7 +187,8 @@ macro_rules! bulk_methods {
 
             /// Rebuilds the map with the given `fill` of nodes: removals leave nodes that are sparse or
             /// empty. The pairs stay on the device, which needs memory for three copies of them beside the
-            /// map.
+            /// map. Also frees the temporary memory that the map keeps after [large
+            /// batches](LargeBatches).
             ///
             /// ```
             #[doc = concat!("use phalanx::", stringify!($type), ";")]
@@ -185,6 +204,26 @@ macro_rules! bulk_methods {
             /// As [`Self::bulk_build`].
             pub fn compact(&mut self, fill: f64) -> Result<()> {
                 self.$($tree).+.compact(fill)
+            }
+
+            /// Returns the number of [large batches](LargeBatches) that the map has executed by a rebuild or
+            /// an append.
+            ///
+            /// ```
+            #[doc = concat!("use phalanx::", stringify!($type), ";")]
+            ///
+            #[doc = concat!("let map = ", stringify!($type), "::<u32, u32>::with_capacity(1 << 14)?;")]
+            /// let keys: Vec<u32> = (0..1 << 14).collect();
+            /// map.insert(&keys, &keys)?;
+            /// map.insert(&[5], &[6])?;
+            /// assert_eq!(map.rebuilds(), 1);
+            /// # Ok::<(), phalanx::Error>(())
+            /// ```
+            ///
+            /// Cost: reads a number under a lock, O(1) on the host; waits for a rebuild that another thread
+            /// executes.
+            pub fn rebuilds(&self) -> u64 {
+                self.$($tree).+.rebuild_count()
             }
 
             /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to

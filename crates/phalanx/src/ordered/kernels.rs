@@ -3,13 +3,13 @@ use super::memory::TreeRef;
 use crate::map::launch::{self, Batch, Scan, THREADS};
 use crate::map::variant::{HasVariant, VariantTag};
 use gpu::{Device, Grid, Stream};
-use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS, Scalar, Slot};
 use phalanx_kernels::mvbtree::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
 use phalanx_kernels::ordered::kernels::{
-    BuildEmpty, BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range,
-    RebuildDirectory, Successor,
+    AppendPairs, BuildEmpty, BulkBuild, CheckSorted, ClaimNodes, CountRange, CountReads, Examine, FindSpine,
+    FreeNodes, Predecessor, Range, RebuildDirectory, Successor,
 };
-use phalanx_kernels::ordered::{self, Config, Versions};
+use phalanx_kernels::ordered::{self, AppendPlan, Config, Versions};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{BoundedSlice, GlobalSlice, Instance};
 
@@ -24,6 +24,8 @@ pub struct Shape {
     pub light: bool,
     /// Whether the clock advances while kernels run: snapshots can then be taken at any time.
     pub moves: bool,
+    /// Whether the largest key of all looks like an empty slot, and so has a leaf of its own.
+    pub reserves_largest: bool,
 }
 
 /// A launch that only B-trees and skip lists have, besides those of all maps.
@@ -33,10 +35,23 @@ pub enum Task<K, V> {
     Build { keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32 },
     /// Checks all nodes. Exclusive.
     Examine { report: GlobalSlice<u64> },
+    /// Lists the last node of each level. Exclusive.
+    FindSpine { spine: GlobalSlice<u64> },
+    /// Allocates a slab for each handle, and counts those that are missing.
+    Claim { seed: u32, handles: GlobalSlice<u32>, missing: GlobalSlice<u64> },
+    /// Appends sorted pairs in claimed slabs, or frees these if some are missing. Exclusive.
+    Append {
+        keys: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        handles: GlobalSlice<u32>,
+        spine: GlobalSlice<u64>,
+        missing: GlobalSlice<u64>,
+        plan: AppendPlan,
+    },
     /// Rebuilds the directory.
     RebuildDirectory,
-    /// Frees all nodes but those of an empty tree. Exclusive.
-    FreeNodes,
+    /// Frees all nodes from a slab number on, but none of an empty tree. Exclusive.
+    FreeNodes { first: u64 },
     /// First step of a sweep: marks all old versions as retired. Exclusive.
     MarkVersions,
     /// Second step of a sweep: unmarks the versions that live snapshots with the timestamps `pins` read, and
@@ -120,6 +135,9 @@ pub trait Kernels<K, V>: Reader<K, V> {
     /// Compiles the kernel of a bulk build.
     fn prepare_build(&self, device: &Device) -> gpu::Result<()>;
 
+    /// Compiles the kernel of an append.
+    fn prepare_append(&self, device: &Device) -> gpu::Result<()>;
+
     /// Launches a batch.
     ///
     /// # Safety
@@ -198,6 +216,7 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
             node_bytes: <M::Pool as Pool>::BYTES,
             light: <M::Pool as Pool>::CONTIGUOUS,
             moves: <M::Versions as Versions>::CLOCK_MOVES,
+            reserves_largest: M::Slot::key(M::Slot::EMPTY).to_u64() == M::Key::MAX.to_u64(),
         }
     }
 
@@ -212,6 +231,10 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
 
     fn prepare_build(&self, device: &Device) -> gpu::Result<()> {
         device.prepare::<BulkBuild<M>>()
+    }
+
+    fn prepare_append(&self, device: &Device) -> gpu::Result<()> {
+        device.prepare::<AppendPairs<M>>()
     }
 
     unsafe fn launch_batch(
@@ -259,13 +282,21 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
                     stream.launch(grid, BulkBuild { tree, keys, values, count, fill, leaves, nodes })
                 }
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
+                Task::FindSpine { spine } => stream.launch(Grid::new(1, 32), FindSpine { tree, spine }),
+                Task::Claim { seed, handles, missing } => {
+                    stream.launch(over(handles.len()), ClaimNodes { tree, seed, handles, missing })
+                }
+                Task::Append { keys, values, handles, spine, missing, plan } => {
+                    let append = AppendPairs { tree, keys, values, handles, spine, missing, plan };
+                    stream.launch(tiles(plan.tiles() as usize), append)
+                }
                 Task::RebuildDirectory => {
                     stream.launch(Grid::new(1, ordered::DIRECTORY_THREADS), RebuildDirectory { tree })
                 }
                 Task::MarkVersions => stream.launch(over(units), MarkVersions { tree }),
                 Task::Sweep { pins } => stream.launch(over(units), SweepVersions { tree, pins }),
                 Task::ClearMarked => stream.launch(over(units), ClearMarkedVersions { tree }),
-                Task::FreeNodes => stream.launch(tiles(units), FreeNodes { tree }),
+                Task::FreeNodes { first } => stream.launch(tiles(units), FreeNodes { tree, first }),
                 Task::CountReads { keys, reads } => {
                     stream.launch(over(keys.len()), CountReads { tree, keys, reads })
                 }

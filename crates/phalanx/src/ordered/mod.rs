@@ -1,5 +1,7 @@
 //! What B-trees, B-trees with snapshots, and skip lists share: structures of linked nodes whose slabs come
 //! from a pool, ordered by key.
+mod analysis;
+mod append;
 pub mod builder;
 pub mod bulk_build;
 pub mod directory;

@@ -4,6 +4,7 @@ use super::history::ReadTimestamp;
 use super::kernels::{Kernels, Search, Task};
 use super::large_batches::LargeBatches;
 use super::memory::{Memory, TreeRef};
+use super::rebuild_batch::Rebuilds;
 use super::sorter::{self, Sorter};
 use crate::Result;
 use crate::error::or_later;
@@ -15,7 +16,7 @@ use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use crate::slab_alloc::Stats;
 use gpu::{Device, Stream};
 use phalanx_kernels::ordered::{Config, TreeView};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// A B-tree or skip list in device memory.
 pub struct Tree<K, V> {
@@ -27,6 +28,8 @@ pub struct Tree<K, V> {
     pub freezer: Freezer,
     /// Whether kernels of the user may be launched on a view: see [`Self::view`].
     viewed: Mutex<bool>,
+    /// Rebuilds by large batches. Locked after the handle's memory.
+    rebuilds: Mutex<Rebuilds<K, V>>,
     /// Sorts batches before they are launched, for variants that do so.
     sorter: Option<Sorter<K, V>>,
     /// Held shared by queries that read as of a snapshot of their own, and exclusively while nodes are freed
@@ -60,11 +63,23 @@ impl<K: Word, V: Word> Tree<K, V> {
             large_batches,
             freezer: Freezer::default(),
             viewed: Mutex::default(),
+            rebuilds: Mutex::default(),
             sorter,
             reads,
         };
         tree.rebuild_from_sorted(nothing(), nothing(), 2)?;
         Ok(tree)
+    }
+
+    /// Returns the rebuilds by large batches, locked. After a panic the memory is valid, and is only used
+    /// again from its beginning.
+    pub(super) fn rebuilds(&self) -> MutexGuard<'_, Rebuilds<K, V>> {
+        self.rebuilds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of batches that were executed by a rebuild.
+    pub fn rebuild_count(&self) -> u64 {
+        self.rebuilds().count
     }
 
     /// Begins a query that takes a snapshot of its own: while the guard lives, no call frees or allocates
@@ -243,7 +258,7 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
     }
 
     fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let is_done = self.rebuild_for(stream, &batch, None)?;
+        let is_done = self.rebuild_for(&batch, None)?;
         if is_done { Ok(()) } else { self.submit_concurrently(stream, batch) }
     }
 
@@ -253,7 +268,7 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
 
     fn run(&self, batch: Batch<K, V>, keys: &HostKeys<'_, K>) -> Result<()> {
         let stream = self.device().default_stream();
-        let is_done = self.rebuild_for(&stream, &batch, Some(keys))?;
+        let is_done = self.rebuild_for(&batch, Some(keys))?;
         if is_done { Ok(()) } else { self.submit_concurrently(&stream, batch) }
     }
 
@@ -301,6 +316,7 @@ impl<K: Word, V: Word> Structure for Tree<K, V> {
 
     fn memory_usage(&self) -> usize {
         let sorter = self.sorter.as_ref().map_or(0, Sorter::memory_usage);
-        self.handle.read().memory_usage() + sorter
+        let tree = self.handle.read().memory_usage();
+        tree + sorter + self.rebuilds().memory_usage()
     }
 }

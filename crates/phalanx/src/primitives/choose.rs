@@ -4,11 +4,10 @@ use super::workspace::{Cutter, Workspace, slice};
 use super::{Number, any_grid, check_count, check_len};
 use crate::Result;
 use bytemuck::Pod;
-use gpu::{AsSlice, AsSliceMut, Buffer, Grid, Slice, Stream};
+use gpu::{AsSlice, AsSliceMut, Grid, Slice, Stream};
 use phalanx_kernels::primitives::compact::{self, Choice, Compact};
 use phalanx_kernels::primitives::merge::{self, Merge};
 use phalanx_kernels::primitives::reduce::BinWords;
-use phalanx_kernels::primitives::runs::{MarkRuns, Marks};
 use phalanx_kernels::primitives::words::{ClearWords, GatherWords, Words};
 use simt::GlobalSlice;
 
@@ -198,20 +197,33 @@ impl Workspace {
         begin: Option<Slice<'_, u32>>,
         count: Option<Slice<'_, u32>>,
     ) -> Result<()> {
-        let published = self.cut("a compaction", |cutter| cut(cutter, from.len()))?;
         let words = |words: Option<Slice<'_, u32>>| {
             words.map_or_else(|| slice(std::ptr::dangling_mut(), 0), |word| word.global())
         };
-        let (begin, count) = (words(begin), words(count));
+        // SAFETY: the buffers outlive the launches (dropping them waits). Lengths were checked.
+        unsafe { self.compact_words(from.global(), choice, to.global(), (words(begin), words(count))) }
+    }
+
+    /// Launches a compaction: see [`Compact`] for the arguments.
+    ///
+    /// # Safety
+    /// - The slices live until the stream has executed the launches. `to` is as long as `from`.
+    pub(super) unsafe fn compact_words<T: Number>(
+        &self,
+        from: GlobalSlice<T>,
+        choice: Choice<T>,
+        to: GlobalSlice<T>,
+        (begin, count): (GlobalSlice<u32>, GlobalSlice<u32>),
+    ) -> Result<()> {
+        let published = self.cut("a compaction", |cutter| cut(cutter, from.len()))?;
         let (status, tickets) = (published.status(), published.tickets());
         let grid = Grid::new(from.len().div_ceil(TILE) as u32, compact::THREADS);
-        // SAFETY: buffers and workspace outlive the launches (dropping them waits). Lengths were checked.
+        // SAFETY: the caller's obligations; the workspace outlives the launches.
         unsafe {
             if from.is_empty() {
                 return Ok(self.stream().launch(Grid::new(1, 32), ClearWords { words: count })?);
             }
             published.clear(self.stream())?;
-            let (from, to) = (from.global(), to.global());
             let kernel = Compact::<T::Ordered> { from, choice, to, begin, count, status, tickets };
             Ok(self.stream().launch(grid, kernel)?)
         }
@@ -359,44 +371,6 @@ impl Workspace {
         let (first, second, to) = (first.global(), second.global(), to.global());
         // SAFETY: buffers and workspace outlive the launch.
         unsafe { Ok(self.stream().launch(grid, Merge::<K::Ordered> { first, second, to, order })?) }
-    }
-}
-
-/// Steps of batches that rebuild ordered structures.
-impl Workspace {
-    /// Sets each element of `to` to the element of `from`, followed by `more`, whose index is at the same
-    /// place in `order`.
-    ///
-    /// # Safety
-    /// - The slices live until the stream has executed the launch. `to` has as many elements as `order`, and
-    ///   the indices are those of existing elements.
-    pub(crate) unsafe fn gather<T: simt::Word>(
-        &self,
-        (from, more): (GlobalSlice<T>, GlobalSlice<T>),
-        order: GlobalSlice<u32>,
-        to: GlobalSlice<T>,
-    ) -> Result<()> {
-        let place = |part: GlobalSlice<T>| (part.as_ptr().cast(), part.len());
-        // SAFETY: the caller's obligations.
-        unsafe { gather(self.stream(), place(from), place(more), order, size_of::<T>(), to.as_ptr().cast()) }
-    }
-
-    /// Launches [`MarkRuns`] on sorted keys and their indices.
-    ///
-    /// # Safety
-    /// - `kinds` and `before` live until the stream has executed the launch. Unless they are empty, they have
-    ///   an element for each index from `pairs` on.
-    pub(crate) unsafe fn mark_runs<K: Number>(
-        &self,
-        (keys, order): (&Buffer<K>, &Buffer<u32>),
-        (pairs, end): (u32, u32),
-        marks: Marks,
-        (kinds, before): (GlobalSlice<u8>, GlobalSlice<u32>),
-    ) -> Result<()> {
-        let (grid, keys, order) = (any_grid(keys.len()), keys.global(), order.global());
-        let kernel = MarkRuns::<K::Ordered> { keys, order, pairs, end, marks, kinds, before };
-        // SAFETY: the caller's obligations; the buffers wait for the launch when they are dropped.
-        unsafe { Ok(self.stream().launch(grid, kernel)?) }
     }
 }
 

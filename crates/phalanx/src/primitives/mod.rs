@@ -39,11 +39,14 @@
 //! host, O(1), without access to a device.
 mod choose;
 mod radix;
+pub(crate) mod rebuild_steps;
 mod runs;
 mod scan;
 mod segments;
 mod sort;
 mod workspace;
+
+pub(crate) use workspace::Cutter;
 
 pub use choose::{Test, compact_bytes, merge_bytes};
 pub use runs::runs_bytes;

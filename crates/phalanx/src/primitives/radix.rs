@@ -73,20 +73,33 @@ pub struct Pieces {
 
 impl Pieces {
     pub fn cut<K: Number>(cutter: &mut Cutter, len: usize, tile: usize, carried: Carried) -> Self {
+        let gathered = carried.gathered();
+        let counted = Self::without_buffers::<K>(cutter, len, tile);
+        Self {
+            keys: cutter.take_bytes(len.saturating_mul(size_of::<K>())),
+            values: cutter.take_bytes(len.saturating_mul(carried.moved())),
+            numbers: cutter.take_bytes(if gathered > 0 { len.saturating_mul(4) } else { 0 }),
+            old_values: cutter.take_bytes(len.saturating_mul(gathered)),
+            ..counted
+        }
+    }
+
+    /// Cuts the pieces of a sort whose caller has the second buffers.
+    pub fn without_buffers<K: Number>(cutter: &mut Cutter, len: usize, tile: usize) -> Self {
         let digits = 8 * size_of::<K>() / DIGIT_BITS as usize;
         let counters = digits * DIGITS as usize + digits;
         let words = len.div_ceil(tile).saturating_mul(DIGITS as usize);
         let counts = cutter.take_bytes(4 * counters);
-        let gathered = carried.gathered();
+        let nowhere = std::ptr::dangling_mut();
         Self {
             counts,
             tickets: counts.wrapping_add(4 * digits * DIGITS as usize),
             counters,
             status: [cutter.words(words), cutter.words(words)],
-            keys: cutter.take_bytes(len.saturating_mul(size_of::<K>())),
-            values: cutter.take_bytes(len.saturating_mul(carried.moved())),
-            numbers: cutter.take_bytes(if gathered > 0 { len.saturating_mul(4) } else { 0 }),
-            old_values: cutter.take_bytes(len.saturating_mul(gathered)),
+            keys: nowhere,
+            values: nowhere,
+            numbers: nowhere,
+            old_values: nowhere,
         }
     }
 }

@@ -9,7 +9,7 @@ use gpu::{AsSlice, AsSliceMut, Grid, Slice, Stream};
 use phalanx_kernels::primitives::instances::runs;
 use phalanx_kernels::primitives::runs::{RUN_ITEMS, RUN_THREADS, ReduceRuns, Runs};
 use phalanx_kernels::primitives::words::ClearWords;
-use simt::Instance;
+use simt::{GlobalSlice, Instance};
 use std::any::TypeId;
 
 const TILE: usize = RUN_THREADS as usize * RUN_ITEMS;
@@ -155,11 +155,29 @@ impl Workspace {
         self.check_device("keys of runs", run_keys)?;
         self.check_device("values of runs", run_values)?;
         self.check_device("the number of runs", count)?;
+        let values = slice(values.0.cast(), values.1);
+        let runs = (run_keys.global(), run_values.global());
+        // SAFETY: the buffers outlive the launches (dropping them waits). Lengths were checked.
+        unsafe { self.reduce_words(fold, (keys.global(), values), runs, count.global()) }
+    }
+
+    /// Launches a reduction of runs: see [`ReduceRuns`] for the arguments.
+    ///
+    /// # Safety
+    /// - The slices live until the stream has executed the launches. Each is as long as `keys`, but `count`
+    ///   has one word, and `values` may be empty.
+    pub(super) unsafe fn reduce_words<K: Number, T: Number>(
+        &self,
+        fold: Fold,
+        (keys, values): (GlobalSlice<K>, GlobalSlice<T>),
+        (run_keys, run_values): (GlobalSlice<K>, GlobalSlice<T>),
+        count: GlobalSlice<u32>,
+    ) -> Result<()> {
         let published = self.cut("runs", |cutter| cut(cutter, keys.len()))?;
         let stream = self.stream();
         if keys.is_empty() {
-            // SAFETY: the buffer outlives the launch.
-            unsafe { stream.launch(Grid::new(1, 32), ClearWords { words: count.global() })? };
+            // SAFETY: the caller's obligations.
+            unsafe { stream.launch(Grid::new(1, 32), ClearWords { words: count })? };
             return Ok(());
         }
         // SAFETY: the workspace outlives the launch.
@@ -170,11 +188,11 @@ impl Workspace {
             stream,
             published,
             len: keys.len(),
-            keys: keys.pointer().cast(),
-            values: (values.0.cast(), values.1),
-            run_keys: (run_keys.pointer().cast(), run_keys.len()),
-            run_values: run_values.pointer().cast(),
-            count: count.pointer().cast(),
+            keys: keys.as_ptr().cast(),
+            values: (values.as_ptr().cast(), values.len()),
+            run_keys: (run_keys.as_ptr().cast(), run_keys.len()),
+            run_values: run_values.as_ptr().cast(),
+            count: count.as_ptr().cast(),
         };
         launched(runs::visit(&mut launch))
     }

@@ -48,6 +48,19 @@ impl Bits {
     }
 }
 
+/// Memory of [`Workspace::sort_words`].
+#[derive(Clone, Copy)]
+pub(super) struct SortBuffers<K> {
+    /// Keys to sort.
+    pub from: GlobalSlice<K>,
+    /// Output: the sorted keys.
+    pub sorted: GlobalSlice<K>,
+    /// Output: the index of each sorted key.
+    pub order: GlobalSlice<u32>,
+    /// Temporary keys and indices.
+    pub spare: (GlobalSlice<K>, GlobalSlice<u32>),
+}
+
 /// Returns the bytes of workspace that a sort of `len` keys with values needs, in place or not, by any bits,
 /// with the default tile size. For keys without values, `V` is `()`.
 ///
@@ -233,6 +246,39 @@ impl Workspace {
         check_len("sorted keys", keys.len(), room.min(keys.len()))?;
         let ends = (keys.at(0).as_ptr(), sorted.pointer());
         self.sort::<K, u32>(keys.len(), ends, (numbers.pointer(), order.pointer()), Bits::ALL)
+    }
+
+    /// Returns the bytes of workspace that [`Self::sort_words`] needs.
+    pub(super) fn sort_words_bytes<K: Number>(len: usize) -> usize {
+        let cut =
+            |plan: PlanId| Cutter::measure(|cutter| Pieces::without_buffers::<K>(cutter, len, plan.size));
+        radix::plan(Carried::Value(4).types::<K>(), None).map_or(0, cut)
+    }
+
+    /// Sorts keys stably, with the numbers from 0 on as values.
+    ///
+    /// # Safety
+    /// - The buffers live until the stream has executed the launches, are as long as the keys, and do not
+    ///   overlap, except that the source of the keys may be their target.
+    pub(super) unsafe fn sort_words<K: Number>(&self, buffers: SortBuffers<K>) -> Result<()> {
+        let SortBuffers { from, sorted, order, spare } = buffers;
+        let (len, limit) = (from.len(), slice(std::ptr::dangling_mut(), 0));
+        check_count("a sort", len, MOST)?;
+        let plan = radix::plan(Carried::Value(4).types::<K>(), None)?;
+        let pieces = self.cut("a sort", |cutter| Pieces::without_buffers::<K>(cutter, len, plan.size))?;
+        let (first, end) = Bits::ALL.of::<K>()?;
+        let lane = |from: *mut u8, to: *mut u8, spare: *mut u8, bytes| Lane { from, to, spare, bytes };
+        let number = order.as_ptr().cast();
+        let keys =
+            lane(from.as_ptr().cast(), sorted.as_ptr().cast(), spare.0.as_ptr().cast(), size_of::<K>());
+        let values = lane(number, number, spare.1.as_ptr().cast(), size_of::<u32>());
+        let stream = self.stream();
+        // SAFETY: the caller's obligations; the workspace outlives the launches. The number of passes is
+        // even, so that the first one does not read where it writes.
+        unsafe {
+            count_up(stream, order)?;
+            Sort { plan, stream, pieces, keys, values, len, limit, first, end }.launch::<K>()
+        }
     }
 
     /// Sorts keys and values, each given by source and target.

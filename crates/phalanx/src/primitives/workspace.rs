@@ -40,6 +40,8 @@ pub struct Workspace {
     stream: Stream,
     memory: Buffer<u128>,
     tile: Option<String>,
+    /// Number of bytes at the beginning that the primitives do not use.
+    kept: usize,
 }
 
 impl Workspace {
@@ -50,7 +52,7 @@ impl Workspace {
     pub fn new(stream: &Stream, bytes: usize) -> Result<Self> {
         crate::register_kernels(stream.device());
         let memory = stream.device().buffer(bytes.div_ceil(size_of::<u128>()))?;
-        Ok(Self { stream: stream.clone(), memory, tile: None })
+        Ok(Self { stream: stream.clone(), memory, tile: None, kept: 0 })
     }
 
     /// Creates a workspace on the default stream of a device.
@@ -98,12 +100,29 @@ impl Workspace {
 
     /// Divides the memory into the pieces that a call needs.
     pub(super) fn cut<T>(&self, what: &'static str, cut: impl Fn(&mut Cutter) -> T) -> Result<T> {
-        let mut cutter = Cutter { memory: self.memory.pointer().cast(), at: 0 };
+        let mut cutter = Cutter { memory: self.memory.pointer().cast(), at: self.kept };
         let pieces = cut(&mut cutter);
         match cutter.at <= self.memory_usage() {
             true => Ok(pieces),
             false => Err(Error::Workspace { what, needed: cutter.at, found: self.memory_usage() }),
         }
+    }
+
+    /// Divides the beginning of the memory into pieces of the caller's, and lets the primitives use the rest,
+    /// of at least `rest` bytes, until the next call. If the workspace is smaller, it is replaced by one of
+    /// up to an eighth more than needed; it has no memory if that fails.
+    pub(crate) fn keep<T>(&mut self, rest: usize, cut: impl Fn(&mut Cutter) -> T) -> Result<T> {
+        self.kept = 0;
+        let needed = Cutter::measure(&cut).saturating_add(rest);
+        if needed > self.memory_usage() {
+            let step = (needed / 8).next_power_of_two();
+            self.memory = self.stream.device().buffer(0)?;
+            self.reserve(needed.checked_next_multiple_of(step).unwrap_or(needed))?;
+        }
+        let mut cutter = Cutter { memory: self.memory.pointer().cast(), at: 0 };
+        let pieces = cut(&mut cutter);
+        self.kept = cutter.at;
+        Ok(pieces)
     }
 
     /// Returns an error if the elements are on another device.
@@ -124,7 +143,7 @@ impl Workspace {
 }
 
 /// Divides memory into pieces, or only counts the bytes that they need.
-pub(super) struct Cutter {
+pub(crate) struct Cutter {
     memory: *mut u8,
     at: usize,
 }
@@ -133,6 +152,11 @@ pub(super) struct Cutter {
 const ALIGNMENT: usize = 256;
 
 impl Cutter {
+    /// Divides the memory at an address, aligned to 256 bytes.
+    pub fn over(memory: *mut u8) -> Self {
+        Self { memory, at: 0 }
+    }
+
     /// Returns the bytes that the pieces need in total.
     pub fn measure<T>(cut: impl Fn(&mut Self) -> T) -> usize {
         let mut cutter = Self { memory: std::ptr::null_mut(), at: 0 };

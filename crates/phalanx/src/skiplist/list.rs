@@ -116,12 +116,12 @@ impl<K: Word, V: Word> Structure for List<K, V> {
 
     fn run(&self, batch: Batch<K, V>, keys: &HostKeys<'_, K>) -> Result<()> {
         let stream = self.device().default_stream();
-        let is_done = self.tree.rebuild_for(&stream, &batch, Some(keys))?;
+        let is_done = self.tree.rebuild_for(&batch, Some(keys))?;
         if is_done { Ok(()) } else { self.submit_concurrently(&stream, batch) }
     }
 
     fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let is_done = self.tree.rebuild_for(stream, &batch, None)?;
+        let is_done = self.tree.rebuild_for(&batch, None)?;
         if is_done { Ok(()) } else { self.submit_concurrently(stream, batch) }
     }
 

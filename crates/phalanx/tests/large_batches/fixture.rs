@@ -5,7 +5,6 @@ use phalanx::btree::{Growth, LargeBatches};
 use phalanx::map::Word;
 use phalanx::slab_alloc::Stats;
 use phalanx::{BTree, MultiVersionBTree, SkipList};
-use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 
 /// Length of a batch in any order that rebuilds an empty map.
@@ -21,6 +20,9 @@ pub trait Ordered: Tested {
     fn with(kind: &Kind<Self>, large: LargeBatches, growth: Growth, nodes: usize) -> Self;
 
     fn stats(&self) -> Stats;
+
+    /// Returns the number of batches that rebuilt the map.
+    fn rebuilds(&self) -> u64;
 }
 
 macro_rules! ordered {
@@ -33,6 +35,10 @@ macro_rules! ordered {
             fn stats(&self) -> Stats {
                 Self::stats(self).unwrap()
             }
+
+            fn rebuilds(&self) -> u64 {
+                Self::rebuilds(self)
+            }
         }
     )*};
 }
@@ -41,25 +47,6 @@ ordered!(BTree SkipList MultiVersionBTree);
 /// Creates an empty map with a policy for large batches.
 pub fn new_map<M: Ordered>(kind: &Kind<M>, large: LargeBatches) -> M {
     M::with(kind, large, Growth::Pool, 1)
-}
-
-/// Returns whether the nodes are as many as those of a map that was just built of its pairs, 0.7 full.
-/// Operations on single pairs leave another number of nodes.
-pub fn is_rebuilt<M: Ordered>(map: &M) -> bool {
-    let pairs = contents(map);
-    let fill = if map.name().starts_with("mvtree") { 9 } else { 10 };
-    let nodes = |pairs: usize| phalanx_kernels::ordered::nodes(pairs as u64, fill) as usize;
-    // The largest key may have a leaf of its own.
-    let has_largest = pairs.contains_key(&M::Key::from_u64(u64::MAX));
-    let live = map.stats().live;
-    live == nodes(pairs.len()) || (has_largest && live == nodes(pairs.len() - 1))
-}
-
-/// Whether a call is seen not to rebuild its map; `rebuilds` makes the call on a new map each time, and
-/// returns whether the map [looks rebuilt](is_rebuilt). Operations on single pairs may happen to leave as
-/// many nodes as a rebuild, but not each time.
-pub fn stays(mut rebuilds: impl FnMut() -> bool) -> bool {
-    (0..6).any(|_| !rebuilds())
 }
 
 /// Number of a key or value.

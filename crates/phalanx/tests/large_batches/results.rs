@@ -1,8 +1,8 @@
 //! Results of large batches.
-use crate::fixture::{CROWD, LEN, Model, Number, Ordered, filled, is_rebuilt, random, stays};
+use crate::fixture::{CROWD, LEN, Model, Number, Ordered, filled, new_map, random};
 use crate::kinds::{Kind, contents};
 use phalanx::Outcome;
-use phalanx::btree::{Growth, LargeBatches};
+use phalanx::btree::LargeBatches;
 
 /// Orders of the keys of a batch of insertions.
 const ORDERS: [Number; 4] = [
@@ -18,7 +18,7 @@ pub fn insertions_are_those_of_std<M: Ordered>(kind: &Kind<M>) {
         let (keys, values) = kind.columns((0..LEN).map(|n| (order(n), n)));
         let outcomes = map.insert(&keys, &values).unwrap();
         assert_eq!(outcomes, inserted::<M>(&mut model, &keys, &values), "{}", kind.name);
-        assert!(is_rebuilt(&map), "{}", kind.name);
+        assert_eq!(map.rebuilds(), 1, "{}", kind.name);
         assert!(contents(&map) == model, "{}", kind.name);
         let (keys, values) = kind.columns((0..2 * LEN).map(|n| (order(n % LEN) ^ 5, n + 1)));
         let outcomes = map.insert_new(&keys, &values).unwrap();
@@ -27,7 +27,7 @@ pub fn insertions_are_those_of_std<M: Ordered>(kind: &Kind<M>) {
             false => inserted::<M>(&mut model, &[key], &[value])[0],
         });
         assert_eq!(outcomes, expected.collect::<Vec<_>>(), "{}", kind.name);
-        assert!(is_rebuilt(&map), "{}", kind.name);
+        assert_eq!(map.rebuilds(), 2, "{}", kind.name);
         assert!(contents(&map) == model, "{}", kind.name);
     }
 }
@@ -53,11 +53,11 @@ pub fn removals_are_those_of_std<M: Ordered>(kind: &Kind<M>) {
         let keys = kind.keys((0..CROWD).map(order));
         let removed: Vec<bool> = keys.iter().map(|key| model.remove(key).is_some()).collect();
         assert_eq!(map.remove(&keys).unwrap(), removed, "{}", kind.name);
-        assert!(is_rebuilt(&map), "{}", kind.name);
+        assert_eq!(map.rebuilds(), 1, "{}", kind.name);
         assert!(contents(&map) == model, "{}", kind.name);
         let all: Vec<M::Key> = model.keys().copied().chain(model.keys().copied()).collect();
         assert!(map.remove(&all).unwrap().into_iter().eq((0..all.len()).map(|index| index < model.len())));
-        assert!(contents(&map).is_empty() && is_rebuilt(&map), "{}", kind.name);
+        assert!(contents(&map).is_empty() && map.rebuilds() == 2, "{}", kind.name);
         assert_eq!(map.remove(&keys).unwrap(), vec![false; keys.len()], "{}", kind.name);
         assert_eq!(map.take(&keys).unwrap().into_parts().0, vec![None; keys.len()], "{}", kind.name);
     }
@@ -69,11 +69,11 @@ pub fn old_values_are_those_of_std<M: Ordered>(kind: &Kind<M>) {
         let (keys, values) = kind.columns((0..CROWD).map(|n| (order(n), n + 77)));
         let old: Vec<_> = keys.iter().zip(&values).map(|(&key, &value)| model.insert(key, value)).collect();
         assert_eq!(map.replace(&keys, &values).unwrap().into_parts().0, old, "{}", kind.name);
-        assert!(is_rebuilt(&map), "{}", kind.name);
+        assert_eq!(map.rebuilds(), 1, "{}", kind.name);
         assert!(contents(&map) == model, "{}", kind.name);
         let taken: Vec<_> = keys.iter().map(|key| model.remove(key)).collect();
         assert_eq!(map.take(&keys).unwrap().into_parts().0, taken, "{}", kind.name);
-        assert!(is_rebuilt(&map), "{}", kind.name);
+        assert_eq!(map.rebuilds(), 2, "{}", kind.name);
         assert!(contents(&map) == model, "{}", kind.name);
     }
 }
@@ -96,7 +96,7 @@ pub fn buffers_have_the_same_results<M: Ordered>(kind: &Kind<M>) {
         "{}",
         kind.name
     );
-    assert!(is_rebuilt(&map), "{}", kind.name);
+    assert_eq!(map.rebuilds(), 1, "{}", kind.name);
     map.on(&stream).insert_new(&keys, &arguments, None).unwrap();
     assert!(contents(&map) == model, "{}", kind.name);
     map.on(&stream).take(&keys, &mut results, &mut outcomes).unwrap();
@@ -106,16 +106,13 @@ pub fn buffers_have_the_same_results<M: Ordered>(kind: &Kind<M>) {
         assert_eq!(taken.is_some(), outcome == Outcome::Removed as u8, "{}", kind.name);
         assert!(taken.is_none_or(|value| value == result), "{}", kind.name);
     }
-    assert!(is_rebuilt(&map), "{}", kind.name);
+    assert_eq!(map.rebuilds(), 3, "{}", kind.name);
     assert!(contents(&map) == model, "{}", kind.name);
     let count = device.from_slice(&[CROWD as u32 / 2]).unwrap();
     map.on(&stream).insert(keys.bounded_by(&count).unwrap(), &arguments, None).unwrap();
     inserted::<M>(&mut model, &numbers[..numbers.len() / 2], &values);
     assert!(contents(&map).keys().eq(model.keys()), "{}: bounded by a count", kind.name);
-    let stays = stays(|| {
-        let map = M::with(kind, LargeBatches::RebuildIfBlocking, Growth::Pool, 2000);
-        map.on(&stream).insert(&keys, &arguments, None).unwrap();
-        is_rebuilt(&map)
-    });
-    assert!(stays, "{}: the call must not wait", kind.name);
+    let map = new_map(kind, LargeBatches::RebuildIfBlocking);
+    map.on(&stream).insert(&keys, &arguments, None).unwrap();
+    assert_eq!(map.rebuilds(), 0, "{}: the call must not wait", kind.name);
 }

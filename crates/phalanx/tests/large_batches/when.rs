@@ -1,5 +1,5 @@
 //! The choice between rebuilds and single operations.
-use crate::fixture::{CROWD, LEN, Number, Ordered, filled, is_rebuilt, new_map, random, stays};
+use crate::fixture::{CROWD, LEN, Number, Ordered, filled, new_map, random};
 use crate::kinds::{Kind, contents};
 use gpu::{Device, Tier};
 use phalanx::btree::LargeBatches;
@@ -17,7 +17,7 @@ fn rebuilds<M: Ordered>(kind: &Kind<M>, large: LargeBatches, many: u64, len: u64
     assert!(map.insert(&keys, &values).unwrap().all_placed(), "{}", kind.name);
     model.extend(keys.into_iter().zip(values));
     assert!(contents(&map) == model, "{}", kind.name);
-    is_rebuilt(&map)
+    map.rebuilds() > 0
 }
 
 pub fn policies_and_orders_decide<M: Ordered>(kind: &Kind<M>) {
@@ -26,7 +26,7 @@ pub fn policies_and_orders_decide<M: Ordered>(kind: &Kind<M>) {
     }
     let default = LargeBatches::default();
     let is_rebuilt = |many, len, order| rebuilds(kind, default, many, len, order);
-    let stays = |many, len, order| stays(|| is_rebuilt(many, len, order));
+    let stays = |many, len, order| !is_rebuilt(many, len, order);
     assert!(!rebuilds(kind, LargeBatches::Concurrent, 10, CROWD, |n| n), "{}", kind.name);
     assert!(stays(10, CROWD - 1, |n| n), "{}: too small", kind.name);
     assert!(is_rebuilt(10, CROWD, |n| n) && is_rebuilt(6000, CROWD, |n| 3000 - n), "{}", kind.name);
@@ -43,12 +43,12 @@ pub fn snapshots_prevent_rebuilds(device: &Device) {
     assert!(tree.insert(&[7, 5000], &[1, 2]).unwrap().all_placed());
     let then = tree.snapshot().unwrap();
     assert!(tree.insert(&keys, &keys).unwrap().all_placed());
-    assert!(!is_rebuilt(&tree));
+    assert_eq!(tree.rebuilds(), 0);
     assert_eq!(tree.at(&then).unwrap().iter().unwrap().collect::<Vec<_>>(), [(7, 1), (5000, 2)]);
     drop(then);
     // The first call after the snapshot frees its versions itself.
     assert!(tree.insert(&keys, &keys).unwrap().all_placed());
-    assert!(is_rebuilt(&tree));
+    assert_eq!(tree.rebuilds(), 1);
     assert_eq!(tree.versions().unwrap(), 0);
     let then = tree.snapshot().unwrap();
     tree.remove(&keys).unwrap();
@@ -64,10 +64,10 @@ pub fn views_prevent_rebuilds(device: &Device) {
     // SAFETY: no kernel takes the view.
     let _view = unsafe { tree.view::<Variant>().unwrap() };
     assert!(tree.insert(&keys, &keys).unwrap().all_placed());
-    assert!(!is_rebuilt(&tree));
+    assert_eq!(tree.rebuilds(), 0);
     tree.clear().unwrap();
     assert!(tree.insert(&keys, &keys).unwrap().all_placed());
-    assert!(is_rebuilt(&tree));
+    assert_eq!(tree.rebuilds(), 1);
 }
 
 pub fn memory_tiers_and_assignments_prevent_rebuilds(device: &Device) {
@@ -77,7 +77,7 @@ pub fn memory_tiers_and_assignments_prevent_rebuilds(device: &Device) {
     for builder in [tiers, builder().assignment(Assignment::Cyclic)] {
         let list = builder.build().unwrap();
         assert!(list.insert(&keys, &keys).unwrap().all_placed());
-        assert!(!is_rebuilt(&list), "{}", list.variant());
+        assert_eq!(list.rebuilds(), 0, "{}", list.variant());
     }
 }
 
@@ -86,7 +86,7 @@ pub fn variants_that_sort_do_not_rebuild(device: &Device) {
     let tree = builder.variant("tree_sorted_spread_128_4x4_u32_u32").build().unwrap();
     let keys: Vec<u32> = (0..CROWD as u32).collect();
     assert!(tree.insert(&keys, &keys).unwrap().all_placed());
-    assert!(!is_rebuilt(&tree));
+    assert_eq!(tree.rebuilds(), 0);
 }
 
 pub fn frozen_trees_are_rebuilt(device: &Device) {
@@ -96,7 +96,7 @@ pub fn frozen_trees_are_rebuilt(device: &Device) {
         assert_eq!(tree.frozen().unwrap().count(&[..]).unwrap(), [turn * CROWD]);
         let more: Vec<u32> = keys.iter().map(|key| key + turn as u32 * CROWD as u32).collect();
         assert!(tree.insert(&more, &keys).unwrap().all_placed());
-        assert!(is_rebuilt(&tree) && !tree.is_frozen());
+        assert!(tree.rebuilds() == turn + 1 && !tree.is_frozen());
         assert_eq!(tree.frozen().unwrap().get(&more[3..5]).unwrap(), [Some(3), Some(4)]);
     }
 }
@@ -145,4 +145,41 @@ fn time_of<M: Ordered>(kind: &Kind<M>, order: Number) -> Duration {
 pub fn ascending_batches_are_not_slower<M: Ordered>(kind: &Kind<M>) {
     let (ascending, random) = (time_of(kind, |n| n), time_of(kind, random));
     assert!(ascending <= 2 * random, "{}: {ascending:?}, in random order {random:?}", kind.name);
+}
+
+/// Large batches after the first one allocate nothing, and cause few launches and copies to the host.
+pub fn large_batches_make_few_calls<M: Ordered>(kind: &Kind<M>) {
+    if !kind.is_main {
+        return;
+    }
+    let (device, stream) = (&kind.device, kind.device.stream().unwrap());
+    let emulator = device.emulator_handle().expect("an emulator");
+    let mut map = new_map(kind, LargeBatches::Rebuild);
+    let cases: [(&str, Number, bool, u64, u64); 4] = [
+        ("ascending", |n| n, true, 2, 1),
+        ("append", |n| LEN + n, false, 5, 2),
+        ("descending", |n| LEN - n, true, 4, 1),
+        ("random", random, true, 13, 2),
+    ];
+    for is_warm in [false, true] {
+        for (name, order, clears, launches, copies) in cases {
+            let (keys, values) = kind.columns((0..LEN).map(|n| (order(n), n)));
+            let keys = device.from_slice(&keys).unwrap();
+            let values = device.from_slice(&values).unwrap();
+            if clears {
+                map.clear().unwrap();
+            }
+            let (rebuilds, before) = (map.rebuilds(), device.emulated_work().unwrap());
+            emulator.fail_allocations_after(if is_warm { 0 } else { u64::MAX });
+            map.on(&stream).insert(&keys, &values, None).unwrap();
+            emulator.fail_allocations_after(u64::MAX);
+            let after = device.emulated_work().unwrap();
+            assert_eq!(map.rebuilds(), rebuilds + 1, "{}: {name}", kind.name);
+            if is_warm {
+                let found = (after.launches - before.launches, after.copies - before.copies);
+                assert_eq!(found, (launches, copies), "{}: {name}", kind.name);
+                assert!(after.waits - before.waits <= 2 + copies, "{}: {name}", kind.name);
+            }
+        }
+    }
 }
