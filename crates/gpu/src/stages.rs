@@ -14,8 +14,8 @@ pub enum Reach {
     /// Kernels read and write the pinned memory itself, over the bus. There is nothing to copy, which is
     /// faster for some kilobytes.
     Mapped,
-    /// Kernels use a block of device memory of the same size, to and from which [`Staging::upload`](crate::Staging::upload) and
-    /// [`Staging::download`](crate::Staging::download) copy.
+    /// Kernels use a block of device memory of the same size, to and from which
+    /// [`upload`](crate::Staging::upload) and [`download`](crate::Staging::download) copy.
     Copied,
 }
 
