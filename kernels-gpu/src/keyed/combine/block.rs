@@ -98,13 +98,14 @@ const SKEW: u32 = TABLE + (WARPS << HASH_BITS);
 /// Bit in the code of a thread that represents no group. Codes of operations are small.
 const ALONE: u32 = 1 << 31;
 
-#[device(caller)]
+#[device]
 impl Board {
     fn of_block() -> Self {
         Self(Shared::of::<Self>())
     }
 
     /// Returns the words from byte `first` on.
+    #[device(caller)]
     fn words<T: Word>(self, first: u32, len: u32) -> Shared<T> {
         // SAFETY: the array is aligned to 16 bytes, and a constant above is a multiple of 8. The callers pass
         // constants, and lengths up to the next one.
@@ -112,12 +113,14 @@ impl Board {
     }
 
     /// Returns the word of a thread.
+    #[device(caller)]
     fn at<T: Word>(self, column: Column<T>, thread: u32) -> T {
         // SAFETY: below the length.
         unsafe { self.words(column.0, THREADS).load_unchecked(thread % THREADS) }
     }
 
     /// Writes the calling thread's word.
+    #[device(caller)]
     fn put<T: Word>(self, column: Column<T>, word: T) {
         // SAFETY: below the length.
         unsafe { self.words(column.0, THREADS).store_unchecked(own(), word) }
