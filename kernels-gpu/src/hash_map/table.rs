@@ -194,8 +194,8 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P
     /// Measured: with 40 registers an insert of 8-byte pairs is 2 % faster than with the 45 that the
     /// assembler chooses, a mixed batch 8 %; with 48 for 16-byte pairs, 1 % and 3 %.
     const REGISTERS: u32 = if size_of::<S::Word>() == 8 { 40 } else { 48 };
-    /// The same for pairs of 16 bytes, where these kernels spill nothing.
-    const UPDATES_IN: u32 = 40;
+    /// These kernels spill nothing with 40 registers, unless pairs are published in steps.
+    const UPDATES_IN: u32 = if S::PUBLISHES { Self::REGISTERS } else { 40 };
     /// Measured: with 32 registers, which allow the maximum number of resident threads per multiprocessor,
     /// lookups are 12 % faster than with the 40 that the assembler chooses; of 16-byte pairs, 5 %.
     const READS_IN: u32 = 32;

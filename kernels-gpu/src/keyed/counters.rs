@@ -96,7 +96,7 @@ impl Counters {
         word.load(Order::Relaxed, Scope::Device)
     }
 
-    /// Returns what the structure's recent batches tell the calling block about equal keys.
+    /// Returns the record of equal keys that the calling block uses.
     #[device]
     pub(crate) fn skew_hint(self) -> SkewHint {
         let shard = Thread::block_index() as usize % SkewHint::WORDS * (COUNTER_SHARDS / SkewHint::WORDS);
@@ -118,11 +118,11 @@ impl Counters {
     }
 }
 
-/// What samples tell about equal keys in a structure's batches. A batch with a skewed distribution of keys has
-/// some in most warps.
+/// Record of equal keys in a structure's recent batches. A batch with a skewed distribution of keys has equal
+/// ones in most warps.
 ///
-/// Some blocks of each batch are samples, and write whether they have seen equal keys; the others read this. A
-/// batch of many blocks so finds out by itself, within its first hundreds of blocks. Batches of different
+/// Some blocks of each batch are samples, and write whether they have seen equal keys; the others read this.
+/// So a batch of many blocks finds out by itself, within its first hundreds of blocks. Batches of different
 /// skew that follow each other, or run together, only cost time.
 ///
 /// There are several words, so that the blocks' loads do not go to one sector.
@@ -135,8 +135,8 @@ impl SkewHint {
     const WORDS: usize = 16;
     /// One of so many blocks that have the same word is a sample.
     const PERIOD: usize = 32;
-    /// Number of samples without equal keys after which batches are no longer skewed. A warp of Zipf-distributed
-    /// keys (theta 0.99) lacks equal keys in one of seven cases, one of distinct keys always.
+    /// Number of samples without equal keys after which batches are no longer skewed. A warp of
+    /// Zipf-distributed keys (theta 0.99) lacks equal keys in one of seven cases.
     const PATIENCE: u64 = 8;
 
     /// Returns whether the calling block is a sample: the first one of a batch always is.

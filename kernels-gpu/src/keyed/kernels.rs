@@ -9,7 +9,8 @@
 //! Each kernel of a batch reads a key, an operation code or an argument per element where it has them,
 //! executes the operation, and writes a byte and at most one value per element; each warp adds its counts by
 //! two atomics. Where equal operations are combined ([`Kind::COMBINES`]), a block reads one word more, and
-//! takes one barrier if keys are distinct, otherwise three and about 100 accesses to shared memory per warp. [`sketch_absent`] looks each key up, and writes at most one word for it. [`export`],
+//! takes one barrier if keys are distinct, otherwise three and about 20 accesses to shared memory per lane.
+//! [`sketch_absent`] looks each key up, and writes at most one word for it. [`export`],
 //! [`rehash`] and [`retain_between`] read the whole structure once; `export` takes one atomic per warp to
 //! reserve its output, `rehash` inserts each pair, `retain_between` erases each rejected pair by a
 //! compare-and-swap.

@@ -7,8 +7,9 @@
 //! A slot is one word or a chunk; the two highest keys look like its states:
 //!
 //! ```
-//! use phalanx_kernels::keyed::{Change, Combination, Encoded, Get, Insert, Merge, OpCode, Operation, Outcome, Packed};
-//! use phalanx_kernels::keyed::{GetOrInsert, Remove, Replace, Reserved, Scalar, Slot, Take, Upsert, hash};
+//! use phalanx_kernels::keyed::{Change, Combination, Encoded, Get, Insert, Merge, OpCode, Operation};
+//! use phalanx_kernels::keyed::{GetOrInsert, Outcome, Packed, Remove, Replace, Reserved, Scalar, Slot};
+//! use phalanx_kernels::keyed::{Take, Upsert, hash};
 //!
 //! let word = Packed::pack(7, 70);
 //! assert_eq!((Packed::key(word), Packed::value(word)), (7, 70));
@@ -133,7 +134,7 @@
 //! | [`Slot::acquire_pair`], [`Slot::read_value`] | nothing where a pair appears by one swap; otherwise an acquiring load, and a load of the value |
 //! | [`Chunk::load_if`] | one load of 16 bytes, or two of 8 |
 //! | operations of a [`Session`] | those of the structure: see its page; a barrier of the cooperating lanes before, and one more after a write |
-//! | the same with [`PerBlock`] | a load of one lane and two barriers more; after equal keys, another one and about 100 accesses to shared memory per warp |
+//! | the same with [`PerBlock`] | a load of one lane and two barriers more; after equal keys, another one and about 20 accesses to shared memory per lane |
 //! | [`Session::finish`] | two reductions per warp and two atomics of one lane; a session that is dropped instead, two atomics per lane |
 //! | [`Counters::record`] | two reductions per warp, and two atomics of one lane if any lane counts |
 //! | [`Counters::record_alone`], [`Counters::record_long`] | two atomics, one atomic |

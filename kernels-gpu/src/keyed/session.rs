@@ -68,8 +68,8 @@ impl<M: Kind> Cooperation<M> for PerLane {
 
 /// Every thread of the block brings an operation of its own, or none. All threads of the block call together,
 /// at most 128. Where [`PerLane`] combines equal operations of a warp on a key, this does so for the block,
-/// and for more operations ([`Combination::InBatches`]); but only if recent batches or sessions have had equal
-/// keys in most warps, or in the first blocks of the grid, which find that out.
+/// and for more operations ([`Combination::InBatches`]). The first blocks of a grid always do; others only if
+/// recent batches or sessions have had equal keys in most warps.
 ///
 /// ```
 /// use phalanx_kernels::hash_map::{DefaultTable, MapView, Merge, PerBlock, Session};

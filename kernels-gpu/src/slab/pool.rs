@@ -92,8 +92,8 @@ pub unsafe trait Pool: Instance + Send + Sync {
     /// Whether all slabs are contiguous: there is one super block and no table.
     const CONTIGUOUS: bool;
 
-    /// Whether nothing writes to the slabs while kernels run: their loads may then come from the L1 cache. See
-    /// [`Phased`].
+    /// Whether nothing writes to the slabs while kernels run: their loads may then come from the L1 cache.
+    /// See [`Phased`].
     const FROZEN: bool = false;
 
     /// Returns a pool in memory that the host has allocated. `shift` is the binary logarithm of the number of
@@ -400,8 +400,8 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
         Handle::from_word(number)
     }
 }
-/// The pool `P` of lists that nothing writes while kernels run. Loads of nodes are weak, so they may come from
-/// the L1 cache of the multiprocessor.
+/// The pool `P` of lists that nothing writes while kernels run. Loads of nodes are weak, so they may come
+/// from the L1 cache of the multiprocessor.
 ///
 /// Kernels that write do not compile for lists of it. Lists are filled by kernels for `P` itself.
 ///

@@ -23,7 +23,7 @@ macro_rules! frozen_cases {
             assert_eq!(map.frozen().unwrap().variant(), if has_own { &read_only } else { kind.name });
         }
 
-        /// The keys are so many that some overflow from their buckets; the topmost lie in the overflow buckets.
+        /// The keys are so many that some overflow from their buckets; the topmost lie in overflow buckets.
         pub fn frozen_maps_answer_as_others_do<K: Word, V: Word + MapValue>(kind: &Kind<$map<K, V>>) {
             let mut map = kind.map(1);
             assert_eq!(map.frozen().unwrap().get(&[]).unwrap(), vec![], "{}", kind.name);
@@ -75,7 +75,7 @@ macro_rules! frozen_cases {
             });
         }
 
-        /// Reads on a frozen map do not affect later writes, and a map that is frozen again shows those writes.
+        /// Reads on a frozen map do not affect later writes. A map that is frozen again shows those writes.
         pub fn what_was_frozen_is_written_again<K: Word, V: Word + MapValue>(kind: &Kind<$map<K, V>>) {
             let mut map = kind.map(1);
             let stream = kind.device.stream().unwrap();

@@ -172,8 +172,8 @@ pub fn skewed_keys_are_merged<M: Tested>(kind: &Kind<M>) {
     });
 }
 
-/// Batches of the same length with one key, with distinct keys, and with one key in the last blocks alone: what
-/// a batch tells about equal keys is wrong for the next one.
+/// Batches of one length with one key, with distinct keys, and with one key in the last blocks alone: what a
+/// batch records about equal keys is wrong for the next one.
 pub fn batches_of_changing_skew_agree_with_the_model<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(UNSAMPLED as usize);
     let late = |n: u64| if n < 16 * 128 { n } else { u64::MAX };

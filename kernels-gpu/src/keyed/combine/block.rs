@@ -1,16 +1,16 @@
 //! Equal operations of a block on equal keys: the groups of its warps, which one lane executes for all.
 //!
 //! In a batch with Zipf-distributed keys nearly every warp has the most frequent key, so a block still brings
-//! it once per warp. Batches therefore combine the groups of a block's warps, too, but only where a sample of
-//! the batch has equal keys ([`SkewHint`]): grouping costs batches of distinct keys 5 %.
+//! it once per warp. Batches therefore combine the groups of a block's warps, too, but only where a sample
+//! of the batch has equal keys ([`SkewHint`]): grouping costs batches of distinct keys 5 %.
 //!
 //! ```text
-//! is the batch skewed?                      a word in device memory; one barrier makes the answer the block's
+//! is the batch skewed?                      a word of device memory; one barrier makes the block agree
 //! group the lanes of each warp              see the parent module
 //! publish the first lane of each group      its key, operation and merged argument, in shared memory
-//! find the groups with the same operation   at most one per warp and hash, so a table has a byte for each
+//! find the groups with the same operation   at most one per warp and hash: a table has a byte for each
 //! the first lane of all executes it         with the merged argument of all groups
-//! every lane computes its own result        from that of the executing lane: first the groups, then the lanes
+//! every lane computes its own result        from that of the executing lane: groups first, then lanes
 //! ```
 //!
 //! The operations take effect in the order of the warps, at the moment at which that of the executing lane
@@ -60,7 +60,7 @@ pub(crate) fn execute<M: Kind, O: Operation>(
     }
 }
 
-/// What the threads of a block tell each other, in shared memory: columns with a word of each thread, a
+/// Words by which the threads of a block cooperate, in shared memory: columns with a word of each thread, a
 /// table, and a word of the block.
 #[derive(Clone, Copy)]
 struct Board(Shared<u64>);
@@ -98,13 +98,14 @@ const SKEW: u32 = TABLE + (WARPS << HASH_BITS);
 /// Bit in the code of a thread that represents no group. Codes of operations are small.
 const ALONE: u32 = 1 << 31;
 
-#[device(caller)]
+#[device]
 impl Board {
     fn of_block() -> Self {
         Self(Shared::of::<Self>())
     }
 
     /// Returns the words from byte `first` on.
+    #[device(caller)]
     fn words<T: Word>(self, first: u32, len: u32) -> Shared<T> {
         // SAFETY: the array is aligned to 16 bytes, and a constant above is a multiple of 8. The callers pass
         // constants, and lengths up to the next one.
@@ -112,12 +113,14 @@ impl Board {
     }
 
     /// Returns the word of a thread.
+    #[device(caller)]
     fn at<T: Word>(self, column: Column<T>, thread: u32) -> T {
         // SAFETY: below the length.
         unsafe { self.words(column.0, THREADS).load_unchecked(thread % THREADS) }
     }
 
     /// Writes the calling thread's word.
+    #[device(caller)]
     fn put<T: Word>(self, column: Column<T>, word: T) {
         // SAFETY: below the length.
         unsafe { self.words(column.0, THREADS).store_unchecked(own(), word) }
