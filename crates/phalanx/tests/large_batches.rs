@@ -56,6 +56,7 @@ macro_rules! suite {
                 }
                 room {
                     batches_that_do_not_fit_are_refused_in_part
+                    appends_that_do_not_fit_are_refused_in_part
                     fixed_pools_are_rebuilt_if_the_pairs_fit
                 }
                 when {

@@ -301,7 +301,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         while new.level < level {
             new = new.above(input.plan.fill);
         }
-        if Thread::index() as u32 % W == 0 {
+        let rank = Thread::index() as u32 % W;
+        if rank == 0 {
             let (node, _) = self.spine_node(input.spine, level);
             let tail = entry::<T::Slot>(input.before(), input.handle(new.first));
             node.tail().store(tail, Order::Relaxed, Scope::Device);
@@ -353,7 +354,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
 
     /// Writes the pair of the largest key, counts the pairs, and empties the directory.
     fn finish_append(self, input: Append<T::Slot>) {
-        if Thread::index() as u32 % W != 0 {
+        let rank = Thread::index() as u32 % W;
+        if rank != 0 {
             return;
         }
         let (count, zero) = (input.plan.count as usize, Stored::<T>::from_u64(0));

@@ -7,11 +7,29 @@ use phalanx::{Error, Outcome, Outcomes, Result};
 pub fn batches_that_do_not_fit_are_refused_in_part<M: Ordered>(kind: &Kind<M>) {
     let map = M::with(kind, LargeBatches::default(), Growth::Fixed, 400);
     let (keys, values) = kind.columns((0..LEN).map(|n| (random(n), n)));
-    let outcomes = map.insert(&keys, &values).unwrap();
+    refuses_in_part(kind, &map, &keys, &values);
+}
+
+/// The batch would be appended, but the pool lacks slabs, also for a rebuild.
+pub fn appends_that_do_not_fit_are_refused_in_part<M: Ordered>(kind: &Kind<M>) {
+    let map = M::with(kind, LargeBatches::default(), Growth::Fixed, 400);
+    let (keys, values) = kind.columns((0..50).map(|n| (n, n)));
+    assert!(map.insert(&keys, &values).unwrap().all_placed(), "{}", kind.name);
+    let (more, them) = kind.columns((0..LEN).map(|n| (50 + random(n), n)));
+    refuses_in_part(kind, &map, &more, &them);
+    assert!(map.get(&keys).unwrap().into_iter().eq(values.into_iter().map(Some)), "{}", kind.name);
+    map.validate();
+}
+
+/// Inserts pairs of which some do not fit. Compares the outcomes with the contents.
+fn refuses_in_part<M: Ordered>(kind: &Kind<M>, map: &M, keys: &[M::Key], values: &[M::Value]) {
+    let before = contents(map);
+    let outcomes = map.insert(keys, values).unwrap();
     assert!(outcomes.refused() > 0, "{}: {:?}", kind.name, map.stats());
     let placed = |(_, outcome): &(_, &Outcome)| **outcome == Outcome::Inserted;
-    let pairs = keys.iter().copied().zip(values).zip(&outcomes).filter(placed).map(|(pair, _)| pair);
-    assert_eq!(contents(&map), pairs.collect(), "{}", kind.name);
+    let pairs = keys.iter().copied().zip(values.iter().copied()).zip(&outcomes).filter(placed);
+    let expected = before.into_iter().chain(pairs.map(|(pair, _)| pair)).collect();
+    assert_eq!(contents(map), expected, "{}", kind.name);
 }
 
 pub fn fixed_pools_are_rebuilt_if_the_pairs_fit<M: Ordered>(kind: &Kind<M>) {
@@ -57,7 +75,14 @@ pub fn batches_that_lack_memory_lose_nothing<M: Ordered>(kind: &Kind<M>) {
     if !kind.is_main {
         return;
     }
-    let (keys, values) = kind.columns((0..CROWD).map(|n| (n, n + 1)));
+    // Between the map's keys, and above them.
+    for first in [0, 5000] {
+        lose_nothing(kind, first);
+    }
+}
+
+fn lose_nothing<M: Ordered>(kind: &Kind<M>, first: u64) {
+    let (keys, values) = kind.columns((0..CROWD).map(|n| (first + n, n + 1)));
     let make = || filled(kind, LargeBatches::default(), 500).0;
     let before = contents(&make());
     let check = |map: M, result: Result<Outcomes>| {
