@@ -21,9 +21,9 @@
 use super::super::bucket_probe::Request;
 use super::super::counters::SkewHint;
 use super::super::kind::Kind;
-use super::super::operation::{Change, Operation, Outcome};
+use super::super::operation::{Change, Combination, Operation, Outcome};
 use super::super::slot::{Scalar, Slot};
-use super::{Group, HASH_BITS, follow, joins, short_hash};
+use super::{Group, HASH_BITS, code, combines, follow, joins, short_hash};
 use core::marker::PhantomData;
 use simt::{Block, Shared, SharedShape, Shuffle, Thread, Word, device};
 
@@ -43,9 +43,12 @@ pub(crate) fn execute<M: Kind, O: Operation>(
     argument: M::Value,
 ) -> (Outcome, M::Value) {
     let board = Board::of_block();
-    let combines = Thread::block_size() <= THREADS && board.is_skewed(M::counters(map).skew_hint());
+    let is_skewed = Thread::block_size() <= THREADS && board.is_skewed(M::counters(map).skew_hint());
+    if !is_skewed && const { is_apart::<M, O>() } {
+        return M::execute(map, pending, operation, key, argument);
+    }
     let mut request = (pending, operation, key, argument);
-    if combines {
+    if is_skewed {
         let group = Group::of(joins::<M, O>(pending, operation), operation, key);
         M::counters(map).skew_hint().note(group.has_others());
         request = board.join::<M, O>(group, request);
@@ -53,11 +56,19 @@ pub(crate) fn execute<M: Kind, O: Operation>(
     let (acts, operation, key, total) = request;
     let (outcome, value) = M::execute(map, acts, operation, key, total);
     // Found anew, so that it takes no register meanwhile.
-    if combines {
+    if is_skewed {
         Board::of_block().result::<M::Slot, O>(operation, outcome, value)
     } else {
         (outcome, value)
     }
+}
+
+/// Returns whether the code that executes an operation is compiled once more for blocks that do not combine.
+/// It is where combination takes registers from the operation: mixed batches of distinct keys run 7 % faster
+/// so, and insertions into slab lists 4 %. Other operations lose nothing by a common code.
+#[device]
+const fn is_apart<M: Kind, O: Operation>() -> bool {
+    !combines::<M, O>(Combination::Always)
 }
 
 /// Words by which the threads of a block cooperate, in shared memory: columns with a word of each thread, a
@@ -175,7 +186,7 @@ impl Board {
         if represents {
             let table = self.words::<u8>(TABLE, WARPS << HASH_BITS);
             // SAFETY: a hash is below `1 << HASH_BITS`.
-            unsafe { table.store_unchecked(short_hash(key) * WARPS + own() / 32, (own() % 32) as u8) };
+            unsafe { table.store_unchecked(short_hash(code, key) * WARPS + own() / 32, (own() % 32) as u8) };
         }
     }
 
@@ -191,10 +202,11 @@ impl Board {
         total: S::Value,
     ) -> (u32, S::Value, S::Value) {
         let (mut first, mut all, mut earlier, mut warp) = (u32::MAX, total, total, 0);
-        let lanes = self.words::<u32>(TABLE, 1 << HASH_BITS).load_uninit(short_hash(key) as usize);
+        let code = code(operation);
+        let lanes = self.words::<u32>(TABLE, 1 << HASH_BITS).load_uninit(short_hash(code, key) as usize);
         while warp < WARPS {
             let thread = warp * 32 + (lanes >> (8 * warp)) % 32;
-            if self.represents(thread, code(operation), key.to_u64()) {
+            if self.represents(thread, code, key.to_u64()) {
                 earlier = if thread == own() { all } else { earlier };
                 let argument = S::Value::from_u64(self.at(TOTAL, thread));
                 let both = Request::<S, O>::changed_value(operation, all, argument);
@@ -241,17 +253,6 @@ impl Board {
         let before = if O::RETURNS { S::Value::from_u64(self.at(BEFORE, own())) } else { value };
         Group::with_lanes(self.at(LANES, own())).result::<S, O>(operation, outcome, value, before)
     }
-}
-
-/// Returns the code of an operation: 0 if all operations of its type are the same.
-#[device]
-fn code(operation: impl Operation) -> u32 {
-    let mut code = 0;
-    operation.map_words(|word| {
-        code = word;
-        word
-    });
-    code
 }
 
 #[device]
@@ -371,6 +372,21 @@ mod tests {
             let leader = (0..THREADS).find(|&thread| pending(thread)).unwrap();
             for (thread, result) in (0..THREADS).zip(results.as_chunks::<3>().0) {
                 assert!(!pending(thread) || result[2] == leader, "key {key}, thread {thread}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_operations_on_a_key_have_a_leader_each() {
+        let device = Emulator::new(Options::default());
+        let codes = [OpCode::GET.code(), OpCode::INSERT.code()];
+        for key in 0..KEYS as u32 {
+            let steps: Vec<Step> =
+                (0..THREADS).map(|thread| [codes[thread as usize % 2], key, thread]).collect();
+            let (map, words) = (on_device(&device, &[0; KEYS]), on_device(&device, steps.as_flattened()));
+            device.launch(Grid::new(1, THREADS), BlockCodes { map, threads: words }).unwrap();
+            for (thread, result) in (0..THREADS).zip(read(words).as_chunks::<3>().0) {
+                assert_eq!(result[2], thread % 2, "key {key}, thread {thread}");
             }
         }
     }

@@ -38,10 +38,24 @@ fn joins<M: Kind, O: Operation>(pending: bool, operation: O) -> bool {
     pending && (M::UNIQUE || operation.change() != Change::Erase)
 }
 
-/// Returns the hash of a key by which lanes are grouped, of [`HASH_BITS`] bits.
+/// Returns the hash by which lanes are grouped, of [`HASH_BITS`] bits. Different operations on a key have
+/// different hashes, so that each of them has a group in a warp: a mixed batch reads and updates its most
+/// frequent key.
 #[device]
-fn short_hash(key: impl Scalar) -> u32 {
-    (key.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HASH_BITS)) as u32
+fn short_hash(code: u32, key: impl Scalar) -> u32 {
+    let word = key.to_u64().wrapping_add((code as u64) << (64 - HASH_BITS));
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HASH_BITS)) as u32
+}
+
+/// Returns the code of an operation: 0 if all operations of its type are the same.
+#[device]
+fn code(operation: impl Operation) -> u32 {
+    let mut code = 0;
+    operation.map_words(|word| {
+        code = word;
+        word
+    });
+    code
 }
 
 /// Executes the operation of every lane of the warp that passes `pending`, as [`Kind::execute`] does, each
@@ -75,7 +89,7 @@ struct Group {
 impl Group {
     fn of<O: Operation, K: Scalar>(joins: bool, operation: O, key: K) -> Self {
         let warp = Tile::<32>::lockstep();
-        let alike = warp.match_bits::<HASH_BITS>(short_hash(key)) & warp.ballot(joins);
+        let alike = warp.match_bits::<HASH_BITS>(short_hash(code(operation), key)) & warp.ballot(joins);
         let first = alike.trailing_zeros();
         let leader: (O, K) = (warp.shuffle(operation, first), warp.shuffle(key, first));
         let belongs = joins && leader.1 == key && leader.0.is_same(operation);
