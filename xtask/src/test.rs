@@ -6,7 +6,10 @@ use crate::{kernels, package, setup, tidy};
 use anyhow::{Result, bail, ensure};
 use ptx_builder::{Arch, Ptx, Ptxas, PtxasReport};
 use rayon::prelude::*;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
+use std::{env, fs};
+use tempfile::NamedTempFile;
 use xshell::{Shell, cmd};
 
 #[derive(clap::Args)]
@@ -27,6 +30,8 @@ struct Outcome {
     name: &'static str,
     passed: bool,
     took: Duration,
+    /// Processor time of the programs that the step has run, on all cores.
+    processor: Duration,
 }
 
 const STEPS: [Step; 13] = [
@@ -50,6 +55,10 @@ const STEPS: [Step; 13] = [
     Step { name: "docs", run: docs },
 ];
 
+/// Step that runs beside those after it: rustdoc compiles the examples of one package after the other, mostly
+/// on one core, and the steps after it also keep only one core busy.
+const BESIDE: &str = "doctests";
+
 /// The oldest compiler that the packages support: `rust-version` of the workspace.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
@@ -70,25 +79,88 @@ pub fn run(options: &Options) -> Result<()> {
     let context = Context { ptxas: setup::ensure_ready()?.ptxas, shell: shell()? };
     let is_chosen =
         |step: &&Step| options.steps.is_empty() || options.steps.iter().any(|name| name == step.name);
-    let outcomes: Vec<_> = STEPS.iter().filter(is_chosen).map(|step| run_step(&context, step)).collect();
+    let steps: Vec<_> = STEPS.iter().filter(is_chosen).collect();
+    let (mut outcomes, mut beside) = (Vec::new(), None);
+    for step in &steps {
+        match step.name == BESIDE && steps.len() > 1 {
+            true => beside = Some(Background::start(step.name, step_command(step.name)?)?),
+            false => outcomes.push(run_step(&context, step)),
+        }
+    }
+    if let Some((outcome, output)) = beside.map(Background::finish).transpose()? {
+        println!("\n== {}, beside the steps above\n{output}", outcome.name);
+        outcomes.push(outcome);
+    }
     summarise(&outcomes)
+}
+
+/// A step that runs in a process of its own, whose output is shown when it has ended.
+struct Background {
+    name: &'static str,
+    start: Instant,
+    child: Child,
+    output: NamedTempFile,
+}
+
+impl Background {
+    fn start(name: &'static str, mut command: Command) -> Result<Self> {
+        let output = NamedTempFile::new()?;
+        // Both streams write behind one position of the file.
+        let file = output.reopen()?;
+        let child = command.stdout(file.try_clone()?).stderr(file).spawn()?;
+        Ok(Self { name, start: Instant::now(), child, output })
+    }
+
+    /// Waits for the end of the step. Returns its result and its output.
+    fn finish(mut self) -> Result<(Outcome, String)> {
+        let processor = processor_time();
+        let passed = self.child.wait()?.success();
+        let processor = processor_time() - processor;
+        let outcome = Outcome { name: self.name, passed, took: self.start.elapsed(), processor };
+        Ok((outcome, fs::read_to_string(self.output.path())?))
+    }
+}
+
+/// Returns the command that runs a step alone.
+fn step_command(name: &str) -> Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["test", name]);
+    Ok(command)
 }
 
 /// Runs a step to completion, regardless of the results of earlier steps.
 fn run_step(context: &Context, step: &Step) -> Outcome {
     println!("\n== {}", step.name);
-    let start = Instant::now();
+    let (start, processor) = (Instant::now(), processor_time());
     let result = (step.run)(context);
     if let Err(error) = &result {
         eprintln!("{error:#}");
     }
-    Outcome { name: step.name, passed: result.is_ok(), took: start.elapsed() }
+    let processor = processor_time() - processor;
+    Outcome { name: step.name, passed: result.is_ok(), took: start.elapsed(), processor }
+}
+
+/// Returns the processor time, user and system, of this process and of the programs that it has run; zero if
+/// the machine does not tell it. Unlike the time by the clock, it does not depend on what else runs.
+fn processor_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Linux has 100 ticks a second.
+    Duration::from_millis(10 * processor_ticks(&stat).unwrap_or(0))
+}
+
+/// Returns the sum of the fields `utime`, `stime`, `cutime` and `cstime`. The second field, a program's name
+/// in parentheses, may have spaces.
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+    fields.map(|field| field.parse::<u64>().ok()).sum()
 }
 
 fn summarise(outcomes: &[Outcome]) -> Result<()> {
     println!();
-    for Outcome { name, passed, took } in outcomes {
-        println!("{} {name:12}{:7.1} s", if *passed { "passed" } else { "FAILED" }, took.as_secs_f64());
+    for Outcome { name, passed, took, processor } in outcomes {
+        let (verdict, [took, processor]) =
+            (if *passed { "passed" } else { "FAILED" }, [took, processor].map(Duration::as_secs_f64));
+        println!("{verdict} {name:12}{took:7.1} s{processor:8.1} s of processor time");
     }
     let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
     println!("{} passed, {failed} failed", outcomes.len() - failed);
@@ -222,7 +294,26 @@ mod tests {
     use super::*;
 
     fn outcome(passed: bool) -> Outcome {
-        Outcome { name: "step", passed, took: Duration::ZERO }
+        Outcome { name: "step", passed, took: Duration::ZERO, processor: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_step_beside_others_tells_its_result_and_all_its_output() {
+        for (script, passes) in
+            [("echo 1; echo 2 >&2; echo 3; exit 3", false), ("echo 1; echo 2; echo 3", true)]
+        {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let (outcome, output) = Background::start("step", command).unwrap().finish().unwrap();
+            assert_eq!((outcome.passed, output.as_str()), (passes, "1\n2\n3\n"));
+        }
+    }
+
+    #[test]
+    fn the_time_of_ended_programs_counts() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4 1 2 3 4 100 20 3000 400 20 0 1 0 5";
+        assert_eq!(processor_ticks(stat), Some(3520));
+        assert_eq!(processor_ticks(""), None);
     }
 
     #[test]

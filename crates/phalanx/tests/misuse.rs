@@ -10,7 +10,7 @@
 //! | swapped ranges | `swapped_ranges*`, `ranges_that_exclude_every_key` |
 //! | foreign device, stream, buffer, tree | `.._of_another_device`, `snapshots_of_another_tree` |
 //! | foreign memory | `foreign_memory_that_is_none` |
-//! | slices out of range, overlapping | `places_outside_of_a_buffer`; `wrong_overlap.rs` of `phalanx-gpu` |
+//! | slices out of range, overlapping | `places_outside_of_a_buffer`; `wrong_overlap.rs` of `compile-errors` |
 //! | wrong types | `files_of_other_types`, the tests of `types` |
 //! | truncated and damaged files | the tests of `files` |
 //! | full disk, read-only path | `files_that_cannot_..`, `streams_..`, `paths_that_hold_no_file` |

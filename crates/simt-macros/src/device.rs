@@ -24,10 +24,15 @@ impl Parse for Options {
 }
 
 impl Options {
-    /// Returns the attributes that stand for this one.
+    /// Returns the attributes that stand for this one. A device has no stack for calls. For the emulator, a
+    /// copy of the function at each call would take minutes to compile without optimisation.
     fn attributes(&self) -> Vec<Attribute> {
-        let inline = parse_quote!(#[inline(always)]);
-        if self.caller { vec![inline, parse_quote!(#[track_caller])] } else { vec![inline] }
+        let inline = [
+            parse_quote!(#[cfg_attr(target_arch = "nvptx64", inline(always))]),
+            parse_quote!(#[cfg_attr(not(target_arch = "nvptx64"), inline)]),
+        ];
+        let caller = self.caller.then(|| parse_quote!(#[track_caller]));
+        inline.into_iter().chain(caller).collect()
     }
 
     /// Adds the attributes to a function that has none of its own.

@@ -23,7 +23,8 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(&options, &function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Marks a function that kernels call: it is inlined into its caller.
+/// Marks a function that kernels call. On the device it is inlined into its caller; on the emulator the
+/// optimisation decides.
 ///
 /// With `#[device(caller)]`, the emulator also attributes the function's memory accesses to the source line
 /// of the call (`#[track_caller]`): use it for small accessors, whose own lines say nothing in a report. On
