@@ -12,10 +12,11 @@ use crate::ordered::backoff::back_off;
 use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::leaf::{OperationResult, write_slot};
-use crate::ordered::meta::{Meta, handle_of};
+use crate::ordered::meta::handle_of;
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
+use crate::ordered::share::Attempt;
 use crate::ordered::types::{Stored, Types, Value};
 use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
@@ -35,6 +36,8 @@ enum Stage {
     Descend,
     /// Latch it and change it: see [`Walk::layer`].
     Write,
+    /// Share it, a data node, and change a value in it.
+    Share,
 }
 
 /// The operation of one lane on its way through the list, as the work-sharing loop executes it.
@@ -70,6 +73,8 @@ struct UpdateResult<S: Slot, const W: u32, const L: usize> {
     finished: u32,
     /// Whether pairs were removed.
     removed: bool,
+    /// Whether present keys were updated.
+    updates: bool,
     /// In a node with sorted pairs: whether a reader that sees words written from now on also sees the latch.
     has_shown_latch: bool,
     /// The node's current content.
@@ -82,6 +87,8 @@ struct LatchAttempt<S: Slot> {
     acts: bool,
     /// Whether it was taken.
     has_latch: bool,
+    /// Whether the node is a shared leaf.
+    is_shared: bool,
     /// Whether the node is the one that was looked for.
     here: bool,
     /// Whether the key that was looked for is below the node's.
@@ -131,10 +138,10 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             self.stage = if start == RESERVED_LEAF && writes { Stage::Write } else { Stage::Descend };
         }
         let looks = turn.is_active() && self.stage == Stage::Descend;
-        let mut acts = turn.is_active() && self.stage == Stage::Write;
+        let mut acts = turn.is_active() && self.stage != Stage::Descend;
         let end = self.descend(tile, looks, writes, &request);
         if T::Access::TOGETHER {
-            acts = turn.is_active() && self.stage == Stage::Write;
+            acts = turn.is_active() && self.stage != Stage::Descend;
         }
         if end.done && turn.is_mine() {
             self.result = (end.outcome, end.value);
@@ -142,7 +149,14 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         let own = waiting & waiting.wrapping_neg();
         let mut finished = if end.done { own } else { 0 };
         if O::WRITES && tile.any_converged(acts) {
-            let written = self.write(tile.rematerialize(), acts, waiting, &request);
+            let (mut holds, shares) = (false, acts && self.stage == Stage::Share);
+            if T::Access::SHARES && tile.any_converged(shares) {
+                let (done, closed) = self.share(tile.rematerialize(), shares, turn.is_mine(), &request);
+                finished |= if done { own } else { 0 };
+                holds = closed;
+            }
+            let acts = acts && (!shares || holds);
+            let written = self.write(tile.rematerialize(), acts, holds, waiting, &request);
             finished |= if acts { written } else { 0 };
         }
         if finished & own != 0 {
@@ -237,17 +251,40 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         }
     }
 
-    /// Tries the latch of the current node and executes the pending changes under it, if the tile `acts`.
-    /// Returns the ranks whose operations are finished.
+    /// Executes the operation on the current node as a sharer, if the tile `shares` it. Returns whether the
+    /// operation is done, and whether the tile holds the node alone now.
+    fn share(
+        &mut self,
+        tile: Tile<W, impl Convergence>,
+        shares: bool,
+        is_mine: bool,
+        request: &Request<T::Slot, O>,
+    ) -> (bool, bool) {
+        let (end, holds) = self.nodes.share_leaf(tile, self.at, shares, request);
+        if end.done && is_mine {
+            self.result = (end.outcome, end.value);
+        }
+        if shares {
+            self.stage = Stage::Write;
+            if !end.done && !holds {
+                self.back_off();
+            }
+        }
+        (end.done, holds)
+    }
+
+    /// Tries the latch of the current node, unless the tile `holds` it, and executes the pending changes under
+    /// it, if the tile `acts`. Returns the ranks whose operations are finished.
     fn write(
         &mut self,
         tile: Tile<W, impl Convergence>,
         acts: bool,
+        holds: bool,
         waiting: u32,
         request: &Request<T::Slot, O>,
     ) -> u32 {
         let key = self.target(request);
-        let (held, has_latch) = self.nodes.try_latch(tile, self.at, acts);
+        let Attempt { held, has_latch, is_shared } = self.nodes.try_hold(tile, self.at, acts, holds);
         if T::Access::COUNTS && acts {
             self.count(tile, Event::Attempt);
             if has_latch {
@@ -261,11 +298,12 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         let own = waiting & waiting.wrapping_neg();
         let finished = update.finished;
         let full = on_data && finished & own == 0;
-        let mut level = held.meta.level();
+        let makes_shared = Nodes::<T, W, L>::makes_shared::<O>(self.losses, on_data && update.updates);
+        let mut raised = 0;
         let removed = on_data && update.removed;
         let stays = !T::Access::TOGETHER || full || raises || removed;
         if T::Access::TOGETHER {
-            Self::release(tile, has_latch && !stays, on_data, &held, level);
+            self.release(tile, has_latch && !stays, on_data, &held, (0, makes_shared));
         }
         if tile.any_converged(removed) {
             self.nodes.thin_out(tile.rematerialize(), removed, &held, &update.read);
@@ -278,14 +316,14 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         }
         if tile.any_converged(raises) {
             let made = self.nodes.insert_index_entry(tile.rematerialize(), raises, &held, self.index_entry);
-            level += (raises && made.1 && held.handle == ROOT) as u32;
+            raised = (raises && made.1 && held.handle == ROOT) as u32;
             cut = if raises { made } else { cut };
         }
-        Self::release(tile, has_latch && stays, on_data, &held, level);
+        self.release(tile, has_latch && stays, on_data, &held, (raised, makes_shared));
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
         tile.sync();
-        let attempt = LatchAttempt { acts, has_latch, here, below, full, raises, cut };
+        let attempt = LatchAttempt { acts, has_latch, is_shared, here, below, full, raises, cut };
         finished | self.after_update(tile, &held, own, key, &attempt)
     }
 
@@ -301,7 +339,11 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     ) -> u32 {
         let ((entry, made), full, raises) = (attempt.cut, attempt.full, attempt.raises);
         if attempt.acts && !attempt.has_latch {
-            self.back_off();
+            if attempt.is_shared {
+                self.stage = Stage::Share;
+            } else {
+                self.back_off();
+            }
         } else if attempt.acts && !attempt.here {
             self.leave_latched(held, key, attempt.below);
         } else if full && !made {
@@ -319,21 +361,25 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         0
     }
 
-    /// Releases a latch, if `gives`. The version of a data node is incremented if the node may have changed,
-    /// and stays the same otherwise.
+    /// Releases a latch, if `gives`. The level rises by `raised`, and the node is shared from now on if the tile
+    /// `makes_shared`. The version of a data node is incremented if the node may have changed, and stays the same
+    /// otherwise.
     fn release(
+        &self,
         tile: Tile<W, impl Convergence>,
         gives: bool,
         on_data: bool,
         held: &LatchedNode<T::Slot, W, L>,
-        level: u32,
+        (raised, makes_shared): (u32, bool),
     ) {
         tile.sync();
         if gives && tile.rank() == 0 {
-            let passes = T::Access::SORTED && held.meta.is_leaf();
-            let saved = if passes { held.meta.unlatched() } else { Meta::free(level) };
-            let meta = if T::Access::SORTED && on_data { held.meta.after() } else { saved };
-            held.node.release_as(meta, Order::Release);
+            if T::Access::SORTED && held.meta.is_leaf() {
+                let meta = if on_data { held.meta.after() } else { held.meta.unlatched() };
+                held.node.release_as(meta, Order::Release);
+            } else {
+                self.nodes.release_node(held, raised, makes_shared, Order::Release);
+            }
         }
     }
 
@@ -390,14 +436,20 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     ) -> UpdateResult<T::Slot, W, L> {
         let (own, nodes, mut result) = (self.request, self.nodes, self.result);
         let group = own.lanes_on_leaf(tile, on_data, waiting, held, self.start);
-        let mut update =
-            UpdateResult { finished: 0, removed: false, has_shown_latch: false, read: held.read };
+        let mut update = UpdateResult {
+            finished: 0,
+            removed: false,
+            updates: false,
+            has_shown_latch: false,
+            read: held.read,
+        };
         update.finished = own.update_for_lanes(tile, group, &mut result, |wanted, request| {
             if T::Access::SORTED {
                 return Self::update_sorted(tile, wanted, held, &mut update, request);
             }
             let (end, removed) = nodes.update_leaf(tile, wanted, held, &mut update.read, request);
             update.removed |= removed;
+            update.updates |= end.is_update();
             end
         });
         self.result = result;

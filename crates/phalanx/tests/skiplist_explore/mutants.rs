@@ -26,21 +26,21 @@ fn is_found_as_race(name: &str, fault: Fault) {
 /// The writes of the latch's previous holder may be invisible.
 #[test]
 fn a_latch_that_acquires_nothing_is_found() {
-    let latch = site("ordered/latch.rs", "try_latch", "node.try_latch(");
+    let latch = site("ordered/share.rs", "try_hold", "node.set(Meta::LATCH");
     is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
 }
 
 /// Two tiles hold the latch at a time, so both may take the same pair.
 #[test]
 fn a_latch_in_two_steps_is_found_by_exchanges() {
-    let latch = Fault::tear(site("ordered/latch.rs", "try_latch", "node.try_latch("));
+    let latch = Fault::tear(site("ordered/share.rs", "try_hold", "node.set(Meta::LATCH"));
     is_found_by_exchanges::<Small, ByLanes>("a torn latch", SEEDS, &[latch], is_wrong);
 }
 
 /// The latch is released before the writes under it are visible.
 #[test]
 fn a_latch_that_releases_nothing_is_found() {
-    let release = site("skiplist/walk.rs", "release", "held.node.release_as(");
+    let release = site("ordered/latch.rs", "release_node", "held.node.add(");
     is_found_as_race("no release", Fault::order(release, Order::Relaxed));
 }
 
