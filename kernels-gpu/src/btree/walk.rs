@@ -9,7 +9,7 @@ use crate::ordered::leaf::OperationResult;
 use crate::ordered::meta::handle_of;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
-use crate::ordered::share::Attempt;
+use crate::ordered::share::{Attempt, LOSSES_BEFORE_SHARING};
 use crate::ordered::types::{Types, Value};
 use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Thread, Tile, device};
@@ -240,6 +240,9 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         request: &Request<T::Slot, O>,
     ) -> (OperationResult<Value<T>>, u32) {
         let Attempt { mut held, has_latch, is_shared } = self.tree.try_hold(tile, self.at, acts, holds);
+        if is_shared {
+            self.stage = Stage::Share;
+        }
         let here = has_latch && request.key <= held.high;
         let on_leaf = here && self.stage == Stage::Write && held.meta.is_leaf();
         let (tree, mut read) = (self.tree, held.read);
@@ -260,7 +263,8 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         let (splits, mut split) = (full_leaf || full_inner, SplitResult::Contended);
         tile.sync();
         if has_latch && !splits && tile.rank() == 0 {
-            let makes_shared = Nodes::<T, W, L>::makes_shared::<O>(self.losses, end.is_update());
+            let waited = !O::REMOVES && self.losses >= LOSSES_BEFORE_SHARING;
+            let makes_shared = waited && end.done && end.outcome.is_update();
             tree.release_node(&held, 0, makes_shared, Order::Release);
         }
         if tile.any_converged(splits) {
@@ -270,10 +274,10 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
         tile.sync();
-        if is_shared {
-            self.stage = Stage::Share;
-        } else if acts && !has_latch {
-            self.lose_latch();
+        if acts && !has_latch {
+            if !T::Access::SHARES || self.stage != Stage::Share {
+                self.lose_latch();
+            }
         } else if acts && !here {
             self.at = held.link;
             self.stage = if self.stage == Stage::Split { Stage::Descend } else { self.stage };

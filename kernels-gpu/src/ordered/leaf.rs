@@ -21,14 +21,6 @@ pub(crate) struct OperationResult<V> {
 }
 
 #[device]
-impl<V> OperationResult<V> {
-    /// Whether the operation has found its key, and the key is still present.
-    pub(crate) fn is_update(&self) -> bool {
-        self.done && matches!(self.outcome, Outcome::Replaced | Outcome::Found)
-    }
-}
-
-#[device]
 impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Returns the result of a lookup that `ends` in the leaf that the tile has read; `end` is the result of
     /// [`Request::hit`]. A hit needs no more; a miss is confirmed where writers may run concurrently, and is

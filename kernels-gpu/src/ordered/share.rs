@@ -52,7 +52,7 @@ use simt::{Convergence, Order, Tile, device};
 
 /// Number of failed latch attempts after which an update of a present key makes its leaf shared. After one failure
 /// many leaves of a tree with random keys would be shared, and insertions would have to close them.
-const LOSSES_BEFORE_SHARING: u32 = 2;
+pub(crate) const LOSSES_BEFORE_SHARING: u32 = 2;
 
 /// Result of an attempt to hold a node.
 pub(crate) struct Attempt<T: Types, const W: u32, const L: usize> {
@@ -111,7 +111,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let is_sharer = tile.any(shares && !erases && tile.rank() == 0 && Self::enter(node));
         tile.sync();
         let read = node.read_rarely(tile.rank(), is_sharer, Order::Relaxed);
-        let covered = is_sharer && !read.is_beyond(tile, request.key);
+        let beyond = read.is_beyond(tile, request.key);
+        let covered = is_sharer && !beyond;
         let hit = read.last(tile.rank(), |position, word| {
             position < Node::<T::Slot, W, L>::SLOTS && T::Slot::key(word) == request.key
         });
@@ -163,11 +164,5 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let holds = tile.any(holds);
         tile.sync();
         holds
-    }
-
-    /// Whether a tile that holds a leaf and has failed to hold it `losses` times makes it shared, if it has
-    /// updated a present key.
-    pub(crate) fn makes_shared<O: Operation>(losses: u32, updates: bool) -> bool {
-        T::Access::SHARES && !O::REMOVES && losses >= LOSSES_BEFORE_SHARING && updates
     }
 }

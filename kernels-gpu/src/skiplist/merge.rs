@@ -76,7 +76,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         if has_latch && tile.rank() == 0 {
             let low = if fits { held.low } else { next.low };
             if T::Access::SHARES {
-                T::Slot::key_part(next.node.header()).store(low, Order::Relaxed, scope);
+                // Downward queries read it without the latch.
+                T::Slot::key_part(next.node.header()).store(low, Order::Release, scope);
                 self.release_node(&next, 0, false, Order::Release);
             } else {
                 let meta = if T::Access::SORTED { next.meta.after() } else { Meta::free(0) };

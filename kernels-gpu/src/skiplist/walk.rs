@@ -16,7 +16,7 @@ use crate::ordered::meta::handle_of;
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
-use crate::ordered::share::Attempt;
+use crate::ordered::share::{Attempt, LOSSES_BEFORE_SHARING};
 use crate::ordered::types::{Stored, Types, Value};
 use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
@@ -73,8 +73,6 @@ struct UpdateResult<S: Slot, const W: u32, const L: usize> {
     finished: u32,
     /// Whether pairs were removed.
     removed: bool,
-    /// Whether present keys were updated.
-    updates: bool,
     /// In a node with sorted pairs: whether a reader that sees words written from now on also sees the latch.
     has_shown_latch: bool,
     /// The node's current content.
@@ -87,8 +85,6 @@ struct LatchAttempt<S: Slot> {
     acts: bool,
     /// Whether it was taken.
     has_latch: bool,
-    /// Whether the node is a shared leaf.
-    is_shared: bool,
     /// Whether the node is the one that was looked for.
     here: bool,
     /// Whether the key that was looked for is below the node's.
@@ -291,6 +287,9 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
                 self.count(tile, Event::Latch);
             }
         }
+        if is_shared {
+            self.stage = Stage::Share;
+        }
         let below = key < held.low;
         let here = has_latch && !below && key <= held.high && held.meta.level() == self.layer;
         let (on_data, raises) = (here && self.layer == 0, here && self.layer > 0);
@@ -298,12 +297,11 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         let own = waiting & waiting.wrapping_neg();
         let finished = update.finished;
         let full = on_data && finished & own == 0;
-        let makes_shared = Nodes::<T, W, L>::makes_shared::<O>(self.losses, on_data && update.updates);
         let mut raised = 0;
         let removed = on_data && update.removed;
         let stays = !T::Access::TOGETHER || full || raises || removed;
         if T::Access::TOGETHER {
-            self.release(tile, has_latch && !stays, on_data, &held, (0, makes_shared));
+            self.release(tile, has_latch && !stays, on_data, &held, (0, own));
         }
         if tile.any_converged(removed) {
             self.nodes.thin_out(tile.rematerialize(), removed, &held, &update.read);
@@ -319,11 +317,11 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             raised = (raises && made.1 && held.handle == ROOT) as u32;
             cut = if raises { made } else { cut };
         }
-        self.release(tile, has_latch && stays, on_data, &held, (raised, makes_shared));
+        self.release(tile, has_latch && stays, on_data, &held, (raised, own));
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
         tile.sync();
-        let attempt = LatchAttempt { acts, has_latch, is_shared, here, below, full, raises, cut };
+        let attempt = LatchAttempt { acts, has_latch, here, below, full, raises, cut };
         finished | self.after_update(tile, &held, own, key, &attempt)
     }
 
@@ -339,9 +337,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     ) -> u32 {
         let ((entry, made), full, raises) = (attempt.cut, attempt.full, attempt.raises);
         if attempt.acts && !attempt.has_latch {
-            if attempt.is_shared {
-                self.stage = Stage::Share;
-            } else {
+            if self.stage != Stage::Share {
                 self.back_off();
             }
         } else if attempt.acts && !attempt.here {
@@ -361,8 +357,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         0
     }
 
-    /// Releases a latch, if `gives`. The level rises by `raised`, and the node is shared from now on if the tile
-    /// `makes_shared`. The version of a data node is incremented if the node may have changed, and stays the same
+    /// Releases a latch, if `gives`. The level rises by `raised`; `own` is the mask of the lane with the current
+    /// operation. The version of a data node is incremented if the node may have changed, and stays the same
     /// otherwise.
     fn release(
         &self,
@@ -370,8 +366,9 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         gives: bool,
         on_data: bool,
         held: &LatchedNode<T::Slot, W, L>,
-        (raised, makes_shared): (u32, bool),
+        (raised, own): (u32, u32),
     ) {
+        let makes_shared = self.makes_shared(tile, own);
         tile.sync();
         if gives && tile.rank() == 0 {
             if T::Access::SORTED && held.meta.is_leaf() {
@@ -381,6 +378,17 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
                 self.nodes.release_node(held, raised, makes_shared, Order::Release);
             }
         }
+    }
+
+    /// Whether a tile that holds a node makes it shared: it has updated the key of its own operation, and had to
+    /// try often.
+    fn makes_shared(&self, tile: Tile<W, impl Convergence>, own: u32) -> bool {
+        let waited = T::Access::SHARES && !O::REMOVES && self.losses >= LOSSES_BEFORE_SHARING;
+        if !T::Access::SHARES || O::REMOVES || !tile.any_converged(waited) {
+            return false;
+        }
+        let updates = own >> tile.rank() & 1 != 0 && self.result.0.is_update();
+        waited && tile.any(updates)
     }
 
     /// Ends the current operation with `outcome`; its value stays the argument.
@@ -436,20 +444,14 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     ) -> UpdateResult<T::Slot, W, L> {
         let (own, nodes, mut result) = (self.request, self.nodes, self.result);
         let group = own.lanes_on_leaf(tile, on_data, waiting, held, self.start);
-        let mut update = UpdateResult {
-            finished: 0,
-            removed: false,
-            updates: false,
-            has_shown_latch: false,
-            read: held.read,
-        };
+        let mut update =
+            UpdateResult { finished: 0, removed: false, has_shown_latch: false, read: held.read };
         update.finished = own.update_for_lanes(tile, group, &mut result, |wanted, request| {
             if T::Access::SORTED {
                 return Self::update_sorted(tile, wanted, held, &mut update, request);
             }
             let (end, removed) = nodes.update_leaf(tile, wanted, held, &mut update.read, request);
             update.removed |= removed;
-            update.updates |= end.is_update();
             end
         });
         self.result = result;
