@@ -5,6 +5,8 @@
 mod common;
 #[path = "explore/faults.rs"]
 mod faults;
+#[path = "btree_explore/hot.rs"]
+mod hot;
 #[path = "btree_explore/mutants.rs"]
 mod mutants;
 #[path = "../../testing/src/explore/mutation.rs"]
@@ -69,6 +71,12 @@ fn deep_trees_with_versions_are_sound() {
 fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>(4 * SEEDS);
     order::all_are_told_once::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>(SEEDS);
+}
+
+#[test]
+fn hot_keys_are_updated_beside_splits_and_removals() {
+    hot::all_are_sound::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>("hot_4x2_u32_u32", 2 * SEEDS);
+    hot::all_are_sound::<Tree<Wide<u64, u64>, Light<128>, Concurrent, 8, 1>>("hot_8x1_u64_u64", SEEDS);
 }
 
 #[test]

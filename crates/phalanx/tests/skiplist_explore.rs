@@ -5,6 +5,8 @@
 mod common;
 #[path = "explore/faults.rs"]
 mod faults;
+#[path = "btree_explore/hot.rs"]
+mod hot;
 #[path = "skiplist_explore/mutants.rs"]
 mod mutants;
 #[path = "../../testing/src/explore/mutation.rs"]
@@ -27,7 +29,7 @@ mod trees;
 mod world;
 
 use phalanx_kernels::keyed::{Packed, PerLane, Wide};
-use phalanx_kernels::skiplist::{self, Layers, List, Sorted, Unsorted};
+use phalanx_kernels::skiplist::{self, Layers, List, Sorted, Together, Unsorted};
 use phalanx_kernels::slab::{Layered, Light, Spread};
 use script::ByLanes;
 use simt::{Instance, Tile};
@@ -75,6 +77,13 @@ fn deep_lists_whose_directory_is_rebuilt_meanwhile_are_sound() {
         "deep_sorted_4x2_u32_u32",
         SEEDS / 4,
     );
+}
+
+#[test]
+fn hot_keys_are_updated_beside_splits_and_merges() {
+    hot::all_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("hot_4x2_u32_u32", 2 * SEEDS);
+    hot::all_are_sound::<List<Packed, Spread<64>, Together, 4, 2>>("hot_together_4x2_u32_u32", SEEDS);
+    hot::all_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>>("hot_8x1_u64_u64", SEEDS);
 }
 
 #[test]

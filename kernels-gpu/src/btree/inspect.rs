@@ -28,7 +28,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         found.nodes = 1;
         found.inner = !ends.meta.is_leaf() as u32;
-        found.latched = ends.meta.is_latched() as u32;
+        found.latched = ends.meta.is_held::<T>() as u32;
         found.link_wrong = !self.is_next(handle, ends) as u32;
         if ends.meta.is_leaf() {
             found.undated = (VersionsOf::<T>::VERSIONED && self.is_undated(node)) as u32;

@@ -116,7 +116,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         if parent_node.has_latch {
             parent_node.held.node.release(parent_node.held.meta.level(), Order::Relaxed);
         }
-        held.node.release(held.meta.level() + raised as u32, Order::Relaxed);
+        self.release_node(held, raised as u32, false, Order::Relaxed);
     }
 
     /// Latches the parent, unless a coupled traversal holds its latch already, and checks that it is the

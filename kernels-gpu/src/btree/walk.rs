@@ -9,6 +9,7 @@ use crate::ordered::leaf::OperationResult;
 use crate::ordered::meta::handle_of;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
+use crate::ordered::share::{Attempt, LOSSES_BEFORE_SHARING};
 use crate::ordered::types::{Types, Value};
 use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Thread, Tile, device};
@@ -26,6 +27,8 @@ pub(super) enum Stage {
     Write,
     /// Latch it, a full inner node, and split it.
     Split,
+    /// Share it, a leaf, and change a value in it.
+    Share,
 }
 
 /// Treatment of full inner nodes on the way.
@@ -120,7 +123,12 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         let acts = !done;
         let (mut end, mut others) = (OperationResult { done, outcome, value }, 0);
         if O::WRITES && tile.any_converged(acts) {
-            let (written, besides) = self.write(tile.rematerialize(), acts, waiting ^ own, &request);
+            let (mut holds, shares) = (false, acts && self.stage == Stage::Share);
+            if T::Access::SHARES && tile.any_converged(shares) {
+                (end, holds) = self.share(tile.rematerialize(), shares, end, &request);
+            }
+            let acts = acts && (!shares || holds);
+            let (written, besides) = self.write(tile.rematerialize(), acts, holds, waiting ^ own, &request);
             end = if acts { written } else { end };
             others = besides;
         }
@@ -202,16 +210,39 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         }
     }
 
-    /// Tries the latch of the current node and executes the pending action under it, if the tile `acts`. Also
-    /// returns which of the `others`' operations it finished.
+    /// Executes the operation on the current node as a sharer, if the tile `shares` it. Returns the result, or
+    /// `end`, and whether the tile holds the leaf alone now.
+    fn share(
+        &mut self,
+        tile: Tile<W, impl Convergence>,
+        shares: bool,
+        end: OperationResult<Value<T>>,
+        request: &Request<T::Slot, O>,
+    ) -> (OperationResult<Value<T>>, bool) {
+        let (shared, holds) = self.tree.share_leaf(tile, self.at, shares, request);
+        if shares {
+            self.stage = Stage::Write;
+            if !shared.done && !holds {
+                self.lose_latch();
+            }
+        }
+        (if shares { shared } else { end }, holds)
+    }
+
+    /// Tries the latch of the current node, unless the tile `holds` it, and executes the pending action under it,
+    /// if the tile `acts`. Also returns which of the `others`' operations it finished.
     fn write(
         &mut self,
         tile: Tile<W, impl Convergence>,
         acts: bool,
+        holds: bool,
         others: u32,
         request: &Request<T::Slot, O>,
     ) -> (OperationResult<Value<T>>, u32) {
-        let (mut held, has_latch) = self.tree.try_latch(tile, self.at, acts);
+        let Attempt { mut held, has_latch, is_shared } = self.tree.try_hold(tile, self.at, acts, holds);
+        if is_shared {
+            self.stage = Stage::Share;
+        }
         let here = has_latch && request.key <= held.high;
         let on_leaf = here && self.stage == Stage::Write && held.meta.is_leaf();
         let (tree, mut read) = (self.tree, held.read);
@@ -226,11 +257,15 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
             (self.result, held.read) = (result, read);
         }
         let full_inner = held.read.is_full(tile);
-        let full_inner = here && self.stage == Stage::Split && !held.meta.is_leaf() && full_inner;
+        // The constant spares the kernels of removals the code of splits.
+        let full_inner =
+            !O::REMOVES && here && self.stage == Stage::Split && !held.meta.is_leaf() && full_inner;
         let (splits, mut split) = (full_leaf || full_inner, SplitResult::Contended);
         tile.sync();
         if has_latch && !splits && tile.rank() == 0 {
-            held.node.release(held.meta.level(), Order::Release);
+            let waited = !O::REMOVES && self.losses >= LOSSES_BEFORE_SHARING;
+            let makes_shared = waited && end.done && end.outcome.is_update();
+            tree.release_node(&held, 0, makes_shared, Order::Release);
         }
         if tile.any_converged(splits) {
             let pair = full_leaf.then(|| (request.key, T::Slot::pack(request.key, request.argument)));
@@ -240,7 +275,9 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         // release latches.
         tile.sync();
         if acts && !has_latch {
-            self.lose_latch();
+            if !T::Access::SHARES || self.stage != Stage::Share {
+                self.lose_latch();
+            }
         } else if acts && !here {
             self.at = held.link;
             self.stage = if self.stage == Stage::Split { Stage::Descend } else { self.stage };

@@ -50,6 +50,24 @@ impl<S: Slot, O: Operation> Request<S, O> {
         S::pack(self.key, new)
     }
 
+    /// Changes the value of a pair by one atomic operation on the value half of its slot. Returns the previous
+    /// value. The operation is one that changes values.
+    #[device(caller)]
+    pub(crate) fn change_value(&self, slot: Global<S::Word>) -> S::Value {
+        let (value, argument) = (S::value_part(slot), self.argument);
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        match self.operation.change() {
+            // Also where the old value is ignored: measured, atomics on one address run several times as
+            // fast as stores to it.
+            Change::Set | Change::Keep | Change::Erase => value.exchange(argument, order, scope),
+            Change::Add => value.fetch_add(argument, order, scope),
+            Change::AddSigned => value.fetch_add(argument.signed_addend(), order, scope),
+            Change::AddFloat => add_float(value, argument),
+            Change::Min => value.fetch_min(argument, order, scope),
+            Change::Max => value.fetch_max(argument, order, scope),
+        }
+    }
+
     /// Returns the value that the operation makes of a present one, or an arbitrary one if it removes it.
     pub(crate) fn changed_value(operation: O, old: S::Value, argument: S::Value) -> S::Value {
         let request = Self { operation, key: S::Stored::default(), argument };
@@ -162,8 +180,7 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         slot: Global<S::Word>,
         word: S::Word,
     ) -> (bool, S::Value) {
-        let (value, argument) = (S::value_part(slot), request.argument);
-        let (order, scope) = (Order::Relaxed, Scope::Device);
+        let argument = request.argument;
         if S::HAS_VALUE && !matches!(request.operation.change(), Change::Erase | Change::Keep) {
             S::acquire_pair(slot);
         }
@@ -173,14 +190,7 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
             _ if !S::HAS_VALUE => (true, argument),
             Change::Keep => (true, S::read_value(slot, word)),
             Change::Set if O::EXCHANGES => exchanged(S::replace(slot, word, argument), argument),
-            // Also where the old value is ignored: measured, atomics on one address run several times as
-            // fast as stores to it.
-            Change::Set => (true, value.exchange(argument, order, scope)),
-            Change::Add => (true, value.fetch_add(argument, order, scope)),
-            Change::AddSigned => (true, value.fetch_add(argument.signed_addend(), order, scope)),
-            Change::AddFloat => (true, add_float(value, argument)),
-            Change::Min => (true, value.fetch_min(argument, order, scope)),
-            Change::Max => (true, value.fetch_max(argument, order, scope)),
+            _ => (true, request.change_value(slot)),
         }
     }
 }

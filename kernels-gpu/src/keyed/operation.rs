@@ -28,6 +28,14 @@ impl Outcome {
     }
 }
 
+#[device]
+impl Outcome {
+    /// Returns whether the key was present and still is.
+    pub(crate) fn is_update(self) -> bool {
+        matches!(self, Self::Replaced | Self::Found)
+    }
+}
+
 impl Shuffle for Outcome {
     #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {

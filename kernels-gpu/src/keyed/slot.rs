@@ -135,7 +135,7 @@ impl fmt::Debug for Reserved {
 /// A slot format: its word, its reserved patterns, and its transitions.
 ///
 /// # Safety
-/// - [`Self::Word`] has 4, 8 or 16 bytes. [`Self::PER_CHUNK`] and the default methods are not overridden with
+/// - [`Self::Word`] has 4, 8 or 16 bytes, the first of which are the stored key. [`Self::PER_CHUNK`] and the default methods are not overridden with
 ///   anything that behaves differently.
 /// - Functions that take a slot access only its word; functions that take a chunk access only its 16 bytes.
 #[device]
@@ -199,6 +199,11 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// the key half meanwhile: a change that a removal overtakes counts as made just before the removal, and
     /// no thread observes it.
     fn value_part(slot: Global<Self::Word>) -> Global<Self::Value>;
+    /// Returns the key half of a slot.
+    fn key_part(slot: Global<Self::Word>) -> Global<Self::Stored> {
+        // SAFETY: a word begins with the stored key.
+        unsafe { slot.cast() }
+    }
     /// Acquires the pair: orders the write of its first value before the lane's later accesses to the slot,
     /// whose key the lane has read by a relaxed load. Does nothing where a pair appears by one swap.
     fn acquire_pair(_slot: Global<Self::Word>) {}

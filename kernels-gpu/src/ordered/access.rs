@@ -24,6 +24,9 @@ pub trait Access: Copy + Send + Sync + 'static {
     type Versions: Versions;
     /// Whether operations on a key latch every node of their path: see [`Coupled`].
     const COUPLED: bool = false;
+    /// Whether leaves may be shared, so that values of present keys change without the latch: see
+    /// [`share`](super::share). Requires unsorted leaves without versions.
+    const SHARES: bool = false;
     /// Whether a tile that holds a leaf's latch also executes the operations of its other lanes on that leaf:
     /// see [`Grouped`].
     const GROUPS: bool = false;
@@ -37,6 +40,7 @@ impl Access for Concurrent {
     const NAME: &'static str = "tree";
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
+    const SHARES: bool = true;
     type Versions = Unversioned;
 }
 

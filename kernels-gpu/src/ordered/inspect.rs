@@ -1,5 +1,6 @@
 //! The common part of the examinations of trees and skip lists. They check a structure node by node, while
 //! nothing else runs.
+use super::access::Access;
 use super::meta::{Meta, handle_of};
 use super::node::Node;
 use super::nodes::Nodes;
@@ -15,7 +16,7 @@ pub struct Findings {
     pub nodes: u32,
     /// Number of its children.
     pub children: u32,
-    /// 1 if it is latched.
+    /// 1 if it is latched or closed, or has sharers.
     pub latched: u32,
     /// Number of pairs out of order or out of the node's bounds, and of duplicate keys.
     pub misplaced: u32,
@@ -43,6 +44,14 @@ pub(crate) struct Ends<K> {
     pub(crate) meta: Meta,
     pub(crate) high: K,
     pub(crate) link: Handle,
+}
+
+#[device]
+impl Meta {
+    /// Whether a tile holds the node, or is a sharer.
+    pub(crate) fn is_held<T: Types>(self) -> bool {
+        self.is_latched() || (T::Access::SHARES && (self.is_closed() || self.has_sharers()))
+    }
 }
 
 #[device(caller)]

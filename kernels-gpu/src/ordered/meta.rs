@@ -4,7 +4,9 @@ use crate::slab::Handle;
 use core::fmt;
 use simt::{Convergence, Tile, device};
 
-/// Meta word of a node: its level, its latch, and, in the bits above, its version where nodes have one.
+/// Meta word of a node: its level, its latch, and the bits above. Those are its version where nodes have one;
+/// where leaves may be shared, whether the leaf is shared, whether it is closed, and its number of sharers: see
+/// [`share`](super::share).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Meta(u32);
 
@@ -23,6 +25,15 @@ impl fmt::Debug for Meta {
 #[device]
 impl Meta {
     pub(super) const LATCH: u32 = 1 << 8;
+
+    /// Bit of a leaf that is shared.
+    const SHARED: u32 = 1 << 9;
+
+    /// Bit of a shared leaf that is closed to sharers.
+    pub(super) const CLOSED: u32 = 1 << 10;
+
+    /// One sharer. The 21 bits from here on count more tiles than a device has.
+    pub(super) const SHARER: u32 = 1 << 11;
 
     /// Meta of an old version of a leaf: its level is one that no node has.
     pub const OLD: Self = Self(Self::LATCH - 2);
@@ -67,6 +78,32 @@ impl Meta {
     /// Whether a writer holds the latch.
     pub const fn is_latched(self) -> bool {
         self.0 & Self::LATCH != 0
+    }
+
+    /// Whether a leaf is shared.
+    pub const fn is_shared(self) -> bool {
+        self.0 & Self::SHARED != 0
+    }
+
+    /// Whether a shared leaf is closed to sharers.
+    pub const fn is_closed(self) -> bool {
+        self.0 & Self::CLOSED != 0
+    }
+
+    /// Whether a leaf has sharers.
+    pub const fn has_sharers(self) -> bool {
+        self.0 >= Self::SHARER
+    }
+
+    /// Returns the number to add to the meta that a leaf's exclusive holder has read, in order to release the
+    /// leaf, which is `shared` from then on or not.
+    ///
+    /// The holder of the latch of a leaf that is not shared keeps it from being shared, and a shared leaf stays
+    /// shared while it is closed. So whether the meta is shared tells which of both the holder has.
+    pub(super) const fn release_addend(self, shared: bool) -> u32 {
+        let held = if self.is_shared() { Self::SHARED | Self::CLOSED } else { Self::LATCH };
+        let left = if shared { Self::SHARED } else { 0 };
+        left.wrapping_sub(held)
     }
 
     /// Returns the unlatched meta of the same level and version.

@@ -179,6 +179,7 @@ pub(crate) mod range;
 mod rebuild_directory;
 mod scan;
 pub(crate) mod search;
+pub(crate) mod share;
 pub(crate) mod sink;
 mod sorted_pairs;
 pub(crate) mod split_plan;

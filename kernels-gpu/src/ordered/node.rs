@@ -118,9 +118,28 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Tries to take the latch, by the calling lane alone. Returns whether it has it now.
     #[device(caller)]
     pub fn try_latch(self, order: Order) -> bool {
-        let latch = S::Value::from_u64(Meta::LATCH as u64);
-        let old = S::value_part(self.header()).fetch_or(latch, order, Scope::Device);
-        !Meta::read(old).is_latched()
+        !self.set(Meta::LATCH, order).is_latched()
+    }
+
+    /// Sets bits of the meta, by the calling lane alone. Returns the meta before.
+    #[device(caller)]
+    pub(super) fn set(self, bits: u32, order: Order) -> Meta {
+        let bits = S::Value::from_u64(bits as u64);
+        Meta::read(S::value_part(self.header()).fetch_or(bits, order, Scope::Device))
+    }
+
+    /// Reads the meta, by the calling lane alone.
+    #[device(caller)]
+    pub(super) fn meta(self, order: Order) -> Meta {
+        Meta::read(S::value_part(self.header()).load(order, Scope::Device))
+    }
+
+    /// Adds a number to the meta, modulo 2^32, by the calling lane alone. Returns the meta before.
+    #[device(caller)]
+    pub(crate) fn add(self, addend: u32, order: Order) -> Meta {
+        // Sign-extended: in a value of 64 bits a negative number must carry through the upper half.
+        let addend = S::Value::from_u64(addend as i32 as i64 as u64);
+        Meta::read(S::value_part(self.header()).fetch_add(addend, order, Scope::Device))
     }
 
     /// Releases the latch and sets the level, by the calling lane alone.

@@ -7,7 +7,7 @@
 //! 2. next node: the pairs, in free slots
 //! 3. fence
 //! 4. thin node: tail (0, next), one word                   now it is a zombie: every key is beyond it
-//! 5. next node: header (the thin one's low key, unlatched)
+//! 5. next node: the thin one's low key; release its latch
 //! ```
 //!
 //! The low key of a thin node is above 0, because the first node of the layer never merges. So a high key of
@@ -75,9 +75,15 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         tile.sync();
         if has_latch && tile.rank() == 0 {
             let low = if fits { held.low } else { next.low };
-            let meta = if T::Access::SORTED { next.meta.after() } else { Meta::free(0) };
-            let header = Node::<T::Slot, W, L>::header_word(low, meta);
-            next.node.header().store(header, Order::Release, scope);
+            if T::Access::SHARES {
+                // Downward queries read it without the latch.
+                T::Slot::key_part(next.node.header()).store(low, Order::Release, scope);
+                self.release_node(&next, 0, false, Order::Release);
+            } else {
+                let meta = if T::Access::SORTED { next.meta.after() } else { Meta::free(0) };
+                let header = Node::<T::Slot, W, L>::header_word(low, meta);
+                next.node.header().store(header, Order::Release, scope);
+            }
         }
     }
 

@@ -68,14 +68,20 @@ macro_rules! policies {
 }
 
 policies! {
-    Unsorted = "list" {} {}
+    Unsorted = "list" {
+        const SHARES: bool = true;
+    } {}
     Sorted = "list_sorted" {
         const SORTED: bool = true;
     } {}
-    Together = "list_together" {} {
+    Together = "list_together" {
+        const SHARES: bool = true;
+    } {
         const TOGETHER: bool = true;
     }
-    Counted = "list_counted" {} {
+    Counted = "list_counted" {
+        const SHARES: bool = true;
+    } {
         const COUNTS: bool = true;
     }
 }

@@ -12,10 +12,11 @@ use crate::ordered::backoff::back_off;
 use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::leaf::{OperationResult, write_slot};
-use crate::ordered::meta::{Meta, handle_of};
+use crate::ordered::meta::handle_of;
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
+use crate::ordered::share::{Attempt, LOSSES_BEFORE_SHARING};
 use crate::ordered::types::{Stored, Types, Value};
 use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
@@ -35,6 +36,8 @@ enum Stage {
     Descend,
     /// Latch it and change it: see [`Walk::layer`].
     Write,
+    /// Share it, a data node, and change a value in it.
+    Share,
 }
 
 /// The operation of one lane on its way through the list, as the work-sharing loop executes it.
@@ -131,10 +134,10 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             self.stage = if start == RESERVED_LEAF && writes { Stage::Write } else { Stage::Descend };
         }
         let looks = turn.is_active() && self.stage == Stage::Descend;
-        let mut acts = turn.is_active() && self.stage == Stage::Write;
+        let mut acts = turn.is_active() && self.stage != Stage::Descend;
         let end = self.descend(tile, looks, writes, &request);
         if T::Access::TOGETHER {
-            acts = turn.is_active() && self.stage == Stage::Write;
+            acts = turn.is_active() && self.stage != Stage::Descend;
         }
         if end.done && turn.is_mine() {
             self.result = (end.outcome, end.value);
@@ -142,7 +145,14 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         let own = waiting & waiting.wrapping_neg();
         let mut finished = if end.done { own } else { 0 };
         if O::WRITES && tile.any_converged(acts) {
-            let written = self.write(tile.rematerialize(), acts, waiting, &request);
+            let (mut holds, shares) = (false, acts && self.stage == Stage::Share);
+            if T::Access::SHARES && tile.any_converged(shares) {
+                let (done, closed) = self.share(tile.rematerialize(), shares, turn.is_mine(), &request);
+                finished |= if done { own } else { 0 };
+                holds = closed;
+            }
+            let acts = acts && (!shares || holds);
+            let written = self.write(tile.rematerialize(), acts, holds, waiting, &request);
             finished |= if acts { written } else { 0 };
         }
         if finished & own != 0 {
@@ -237,22 +247,48 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         }
     }
 
-    /// Tries the latch of the current node and executes the pending changes under it, if the tile `acts`.
-    /// Returns the ranks whose operations are finished.
+    /// Executes the operation on the current node as a sharer, if the tile `shares` it. Returns whether the
+    /// operation is done, and whether the tile holds the node alone now.
+    fn share(
+        &mut self,
+        tile: Tile<W, impl Convergence>,
+        shares: bool,
+        is_mine: bool,
+        request: &Request<T::Slot, O>,
+    ) -> (bool, bool) {
+        let (end, holds) = self.nodes.share_leaf(tile, self.at, shares, request);
+        if end.done && is_mine {
+            self.result = (end.outcome, end.value);
+        }
+        if shares {
+            self.stage = Stage::Write;
+            if !end.done && !holds {
+                self.back_off();
+            }
+        }
+        (end.done, holds)
+    }
+
+    /// Tries the latch of the current node, unless the tile `holds` it, and executes the pending changes under
+    /// it, if the tile `acts`. Returns the ranks whose operations are finished.
     fn write(
         &mut self,
         tile: Tile<W, impl Convergence>,
         acts: bool,
+        holds: bool,
         waiting: u32,
         request: &Request<T::Slot, O>,
     ) -> u32 {
         let key = self.target(request);
-        let (held, has_latch) = self.nodes.try_latch(tile, self.at, acts);
+        let Attempt { held, has_latch, is_shared } = self.nodes.try_hold(tile, self.at, acts, holds);
         if T::Access::COUNTS && acts {
             self.count(tile, Event::Attempt);
             if has_latch {
                 self.count(tile, Event::Latch);
             }
+        }
+        if is_shared {
+            self.stage = Stage::Share;
         }
         let below = key < held.low;
         let here = has_latch && !below && key <= held.high && held.meta.level() == self.layer;
@@ -261,11 +297,11 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         let own = waiting & waiting.wrapping_neg();
         let finished = update.finished;
         let full = on_data && finished & own == 0;
-        let mut level = held.meta.level();
+        let mut raised = 0;
         let removed = on_data && update.removed;
         let stays = !T::Access::TOGETHER || full || raises || removed;
         if T::Access::TOGETHER {
-            Self::release(tile, has_latch && !stays, on_data, &held, level);
+            self.release(tile, has_latch && !stays, on_data, &held, (0, own));
         }
         if tile.any_converged(removed) {
             self.nodes.thin_out(tile.rematerialize(), removed, &held, &update.read);
@@ -278,10 +314,10 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         }
         if tile.any_converged(raises) {
             let made = self.nodes.insert_index_entry(tile.rematerialize(), raises, &held, self.index_entry);
-            level += (raises && made.1 && held.handle == ROOT) as u32;
+            raised = (raises && made.1 && held.handle == ROOT) as u32;
             cut = if raises { made } else { cut };
         }
-        Self::release(tile, has_latch && stays, on_data, &held, level);
+        self.release(tile, has_latch && stays, on_data, &held, (raised, own));
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
         tile.sync();
@@ -301,7 +337,9 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     ) -> u32 {
         let ((entry, made), full, raises) = (attempt.cut, attempt.full, attempt.raises);
         if attempt.acts && !attempt.has_latch {
-            self.back_off();
+            if self.stage != Stage::Share {
+                self.back_off();
+            }
         } else if attempt.acts && !attempt.here {
             self.leave_latched(held, key, attempt.below);
         } else if full && !made {
@@ -319,22 +357,38 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         0
     }
 
-    /// Releases a latch, if `gives`. The version of a data node is incremented if the node may have changed,
-    /// and stays the same otherwise.
+    /// Releases a latch, if `gives`. The level rises by `raised`; `own` is the mask of the lane with the current
+    /// operation. The version of a data node is incremented if the node may have changed, and stays the same
+    /// otherwise.
     fn release(
+        &self,
         tile: Tile<W, impl Convergence>,
         gives: bool,
         on_data: bool,
         held: &LatchedNode<T::Slot, W, L>,
-        level: u32,
+        (raised, own): (u32, u32),
     ) {
+        let makes_shared = self.makes_shared(tile, own);
         tile.sync();
         if gives && tile.rank() == 0 {
-            let passes = T::Access::SORTED && held.meta.is_leaf();
-            let saved = if passes { held.meta.unlatched() } else { Meta::free(level) };
-            let meta = if T::Access::SORTED && on_data { held.meta.after() } else { saved };
-            held.node.release_as(meta, Order::Release);
+            if T::Access::SORTED && held.meta.is_leaf() {
+                let meta = if on_data { held.meta.after() } else { held.meta.unlatched() };
+                held.node.release_as(meta, Order::Release);
+            } else {
+                self.nodes.release_node(held, raised, makes_shared, Order::Release);
+            }
         }
+    }
+
+    /// Whether a tile that holds a node makes it shared: it has updated the key of its own operation, and had to
+    /// try often.
+    fn makes_shared(&self, tile: Tile<W, impl Convergence>, own: u32) -> bool {
+        let waited = T::Access::SHARES && !O::REMOVES && self.losses >= LOSSES_BEFORE_SHARING;
+        if !T::Access::SHARES || O::REMOVES || !tile.any_converged(waited) {
+            return false;
+        }
+        let updates = own >> tile.rank() & 1 != 0 && self.result.0.is_update();
+        waited && tile.any(updates)
     }
 
     /// Ends the current operation with `outcome`; its value stays the argument.

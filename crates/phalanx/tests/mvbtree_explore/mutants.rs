@@ -22,7 +22,7 @@ fn is_order(finding: &Finding) -> bool {
 /// Two tiles hold the latch at a time, so both may take the same pair.
 #[test]
 fn a_latch_in_two_steps_is_found_by_exchanges() {
-    let latch = || Fault::tear(site("ordered/latch.rs", "try_latch", "node.try_latch("));
+    let latch = || Fault::tear(site("ordered/latch.rs", "try_latch", "node.set(Meta::LATCH"));
     is_found_by_exchanges::<Small<InPlace>, ByLanes>("in place", SEEDS, &[latch()], is_wrong);
     is_found_by_exchanges::<Small<OutOfPlace>, ByLanes>("out of place", SEEDS, &[latch()], is_wrong);
 }
