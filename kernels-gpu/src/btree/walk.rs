@@ -210,8 +210,8 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         }
     }
 
-    /// Executes the operation on the current node as a sharer, if the tile `shares` it. Returns the result, or
-    /// `end`, and whether the tile holds the leaf alone now.
+    /// Executes the operation on the current node as a sharer, if the tile `shares` it. Returns the result,
+    /// or `end`, and whether the tile holds the leaf alone now.
     fn share(
         &mut self,
         tile: Tile<W, impl Convergence>,
@@ -229,8 +229,8 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         (if shares { shared } else { end }, holds)
     }
 
-    /// Tries the latch of the current node, unless the tile `holds` it, and executes the pending action under it,
-    /// if the tile `acts`. Also returns which of the `others`' operations it finished.
+    /// Tries the latch of the current node, unless the tile `holds` it, and executes the pending action under
+    /// it, if the tile `acts`. Also returns which of the `others`' operations it finished.
     fn write(
         &mut self,
         tile: Tile<W, impl Convergence>,

@@ -50,8 +50,8 @@ impl<S: Slot, O: Operation> Request<S, O> {
         S::pack(self.key, new)
     }
 
-    /// Changes the value of a pair by one atomic operation on the value half of its slot. Returns the previous
-    /// value. The operation is one that changes values.
+    /// Changes the value of a pair by one atomic operation on the value half of its slot. Returns the
+    /// previous value. The operation is one that changes values.
     #[device(caller)]
     pub(crate) fn change_value(&self, slot: Global<S::Word>) -> S::Value {
         let (value, argument) = (S::value_part(slot), self.argument);

@@ -135,8 +135,8 @@ impl fmt::Debug for Reserved {
 /// A slot format: its word, its reserved patterns, and its transitions.
 ///
 /// # Safety
-/// - [`Self::Word`] has 4, 8 or 16 bytes, the first of which are the stored key. [`Self::PER_CHUNK`] and the default methods are not overridden with
-///   anything that behaves differently.
+/// - [`Self::Word`] has 4, 8 or 16 bytes, the first of which are the stored key. [`Self::PER_CHUNK`] and the
+///   default methods are not overridden with anything that behaves differently.
 /// - Functions that take a slot access only its word; functions that take a chunk access only its 16 bytes.
 #[device]
 pub unsafe trait Slot: Copy + Send + Sync + 'static {

@@ -54,8 +54,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         (self.read_latched(tile, handle, has_latch), has_latch)
     }
 
-    /// Releases a node that the tile holds alone, by the calling lane alone. Its level rises by `raised`, and it
-    /// is shared from now on if the tile `makes_shared`.
+    /// Releases a node that the tile holds alone, by the calling lane alone. Its level rises by `raised`, and
+    /// it is shared from now on if the tile `makes_shared`.
     pub(crate) fn release_node(
         self,
         held: &LatchedNode<T::Slot, W, L>,

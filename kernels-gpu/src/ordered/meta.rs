@@ -5,8 +5,8 @@ use core::fmt;
 use simt::{Convergence, Tile, device};
 
 /// Meta word of a node: its level, its latch, and the bits above. Those are its version where nodes have one;
-/// where leaves may be shared, whether the leaf is shared, whether it is closed, and its number of sharers: see
-/// [`share`](super::share).
+/// where leaves may be shared, whether the leaf is shared, whether it is closed, and its number of sharers:
+/// see [`share`](super::share).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Meta(u32);
 
@@ -98,8 +98,8 @@ impl Meta {
     /// Returns the number to add to the meta that a leaf's exclusive holder has read, in order to release the
     /// leaf, which is `shared` from then on or not.
     ///
-    /// The holder of the latch of a leaf that is not shared keeps it from being shared, and a shared leaf stays
-    /// shared while it is closed. So whether the meta is shared tells which of both the holder has.
+    /// The holder of the latch of a leaf that is not shared keeps it from being shared, and a shared leaf
+    /// stays shared while it is closed. So whether the meta is shared tells which of both the holder has.
     pub(super) const fn release_addend(self, shared: bool) -> u32 {
         let held = if self.is_shared() { Self::SHARED | Self::CLOSED } else { Self::LATCH };
         let left = if shared { Self::SHARED } else { 0 };

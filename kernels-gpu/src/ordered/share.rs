@@ -1,8 +1,8 @@
 //! Shared leaves: tiles change values in a leaf without its latch.
 //!
-//! A latch admits one tile at a time, for some microseconds. If many operations update a few keys, all of them
-//! wait for the latches of a few leaves. So a leaf is *shared* while it has many updates. The meta word of a leaf
-//! says by which of two protocols it is used:
+//! A latch admits one tile at a time, for some microseconds. If many operations update a few keys, all of
+//! them wait for the latches of a few leaves. So a leaf is *shared* while it has many updates. The meta word
+//! of a leaf says by which of two protocols it is used:
 //!
 //! ```text
 //! not shared                                    shared
@@ -20,23 +20,25 @@
 //! returns the meta of a shared leaf, the latch means nothing, and a tile that has taken it gives it back at
 //! once. So a leaf that is not shared costs no access more than a leaf without this protocol.
 //!
-//! 1. *One holder.* The bit `SHARED` is set only by a tile that holds the latch of a leaf that is not shared, and
-//!    cleared only by a tile that holds a closed leaf. So it does not change while a tile holds the leaf alone,
-//!    and only the latch admits a holder while it is clear, only `CLOSED` while it is set.
-//! 2. *No sharer beside a holder.* A sharer enters by one `fetch_add`, whose result shows that the leaf is shared
-//!    and not closed. A tile that closes a leaf waits until the count is 0. A tile that enters later sees
+//! 1. *One holder.* The bit `SHARED` is set only by a tile that holds the latch of a leaf that is not shared,
+//!    and cleared only by a tile that holds a closed leaf. So it does not change while a tile holds the leaf
+//!    alone, and only the latch admits a holder while it is clear, only `CLOSED` while it is set.
+//! 2. *No sharer beside a holder.* A sharer enters by one `fetch_add`, whose result shows that the leaf is
+//!    shared and not closed. A tile that closes a leaf waits until the count is 0. A tile that enters later
+//!    sees
 //!    `CLOSED`, or that the leaf is not shared, and leaves without an access to the pairs.
-//! 3. *No lost update.* A sharer finds its key among the pairs that it reads while it is a sharer, and the key is
-//!    not above *high*. No tile holds the leaf, so the pair stays in its slot until the sharer leaves. The sharer
-//!    changes the value by one atomic operation on the value half.
-//! 4. *Visibility.* A sharer leaves by a release, and the holder acquires by the operation that shows a count of
+//! 3. *No lost update.* A sharer finds its key among the pairs that it reads while it is a sharer, and the
+//!    key is not above *high*. No tile holds the leaf, so the pair stays in its slot until the sharer leaves.
+//!    The sharer changes the value by one atomic operation on the value half.
+//! 4. *Visibility.* A sharer leaves by a release, and the holder acquires by the operation that shows a count
+//!    of
 //!    0. All changes of the meta word are read-modify-writes, so they continue each release sequence.
 //! 5. *Progress.* A sharer waits for nothing. A tile that was refused leaves at once, and does not come again
-//!    while it sees that the leaf is closed. So a tile that closes a leaf waits for finitely many steps of others.
-//!    The sharers of its own warp have left before: see [`Nodes::share_leaf`].
+//!    while it sees that the leaf is closed. So a tile that closes a leaf waits for finitely many steps of
+//!    others. The sharers of its own warp have left before: see [`Nodes::share_leaf`].
 //!
-//! Who makes a leaf shared: a tile that holds its latch, has found its key, and had to try
-//! [`LOSSES_BEFORE_SHARING`] times before. Whoever closes a shared leaf, because its key is absent or to be
+//! A tile makes a leaf shared if it holds the latch, has found its key, and had to try
+//! [`LOSSES_BEFORE_SHARING`] times before. A tile that closes a shared leaf, because its key is absent or to be
 //! removed, leaves it not shared.
 use super::access::Access;
 use super::backoff::FIRST_BACKOFF_NS;
@@ -50,8 +52,8 @@ use crate::keyed::{Change, Operation, Request, Slot};
 use crate::slab::Handle;
 use simt::{Convergence, Order, Tile, device};
 
-/// Number of failed latch attempts after which an update of a present key makes its leaf shared. After one failure
-/// many leaves of a tree with random keys would be shared, and insertions would have to close them.
+/// Number of failed latch attempts after which an update of a present key makes its leaf shared. After one
+/// failure many leaves of a tree with random keys would be shared, and insertions would have to close them.
 pub(crate) const LOSSES_BEFORE_SHARING: u32 = 2;
 
 /// Result of an attempt to hold a node.
@@ -96,8 +98,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     }
 
     /// Executes an operation on a leaf as a sharer, if the tile `shares` it and the key is present. Otherwise
-    /// tries to close the leaf. All lanes of the tile (in lockstep: of the warp) call it together. Returns the
-    /// operation's result, and whether the tile holds the leaf alone.
+    /// tries to close the leaf. All lanes of the tile (in lockstep: of the warp) call it together. Returns
+    /// the operation's result, and whether the tile holds the leaf alone.
     ///
     /// The sharers of a warp leave before a tile of the warp waits for sharers.
     pub(crate) fn share_leaf<O: Operation>(
@@ -144,8 +146,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         is_sharer
     }
 
-    /// Tries to close a leaf, if the tile `closes` it, and waits until it has no sharers. Returns whether the tile
-    /// holds the leaf now.
+    /// Tries to close a leaf, if the tile `closes` it, and waits until it has no sharers. Returns whether the
+    /// tile holds the leaf now.
     fn close_leaf(tile: Tile<W, impl Convergence>, node: Node<T::Slot, W, L>, closes: bool) -> bool {
         let (mut holds, mut now) = (false, Meta::free(0));
         if closes && tile.rank() == 0 {

@@ -269,8 +269,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         (end.done, holds)
     }
 
-    /// Tries the latch of the current node, unless the tile `holds` it, and executes the pending changes under
-    /// it, if the tile `acts`. Returns the ranks whose operations are finished.
+    /// Tries the latch of the current node, unless the tile `holds` it, and executes the pending changes
+    /// under it, if the tile `acts`. Returns the ranks whose operations are finished.
     fn write(
         &mut self,
         tile: Tile<W, impl Convergence>,
@@ -357,9 +357,9 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         0
     }
 
-    /// Releases a latch, if `gives`. The level rises by `raised`; `own` is the mask of the lane with the current
-    /// operation. The version of a data node is incremented if the node may have changed, and stays the same
-    /// otherwise.
+    /// Releases a latch, if `gives`. The level rises by `raised`; `own` is the mask of the lane with the
+    /// current operation. The version of a data node is incremented if the node may have changed, and stays
+    /// the same otherwise.
     fn release(
         &self,
         tile: Tile<W, impl Convergence>,
@@ -380,8 +380,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         }
     }
 
-    /// Whether a tile that holds a node makes it shared: it has updated the key of its own operation, and had to
-    /// try often.
+    /// Whether a tile that holds a node makes it shared: it has updated the key of its own operation, and had
+    /// to try often.
     fn makes_shared(&self, tile: Tile<W, impl Convergence>, own: u32) -> bool {
         let waited = T::Access::SHARES && !O::REMOVES && self.losses >= LOSSES_BEFORE_SHARING;
         if !T::Access::SHARES || O::REMOVES || !tile.any_converged(waited) {

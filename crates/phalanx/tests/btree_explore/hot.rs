@@ -1,5 +1,5 @@
-//! Hot leaves: tiles of several launches update one key, so that its leaf becomes shared, while others insert keys
-//! that split the leaf, and remove keys from it. In lists the removals also merge it.
+//! Hot leaves: tiles of several launches update one key, so that its leaf becomes shared, while others insert
+//! keys that split the leaf, and remove keys from it. In lists the removals also merge it.
 use crate::common::{Rng, replay, seeds};
 use crate::faults::{assert_effects, with};
 use crate::mutation::{setting, settings, told};
