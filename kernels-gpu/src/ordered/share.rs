@@ -38,8 +38,8 @@
 //!    others. The sharers of its own warp have left before: see [`Nodes::share_leaf`].
 //!
 //! A tile makes a leaf shared if it holds the latch, has found its key, and had to try
-//! [`LOSSES_BEFORE_SHARING`] times before. A tile that closes a shared leaf, because its key is absent or to be
-//! removed, leaves it not shared.
+//! [`LOSSES_BEFORE_SHARING`] times before. A tile that closes a shared leaf, because its key is absent or to
+//! be removed, leaves it not shared.
 use super::access::Access;
 use super::backoff::FIRST_BACKOFF_NS;
 use super::latch::LatchedNode;

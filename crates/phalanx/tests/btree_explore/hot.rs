@@ -13,7 +13,7 @@ use simt::emulator::Fault;
 /// Operations that change the value of a present key. Sums must be exact.
 const UPDATES: [OpCode; 5] = [OpCode::ADD, OpCode::ADD, OpCode::INSERT, OpCode::MAX, OpCode::GET_OR_INSERT];
 
-/// What the steps of a launch do besides updates of the hot key.
+/// Steps of a launch besides updates of the hot key.
 #[derive(Clone, Copy)]
 enum Role {
     /// Insert new keys above all others.
