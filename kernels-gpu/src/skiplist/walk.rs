@@ -388,7 +388,9 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             return false;
         }
         let updates = own >> tile.rank() & 1 != 0 && self.result.0.is_update();
-        waited && tile.any(updates)
+        // Apart: in a condition that only some tiles reach, the warp could not vote.
+        let has_updated = tile.any(updates);
+        waited && has_updated
     }
 
     /// Ends the current operation with `outcome`; its value stays the argument.
