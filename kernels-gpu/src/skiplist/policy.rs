@@ -68,20 +68,14 @@ macro_rules! policies {
 }
 
 policies! {
-    Unsorted = "list" {
-        const SHARES: bool = true;
-    } {}
+    Unsorted = "list" {} {}
     Sorted = "list_sorted" {
         const SORTED: bool = true;
     } {}
-    Together = "list_together" {
-        const SHARES: bool = true;
-    } {
+    Together = "list_together" {} {
         const TOGETHER: bool = true;
     }
-    Counted = "list_counted" {
-        const SHARES: bool = true;
-    } {
+    Counted = "list_counted" {} {
         const COUNTS: bool = true;
     }
 }

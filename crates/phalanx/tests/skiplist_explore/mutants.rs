@@ -1,12 +1,11 @@
 //! Mutation tests: faults injected into the kernels of the list, one at a time, which the exploration must
 //! find and replay. Without a fault, the same plans must pass.
 use crate::faults::{self, assert_effects, last_site, site, with};
-use crate::hot;
 use crate::mutation::{all_are_sound, is_found_by_exchanges, setting};
 use crate::order::is_found_where_others_pass;
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
-use crate::world::{Finding, explore, is_race, is_wrong};
+use crate::world::{Finding, explore, is_wrong};
 use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::skiplist::{List, Sorted, Unsorted};
 use phalanx_kernels::slab::Spread;
@@ -27,21 +26,21 @@ fn is_found_as_race(name: &str, fault: Fault) {
 /// The writes of the latch's previous holder may be invisible.
 #[test]
 fn a_latch_that_acquires_nothing_is_found() {
-    let latch = site("ordered/share.rs", "try_hold", "node.set(Meta::LATCH");
+    let latch = site("ordered/latch.rs", "try_latch", "node.set(Meta::LATCH");
     is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
 }
 
 /// Two tiles hold the latch at a time, so both may take the same pair.
 #[test]
 fn a_latch_in_two_steps_is_found_by_exchanges() {
-    let latch = Fault::tear(site("ordered/share.rs", "try_hold", "node.set(Meta::LATCH"));
+    let latch = Fault::tear(site("ordered/latch.rs", "try_latch", "node.set(Meta::LATCH"));
     is_found_by_exchanges::<Small, ByLanes>("a torn latch", SEEDS, &[latch], is_wrong);
 }
 
 /// The latch is released before the writes under it are visible.
 #[test]
 fn a_latch_that_releases_nothing_is_found() {
-    let release = site("ordered/latch.rs", "release_node", "held.node.add(");
+    let release = site("ordered/latch.rs", "release_node", "held.node.release(");
     is_found_as_race("no release", Fault::order(release, Order::Relaxed));
 }
 
@@ -50,42 +49,6 @@ fn a_latch_that_releases_nothing_is_found() {
 fn a_split_without_its_fence_is_found() {
     let fence = site("skiplist/split.rs", "split_data", "fence(Scope::Device)");
     is_found_as_race("no fence", Fault::skip(fence));
-}
-
-/// A tile that closes a shared leaf does not wait for the sharers to leave.
-#[test]
-fn a_holder_that_does_not_wait_for_sharers_is_found() {
-    let count = site("ordered/share.rs", "close_leaf", "node.meta(Order::Acquire)");
-    let none = |_, meta| meta & ((1 << 11) - 1);
-    hot::is_found::<Small>("no wait", 8 * SEEDS, Fault::replace(count, none), |_| true);
-}
-
-/// A tile that closes a shared leaf does not mark it, so others become sharers meanwhile.
-#[test]
-fn a_leaf_that_is_not_closed_is_found() {
-    let close = site("ordered/share.rs", "close_leaf", "node.set(Meta::CLOSED");
-    hot::is_found::<Small>("not closed", SEEDS, Fault::skip(close), |_| true);
-}
-
-/// A sharer leaves without a trace in the count.
-#[test]
-fn a_sharer_that_stays_in_the_count_is_found() {
-    let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
-    hot::is_found::<Small>("no leave", SEEDS, Fault::skip(leave), |_| true);
-}
-
-/// A sharer leaves before its change of the value is visible.
-#[test]
-fn a_sharer_that_releases_nothing_is_found() {
-    let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
-    hot::is_found::<Small>("no release by a sharer", 8 * SEEDS, Fault::order(leave, Order::Relaxed), is_race);
-}
-
-/// Sharers change values by a load and a store.
-#[test]
-fn a_value_that_changes_in_two_steps_is_found() {
-    let add = site("keyed/bucket_probe.rs", "change_value", "Change::Add => value.fetch_add(");
-    hot::is_found::<Small>("a torn sum", SEEDS, Fault::tear(add), is_wrong);
 }
 
 /// A search reads nodes through the L1 cache.
