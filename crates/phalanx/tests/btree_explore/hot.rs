@@ -1,14 +1,12 @@
 //! Hot leaves: tiles of several launches update one key, so that its leaf becomes shared, while others insert
 //! keys that split the leaf, and remove keys from it. In lists the removals also merge it.
-use crate::common::{Rng, replay, seeds};
-use crate::faults::{assert_effects, with};
-use crate::mutation::{setting, settings, told};
+use crate::common::Rng;
+use crate::mutation::{settings, told};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, HasFixture, Played, Setting, explore};
 use phalanx_kernels::btree::Config;
 use phalanx_kernels::keyed::OpCode;
-use simt::emulator::Fault;
 
 /// Operations that change the value of a present key. Sums must be exact.
 const UPDATES: [OpCode; 5] = [OpCode::ADD, OpCode::ADD, OpCode::INSERT, OpCode::MAX, OpCode::GET_OR_INSERT];
@@ -51,7 +49,8 @@ fn step(rng: &mut Rng, role: Role, (rows, fill, slots): (usize, u64, u64), hot: 
     (code.code() as u8, key, rng.below(100))
 }
 
-fn play<M: HasFixture + Config>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
+/// Runs the plan of a seed.
+pub fn play<M: HasFixture + Config>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
     explore::<M, ByLanes>(&plan::<M>(seed), setting)
 }
 
@@ -61,19 +60,4 @@ pub fn all_are_sound<M: HasFixture + Config>(name: &str, count: u64) {
         let played = play::<M>(seed, &setting);
         played.unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
     }
-}
-
-/// Requires that one of `count` seeds finds the fault, by a finding that satisfies `is`, and replays it.
-pub fn is_found<M: HasFixture + Config>(name: &str, count: u64, fault: Fault, is: fn(&Finding) -> bool) {
-    let faults = [fault];
-    let find =
-        |seed| play::<M>(seed, &with(&faults)(setting::<M>(seed))).err().map(|finding| (seed, finding));
-    let (seed, finding) = seeds(count)
-        .filter_map(find)
-        .find(|(_, finding)| is(finding))
-        .unwrap_or_else(|| panic!("{name}: not found by {count} seeds, {} effects", faults[0].effects()));
-    let again = play::<M>(seed, &with(&faults)(setting::<M>(seed))).expect_err("it replays");
-    assert!(again.is_same(&finding), "{name}: {finding} and {again}; {}", replay(seed));
-    println!("{name}: found by seed {seed}: {finding}");
-    assert_effects(&faults);
 }
