@@ -23,8 +23,8 @@ fn is_found_as_race(name: &str, fault: Fault) {
     faults::is_found_as_race::<Small>(name, SEEDS, fault);
 }
 
-/// Requires that one of `count` seeds of plans with a hot key finds the fault, by a finding that satisfies `is`,
-/// and replays it.
+/// Requires that one of `count` seeds of plans with a hot key finds the fault, by a finding that satisfies
+/// `is`, and replays it.
 fn is_found_by_hot_keys(name: &str, count: u64, fault: Fault, is: fn(&Finding) -> bool) {
     let faults = [fault];
     let play = |seed| hot::play::<Small>(seed, &with(&faults)(setting::<Small>(seed)));
