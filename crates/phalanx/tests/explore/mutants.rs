@@ -8,7 +8,7 @@ use crate::flaws::{
     exchange_mutants,
 };
 use crate::mutation::{all_are_sound, exchanges_are_sound, is_found, is_found_by_exchanges};
-use crate::script::{ByBlocks, ByFlawedLanes, ByLanes, COMBINES_ANY, MERGES_NOTHING};
+use crate::script::{ByBlocks, ByFlawedLanes, ByLanes, MERGES_NOTHING};
 use crate::world::{Setting, is_hang, is_outside, is_race, is_wrong};
 use phalanx_kernels::hash_map::{
     Cursor, DefaultTable, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice,
@@ -121,11 +121,6 @@ fn a_combination_that_merges_nothing_is_found() {
     is_found_combined::<MERGES_NOTHING>("a_combination_that_merges_nothing");
 }
 
-#[test]
-fn a_combination_of_different_operations_is_found() {
-    is_found_combined::<COMBINES_ANY>("a_combination_of_different_operations");
-}
-
 /// A block combines equal operations of its warps, but without one of the barriers between its steps.
 fn is_found_in_blocks(name: &str, function: &str) {
     let barrier = Fault::skip(site("keyed/combine/block.rs", function, "Block::sync()"));
@@ -142,11 +137,6 @@ fn groups_that_are_sought_too_early_are_found() {
 #[test]
 fn results_that_are_read_too_early_are_found() {
     is_found_in_blocks("results_that_are_read_too_early", "result");
-}
-
-#[test]
-fn warps_that_disagree_about_skew_are_found() {
-    is_found_in_blocks("warps_that_disagree_about_skew", "is_skewed");
 }
 
 /// Lanes wait for the results of one that executes nothing.

@@ -146,9 +146,6 @@ const SOUND: u8 = 0;
 /// Flaw: the arguments of combined operations are not merged.
 #[allow(dead_code)] // as above
 pub const MERGES_NOTHING: u8 = 1;
-/// Flaw: operations on a key are combined even if they differ.
-#[allow(dead_code)] // as above
-pub const COMBINES_ANY: u8 = 2;
 
 impl<const FLAW: u8> Shuffle for Exchange<FLAW> {
     fn map_words(self, word: impl FnMut(u32) -> u32) -> Self {
@@ -165,7 +162,7 @@ impl<const FLAW: u8> Operation for Exchange<FLAW> {
     const MERGES: bool = FLAW != MERGES_NOTHING;
 
     fn is_same(self, other: Self) -> bool {
-        FLAW == COMBINES_ANY || self.0 == other.0
+        self.0 == other.0
     }
 
     fn places(self) -> bool {
