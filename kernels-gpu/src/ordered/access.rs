@@ -25,7 +25,7 @@ pub trait Access: Copy + Send + Sync + 'static {
     /// Whether operations on a key latch every node of their path: see [`Coupled`].
     const COUPLED: bool = false;
     /// Whether leaves may be shared, so that values of present keys change without the latch: see
-    /// [`share`](super::share). Requires unsorted leaves without versions.
+    /// the module `share`. Requires unsorted leaves without versions.
     const SHARES: bool = false;
     /// Whether a tile that holds a leaf's latch also executes the operations of its other lanes on that leaf:
     /// see [`Grouped`].

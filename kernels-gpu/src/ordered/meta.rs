@@ -6,7 +6,7 @@ use simt::{Convergence, Tile, device};
 
 /// Meta word of a node: its level, its latch, and the bits above. Those are its version where nodes have one;
 /// where leaves may be shared, whether the leaf is shared, whether it is closed, and its number of sharers:
-/// see [`share`](super::share).
+/// see the module `share`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Meta(u32);
 
