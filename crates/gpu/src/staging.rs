@@ -228,8 +228,8 @@ impl Device {
         self.pool().release(self.machine());
     }
 
-    /// Returns whether all elements lie in one buffer of this device on [`Tier::Pinned`](crate::Tier::Pinned): copies need no
-    /// staging then.
+    /// Returns whether all elements lie in one buffer of this device on
+    /// [`Tier::Pinned`](crate::Tier::Pinned): copies need no staging then.
     ///
     /// Cost: loads O(log n) addresses of n pinned buffers under a lock.
     ///
