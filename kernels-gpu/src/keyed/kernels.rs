@@ -100,7 +100,9 @@ fn batch_of<M: Kind, O: Operation>(
     let each = apart(M::TILE, len);
     let element = index(Thread::index(), M::TILE, each);
     let pending = element < len;
-    let again = || index(thread_again(), M::TILE, each);
+    // Measured in registers: trees and skip lists rather keep the index.
+    let keeps = const { !M::COMBINES.includes(Combination::InBatches) };
+    let again = || if keeps { element } else { index(thread_again(), M::TILE, each) };
     execute::<M, O>(map, pending, request(element, pending), again, values, outcomes);
 }
 
