@@ -12,7 +12,7 @@ use crate::ordered::backoff::back_off;
 use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::leaf::{OperationResult, write_slot};
-use crate::ordered::meta::handle_of;
+use crate::ordered::meta::{Meta, handle_of};
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
@@ -371,12 +371,15 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         let makes_shared = self.makes_shared(tile, own);
         tile.sync();
         if gives && tile.rank() == 0 {
-            if T::Access::SORTED && held.meta.is_leaf() {
-                let meta = if on_data { held.meta.after() } else { held.meta.unlatched() };
-                held.node.release_as(meta, Order::Release);
-            } else {
+            if T::Access::SHARES {
                 self.nodes.release_node(held, raised, makes_shared, Order::Release);
+                return;
             }
+            let passes = T::Access::SORTED && held.meta.is_leaf();
+            let level = held.meta.level() + raised;
+            let saved = if passes { held.meta.unlatched() } else { Meta::free(level) };
+            let meta = if T::Access::SORTED && on_data { held.meta.after() } else { saved };
+            held.node.release_as(meta, Order::Release);
         }
     }
 

@@ -40,7 +40,7 @@ fn a_latch_in_two_steps_is_found_by_exchanges() {
 /// The latch is released before the writes under it are visible.
 #[test]
 fn a_latch_that_releases_nothing_is_found() {
-    let release = site("ordered/latch.rs", "release_node", "held.node.release(");
+    let release = site("skiplist/walk.rs", "release", "held.node.release_as(");
     is_found_as_race("no release", Fault::order(release, Order::Relaxed));
 }
 
