@@ -101,6 +101,13 @@ fn a_sharer_that_releases_nothing_is_found() {
     is_found_by_hot_keys("no release by a sharer", 8 * SEEDS, Fault::order(leave, Order::Relaxed), is_race);
 }
 
+/// Sharers change values by a load and a store.
+#[test]
+fn a_value_that_changes_in_two_steps_is_found() {
+    let change = site("ordered/share.rs", "share_leaf", "request.change_value(");
+    is_found_by_hot_keys("a torn sum", SEEDS, Fault::tear(change), is_wrong);
+}
+
 /// A search reads nodes through the L1 cache.
 #[test]
 fn a_weak_read_of_nodes_is_found() {
