@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: checks rules of the repository that no compiler checks.
 mod book;
 mod bounds;
+mod length;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ pub use words::left as words_left;
 pub fn run() -> Result<()> {
     let files = files()?;
     let each = files.iter().flat_map(rules::check);
-    let all = [bounds::check, words::check, figures::check, book::check];
+    let all = [bounds::check, words::check, figures::check, book::check, length::check];
     let all = all.iter().flat_map(|check| check(&files));
     let violations: Vec<_> = each.chain(all).collect();
     for violation in &violations {
