@@ -125,8 +125,7 @@ pub fn claim_nodes<M: Config + Instance>(
 
 /// Appends sorted pairs to a tree whose keys are all below, in nodes that [`claim_nodes`] has allocated. If
 /// slabs are missing, frees the others. Requires exclusive access to the tree. The grid has a tile for each
-/// of
-/// [`AppendPlan::tiles`].
+/// of [`AppendPlan::tiles`].
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn append_pairs<M: Config + Instance>(

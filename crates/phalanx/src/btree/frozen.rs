@@ -3,10 +3,9 @@ use super::BTree;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 pub use crate::map::frozen::Lookups;
-use crate::map::frozen::{LookUp, by_key, read_only};
+use crate::map::frozen::{LookUp, as_a_whole, by_key, read_only};
 use crate::map::launch::Batch;
 use crate::map::variant::{Variant, VariantTag};
-use crate::map::{IntoIter, Pairs};
 use crate::ordered::kernels::{Reader, Search};
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Key, Result, Value};
@@ -15,7 +14,6 @@ use phalanx_kernels::btree::{ReadOnly, phased};
 use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 use std::fmt;
-use std::io::Write;
 
 /// A read-only handle of a tree. It borrows the tree, so nothing writes while it lives, and lookups use
 /// faster kernels: they may read nodes from the L1 cache, and need not read a leaf again when they miss a
@@ -108,63 +106,12 @@ impl<K: Key, V: Value> BTree<K, V> {
     }
 }
 
-/// Operations on the whole tree.
-impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
-    /// Returns the name of the variant whose kernels read.
-    pub fn variant(&self) -> &str {
-        self.reader.variant().name
-    }
+as_a_whole! {
+    /// Operations on the whole tree.
+    BTree in tree
+}
 
-    /// Returns the number of pairs. Waits for all earlier launches.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn len(&self) -> Result<usize> {
-        self.tree.len()
-    }
-
-    /// Returns whether there are no pairs. Waits, as [`Self::len`] does.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn is_empty(&self) -> Result<bool> {
-        self.tree.is_empty()
-    }
-
-    /// Returns all pairs in key order: see [`BTree::iter`].
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        self.tree.iter()
-    }
-
-    /// Returns all keys and, at the same indices, their values: see [`BTree::export`].
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn export(&self) -> Result<Pairs<K, V>> {
-        self.tree.export()
-    }
-
-    /// Saves the tree: see [`BTree::save`].
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn save(&self, writer: impl Write) -> Result<()> {
-        self.tree.save(writer)
-    }
-
-    /// Returns the device that holds the tree.
-    pub fn device(&self) -> &'a Device {
-        self.tree.device()
-    }
-
-    /// Returns the lookups on device buffers, submitted to a stream.
-    pub fn on(&'a self, stream: &'a Stream) -> Lookups<'a, K, V> {
-        Lookups::new(self, stream)
-    }
-
+impl<K: Key, V: Value> Frozen<'_, K, V> {
     /// Returns a view of the tree for your own read-only kernels. `M` is the type of the variant that
     /// [`Self::variant`] names.
     ///

@@ -107,6 +107,76 @@ macro_rules! by_key {
 }
 pub(crate) use by_key;
 
+/// Implements the operations on a whole structure of type `$map` for `Frozen`, whose field `$field` is the
+/// structure.
+macro_rules! as_a_whole {
+    ($(#[doc = $title:literal])* $map:ident in $field:ident) => {
+        $(#[doc = $title])*
+        impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
+            /// Returns the name of the variant whose kernels read.
+            pub fn variant(&self) -> &str {
+                self.reader.variant().name
+            }
+
+            /// Returns the number of pairs. Waits for all earlier launches.
+            ///
+            /// # Errors
+            /// [`Error::Device`] if the device is lost or lacks the memory.
+            pub fn len(&self) -> Result<usize> {
+                self.$field.len()
+            }
+
+            /// Returns whether there are no pairs. Waits, as [`Self::len`] does.
+            ///
+            /// # Errors
+            /// [`Error::Device`] if the device is lost or lacks the memory.
+            pub fn is_empty(&self) -> Result<bool> {
+                self.$field.is_empty()
+            }
+
+            #[doc = concat!("Returns all pairs: see [`", stringify!($map), "::iter`].")]
+            ///
+            /// # Errors
+            /// [`Error::Device`] if the device is lost or lacks the memory.
+            pub fn iter(&self) -> Result<$crate::map::IntoIter<K, V>> {
+                self.$field.iter()
+            }
+
+            #[doc = concat!(
+                "Returns all keys and, at the same indices, their values: see [`",
+                stringify!($map),
+                "::export`]."
+            )]
+            ///
+            /// # Errors
+            /// [`Error::Device`] if the device is lost or lacks the memory.
+            pub fn export(&self) -> Result<$crate::map::Pairs<K, V>> {
+                self.$field.export()
+            }
+
+            #[doc = concat!("Saves all pairs: see [`", stringify!($map), "::save`].")]
+            ///
+            /// # Errors
+            /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost or lacks the
+            /// memory.
+            pub fn save(&self, writer: impl std::io::Write) -> Result<()> {
+                self.$field.save(writer)
+            }
+
+            /// Returns the device that holds the structure.
+            pub fn device(&self) -> &'a Device {
+                self.$field.device()
+            }
+
+            /// Returns the lookups on device buffers, submitted to a stream.
+            pub fn on(&'a self, stream: &'a Stream) -> Lookups<'a, K, V> {
+                Lookups::new(self, stream)
+            }
+        }
+    };
+}
+pub(crate) use as_a_whole;
+
 /// Defines `fn $find`, which returns the kernels that read structures of a variant while nothing writes, if
 /// there are such kernels. `$list` is the list of their kinds, whose bound is `$bound`.
 macro_rules! read_only {

@@ -4,16 +4,14 @@ use super::kernels::Reader;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 pub use crate::map::frozen::Lookups;
-use crate::map::frozen::{LookUp, by_key, read_only};
+use crate::map::frozen::{LookUp, as_a_whole, by_key, read_only};
 use crate::map::launch::Batch;
 use crate::map::variant::{Variant, VariantTag};
-use crate::map::{IntoIter, Pairs};
 use crate::{Key, Result, Value};
 use gpu::{Device, Stream};
 use phalanx_kernels::slab::list::{Config, ListsView, ReadOnly, phased};
 use simt::Instance;
 use std::fmt;
-use std::io::Write;
 
 /// A read-only handle of a map. It borrows the map, so nothing writes while it lives, and lookups use faster
 /// kernels: slabs may come from the L1 cache, which serves keys that are asked for again and again. Created
@@ -105,63 +103,12 @@ impl<K: Key, V: Value> SlabHash<K, V> {
     }
 }
 
-/// Operations on the whole map.
-impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
-    /// Returns the name of the variant whose kernels read.
-    pub fn variant(&self) -> &str {
-        self.reader.variant().name
-    }
+as_a_whole! {
+    /// Operations on the whole map.
+    SlabHash in map
+}
 
-    /// Returns the number of pairs. Waits for all earlier launches.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn len(&self) -> Result<usize> {
-        self.map.len()
-    }
-
-    /// Returns whether there are no pairs. Waits, as [`Self::len`] does.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn is_empty(&self) -> Result<bool> {
-        self.map.is_empty()
-    }
-
-    /// Returns all pairs: see [`SlabHash::iter`].
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        self.map.iter()
-    }
-
-    /// Returns all keys and, at the same indices, their values: see [`SlabHash::export`].
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn export(&self) -> Result<Pairs<K, V>> {
-        self.map.export()
-    }
-
-    /// Saves the map: see [`SlabHash::save`].
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn save(&self, writer: impl Write) -> Result<()> {
-        self.map.save(writer)
-    }
-
-    /// Returns the device that holds the map.
-    pub fn device(&self) -> &'a Device {
-        self.map.device()
-    }
-
-    /// Returns the lookups on device buffers, submitted to a stream.
-    pub fn on(&'a self, stream: &'a Stream) -> Lookups<'a, K, V> {
-        Lookups::new(self, stream)
-    }
-
+impl<K: Key, V: Value> Frozen<'_, K, V> {
     /// Returns a view of the map for your own read-only kernels. `M` is the type of the variant that
     /// [`Self::variant`] names.
     ///
