@@ -6,6 +6,7 @@ use crate::{kernels, package, setup, tidy};
 use anyhow::{Result, bail, ensure};
 use ptx_builder::{Arch, Ptx, Ptxas, PtxasReport};
 use rayon::prelude::*;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -76,6 +77,8 @@ impl Context {
 }
 
 pub fn run(options: &Options) -> Result<()> {
+    // Before any step: steps that build the workspace replace this program's file, which then has no path.
+    let program = env::current_exe()?;
     let context = Context { ptxas: setup::ensure_ready()?.ptxas, shell: shell()? };
     let is_chosen =
         |step: &&Step| options.steps.is_empty() || options.steps.iter().any(|name| name == step.name);
@@ -83,7 +86,7 @@ pub fn run(options: &Options) -> Result<()> {
     let (mut outcomes, mut beside) = (Vec::new(), None);
     for step in &steps {
         match step.name == BESIDE && steps.len() > 1 {
-            true => beside = Some(Background::start(step.name, step_command(step.name)?)?),
+            true => beside = Some(Background::start(step.name, step_command(&program, step.name))?),
             false => outcomes.push(run_step(&context, step)),
         }
     }
@@ -121,11 +124,11 @@ impl Background {
     }
 }
 
-/// Returns the command that runs a step alone.
-fn step_command(name: &str) -> Result<Command> {
-    let mut command = Command::new(env::current_exe()?);
+/// Returns the command by which `program`, a build of this one, runs a step alone.
+fn step_command(program: &Path, name: &str) -> Command {
+    let mut command = Command::new(program);
     command.args(["test", name]);
-    Ok(command)
+    command
 }
 
 /// Runs a step to completion, regardless of the results of earlier steps.
