@@ -5,7 +5,7 @@
 //! Each kernel reads a key and its place in the batch per element; otherwise as those of
 //! [`crate::keyed::kernels`], except that neighbouring lanes descend to the same nodes. [`sorted_threads`] is
 //! arithmetic on the host.
-use crate::keyed::kernels::{batch, read_if};
+use crate::keyed::kernels::{Element, batch, read_if};
 use crate::keyed::{Insert, OpCode, Operation, Remove};
 use crate::ordered::view::{Config, TreeView};
 use simt::{GlobalSlice, Instance, Thread, device, kernel};
@@ -51,7 +51,7 @@ fn sorted<M: Config + Instance, O: Operation>(
         let argument = read_if(arguments, place, exists && place < arguments.len());
         (operation(place, exists), key, argument)
     };
-    batch::<M, _>(tree, (place, exists), request, results, outcomes);
+    batch::<M, _>(tree, Element::at((place, exists)), request, results, outcomes);
 }
 
 macro_rules! sorted {

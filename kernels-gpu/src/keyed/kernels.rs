@@ -87,48 +87,51 @@ pub(crate) fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
     }
 }
 
-/// Executes the operation of the element that the calling thread brings to a batch of `len` elements, if any:
-/// see [`element`]. `request` returns the operation, key and argument of an element.
-#[device(caller)]
-fn batch_of<M: Kind, O: Operation>(
-    map: M::View,
-    len: usize,
-    request: impl Fn(usize, bool) -> (O, M::Key, M::Value),
-    values: GlobalSlice<M::Value>,
-    outcomes: GlobalSlice<u8>,
-) {
-    let each = apart(M::TILE, len);
-    let element = index(Thread::index(), M::TILE, each);
-    let pending = element < len;
-    // Measured in registers: trees and skip lists rather keep the index.
-    let keeps = const { !M::COMBINES.includes(Combination::InBatches) };
-    let again = || if keeps { element } else { index(thread_again(), M::TILE, each) };
-    execute::<M, O>(map, pending, request(element, pending), again, values, outcomes);
+/// The element that the calling thread brings to a batch, if any.
+pub(crate) struct Element {
+    index: usize,
+    pending: bool,
+    /// Number of elements of the thread's tile, if the index is computed anew after the operation.
+    each: Option<u32>,
 }
 
-/// As [`batch_of`], of the element `index` if `pending`.
+#[device]
+impl Element {
+    /// Returns the element of a batch of `len` elements on a structure of kind `M`: see [`element`].
+    fn of<M: Kind>(len: usize) -> Self {
+        let each = apart(M::TILE, len);
+        let index = index(Thread::index(), M::TILE, each);
+        // Measured in registers: trees and skip lists rather keep the index.
+        let is_anew = const { M::COMBINES.includes(Combination::InBatches) };
+        Self { index, pending: index < len, each: is_anew.then_some(each) }
+    }
+
+    /// Returns the element with an index, which is kept.
+    pub(crate) fn at((index, pending): (usize, bool)) -> Self {
+        Self { index, pending, each: None }
+    }
+
+    /// Returns the index, after the operation; tiles have `width` lanes.
+    fn index_again(&self, width: u32) -> usize {
+        match self.each {
+            Some(each) => index(thread_again(), width, each),
+            None => self.index,
+        }
+    }
+}
+
+/// Executes the operation of the element that the calling thread brings to a batch, if any. `request` returns
+/// the operation, key and argument of an element.
 #[device(caller)]
 pub(crate) fn batch<M: Kind, O: Operation>(
     map: M::View,
-    (index, pending): (usize, bool),
+    element: Element,
     request: impl Fn(usize, bool) -> (O, M::Key, M::Value),
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    execute::<M, O>(map, pending, request(index, pending), || index, values, outcomes);
-}
-
-/// Executes an operation if `pending`, and writes its results at the index that `index` returns.
-#[device(caller)]
-fn execute<M: Kind, O: Operation>(
-    map: M::View,
-    pending: bool,
-    (operation, key, argument): (O, M::Key, M::Value),
-    index: impl Fn() -> usize,
-    values: GlobalSlice<M::Value>,
-    outcomes: GlobalSlice<u8>,
-) {
-    let mut delta = CounterDelta::default();
+    let (mut delta, pending) = (CounterDelta::default(), element.pending);
+    let (operation, key, argument) = request(element.index, pending);
     M::enter(map);
     let (outcome, value) = if const { combine::combines::<M, O>(Combination::InBatches) } {
         combine::block::execute::<M, O>(map, pending, operation, key, argument)
@@ -136,7 +139,7 @@ fn execute<M: Kind, O: Operation>(
         M::execute(map, pending, operation, key, argument)
     };
     M::leave(map);
-    let index = index();
+    let index = element.index_again(M::TILE);
     if pending {
         delta.count(outcome);
         write_if(outcomes, index, outcome as u8);
@@ -168,7 +171,7 @@ pub(crate) fn with_arguments<M: Kind, O: Operation>(
     let keys = keys.resolve();
     let request =
         |index, pending| (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending));
-    batch_of::<M, _>(map, keys.len(), request, results, outcomes);
+    batch::<M, _>(map, Element::of::<M>(keys.len()), request, results, outcomes);
 }
 
 /// Executes a separate operation for each key; `operation` decodes it.
@@ -187,7 +190,7 @@ pub(crate) fn with_codes<M: Kind, O: Operation>(
         let operation = operation(read_if(codes, index, pending) as u32);
         (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending))
     };
-    batch_of::<M, _>(map, keys.len(), request, results, outcomes);
+    batch::<M, _>(map, Element::of::<M>(keys.len()), request, results, outcomes);
 }
 
 /// Executes the same operation for each key, without an argument.
@@ -201,7 +204,7 @@ fn with_keys<M: Kind, O: Operation>(
 ) {
     let keys = keys.resolve();
     let request = |index, pending| (operation, read_if(keys, index, pending), M::Value::narrow(0));
-    batch_of::<M, _>(map, keys.len(), request, results, outcomes);
+    batch::<M, _>(map, Element::of::<M>(keys.len()), request, results, outcomes);
 }
 
 /// Inserts pairs; replaces the values of present keys.

@@ -7,7 +7,7 @@
 //! arithmetic.
 use super::compact::{Layout, NodeArray, SlabReservation};
 use super::list::Layers;
-use crate::keyed::kernels::{batch, element, read_if, write_if};
+use crate::keyed::kernels::{Element, batch, element, read_if, write_if};
 use crate::keyed::{CounterDelta, Insert, InsertNew, OpCode};
 use crate::ordered::view::TreeView;
 use simt::{BoundedSlice, GlobalSlice, Instance, Thread, device, kernel};
@@ -59,7 +59,7 @@ macro_rules! passes {
                 ($operation, read_if(keys, index, brings), read_if(values, index, brings))
             };
             let place = in_pass(M::TILE, keys.len(), step, ratio);
-            batch::<M, _>(list, place, request, values, outcomes);
+            batch::<M, _>(list, Element::at(place), request, values, outcomes);
         }
     )*};
 }
@@ -92,7 +92,7 @@ pub fn coded_pass<M: Layers + Instance>(
         (code, read_if(keys, index, brings), read_if(arguments, index, brings))
     };
     let place = in_pass(M::TILE, keys.len(), step, ratio);
-    batch::<M, _>(list, place, request, results, outcomes);
+    batch::<M, _>(list, Element::at(place), request, results, outcomes);
 }
 
 /// Inserts by tiles that take `run` neighbouring elements each and advance by as many runs as there are
