@@ -23,6 +23,7 @@
 #[cfg(feature = "baselines")]
 pub mod baseline;
 pub mod btree;
+pub mod cache;
 pub mod hash_map;
 pub mod keyed;
 pub mod mvbtree;

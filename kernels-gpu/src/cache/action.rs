@@ -1,0 +1,203 @@
+//! The actions of batches that change the table: what each does with the rows of the slots that it holds.
+use super::change::{Action, Change, Changes, Held};
+use super::rows::{Add, CopyIn, Element, Exchange, PlaceOrRead, RowSlice, move_rows};
+use super::search::{Changing, Placing};
+use super::view::{CacheView, Config, NOWHERE};
+use crate::keyed::Outcome;
+use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};
+
+/// Places keys with their rows, and replaces the rows of keys that are present.
+#[derive(Clone, Copy)]
+pub(super) struct Insert;
+
+impl<C: Config> Action<C> for Insert {
+    type Mode = Placing;
+    const PRESENT: Outcome = Outcome::Replaced;
+
+    #[device(caller)]
+    fn move_rows(
+        self,
+        view: CacheView<C>,
+        warp: Tile<32, Lockstep>,
+        batch: &Changes<C>,
+        (element, held): (Change<C>, Held),
+    ) {
+        let mover = CopyIn { from: batch.rows };
+        move_rows(view.rows(), batch.chunk, warp, (held.position, element.row), mover);
+    }
+}
+
+/// Output of an insertion that keeps what it evicts. Keys, rows and scores have room for as many elements as
+/// the batch has.
+#[repr(C)]
+pub struct Evicted<C: Config> {
+    /// Output: the evicted keys.
+    pub keys: GlobalSlice<C::Key>,
+    /// Output: their scores.
+    pub scores: GlobalSlice<C::Score>,
+    /// Output: their rows.
+    pub rows: RowSlice,
+    /// Output: their number, one word, zero before the batch.
+    pub count: GlobalSlice<u32>,
+}
+
+impl<C: Config> Clone for Evicted<C> {
+    #[device]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C: Config> Copy for Evicted<C> {}
+
+/// [`Insert`], which copies the evicted keys, scores and rows to an output.
+#[derive(Clone, Copy)]
+pub(super) struct InsertEvict<C: Config> {
+    pub evicted: Evicted<C>,
+}
+
+impl<C: Config> Action<C> for InsertEvict<C> {
+    type Mode = Placing;
+    const PRESENT: Outcome = Outcome::Replaced;
+
+    #[device(caller)]
+    fn keep_evicted(self, view: CacheView<C>, warp: Tile<32, Lockstep>, held: Held) -> u32 {
+        let index = reserve(warp, self.evicted.count, held.evicts);
+        if held.evicts {
+            // SAFETY: the position is that of a slot that the lane has locked.
+            let (key, score) = unsafe { (view.key(held.position), view.score(held.position)) };
+            self.evicted.keys.write(index as usize, key.load(Order::Relaxed, Scope::Device));
+            self.evicted.scores.write(index as usize, score.load(Order::Relaxed, Scope::Device));
+        }
+        if held.evicts { index } else { NOWHERE }
+    }
+
+    #[device(caller)]
+    fn move_rows(
+        self,
+        view: CacheView<C>,
+        warp: Tile<32, Lockstep>,
+        batch: &Changes<C>,
+        (element, held): (Change<C>, Held),
+    ) {
+        let mover = Exchange { from: batch.rows, evicted: self.evicted.rows };
+        move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, held.output)), mover);
+    }
+}
+
+/// Copies the rows of keys that are present to an output; places the others with their rows.
+#[derive(Clone, Copy)]
+pub(super) struct GetOrInsert {
+    pub to: RowSlice,
+}
+
+impl<C: Config> Action<C> for GetOrInsert {
+    type Mode = Placing;
+    const PRESENT: Outcome = Outcome::Found;
+
+    #[device(caller)]
+    fn move_rows(
+        self,
+        view: CacheView<C>,
+        warp: Tile<32, Lockstep>,
+        batch: &Changes<C>,
+        (element, held): (Change<C>, Held),
+    ) {
+        let mover = PlaceOrRead { from: batch.rows, to: self.to };
+        move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, held.is_new)), mover);
+    }
+}
+
+/// Adds rows to those of keys that are present; places the others.
+#[derive(Clone, Copy)]
+pub(super) struct Accumulate {
+    pub element: Element,
+}
+
+impl<C: Config> Action<C> for Accumulate {
+    type Mode = Placing;
+    const PRESENT: Outcome = Outcome::Replaced;
+
+    #[device(caller)]
+    fn move_rows(
+        self,
+        view: CacheView<C>,
+        warp: Tile<32, Lockstep>,
+        batch: &Changes<C>,
+        (change, held): (Change<C>, Held),
+    ) {
+        let mover = Add { from: batch.rows, order: batch.order, element: self.element };
+        move_rows(view.rows(), batch.chunk, warp, (held.position, (change.places, held.is_new)), mover);
+    }
+}
+
+/// Replaces the rows of keys that are present, and updates their scores.
+#[derive(Clone, Copy)]
+pub(super) struct Assign;
+
+impl<C: Config> Action<C> for Assign {
+    type Mode = Changing;
+    const PRESENT: Outcome = Outcome::Replaced;
+
+    #[device(caller)]
+    fn move_rows(
+        self,
+        view: CacheView<C>,
+        warp: Tile<32, Lockstep>,
+        batch: &Changes<C>,
+        (element, held): (Change<C>, Held),
+    ) {
+        if !batch.rows.is_empty() {
+            let mover = CopyIn { from: batch.rows };
+            move_rows(view.rows(), batch.chunk, warp, (held.position, element.row), mover);
+        }
+    }
+}
+
+/// Copies the rows of keys that are present to an output, and updates their scores.
+#[derive(Clone, Copy)]
+pub(super) struct GetAndTouch {
+    pub to: RowSlice,
+}
+
+impl<C: Config> Action<C> for GetAndTouch {
+    type Mode = Changing;
+    const PRESENT: Outcome = Outcome::Found;
+
+    #[device(caller)]
+    fn move_rows(
+        self,
+        view: CacheView<C>,
+        warp: Tile<32, Lockstep>,
+        batch: &Changes<C>,
+        (element, held): (Change<C>, Held),
+    ) {
+        let mover = PlaceOrRead { from: self.to, to: self.to };
+        move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, false)), mover);
+    }
+}
+
+/// Removes keys.
+#[derive(Clone, Copy)]
+pub(super) struct Remove;
+
+impl<C: Config> Action<C> for Remove {
+    type Mode = Changing;
+    const REMOVES: bool = true;
+    const PRESENT: Outcome = Outcome::Removed;
+
+    #[device(caller)]
+    fn move_rows(self, _: CacheView<C>, _: Tile<32, Lockstep>, _: &Changes<C>, _: (Change<C>, Held)) {}
+}
+
+/// Reserves an element of an output for each lane that `wants` one, by one atomic per warp. Returns its
+/// index.
+#[device(caller)]
+pub(super) fn reserve(warp: Tile<32, Lockstep>, count: GlobalSlice<u32>, wants: bool) -> u32 {
+    let all = warp.ballot(wants);
+    let mut base = 0;
+    if warp.rank() == 0 && all != 0 {
+        base = count.at(0).fetch_add(all.count_ones(), Order::Relaxed, Scope::Device);
+    }
+    warp.shuffle(base, 0) + (all & ((1 << warp.rank()) - 1)).count_ones()
+}

@@ -1,0 +1,228 @@
+//! Changes of slots: the one loop by which a warp places, updates and removes the keys of its elements.
+//!
+//! ```text
+//! while an element of the warp is not done
+//!     search the keys                                            tiles, an element each
+//!     lock the slots: those of the keys, or free ones            a lane for each element
+//!     evict for the elements that found no free slot             the warp, one element after the other
+//!     write keys and scores                                      a lane for each element
+//!     move the rows                                              the warp, 16 bytes a lane
+//!     release the slots
+//! ```
+//!
+//! No lane waits while it holds a lock: an element whose slot is locked by another tile tries again in the
+//! next iteration, when the warp has released its own slots.
+use super::digest::Digest;
+use super::evict::{Eviction, evict};
+use super::hashed::Hashed;
+use super::policy::ScorePolicy;
+use super::rows::{Chunk, RowSlice};
+use super::search::{End, Mode, Sought};
+use super::view::{CacheView, Config, NOWHERE};
+use crate::keyed::Outcome;
+use crate::keyed::kernels::write_if;
+use simt::{BoundedSlice, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, Word, device};
+
+/// Elements that change the table.
+#[repr(C)]
+pub struct Changes<C: Config> {
+    /// Keys, all distinct.
+    pub keys: BoundedSlice<C::Key>,
+    /// A score for each element, or empty.
+    pub scores: GlobalSlice<C::Score>,
+    /// A row for each element, or empty.
+    pub rows: RowSlice,
+    /// Output: an outcome for each key, if wanted.
+    pub outcomes: GlobalSlice<u8>,
+    /// If elements with equal keys were merged: for each key, the last of its places in `order`; its first one
+    /// follows that of the key before. Otherwise empty: each key is an element.
+    pub ends: GlobalSlice<u32>,
+    /// Indices of the elements, those with equal keys next to each other, in the order of the batch.
+    pub order: GlobalSlice<u32>,
+    /// Policy of the scores.
+    pub policy: C::Policy,
+    /// Number of words that a lane moves at once.
+    pub chunk: Chunk,
+}
+
+impl<C: Config> Clone for Changes<C> {
+    #[device]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C: Config> Copy for Changes<C> {}
+
+/// The element or the merged elements of a lane.
+#[derive(Clone, Copy)]
+pub(super) struct Change<C: Config> {
+    exists: bool,
+    index: u32,
+    key: C::Key,
+    given: C::Score,
+    /// First and last place in the batch's order, or the index of the element.
+    pub(super) places: (u32, u32),
+    /// Index of the row.
+    pub(super) row: u32,
+}
+
+#[device(caller)]
+impl<C: Config> Changes<C> {
+    /// Returns the change of the calling thread.
+    fn change(&self) -> Change<C> {
+        let (keys, index) = (self.keys.resolve(), Thread::index());
+        let exists = index < keys.len();
+        let key = if exists { keys.read(index) } else { C::Key::narrow(0) };
+        let index = index as u32;
+        let (mut places, mut row) = ((index, index), index);
+        if exists && !self.ends.is_empty() {
+            let first = if index == 0 { 0 } else { self.ends.read(index as usize - 1) + 1 };
+            places = (first, self.ends.read(index as usize));
+            row = self.order.read(places.1 as usize);
+        }
+        let given = if exists && !self.scores.is_empty() {
+            self.scores.read(row as usize)
+        } else {
+            C::Score::narrow((places.1 - places.0) as u128 + 1)
+        };
+        Change { exists, index, key, given, places, row }
+    }
+}
+
+/// A slot that a lane has locked.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// Position of the slot; [`NOWHERE`] if the lane has none.
+    pub(super) position: u32,
+    /// Whether the key was not in the table.
+    pub(super) is_new: bool,
+    /// Whether the slot has another key.
+    pub(super) evicts: bool,
+    /// Index of the evicted row in the action's output, or [`NOWHERE`].
+    pub(super) output: u32,
+}
+
+#[device]
+impl Held {
+    const NOTHING: Self = Self { position: NOWHERE, is_new: false, evicts: false, output: NOWHERE };
+}
+
+/// What is done with the slots of a batch's keys.
+pub(super) trait Action<C: Config>: Copy {
+    /// How keys are searched.
+    type Mode: Mode;
+    /// Whether the keys are removed.
+    const REMOVES: bool = false;
+    /// Outcome of a key that was present.
+    const PRESENT: Outcome;
+
+    /// Copies the keys and scores of the slots from which keys are evicted to the action's output, if it has
+    /// one. Returns the index of the lane's slot in the output, or [`NOWHERE`].
+    #[device(caller)]
+    fn keep_evicted(self, _view: CacheView<C>, _warp: Tile<32, Lockstep>, _held: Held) -> u32 {
+        NOWHERE
+    }
+
+    /// Moves the rows of a warp's locked slots.
+    fn move_rows(self, view: CacheView<C>, warp: Tile<32, Lockstep>, batch: &Changes<C>, part: (Change<C>, Held));
+}
+
+/// Executes the changes of a batch.
+#[device(caller)]
+pub(super) fn change<C: Config, A: Action<C>>(view: CacheView<C>, batch: Changes<C>, action: A) {
+    let warp = Tile::<32>::lockstep();
+    let element = batch.change();
+    let (mut waits, mut outcome) = (element.exists, Outcome::Refused);
+    while warp.any(waits) {
+        let (mut held, done) = hold::<C, A>(view, warp, (waits, element), batch.policy);
+        held.output = action.keep_evicted(view, warp, held);
+        let slot_is_held = held.position != NOWHERE;
+        if slot_is_held && !A::REMOVES {
+            write_key_and_score(view, element, held, batch.policy);
+        }
+        action.move_rows(view, warp, &batch, (element, held));
+        // The lanes' writes to a row are before the release by its owner.
+        warp.sync();
+        if slot_is_held {
+            let digest = if A::REMOVES { Digest::ERASED } else { Hashed::of(element.key, view.seed()).digest() };
+            // SAFETY: the lane has locked the slot.
+            unsafe { view.release(held.position, digest) };
+        }
+        if slot_is_held || done.is_some() {
+            let reached = if held.is_new { Outcome::Inserted } else { A::PRESENT };
+            outcome = done.unwrap_or(reached);
+            waits = false;
+        } else if waits {
+            simt::spin_hint();
+        }
+    }
+    if element.exists {
+        write_if(batch.outcomes, element.index as usize, outcome as u8);
+    }
+}
+
+/// Locks a slot for the element of each lane that `waits`. Returns the slot, or the outcome if the element is
+/// done without one; neither if the lane must try again.
+#[device(caller)]
+fn hold<C: Config, A: Action<C>>(
+    view: CacheView<C>,
+    warp: Tile<32, Lockstep>,
+    (waits, element): (bool, Change<C>),
+    policy: C::Policy,
+) -> (Held, Option<Outcome>) {
+    let sought = C::search::<A::Mode>(view, waits, element.key);
+    let (mut held, mut done) = (Held::NOTHING, None);
+    let has_slot = sought.end == End::Present || sought.end == End::Free;
+    if waits && has_slot {
+        held = lock(view, sought, element.key);
+    }
+    let found_none = waits && sought.end == End::Absent;
+    if A::Mode::PLACES {
+        let hashed = Hashed::of(element.key, view.seed());
+        match evict(view, warp, found_none, (hashed, policy.placed(element.given))) {
+            Eviction::Locked(position) if found_none => {
+                held = Held { position, is_new: true, evicts: true, output: NOWHERE };
+            }
+            Eviction::Refused if found_none => done = Some(Outcome::Refused),
+            _ => {}
+        }
+    } else if found_none {
+        done = Some(Outcome::Absent);
+    }
+    (held, done)
+}
+
+/// Locks the slot of a search's result, if it still has or can take the key.
+#[device(caller)]
+fn lock<C: Config>(view: CacheView<C>, sought: Sought, key: C::Key) -> Held {
+    let (position, digest, is_new) = (sought.position, sought.digest(), sought.end == End::Free);
+    // SAFETY: the position is that of a slot that was read; it is released only if it was locked here.
+    unsafe {
+        if !view.lock(position, digest, sought.seen) {
+            return Held::NOTHING;
+        }
+        // Meanwhile the key may have been evicted, and one with the same digest been placed.
+        if !is_new && view.key(position).load(Order::Relaxed, Scope::Device) != key {
+            view.release(position, digest);
+            return Held::NOTHING;
+        }
+    }
+    Held { position, is_new, ..Held::NOTHING }
+}
+
+/// Writes the key of a new slot, and the score.
+#[device(caller)]
+fn write_key_and_score<C: Config>(view: CacheView<C>, element: Change<C>, held: Held, policy: C::Policy) {
+    // SAFETY: the position is that of a slot that the lane has locked.
+    unsafe {
+        let score = view.score(held.position);
+        let new = if held.is_new {
+            view.key(held.position).store(element.key, Order::Relaxed, Scope::Device);
+            policy.placed(element.given)
+        } else {
+            policy.used(score.load(Order::Relaxed, Scope::Device), element.given)
+        };
+        score.store(new, Order::Relaxed, Scope::Device);
+    }
+}

@@ -1,0 +1,29 @@
+//! The kinds of cache table that are compiled. A new variant is one line here.
+use super::kernels::{
+    CacheAccumulate, CacheAssign, CacheContains, CacheCount, CacheExport, CacheGet, CacheGetAndTouch,
+    CacheGetOrInsert, CacheInsert, CacheInsertEvict, CacheRemove, CacheRemoveScores,
+};
+use super::policy::BuiltIn;
+use super::view::Cache;
+use simt::instances;
+
+instances! {
+    types {
+        // Names: policy, lanes x words of digests per lane, bits of key and score. First the defaults.
+        cache_8x4_u64_u64: Cache<u64, u64, BuiltIn, 8, 4>,
+        cache_8x4_u32_u32: Cache<u32, u32, BuiltIn, 8, 4>,
+        cache_8x4_u64_u32: Cache<u64, u32, BuiltIn, 8, 4>,
+        cache_8x4_u32_u64: Cache<u32, u64, BuiltIn, 8, 4>,
+    }
+    #[cfg(feature = "variants")]
+    types {
+        cache_1x8_u64_u64: Cache<u64, u64, BuiltIn, 1, 8>,
+        cache_2x4_u64_u64: Cache<u64, u64, BuiltIn, 2, 4>,
+        cache_4x8_u64_u64: Cache<u64, u64, BuiltIn, 4, 8>,
+    }
+    kernels {
+        CacheGet, CacheContains, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate, CacheAssign,
+        CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveScores
+    }
+    visitor: super::view::Config
+}

@@ -1,0 +1,37 @@
+//! A table that is always full: the device side of `phalanx::CacheTable`. A key that finds no free slot
+//! evicts the key with the lowest score of its buckets. The repository's page
+//! `docs/structures/cache-table.md` describes layout, proof and costs.
+//!
+//! ```text
+//! bucket of 128 slots
+//! digests   128 bytes   a byte per slot: EMPTY, BUSY, ERASED, or eight bits of the key's hash
+//! keys      128 keys
+//! scores    128 scores
+//! rows      by position: the row of slot s of bucket b is the (128 b + s)-th
+//! ```
+//!
+//! # Cost
+//!
+//! See [`kernels`]. Constructors and accessors are arithmetic in registers.
+mod action;
+mod change;
+mod digest;
+mod evict;
+mod hashed;
+#[cfg(feature = "cache-table")]
+mod instances;
+pub mod kernels;
+mod policy;
+mod rows;
+mod search;
+mod view;
+
+pub use action::Evicted;
+pub use change::Changes;
+pub use digest::Digest;
+pub use hashed::Hashed;
+#[cfg(feature = "cache-table")]
+pub use instances::*;
+pub use policy::{BuiltIn, Rule, ScorePolicy};
+pub use rows::{Chunk, Element, RowSlice};
+pub use view::{Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Rows, SLOTS};

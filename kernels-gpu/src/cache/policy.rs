@@ -1,0 +1,173 @@
+//! Score policies: which score a key gets when it is placed and when it is used again. The key with the
+//! lowest score of a bucket is evicted first.
+use crate::keyed::Scalar;
+use simt::device;
+
+/// A rule for scores, with the arguments that it needs: a value of the policy is an argument of the kernels.
+///
+/// `given` is the score that the caller passed for the element. Without scores, it is the number of
+/// elements of the batch that have the key: 1 if keys are distinct.
+///
+/// ```
+/// use phalanx_kernels::cache::ScorePolicy;
+///
+/// /// Keeps the largest score that a key was ever given.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Largest;
+///
+/// impl ScorePolicy<u32> for Largest {
+///     const NAME: &'static str = "largest";
+///
+///     fn placed(self, given: u32) -> u32 {
+///         given
+///     }
+///
+///     fn used(self, old: u32, given: u32) -> u32 {
+///         old.max(given)
+///     }
+/// }
+///
+/// assert_eq!(Largest.used(7, 3), 7);
+/// ```
+pub trait ScorePolicy<S: Scalar>: Copy + Send + Sync + 'static {
+    /// Name of the policy in the names of variants.
+    const NAME: &'static str;
+
+    /// Returns the score of a key that is placed.
+    fn placed(self, given: S) -> S;
+
+    /// Returns the score of a key with the score `old` after it was used again.
+    fn used(self, old: S, given: S) -> S;
+}
+
+/// The rules of [`BuiltIn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Rule {
+    /// Score: the time of the last use.
+    Lru = 0,
+    /// Score: the number of uses.
+    Lfu = 1,
+    /// Score: the epoch of the last use, then its time.
+    EpochLru = 2,
+    /// Score: the epoch of the last use, then the number of uses.
+    EpochLfu = 3,
+    /// Score: as the caller says.
+    Custom = 4,
+    /// Score: the number of uses, then the time of the last one.
+    LfuThenLru = 5,
+}
+
+/// The rules of the library as one policy, so that kernels are compiled once for all of them: the branch on
+/// the rule is the same for all threads.
+///
+/// A rule of two parts keeps one in the high half of the score and the other in the low half. Numbers that
+/// exceed their part stay at its maximum.
+///
+/// ```
+/// use phalanx_kernels::cache::{BuiltIn, Rule, ScorePolicy};
+///
+/// let policy = BuiltIn::new(Rule::EpochLfu, 3, 100);
+/// let first: u64 = policy.placed(1);
+/// assert_eq!((first, policy.used(first, 4)), (3 << 32 | 1, 3 << 32 | 5));
+/// assert_eq!(BuiltIn::new(Rule::Lfu, 0, 0).used(u32::MAX - 1, 7), u32::MAX);
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    rule: u32,
+    epoch: u32,
+    now: u64,
+}
+
+#[device]
+impl BuiltIn {
+    /// Creates the policy of a rule, at an epoch and a time. Rules ignore what they do not need.
+    pub const fn new(rule: Rule, epoch: u32, now: u64) -> Self {
+        Self { rule: rule as u32, epoch, now }
+    }
+
+    /// Returns whether the policy has this rule.
+    fn is(self, rule: Rule) -> bool {
+        self.rule == rule as u32
+    }
+
+    /// Returns the score after `uses` uses in all, for rules that count uses or none.
+    fn score<S: Scalar>(self, uses: u64) -> u64 {
+        let (half, most) = (S::BITS / 2, low_half::<S>());
+        let epoch = (self.epoch as u64).min(most) << half;
+        if self.is(Rule::Lru) {
+            self.now.min(S::MAX.to_u64())
+        } else if self.is(Rule::EpochLru) {
+            epoch | self.now.min(most)
+        } else if self.is(Rule::EpochLfu) {
+            epoch | uses.min(most)
+        } else if self.is(Rule::LfuThenLru) {
+            uses.min(most) << half | self.now.min(most)
+        } else {
+            uses.min(S::MAX.to_u64())
+        }
+    }
+
+    /// Returns the number of uses that a score tells.
+    fn uses<S: Scalar>(self, score: S) -> u64 {
+        let score = score.to_u64();
+        if self.is(Rule::EpochLfu) {
+            score & low_half::<S>()
+        } else if self.is(Rule::LfuThenLru) {
+            score >> (S::BITS / 2)
+        } else {
+            score
+        }
+    }
+}
+
+/// Returns the largest number of half a score.
+#[device]
+fn low_half<S: Scalar>() -> u64 {
+    u64::MAX >> (64 - S::BITS / 2)
+}
+
+#[device]
+impl<S: Scalar> ScorePolicy<S> for BuiltIn {
+    const NAME: &'static str = "cache";
+
+    fn placed(self, given: S) -> S {
+        S::from_u64(self.score::<S>(given.to_u64()))
+    }
+
+    fn used(self, old: S, given: S) -> S {
+        let before = if self.is(Rule::Custom) { 0 } else { self.uses(old) };
+        S::from_u64(self.score::<S>(before.saturating_add(given.to_u64())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(rule: Rule) -> BuiltIn {
+        BuiltIn::new(rule, 2, 50)
+    }
+
+    #[test]
+    fn rules_score_as_their_names_say() {
+        let placed = |rule| ScorePolicy::<u64>::placed(at(rule), 3);
+        let used = |rule, old: u64| at(rule).used(old, 3);
+        assert_eq!((placed(Rule::Lru), used(Rule::Lru, 7)), (50, 50));
+        assert_eq!((placed(Rule::Lfu), used(Rule::Lfu, 7)), (3, 10));
+        assert_eq!((placed(Rule::Custom), used(Rule::Custom, 7)), (3, 3));
+        assert_eq!((placed(Rule::EpochLru), used(Rule::EpochLru, 1 << 32 | 9)), (2 << 32 | 50, 2 << 32 | 50));
+        assert_eq!((placed(Rule::EpochLfu), used(Rule::EpochLfu, 1 << 32 | 9)), (2 << 32 | 3, 2 << 32 | 12));
+        assert_eq!(placed(Rule::LfuThenLru), 3 << 32 | 50);
+        assert_eq!(used(Rule::LfuThenLru, 7 << 32 | 9), 10 << 32 | 50);
+    }
+
+    #[test]
+    fn parts_of_scores_saturate() {
+        assert_eq!(at(Rule::Lfu).used(u64::MAX, 1), u64::MAX);
+        assert_eq!(at(Rule::EpochLfu).used(1u32 << 16 | 0xffff, 1), 2 << 16 | 0xffff);
+        assert_eq!(at(Rule::LfuThenLru).used(0xffff_0000u32, 9), 0xffff_0032);
+        assert_eq!(ScorePolicy::<u32>::placed(BuiltIn::new(Rule::EpochLru, 1 << 20, 1 << 20), 0), u32::MAX);
+    }
+}

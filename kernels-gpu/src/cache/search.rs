@@ -1,0 +1,276 @@
+//! The search of a key: the one probe loop of lookups, changes and insertions.
+//!
+//! ```text
+//! for each of the key's buckets
+//!     for each step of the bucket, from the key's sector on      a step: one sector, or the whole line
+//!         read the digests                                      all lanes of the tile, 16 bytes a load
+//!         compare the keys of the slots with the key's digest   0.13 wrong ones a sector
+//!         a slot has the key         end: present
+//!         a slot is EMPTY            next bucket: an insertion would have used this slot
+//! ```
+//!
+//! An insertion fills the sectors of a bucket in the order in which searches read them, and no slot becomes
+//! EMPTY again: a removed key leaves ERASED. So a sector with an EMPTY slot ends the search of the bucket.
+use super::digest::{Digest, Digests};
+use super::hashed::Hashed;
+use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, word_of};
+use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, share_work};
+
+/// What a search is for.
+pub trait Mode: Copy + 'static {
+    /// Whether the search looks for a free slot, too.
+    const PLACES: bool;
+    /// Whether a locked slot may have the key. If not, nobody else changes a slot of this key.
+    const WAITS: bool;
+}
+
+/// Reads, while nothing changes the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading;
+
+impl Mode for Reading {
+    const PLACES: bool = false;
+    const WAITS: bool = false;
+}
+
+/// Changes of keys that are present, beside others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Changing;
+
+impl Mode for Changing {
+    const PLACES: bool = false;
+    const WAITS: bool = true;
+}
+
+/// Insertions. The keys of a batch are distinct, and batches run one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placing;
+
+impl Mode for Placing {
+    const PLACES: bool = true;
+    const WAITS: bool = false;
+}
+
+/// How a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum End {
+    /// A slot has the key.
+    Present,
+    /// No slot has the key, and there is a free slot for it.
+    Free,
+    /// No slot has the key. For insertions: no slot is free.
+    Absent,
+    /// A locked slot may have the key.
+    Locked,
+}
+
+/// The result of a search.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+pub struct Sought {
+    /// How the search ended.
+    pub(super) end: End,
+    /// Position of the slot that has the key or is free; otherwise [`NOWHERE`].
+    pub(super) position: u32,
+    /// The word of digests that was read for the slot.
+    pub(super) seen: u32,
+}
+
+#[device]
+impl Sought {
+    const NOTHING: Self = Self { end: End::Absent, position: NOWHERE, seen: 0 };
+
+    /// Returns the digest that was read for the slot.
+    pub(super) fn digest(self) -> Digest {
+        Digest::in_word(self.seen, self.position % 4)
+    }
+}
+
+/// Searches the keys of all lanes that pass `pending`: see [`Config::search`].
+#[device(caller)]
+pub(super) fn search<C: Config, M: Mode, const W: u32, const N: usize>(
+    view: CacheView<C>,
+    pending: bool,
+    key: C::Key,
+) -> Sought {
+    let hashed = Hashed::of(key, view.seed());
+    let mut walk = Walk::<C, M, W, N> {
+        view,
+        key,
+        hashed,
+        step: 0,
+        load: 0,
+        free: (Sought::NOTHING, u32::MAX),
+        result: Sought::NOTHING,
+        mode: core::marker::PhantomData,
+    };
+    share_work(Tile::<W>::lockstep(), pending, |turn| walk.round(turn));
+    walk.result
+}
+
+/// One lane's search, as the work-sharing loop executes it.
+struct Walk<C: Config, M, const W: u32, const N: usize> {
+    view: CacheView<C>,
+    key: C::Key,
+    hashed: Hashed,
+    /// Number of steps done, over all buckets.
+    step: u32,
+    /// Number of slots of the current bucket that are known to be taken.
+    load: u32,
+    /// The free slot of the bucket with the fewest taken slots so far, and their number.
+    free: (Sought, u32),
+    result: Sought,
+    mode: core::marker::PhantomData<M>,
+}
+
+/// What a tile found in a step; the same in all its lanes.
+#[derive(Clone, Copy)]
+struct Step {
+    found: Sought,
+    free: Sought,
+    /// Number of taken slots.
+    load: u32,
+    has_empty: bool,
+    has_busy: bool,
+}
+
+#[device(caller)]
+impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
+    /// Steps in a bucket.
+    const STEPS: u32 = {
+        let steps = DIGEST_WORDS / (W * N as u32);
+        assert!(steps == 1 || steps == 4, "a step reads a sector or a whole line of digests");
+        steps
+    };
+    /// Bit of a step's description: the last one of its bucket.
+    const LAST: u32 = 1 << 8;
+
+    /// Executes one step of the current search. Returns whether it is finished.
+    fn round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
+        let (first, about) = (turn.from_owner(self.first_word()), turn.from_owner(self.description()));
+        let key = turn.from_owner(self.key);
+        let step = self.read(turn, (first, Digest::from_byte(about)), key);
+        let is_last_step = about & Self::LAST != 0;
+        let leaves = step.has_empty || is_last_step;
+        let is_last_bucket = turn.from_owner(self.step / Self::STEPS + 1 == self.view.choices());
+        let found = step.found.position != NOWHERE;
+        if turn.is_mine() {
+            self.note(step, leaves, leaves && is_last_bucket);
+        }
+        found || (leaves && is_last_bucket)
+    }
+
+    /// Returns the first word of digests of the next step.
+    #[device]
+    fn first_word(&self) -> u32 {
+        let bucket = self.hashed.bucket(self.step / Self::STEPS, self.view.buckets());
+        let sector = (self.hashed.sector() + self.step) % Self::STEPS;
+        bucket * DIGEST_WORDS + sector * (DIGEST_WORDS / Self::STEPS)
+    }
+
+    /// Returns the digest of the key, and whether the next step is the last one of its bucket.
+    #[device]
+    fn description(&self) -> u32 {
+        let is_last = self.step % Self::STEPS == Self::STEPS - 1;
+        self.hashed.digest().byte() | if is_last { Self::LAST } else { 0 }
+    }
+
+    /// Reads the digests from the word `first` on, and looks for the key among those that equal `digest`.
+    fn read(
+        &self,
+        turn: CurrentOp<W, impl Convergence>,
+        (first, digest): (u32, Digest),
+        key: C::Key,
+    ) -> Step {
+        let (tile, active) = (turn.tile(), turn.is_active());
+        // SAFETY: buckets and sectors are those of the table.
+        let digests = unsafe { self.view.read::<N>(first, (tile.rank(), W), active) };
+        let mine = if active { self.compare(first, &digests, digest, key) } else { Sought::NOTHING };
+        let found = chosen(tile, End::Present, mine);
+        let empty = digests.equal_to(Digest::EMPTY);
+        let has_empty = tile.any(active && !empty.is_empty());
+        let mut step = Step { found, free: Sought::NOTHING, load: 0, has_empty, has_busy: false };
+        if M::WAITS {
+            step.has_busy = tile.any(active && !digests.equal_to(Digest::BUSY).is_empty());
+        }
+        if M::PLACES {
+            let free = digests.free();
+            let exists = active && !free.is_empty();
+            let slot = self.slot(first, &digests, free.first());
+            step.free = chosen(tile, End::Free, if exists { slot } else { Sought::NOTHING });
+            step.load = if self.view.choices() > 1 { tile.reduce_add(4 * N as u32 - free.len()) } else { 0 };
+        }
+        step
+    }
+
+    /// Returns the slot of a digest that this lane has read, by its word and byte.
+    #[device]
+    fn slot(&self, first: u32, digests: &Digests<N>, (word, byte): (u32, u32)) -> Sought {
+        let rank = Tile::<W>::lockstep().rank();
+        let position = (first + word_of(rank, W, word)) * 4 + byte;
+        Sought { end: End::Present, position, seen: digests.word(word) }
+    }
+
+    /// Returns the slot among those of this lane that has the key.
+    fn compare(&self, first: u32, digests: &Digests<N>, digest: Digest, key: C::Key) -> Sought {
+        let mut candidates = digests.equal_to(digest);
+        while !candidates.is_empty() {
+            let slot = self.slot(first, digests, candidates.first());
+            // SAFETY: the position is that of a digest that was read. Its key was written before the digest.
+            let found = unsafe { self.view.key(slot.position) }.load(Order::Relaxed, Scope::Device);
+            if found == key {
+                return slot;
+            }
+            candidates = candidates.without_first();
+        }
+        Sought::NOTHING
+    }
+
+    /// Notes what the tile found for the lane's own search. `leaves` is whether the search of the bucket ends
+    /// with this step, `ends` whether that of the last bucket does.
+    #[device]
+    fn note(&mut self, step: Step, leaves: bool, ends: bool) {
+        if step.found.position != NOWHERE {
+            self.result = step.found;
+            return;
+        }
+        if M::WAITS && step.has_busy {
+            self.result = Sought { end: End::Locked, ..Sought::NOTHING };
+        }
+        if M::PLACES {
+            self.load += step.load;
+            self.note_free(step.free, leaves);
+            if ends {
+                self.result = self.free.0;
+            }
+        }
+        self.step = if leaves { (self.step / Self::STEPS + 1) * Self::STEPS } else { self.step + 1 };
+    }
+
+    /// Keeps the free slot if it is the first of a bucket with fewer taken slots than the one before.
+    #[device]
+    fn note_free(&mut self, free: Sought, leaves: bool) {
+        let of_this = self.free.0.position / super::SLOTS == self.bucket() && self.free.0.position != NOWHERE;
+        if free.position != NOWHERE && !of_this && self.load < self.free.1 {
+            self.free = (free, self.load);
+        }
+        if leaves {
+            self.load = 0;
+        }
+    }
+
+    #[device]
+    fn bucket(&self) -> u32 {
+        self.hashed.bucket(self.step / Self::STEPS, self.view.buckets())
+    }
+}
+
+/// Returns the slot of the first lane that has one, in all lanes of the tile, as the result of a search that
+/// ends so.
+#[device(caller)]
+fn chosen<const W: u32>(tile: Tile<W, impl Convergence>, end: End, mine: Sought) -> Sought {
+    let holders = tile.ballot(mine.position != NOWHERE);
+    let (position, seen) = tile.shuffle((mine.position, mine.seen), holders.trailing_zeros() % W);
+    if holders == 0 { Sought::NOTHING } else { Sought { end, position, seen } }
+}

@@ -1,0 +1,278 @@
+//! A kind of cache table, and the table as kernels see it.
+use super::digest::{Digest, Digests};
+use super::policy::ScorePolicy;
+use super::search::{Mode, Sought, search};
+use crate::keyed::Scalar;
+use core::marker::PhantomData;
+use simt::{Global, Instance, Name, Order, Scope, device};
+
+/// Number of slots in a bucket.
+pub const SLOTS: u32 = 128;
+
+/// Number of words of digests in a bucket: one line of 128 bytes.
+pub const DIGEST_WORDS: u32 = SLOTS / 4;
+
+/// Maximum number of buckets: positions of slots are numbers of 32 bits, and the last one stands for none.
+pub const MOST_BUCKETS: u32 = u32::MAX / SLOTS;
+
+/// A kind of cache table: keys `K`, scores `S`, the policy `P`, and searches by tiles of `W` lanes, of which
+/// each reads `N` words of digests at once: all 32 words of a bucket, or the 8 of a sector.
+#[derive(Clone, Copy, Debug)]
+pub struct Cache<K, S, P, const W: u32, const N: usize>(PhantomData<fn() -> (K, S, P)>);
+
+/// The types of a [`Cache`], and the search of its tiles.
+pub trait Config: Copy + Send + Sync + 'static {
+    /// Type of the keys.
+    type Key: Scalar;
+    /// Type of the scores.
+    type Score: Scalar;
+    /// Policy of the scores.
+    type Policy: ScorePolicy<Self::Score>;
+
+    /// Searches the keys of all lanes that pass `pending`, each by the lane's tile. All lanes of the warp
+    /// call it together.
+    #[doc(hidden)]
+    fn search<M: Mode>(view: CacheView<Self>, pending: bool, key: Self::Key) -> Sought;
+}
+
+impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Config for Cache<K, S, P, W, N> {
+    type Key = K;
+    type Score = S;
+    type Policy = P;
+
+    #[device(caller)]
+    fn search<M: Mode>(view: CacheView<Self>, pending: bool, key: K) -> Sought {
+        search::<Self, M, W, N>(view, pending, key)
+    }
+}
+
+impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Instance for Cache<K, S, P, W, N> {
+    const NAME: &'static str =
+        const { &Name::of(P::NAME).tile(W, N).unsigned::<K>().unsigned::<S>() }.as_str();
+}
+
+/// The slot of no key.
+pub const NOWHERE: u32 = u32::MAX;
+
+/// Memory of the rows, by position: a slot's row has no pointer. Each bucket's first slots have their rows in
+/// the near part, the others in the far part.
+///
+/// ```text
+/// near:  bucket 0: rows of slots 0 .. n-1   | bucket 1: rows of slots 0 .. n-1   | ...
+/// far:   bucket 0: rows of slots n .. 127   | bucket 1: rows of slots n .. 127   | ...
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    near: Global<u32>,
+    far: Global<u32>,
+    /// Number of slots of a bucket whose rows are in the near part.
+    near_slots: u32,
+    /// Words in a row.
+    words: u32,
+}
+
+#[device]
+impl Rows {
+    /// Describes rows of `words` words, `near_slots` of each bucket in the near part.
+    ///
+    /// # Safety
+    /// - `near` points to `near_slots` rows for each bucket of the table, `far` to `SLOTS - near_slots`,
+    ///   aligned to 16 bytes, of memory that the device can access and that outlives all uses.
+    /// - `near_slots` is at most [`SLOTS`], and `words` is from 1 to 1024.
+    pub unsafe fn new(near: *mut u32, far: *mut u32, near_slots: u32, words: u32) -> Self {
+        // SAFETY: the caller's obligations. Operations access a row by weak accesses only while the slot is
+        // theirs or nothing writes.
+        let (near, far) = unsafe { (Global::new(near), Global::new(far)) };
+        Self { near, far, near_slots, words }
+    }
+
+    /// Returns the number of words in a row.
+    pub fn words(self) -> u32 {
+        self.words
+    }
+
+    /// Returns the row of a slot.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table.
+    pub(super) unsafe fn of(self, position: u32) -> Global<u32> {
+        let (bucket, slot) = ((position / SLOTS) as usize, position % SLOTS);
+        let is_near = slot < self.near_slots;
+        let far_slots = SLOTS - self.near_slots;
+        let row = if is_near {
+            bucket * self.near_slots as usize + slot as usize
+        } else {
+            bucket * far_slots as usize + (slot - self.near_slots) as usize
+        };
+        let base = if is_near { self.near } else { self.far };
+        // SAFETY: the part has rows for this many slots of every bucket.
+        unsafe { base.offset(row * self.words as usize) }
+    }
+}
+
+/// A cache table as a kernel sees it.
+#[repr(C)]
+pub struct CacheView<C: Config> {
+    digests: Global<u32>,
+    keys: Global<C::Key>,
+    scores: Global<C::Score>,
+    rows: Rows,
+    buckets: u32,
+    /// Number of buckets in which a key can be: 1 or 2.
+    choices: u32,
+    seed: u64,
+}
+
+impl<C: Config> Clone for CacheView<C> {
+    #[device]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C: Config> Copy for CacheView<C> {}
+
+impl<C: Config> core::fmt::Debug for CacheView<C> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CacheView").field("digests", &self.digests).field("buckets", &self.buckets).finish()
+    }
+}
+
+#[device]
+impl<C: Config> CacheView<C> {
+    /// Returns a view of a table of `buckets` buckets, in which each key has `choices` buckets.
+    ///
+    /// # Safety
+    /// - `digests`, `keys` and `scores` point to [`SLOTS`] elements for each bucket, aligned to 128 bytes, of
+    ///   device memory that outlives all uses; `rows` has a row for each.
+    /// - Every digest was 0 before the first operation, and only operations of this kind with the same
+    ///   number of choices and the same seed have written to them.
+    /// - `buckets` is from 1 to [`MOST_BUCKETS`], and `choices` is 1 or 2.
+    pub unsafe fn new(
+        digests: *mut u32,
+        (keys, scores): (*mut C::Key, *mut C::Score),
+        rows: Rows,
+        (buckets, choices): (u32, u32),
+        seed: u64,
+    ) -> Self {
+        // SAFETY: the caller's obligations. Keys and scores are accessed weakly only where `Rows` are.
+        let (digests, keys, scores) = unsafe { (Global::new(digests), Global::new(keys), Global::new(scores)) };
+        Self { digests, keys, scores, rows, buckets, choices, seed }
+    }
+
+    /// Returns the number of buckets.
+    pub fn buckets(self) -> u32 {
+        self.buckets
+    }
+
+    /// Returns the number of buckets in which a key can be.
+    pub fn choices(self) -> u32 {
+        self.choices
+    }
+
+    /// Returns the seed of the hash function.
+    pub fn seed(self) -> u64 {
+        self.seed
+    }
+
+    /// Returns the rows.
+    pub fn rows(self) -> Rows {
+        self.rows
+    }
+
+    /// Returns the word of digests that contains that of a slot.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table.
+    pub(super) unsafe fn digest_word(self, position: u32) -> Global<u32> {
+        // SAFETY: a word has the digests of four slots.
+        unsafe { self.digests.offset((position / 4) as usize) }
+    }
+
+    /// Returns the key's place in memory.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table.
+    pub(super) unsafe fn key(self, position: u32) -> Global<C::Key> {
+        // SAFETY: there is a key for each slot.
+        unsafe { self.keys.offset(position as usize) }
+    }
+
+    /// Returns the score's place in memory.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table.
+    pub(super) unsafe fn score(self, position: u32) -> Global<C::Score> {
+        // SAFETY: there is a score for each slot.
+        unsafe { self.scores.offset(position as usize) }
+    }
+
+    /// Reads `N` words of digests as lane `rank` of `width` lanes, which read `width * N` words from the
+    /// word `first` on together. Reads nothing unless `wanted`; the words are then arbitrary.
+    ///
+    /// # Safety
+    /// - The words are digests of the table, and `first` is a multiple of `width * N`.
+    #[device(caller)]
+    pub(super) unsafe fn read<const N: usize>(
+        self,
+        first: u32,
+        (rank, width): (u32, u32),
+        wanted: bool,
+    ) -> Digests<N> {
+        const { assert!(N.is_multiple_of(4), "lanes read 16 bytes at once") };
+        let (mut words, mut j) = ([0; N], 0);
+        while j < N {
+            let index = first + word_of(rank, width, j as u32);
+            // SAFETY: the caller's obligation. Four words that begin at a multiple of four are aligned.
+            let four: [u32; 4] = unsafe {
+                let place = self.digests.offset(index as usize);
+                place.load_vec_if(wanted, Order::Relaxed, Scope::Device)
+            };
+            (words[j], words[j + 1], words[j + 2], words[j + 3]) = (four[0], four[1], four[2], four[3]);
+            j += 4;
+        }
+        Digests { words }
+    }
+
+    /// Locks a slot whose digest is `from`, if it still is. `seen` is a value that the word of its digest
+    /// has had. Returns whether the slot is locked now; it is for the caller alone, until it
+    /// [releases](Self::release) it.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table.
+    #[device(caller)]
+    pub(super) unsafe fn lock(self, position: u32, from: Digest, mut seen: u32) -> bool {
+        let byte = position % 4;
+        // SAFETY: the caller's obligation.
+        let word = unsafe { self.digest_word(position) };
+        while Digest::in_word(seen, byte) == from {
+            let busy = Digest::BUSY.put_in(seen, byte);
+            // Acquires the last release of the slot: the caller may read its key, score and row.
+            match word.compare_exchange(seen, busy, Order::Acquire, Scope::Device) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Releases a slot that the caller has locked, with its new digest. Its key, score and row are complete.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table, and the caller has locked it.
+    #[device(caller)]
+    pub(super) unsafe fn release(self, position: u32, digest: Digest) {
+        let change = digest.byte().wrapping_sub(Digest::BUSY.byte()) << (8 * (position % 4));
+        // SAFETY: the caller's obligation. The byte is that of `BUSY` until this addition, so that no carry
+        // leaves it, unless the digest is `EMPTY`, which is never released.
+        unsafe { self.digest_word(position) }.fetch_add(change, Order::Release, Scope::Device);
+    }
+}
+
+/// Returns the index of lane `rank`'s `j`-th word among those that `width` lanes read together: lanes read
+/// neighbouring chunks of 16 bytes.
+#[device]
+pub(super) fn word_of(rank: u32, width: u32, j: u32) -> u32 {
+    (j / 4 * width + rank) * 4 + j % 4
+}
