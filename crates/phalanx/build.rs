@@ -18,7 +18,7 @@ mod ptx {
 
     /// Features of `phalanx-kernels` whose kernels are files of their own, and the features of this package
     /// that need them.
-    const PARTS: [(&str, &str); 8] = [
+    const PARTS: [(&str, &str); 9] = [
         ("hash-map", "HASH_MAP"),
         ("slab-alloc", "_SLAB_ALLOC"),
         ("slab-hash", "SLAB_HASH"),
@@ -26,6 +26,7 @@ mod ptx {
         ("mvbtree", "MVBTREE"),
         ("skip-list", "SKIP_LIST"),
         ("primitives", "PRIMITIVES"),
+        ("cache-table", "CACHE_TABLE"),
         ("baselines", "VARIANTS"),
     ];
 

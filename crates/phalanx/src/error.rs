@@ -42,6 +42,34 @@ pub enum Error {
     #[error("the capacity is 0; it must be at least 1")]
     ZeroCapacity,
 
+    /// The rows of a cache table have an unsupported size.
+    #[error(
+        "rows of {dim} elements of {element} bytes requested; a row must have a multiple of 4 bytes, from 4 to \
+         4096"
+    )]
+    RowBytes {
+        /// Elements in a row.
+        dim: usize,
+        /// Bytes in an element.
+        element: usize,
+    },
+
+    /// Rows on the device begin at an address that is not a multiple of 4.
+    #[error("{what} begin at an address that is not a multiple of 4 bytes: slice their buffer at whole words")]
+    Misaligned {
+        /// Name of the rows.
+        what: &'static str,
+    },
+
+    /// An epoch is lower than the one before.
+    #[error("epoch {asked} follows epoch {current}: epochs of a cache table must not decrease")]
+    Epoch {
+        /// Requested epoch.
+        asked: u32,
+        /// The table's epoch.
+        current: u32,
+    },
+
     /// Another number that must be at least 1 is 0.
     #[error("the number of {what} is 0; it must be at least 1")]
     Zero {

@@ -38,6 +38,8 @@
 
 #[cfg(feature = "btree")]
 pub mod btree;
+#[cfg(feature = "cache-table")]
+pub mod cache_table;
 mod error;
 #[cfg(feature = "hash-map")]
 pub mod hash_map;
@@ -63,6 +65,8 @@ mod std_traits;
 
 #[cfg(feature = "btree")]
 pub use btree::BTree;
+#[cfg(feature = "cache-table")]
+pub use cache_table::CacheTable;
 pub use error::{Error, Result};
 pub use gpu::{self, Device, emulator};
 #[cfg(feature = "hash-map")]

@@ -35,6 +35,8 @@ static PROGRAMS: &[Program] = &[
     program!("SKIP_LIST"),
     #[cfg(all(feature = "cuda", feature = "primitives"))]
     program!("PRIMITIVES"),
+    #[cfg(all(feature = "cuda", feature = "cache-table"))]
+    program!("CACHE_TABLE"),
     #[cfg(all(feature = "cuda", feature = "variants"))]
     program!("BASELINES"),
 ];

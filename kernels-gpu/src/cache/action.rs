@@ -19,7 +19,7 @@ impl<C: Config> Action<C> for Insert {
         self,
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
-        batch: &Changes<C>,
+        batch: &Changes<C::Key, C::Score>,
         (element, held): (Change<C>, Held),
     ) {
         let mover = CopyIn { from: batch.rows };
@@ -30,33 +30,25 @@ impl<C: Config> Action<C> for Insert {
 /// Output of an insertion that keeps what it evicts. Keys, rows and scores have room for as many elements as
 /// the batch has.
 #[repr(C)]
-pub struct Evicted<C: Config> {
+#[derive(Clone, Copy, Debug)]
+pub struct Evicted<K, S> {
     /// Output: the evicted keys.
-    pub keys: GlobalSlice<C::Key>,
+    pub keys: GlobalSlice<K>,
     /// Output: their scores.
-    pub scores: GlobalSlice<C::Score>,
+    pub scores: GlobalSlice<S>,
     /// Output: their rows.
     pub rows: RowSlice,
     /// Output: their number, one word, zero before the batch.
     pub count: GlobalSlice<u32>,
 }
 
-impl<C: Config> Clone for Evicted<C> {
-    #[device]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C: Config> Copy for Evicted<C> {}
-
 /// [`Insert`], which copies the evicted keys, scores and rows to an output.
 #[derive(Clone, Copy)]
-pub(super) struct InsertEvict<C: Config> {
-    pub evicted: Evicted<C>,
+pub(super) struct InsertEvict<K, S> {
+    pub evicted: Evicted<K, S>,
 }
 
-impl<C: Config> Action<C> for InsertEvict<C> {
+impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
     type Mode = Placing;
     const PRESENT: Outcome = Outcome::Replaced;
 
@@ -77,7 +69,7 @@ impl<C: Config> Action<C> for InsertEvict<C> {
         self,
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
-        batch: &Changes<C>,
+        batch: &Changes<C::Key, C::Score>,
         (element, held): (Change<C>, Held),
     ) {
         let mover = Exchange { from: batch.rows, evicted: self.evicted.rows };
@@ -100,7 +92,7 @@ impl<C: Config> Action<C> for GetOrInsert {
         self,
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
-        batch: &Changes<C>,
+        batch: &Changes<C::Key, C::Score>,
         (element, held): (Change<C>, Held),
     ) {
         let mover = PlaceOrRead { from: batch.rows, to: self.to };
@@ -123,7 +115,7 @@ impl<C: Config> Action<C> for Accumulate {
         self,
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
-        batch: &Changes<C>,
+        batch: &Changes<C::Key, C::Score>,
         (change, held): (Change<C>, Held),
     ) {
         let mover = Add { from: batch.rows, order: batch.order, element: self.element };
@@ -144,7 +136,7 @@ impl<C: Config> Action<C> for Assign {
         self,
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
-        batch: &Changes<C>,
+        batch: &Changes<C::Key, C::Score>,
         (element, held): (Change<C>, Held),
     ) {
         if !batch.rows.is_empty() {
@@ -169,7 +161,7 @@ impl<C: Config> Action<C> for GetAndTouch {
         self,
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
-        batch: &Changes<C>,
+        batch: &Changes<C::Key, C::Score>,
         (element, held): (Change<C>, Held),
     ) {
         let mover = PlaceOrRead { from: self.to, to: self.to };
@@ -187,7 +179,7 @@ impl<C: Config> Action<C> for Remove {
     const PRESENT: Outcome = Outcome::Removed;
 
     #[device(caller)]
-    fn move_rows(self, _: CacheView<C>, _: Tile<32, Lockstep>, _: &Changes<C>, _: (Change<C>, Held)) {}
+    fn move_rows(self, _: CacheView<C>, _: Tile<32, Lockstep>, _: &Changes<C::Key, C::Score>, _: (Change<C>, Held)) {}
 }
 
 /// Reserves an element of an output for each lane that `wants` one, by one atomic per warp. Returns its

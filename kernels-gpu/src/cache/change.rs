@@ -15,21 +15,22 @@
 use super::digest::Digest;
 use super::evict::{Eviction, evict};
 use super::hashed::Hashed;
-use super::policy::ScorePolicy;
+use super::policy::{ScorePolicy, Time};
 use super::rows::{Chunk, RowSlice};
 use super::search::{End, Mode, Sought};
 use super::view::{CacheView, Config, NOWHERE};
-use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{BoundedSlice, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, Word, device};
+use crate::keyed::{Outcome, Scalar};
+use simt::{BoundedSlice, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, device};
 
 /// Elements that change the table.
 #[repr(C)]
-pub struct Changes<C: Config> {
+#[derive(Clone, Copy, Debug)]
+pub struct Changes<K, S> {
     /// Keys, all distinct.
-    pub keys: BoundedSlice<C::Key>,
+    pub keys: BoundedSlice<K>,
     /// A score for each element, or empty.
-    pub scores: GlobalSlice<C::Score>,
+    pub scores: GlobalSlice<S>,
     /// A row for each element, or empty.
     pub rows: RowSlice,
     /// Output: an outcome for each key, if wanted.
@@ -39,20 +40,13 @@ pub struct Changes<C: Config> {
     pub ends: GlobalSlice<u32>,
     /// Indices of the elements, those with equal keys next to each other, in the order of the batch.
     pub order: GlobalSlice<u32>,
-    /// Policy of the scores.
-    pub policy: C::Policy,
+    /// Time of the batch.
+    pub time: Time,
+    /// Parameter of the score policy.
+    pub parameter: u32,
     /// Number of words that a lane moves at once.
     pub chunk: Chunk,
 }
-
-impl<C: Config> Clone for Changes<C> {
-    #[device]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C: Config> Copy for Changes<C> {}
 
 /// The element or the merged elements of a lane.
 #[derive(Clone, Copy)]
@@ -68,12 +62,12 @@ pub(super) struct Change<C: Config> {
 }
 
 #[device(caller)]
-impl<C: Config> Changes<C> {
+impl<K: Scalar, S: Scalar> Changes<K, S> {
     /// Returns the change of the calling thread.
-    fn change(&self) -> Change<C> {
+    fn change<C: Config<Key = K, Score = S>>(&self) -> Change<C> {
         let (keys, index) = (self.keys.resolve(), Thread::index());
         let exists = index < keys.len();
-        let key = if exists { keys.read(index) } else { C::Key::narrow(0) };
+        let key = if exists { keys.read(index) } else { K::narrow(0) };
         let index = index as u32;
         let (mut places, mut row) = ((index, index), index);
         if exists && !self.ends.is_empty() {
@@ -84,7 +78,7 @@ impl<C: Config> Changes<C> {
         let given = if exists && !self.scores.is_empty() {
             self.scores.read(row as usize)
         } else {
-            C::Score::narrow((places.1 - places.0) as u128 + 1)
+            S::narrow((places.1 - places.0) as u128 + 1)
         };
         Change { exists, index, key, given, places, row }
     }
@@ -125,21 +119,21 @@ pub(super) trait Action<C: Config>: Copy {
     }
 
     /// Moves the rows of a warp's locked slots.
-    fn move_rows(self, view: CacheView<C>, warp: Tile<32, Lockstep>, batch: &Changes<C>, part: (Change<C>, Held));
+    fn move_rows(self, view: CacheView<C>, warp: Tile<32, Lockstep>, batch: &Changes<C::Key, C::Score>, part: (Change<C>, Held));
 }
 
 /// Executes the changes of a batch.
 #[device(caller)]
-pub(super) fn change<C: Config, A: Action<C>>(view: CacheView<C>, batch: Changes<C>, action: A) {
+pub(super) fn change<C: Config, A: Action<C>>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, action: A) {
     let warp = Tile::<32>::lockstep();
-    let element = batch.change();
+    let (element, policy) = (batch.change::<C>(), C::Policy::new(batch.time, batch.parameter));
     let (mut waits, mut outcome) = (element.exists, Outcome::Refused);
     while warp.any(waits) {
-        let (mut held, done) = hold::<C, A>(view, warp, (waits, element), batch.policy);
+        let (mut held, done) = hold::<C, A>(view, warp, (waits, element), policy);
         held.output = action.keep_evicted(view, warp, held);
         let slot_is_held = held.position != NOWHERE;
         if slot_is_held && !A::REMOVES {
-            write_key_and_score(view, element, held, batch.policy);
+            write_key_and_score(view, element, held, policy);
         }
         action.move_rows(view, warp, &batch, (element, held));
         // The lanes' writes to a row are before the release by its owner.

@@ -3,7 +3,7 @@
 use super::digest::Digest;
 use super::hashed::Hashed;
 use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, SLOTS};
-use crate::keyed::Scalar;
+use crate::keyed::{Chunk, Scalar};
 use simt::{Lockstep, Order, Scope, Tile, device};
 
 /// A slot that may be evicted.
@@ -111,15 +111,22 @@ fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32) 
 /// - The positions are those of slots of the table, and `first` is a multiple of four.
 #[device(caller)]
 unsafe fn four_scores<C: Config>(view: CacheView<C>, first: u32) -> [C::Score; EACH] {
-    // SAFETY: the caller's obligation; scores are aligned to 128 bytes.
-    unsafe {
-        if C::Score::BITS == 32 {
-            return view.score(first).load_vec::<EACH>(Order::Relaxed, Scope::Device);
+    let each = 128 / C::Score::BITS as usize;
+    let (mut scores, mut slot) = ([C::Score::MAX; EACH], 0);
+    while slot < EACH {
+        // SAFETY: the caller's obligation; scores are aligned to 128 bytes.
+        let chunk = unsafe {
+            let place = view.score(first + slot as u32);
+            <C::Score as Scalar>::Chunk::load_if(place, true, Order::Relaxed)
+        };
+        let mut i = 0;
+        while i < each {
+            scores[slot + i] = chunk.word(i);
+            i += 1;
         }
-        let low: [C::Score; 2] = view.score(first).load_vec(Order::Relaxed, Scope::Device);
-        let high: [C::Score; 2] = view.score(first + 2).load_vec(Order::Relaxed, Scope::Device);
-        [low[0], low[1], high[0], high[1]]
+        slot += each;
     }
+    scores
 }
 
 /// Returns the rank of a lane with the lowest score among those that `have` one; of any lane if none has.

@@ -24,9 +24,10 @@ use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, devi
 
 /// The elements of a batch that only reads, and its outputs. An output that is not wanted is empty.
 #[repr(C)]
-pub struct Lookups<C: Config> {
+#[derive(Clone, Copy, Debug)]
+pub struct Lookups<K> {
     /// Keys.
-    pub keys: BoundedSlice<C::Key>,
+    pub keys: BoundedSlice<K>,
     /// Output: the rows of the keys that are present.
     pub rows: RowSlice,
     /// Output: the positions of the keys' slots, or [`NOWHERE`].
@@ -34,7 +35,7 @@ pub struct Lookups<C: Config> {
     /// Output: the addresses of the keys' rows, or 0.
     pub addresses: GlobalSlice<u64>,
     /// Output: the keys that are absent, one behind the other, in any order.
-    pub missed: GlobalSlice<C::Key>,
+    pub missed: GlobalSlice<K>,
     /// Output: the indices of these keys in the batch.
     pub missed_indices: GlobalSlice<u32>,
     /// Output: their number, one word, zero before the batch.
@@ -45,18 +46,9 @@ pub struct Lookups<C: Config> {
     pub chunk: Chunk,
 }
 
-impl<C: Config> Clone for Lookups<C> {
-    #[device]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C: Config> Copy for Lookups<C> {}
-
 /// Looks keys up. Nothing may change the table meanwhile.
 #[kernel]
-pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C>) {
+pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key>) {
     let (keys, index, warp) = (batch.keys.resolve(), Thread::index(), Tile::<32>::lockstep());
     let exists = index < keys.len();
     let key = read_if(keys, index, exists);
@@ -100,43 +92,43 @@ pub fn cache_contains<C: Config + Instance>(
 
 /// Places keys and rows; replaces the rows of keys that are present.
 #[kernel]
-pub fn cache_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C>) {
+pub fn cache_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>) {
     change(view, batch, Insert);
 }
 
 /// [`cache_insert`], which copies what it evicts to an output.
 #[kernel]
-pub fn cache_insert_evict<C: Config + Instance>(view: CacheView<C>, batch: Changes<C>, evicted: Evicted<C>) {
+pub fn cache_insert_evict<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, evicted: Evicted<C::Key, C::Score>) {
     change(view, batch, InsertEvict { evicted });
 }
 
 /// Copies the rows of keys that are present to `to`, and places the others.
 #[kernel]
-pub fn cache_get_or_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C>, to: RowSlice) {
+pub fn cache_get_or_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, to: RowSlice) {
     change(view, batch, GetOrInsert { to });
 }
 
 /// Adds rows to those of keys that are present, and places the others.
 #[kernel]
-pub fn cache_accumulate<C: Config + Instance>(view: CacheView<C>, batch: Changes<C>, element: Element) {
+pub fn cache_accumulate<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, element: Element) {
     change(view, batch, Accumulate { element });
 }
 
 /// Replaces the rows of keys that are present, if there are rows, and updates their scores.
 #[kernel]
-pub fn cache_assign<C: Config + Instance>(view: CacheView<C>, batch: Changes<C>) {
+pub fn cache_assign<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>) {
     change(view, batch, Assign);
 }
 
 /// Copies the rows of keys that are present to `to`, and updates their scores.
 #[kernel]
-pub fn cache_get_and_touch<C: Config + Instance>(view: CacheView<C>, batch: Changes<C>, to: RowSlice) {
+pub fn cache_get_and_touch<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, to: RowSlice) {
     change(view, batch, GetAndTouch { to });
 }
 
 /// Removes keys.
 #[kernel]
-pub fn cache_remove<C: Config + Instance>(view: CacheView<C>, batch: Changes<C>) {
+pub fn cache_remove<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>) {
     change(view, batch, Remove);
 }
 
@@ -240,7 +232,7 @@ pub fn cache_count<C: Config + Instance>(view: CacheView<C>, scores: Scores, cou
 pub fn cache_export<C: Config + Instance>(
     view: CacheView<C>,
     scores: Scores,
-    output: Evicted<C>,
+    output: Evicted<C::Key, C::Score>,
     chunk: Chunk,
 ) {
     let warp = Tile::<32>::lockstep();

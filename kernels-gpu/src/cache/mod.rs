@@ -32,6 +32,7 @@ pub use digest::Digest;
 pub use hashed::Hashed;
 #[cfg(feature = "cache-table")]
 pub use instances::*;
-pub use policy::{BuiltIn, Rule, ScorePolicy};
+pub use kernels::Lookups;
+pub use policy::{BuiltIn, Rule, ScorePolicy, Time};
 pub use rows::{Chunk, Element, RowSlice};
 pub use view::{Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Rows, SLOTS};

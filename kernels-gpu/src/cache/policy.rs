@@ -3,13 +3,23 @@
 use crate::keyed::Scalar;
 use simt::device;
 
-/// A rule for scores, with the arguments that it needs: a value of the policy is an argument of the kernels.
+/// The time of a batch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Time {
+    /// Number of the batch: later batches have higher numbers.
+    pub now: u64,
+    /// The epoch that the table's owner has set.
+    pub epoch: u32,
+}
+
+/// A rule for scores.
 ///
 /// `given` is the score that the caller passed for the element. Without scores, it is the number of
 /// elements of the batch that have the key: 1 if keys are distinct.
 ///
 /// ```
-/// use phalanx_kernels::cache::ScorePolicy;
+/// use phalanx_kernels::cache::{ScorePolicy, Time};
 ///
 /// /// Keeps the largest score that a key was ever given.
 /// #[derive(Clone, Copy, Debug)]
@@ -17,6 +27,10 @@ use simt::device;
 ///
 /// impl ScorePolicy<u32> for Largest {
 ///     const NAME: &'static str = "largest";
+///
+///     fn new(_: Time, _: u32) -> Self {
+///         Self
+///     }
 ///
 ///     fn placed(self, given: u32) -> u32 {
 ///         given
@@ -32,6 +46,10 @@ use simt::device;
 pub trait ScorePolicy<S: Scalar>: Copy + Send + Sync + 'static {
     /// Name of the policy in the names of variants.
     const NAME: &'static str;
+
+    /// Returns the policy for a batch of this time. The table's owner chooses `parameter`: its meaning is the
+    /// policy's own.
+    fn new(time: Time, parameter: u32) -> Self;
 
     /// Returns the score of a key that is placed.
     fn placed(self, given: S) -> S;
@@ -65,26 +83,25 @@ pub enum Rule {
 /// exceed their part stay at its maximum.
 ///
 /// ```
-/// use phalanx_kernels::cache::{BuiltIn, Rule, ScorePolicy};
+/// use phalanx_kernels::cache::{BuiltIn, Rule, ScorePolicy, Time};
 ///
-/// let policy = BuiltIn::new(Rule::EpochLfu, 3, 100);
+/// let policy = BuiltIn::of(Rule::EpochLfu, Time { epoch: 3, now: 100 });
 /// let first: u64 = policy.placed(1);
 /// assert_eq!((first, policy.used(first, 4)), (3 << 32 | 1, 3 << 32 | 5));
-/// assert_eq!(BuiltIn::new(Rule::Lfu, 0, 0).used(u32::MAX - 1, 7), u32::MAX);
+/// assert_eq!(BuiltIn::of(Rule::Lfu, Time::default()).used(u32::MAX - 1, 7), u32::MAX);
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
+    time: Time,
     rule: u32,
-    epoch: u32,
-    now: u64,
 }
 
 #[device]
 impl BuiltIn {
-    /// Creates the policy of a rule, at an epoch and a time. Rules ignore what they do not need.
-    pub const fn new(rule: Rule, epoch: u32, now: u64) -> Self {
-        Self { rule: rule as u32, epoch, now }
+    /// Returns the policy of a rule at a time.
+    pub fn of(rule: Rule, time: Time) -> Self {
+        Self { time, rule: rule as u32 }
     }
 
     /// Returns whether the policy has this rule.
@@ -95,15 +112,15 @@ impl BuiltIn {
     /// Returns the score after `uses` uses in all, for rules that count uses or none.
     fn score<S: Scalar>(self, uses: u64) -> u64 {
         let (half, most) = (S::BITS / 2, low_half::<S>());
-        let epoch = (self.epoch as u64).min(most) << half;
+        let epoch = (self.time.epoch as u64).min(most) << half;
         if self.is(Rule::Lru) {
-            self.now.min(S::MAX.to_u64())
+            self.time.now.min(S::MAX.to_u64())
         } else if self.is(Rule::EpochLru) {
-            epoch | self.now.min(most)
+            epoch | self.time.now.min(most)
         } else if self.is(Rule::EpochLfu) {
             epoch | uses.min(most)
         } else if self.is(Rule::LfuThenLru) {
-            uses.min(most) << half | self.now.min(most)
+            uses.min(most) << half | self.time.now.min(most)
         } else {
             uses.min(S::MAX.to_u64())
         }
@@ -132,6 +149,10 @@ fn low_half<S: Scalar>() -> u64 {
 impl<S: Scalar> ScorePolicy<S> for BuiltIn {
     const NAME: &'static str = "cache";
 
+    fn new(time: Time, parameter: u32) -> Self {
+        Self { time, rule: parameter }
+    }
+
     fn placed(self, given: S) -> S {
         S::from_u64(self.score::<S>(given.to_u64()))
     }
@@ -147,7 +168,7 @@ mod tests {
     use super::*;
 
     fn at(rule: Rule) -> BuiltIn {
-        BuiltIn::new(rule, 2, 50)
+        BuiltIn::of(rule, Time { epoch: 2, now: 50 })
     }
 
     #[test]
@@ -168,6 +189,7 @@ mod tests {
         assert_eq!(at(Rule::Lfu).used(u64::MAX, 1), u64::MAX);
         assert_eq!(at(Rule::EpochLfu).used(1u32 << 16 | 0xffff, 1), 2 << 16 | 0xffff);
         assert_eq!(at(Rule::LfuThenLru).used(0xffff_0000u32, 9), 0xffff_0032);
-        assert_eq!(ScorePolicy::<u32>::placed(BuiltIn::new(Rule::EpochLru, 1 << 20, 1 << 20), 0), u32::MAX);
+        let late = BuiltIn::of(Rule::EpochLru, Time { epoch: 1 << 20, now: 1 << 20 });
+        assert_eq!(ScorePolicy::<u32>::placed(late, 0), u32::MAX);
     }
 }

@@ -107,9 +107,13 @@ pub fn names<T: HasVariant + ?Sized + 'static>(
 }
 
 /// Defines `fn $all<K, V>()`, an iterator over the kernels of the variants with keys `K` and values `V` in
-/// the list `$list`, whose types implement `$bound`.
+/// the list `$list`, whose types implement `$bound`. `$second`, by default `Value`, is the name of the
+/// bound's type that is `V`.
 macro_rules! variants {
     ($(#[$meta:meta])* $all:ident: $kernels:ident, $list:path, $bound:path) => {
+        $crate::map::variant::variants! { $(#[$meta])* $all: $kernels, $list, $bound, Value }
+    };
+    ($(#[$meta:meta])* $all:ident: $kernels:ident, $list:path, $bound:path, $second:ident) => {
         $(#[$meta])*
         pub fn $all<K: phalanx_kernels::keyed::Scalar, V: phalanx_kernels::keyed::Scalar>()
         -> impl Iterator<Item = &'static dyn $kernels<K, V>> + Clone {
@@ -123,7 +127,7 @@ macro_rules! variants {
 
                 fn visit<M: $bound + simt::Instance>(&mut self) -> Option<Self::Output> {
                     self.0.push(const {
-                        &(&VariantTag::<M>::NEW as &'static dyn $kernels<M::Key, M::Value>)
+                        &(&VariantTag::<M>::NEW as &'static dyn $kernels<M::Key, M::$second>)
                     });
                     None
                 }

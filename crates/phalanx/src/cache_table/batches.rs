@@ -1,0 +1,433 @@
+//! Batches on device buffers, submitted to a stream.
+use super::CacheTable;
+use super::element::Summand;
+use super::groups::Group;
+use super::kernels::Launch;
+use super::merge::Merged;
+use crate::map::batches::{check_same_device, elements_of, optional_slice, slice};
+use crate::map::check;
+use crate::map::launch::{THREADS, nothing};
+use crate::number::Number;
+use crate::{Error, Outcome, Result};
+use bytemuck::Pod;
+use gpu::{AsBounded, AsSlice, AsSliceMut, Grid, OptionalSliceMut, Slice, SliceMut, Stream};
+use phalanx_kernels::cache::kernels::CacheSpread;
+use phalanx_kernels::cache::{Changes, Chunk, Evicted, Lookups, RowSlice};
+use phalanx_kernels::keyed::Scalar;
+use simt::{BoundedSlice, GlobalSlice};
+
+/// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
+/// [`CacheTable::on`].
+///
+/// Rows lie one behind the other, [`dim`](CacheTable::dim) elements each. Outcomes are the codes of
+/// [`Outcome`](crate::Outcome), one byte per element ([`Outcome::from_code`](crate::Outcome::from_code)
+/// decodes them).
+///
+/// ```
+/// use phalanx::{CacheTable, Outcome};
+///
+/// let table = CacheTable::<u64, f32>::builder().capacity(1000).dim(2).build()?;
+/// let (device, stream) = (table.device(), table.device().stream()?);
+/// let (keys, rows) = (device.from_slice(&[7u64, 8])?, device.from_slice(&[0.5f32, 1.5, 2.5, 3.5])?);
+/// let (mut found, mut outcomes) = (device.zeroed::<f32>(4)?, device.zeroed::<u8>(2)?);
+/// table.on(&stream).insert(&keys, &rows, None)?;
+/// table.on(&stream).get(&keys, &mut found, &mut outcomes)?;
+/// assert_eq!(found.read()?, [0.5, 1.5, 2.5, 3.5]);
+/// assert_eq!(outcomes.read()?, [Outcome::Found as u8; 2]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Concurrency
+/// Batches of several streams and host threads are ordered by the table: those that only read run beside each
+/// other, those that change only rows and scores of keys that are present run beside each other, and one that
+/// places or removes keys runs alone (HierarchicalKV, section 3.5). Streams wait for each other on the device;
+/// the host does not wait.
+///
+/// # Cost
+///
+/// A batch that reads, or changes keys that are present, is one launch. A batch that places or removes keys
+/// first sorts its keys (10 launches for keys of 32 bits, 14 for those of 64), unless it is
+/// [`distinct`](Self::distinct). Each call records an event. No call waits for the device, except to enlarge
+/// the workspace when a batch is longer than any before in the stream.
+#[derive(Debug)]
+pub struct Batches<'a, K, V, S> {
+    table: &'a CacheTable<K, V, S>,
+    stream: &'a Stream,
+    scores: Option<Slice<'a, S>>,
+    is_distinct: bool,
+}
+
+/// Buffers for what an insertion evicts: see [`Batches::insert_evict`].
+#[derive(Debug)]
+pub struct EvictedBuffers<'a, K, V, S> {
+    /// Output: the evicted keys.
+    pub keys: SliceMut<'a, K>,
+    /// Output: their rows.
+    pub rows: SliceMut<'a, V>,
+    /// Output: their scores.
+    pub scores: SliceMut<'a, S>,
+    /// Output: their number, one word.
+    pub count: SliceMut<'a, u32>,
+}
+
+impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
+    pub(super) fn new(table: &'a CacheTable<K, V, S>, stream: &'a Stream) -> Self {
+        Self { table, stream, scores: None, is_distinct: false }
+    }
+
+    /// Promises that the keys of each following batch are distinct, so that they are not sorted.
+    ///
+    /// If they are not, a key may get several slots: later batches find any of them. Builds with debug
+    /// assertions sort all the same, and merge equal keys.
+    pub fn distinct(self) -> Self {
+        Self { is_distinct: !cfg!(debug_assertions), ..self }
+    }
+
+    /// Sets the scores of the elements of the following batches, which rules other than
+    /// [`Lru`](super::Rule::Lru) and [`EpochLru`](super::Rule::EpochLru) use: a score, or the number of uses.
+    pub fn scores(self, scores: impl Into<Slice<'a, S>>) -> Self {
+        Self { scores: Some(scores.into()), ..self }
+    }
+
+    /// Submits [`CacheTable::get`]. Writes the rows of the keys that are present, and leaves the others as
+    /// they are.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the buffers do not fit each other; [`Error::Misaligned`] for rows that begin
+    /// between words; [`Error::OtherDevice`] if a buffer or the stream is not of the table's device;
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn get(
+        &self,
+        keys: impl AsBounded<K>,
+        rows: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
+        let batch = self.lookups(keys, outcomes)?;
+        let (rows, chunk) = self.rows("rows", rows.view(), batch.keys.max_len())?;
+        self.submit(Group::Readers, Launch::Get(Lookups { rows, chunk, ..batch }))
+    }
+
+    /// Submits [`CacheTable::get`], and gathers the keys that are absent and their indices in the batch at
+    /// the beginning of `missed` and `indices`, in any order, and their number in `count`.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_missed(
+        &self,
+        keys: impl AsBounded<K>,
+        rows: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
+        (missed, indices, count): (impl AsSliceMut<K>, impl AsSliceMut<u32>, impl AsSliceMut<u32>),
+    ) -> Result<()> {
+        let batch = self.lookups(keys, outcomes)?;
+        let len = batch.keys.max_len();
+        let (rows, chunk) = self.rows("rows", rows.view(), len)?;
+        let device = self.table.device();
+        let missed_count = slice(device, "the number of missed keys", count, 1)?;
+        let batch = Lookups {
+            rows,
+            chunk,
+            missed: slice(device, "missed keys", missed, len)?,
+            missed_indices: slice(device, "indices of missed keys", indices, len)?,
+            missed_count,
+            ..batch
+        };
+        self.submit_counting(Group::Readers, missed_count, Launch::Get(batch))
+    }
+
+    /// Submits [`CacheTable::contains_key`].
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn contains_key(&self, keys: impl AsBounded<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+        let Lookups { keys, outcomes, .. } = self.lookups(keys, outcomes)?;
+        self.submit(Group::Readers, Launch::Contains(keys, outcomes))
+    }
+
+    /// Submits [`CacheTable::insert`].
+    ///
+    /// # Errors
+    /// As [`Self::get`]; [`Error::TooMany`] for 2^30 elements or more.
+    pub fn insert(
+        &self,
+        keys: impl AsSlice<K>,
+        rows: impl AsSlice<V>,
+        outcomes: impl OptionalSliceMut<u8>,
+    ) -> Result<()> {
+        let (keys, rows) = (keys.view(), Some(rows.view()));
+        let outcomes = self.outcomes(outcomes, keys.len())?;
+        self.place(Part { keys, rows, outcomes, spread: None }, Outcome::Replaced, Launch::Insert)
+    }
+
+    /// Submits [`CacheTable::insert_evict`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn insert_evict(
+        &self,
+        keys: impl AsSlice<K>,
+        rows: impl AsSlice<V>,
+        evicted: EvictedBuffers<'_, K, V, S>,
+        outcomes: impl OptionalSliceMut<u8>,
+    ) -> Result<()> {
+        let (device, keys, rows) = (self.table.device(), keys.view(), rows.view());
+        let (old_rows, chunk) = self.rows("evicted rows", evicted.rows.view(), keys.len())?;
+        let count = slice(device, "the number of evicted keys", evicted.count, 1)?;
+        let output = Evicted {
+            keys: slice(device, "evicted keys", evicted.keys, keys.len())?,
+            scores: slice(device, "evicted scores", evicted.scores, keys.len())?,
+            rows: old_rows,
+            count,
+        };
+        let outcomes = self.outcomes(outcomes, keys.len())?;
+        // SAFETY: the buffer outlives the launch, since dropping it waits.
+        let clear = || unsafe { self.stream.fill(count, 0) };
+        self.table.groups.submit(Group::Inserters, self.stream, || Ok(clear()?))?;
+        let part = Part { keys, rows: Some(rows), outcomes, spread: None };
+        self.place(part, Outcome::Replaced, |batch: Changes<K, S>| {
+            Launch::InsertEvict(Changes { chunk: least(batch.chunk, chunk), ..batch }, output)
+        })
+    }
+
+    /// Submits [`CacheTable::get_or_insert`]. Writes a row for each element that is not refused.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn get_or_insert(
+        &self,
+        keys: impl AsSlice<K>,
+        rows: impl AsSlice<V>,
+        results: impl AsSliceMut<V>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
+        let (keys, rows, results) = (keys.view(), rows.view(), results.view());
+        let (to, chunk) = self.rows("results", results, keys.len())?;
+        let outcomes = slice(self.table.device(), "outcomes", outcomes, keys.len())?;
+        let part = Part { keys, rows: Some(rows), outcomes, spread: Some(results) };
+        self.place(part, Outcome::Found, |batch: Changes<K, S>| {
+            Launch::GetOrInsert(Changes { chunk: least(batch.chunk, chunk), ..batch }, to)
+        })
+    }
+
+    /// Submits [`CacheTable::accumulate`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn accumulate(
+        &self,
+        keys: impl AsSlice<K>,
+        rows: impl AsSlice<V>,
+        outcomes: impl OptionalSliceMut<u8>,
+    ) -> Result<()>
+    where
+        V: Summand,
+    {
+        let (keys, rows) = (keys.view(), Some(rows.view()));
+        let outcomes = self.outcomes(outcomes, keys.len())?;
+        let part = Part { keys, rows, outcomes, spread: None };
+        self.place(part, Outcome::Replaced, |batch| Launch::Accumulate(batch, V::KIND))
+    }
+
+    /// Submits [`CacheTable::assign`].
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn assign(
+        &self,
+        keys: impl AsBounded<K>,
+        rows: impl AsSlice<V>,
+        outcomes: impl OptionalSliceMut<u8>,
+    ) -> Result<()> {
+        let batch = self.update(keys, outcomes)?;
+        let (rows, chunk) = self.rows("rows", rows.view(), batch.keys.max_len())?;
+        self.submit(Group::Updaters, Launch::Assign(Changes { rows, chunk, ..batch }))
+    }
+
+    /// Submits [`CacheTable::assign_scores`].
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn assign_scores(
+        &self,
+        keys: impl AsBounded<K>,
+        outcomes: impl OptionalSliceMut<u8>,
+    ) -> Result<()> {
+        let batch = self.update(keys, outcomes)?;
+        self.submit(Group::Updaters, Launch::Assign(batch))
+    }
+
+    /// Submits [`CacheTable::get_and_touch`].
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_and_touch(
+        &self,
+        keys: impl AsBounded<K>,
+        rows: impl AsSliceMut<V>,
+        outcomes: impl OptionalSliceMut<u8>,
+    ) -> Result<()> {
+        let batch = self.update(keys, outcomes)?;
+        let (to, chunk) = self.rows("rows", rows.view(), batch.keys.max_len())?;
+        self.submit(Group::Updaters, Launch::GetAndTouch(Changes { chunk, ..batch }, to))
+    }
+
+    /// Submits [`CacheTable::remove`].
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn remove(&self, keys: impl AsBounded<K>, outcomes: impl OptionalSliceMut<u8>) -> Result<()> {
+        let batch = self.update(keys, outcomes)?;
+        self.submit(Group::Inserters, Launch::Remove(batch))
+    }
+}
+
+/// The elements of a batch that places keys.
+struct Part<'a, K, V> {
+    keys: Slice<'a, K>,
+    rows: Option<Slice<'a, V>>,
+    outcomes: GlobalSlice<u8>,
+    /// Output rows that all elements with the same key get.
+    spread: Option<Slice<'a, V>>,
+}
+
+impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
+    fn submit(&self, group: Group, launch: Launch<K, S>) -> Result<()> {
+        check_same_device(self.table.device(), "stream", self.stream.device())?;
+        // SAFETY: the table and the buffers outlive the launch, since dropping them waits.
+        self.table.groups.submit(group, self.stream, || unsafe { self.table.launch(self.stream, launch) })
+    }
+
+    /// [`Self::submit`], after a counter was set to zero.
+    fn submit_counting(&self, group: Group, count: GlobalSlice<u32>, launch: Launch<K, S>) -> Result<()> {
+        check_same_device(self.table.device(), "stream", self.stream.device())?;
+        // SAFETY: as for `submit`.
+        self.table.groups.submit(group, self.stream, || unsafe {
+            self.stream.fill(count, 0)?;
+            self.table.launch(self.stream, launch)
+        })
+    }
+
+    /// Submits a batch that places keys, merged unless its keys are distinct. The elements of a key that the
+    /// batch placed have the outcome `present`, except the first.
+    fn place(
+        &self,
+        part: Part<'_, K, V>,
+        present: Outcome,
+        launch: impl FnOnce(Changes<K, S>) -> Launch<K, S>,
+    ) -> Result<()> {
+        check_same_device(self.table.device(), "stream", self.stream.device())?;
+        let len = part.keys.len();
+        let keys = slice(self.table.device(), "keys", part.keys, len)?;
+        let (rows, chunk) =
+            part.rows.map_or_else(|| Ok((no_rows(), Chunk::One)), |rows| self.rows("rows", rows, len))?;
+        let batch = Changes { rows, chunk, outcomes: part.outcomes, ..self.changes(keys.into(), len)? };
+        if self.is_distinct || len == 0 {
+            return self.submit(Group::Inserters, launch(batch));
+        }
+        // SAFETY: as for `submit`.
+        self.table.groups.submit(Group::Inserters, self.stream, || unsafe {
+            let merged = self.table.merger.merge(self.stream, keys)?;
+            let Merged { keys, order, ends, outcomes, .. } = merged;
+            self.table.launch(self.stream, launch(Changes { keys, order, ends, outcomes, ..batch }))?;
+            self.spread(&part, merged, present)
+        })
+    }
+
+    /// Launches [`CacheSpread`].
+    ///
+    /// # Safety
+    /// - The buffers live until the stream has executed the launch.
+    unsafe fn spread(&self, part: &Part<'_, K, V>, merged: Merged<K>, present: Outcome) -> Result<()> {
+        if part.outcomes.is_empty() && part.spread.is_none() {
+            return Ok(());
+        }
+        let rows = part.spread.map_or_else(nothing, words_of);
+        let kernel = CacheSpread {
+            order: merged.order,
+            ends: merged.ends,
+            runs: merged.runs,
+            merged: merged.outcomes,
+            present: present as u32,
+            outcomes: part.outcomes,
+            rows,
+            words: self.table.memory.shape().words,
+        };
+        let grid = Grid::for_items(merged.order.len(), THREADS);
+        // SAFETY: the caller's obligation.
+        unsafe { Ok(self.stream.launch(grid, kernel)?) }
+    }
+
+    /// Returns the batch of a lookup without rows.
+    fn lookups(&self, keys: impl AsBounded<K>, outcomes: impl AsSliceMut<u8>) -> Result<Lookups<K>> {
+        let keys = elements_of(self.table.device(), "keys", keys)?;
+        let outcomes = slice(self.table.device(), "outcomes", outcomes, keys.max_len())?;
+        Ok(Lookups {
+            keys,
+            outcomes,
+            rows: no_rows(),
+            positions: nothing(),
+            addresses: nothing(),
+            missed: nothing(),
+            missed_indices: nothing(),
+            missed_count: nothing(),
+            chunk: Chunk::One,
+        })
+    }
+
+    /// Returns the batch of a change of keys that are present, without rows.
+    fn update(&self, keys: impl AsBounded<K>, outcomes: impl OptionalSliceMut<u8>) -> Result<Changes<K, S>> {
+        let keys = elements_of(self.table.device(), "keys", keys)?;
+        let len = keys.max_len();
+        Ok(Changes { outcomes: self.outcomes(outcomes, len)?, ..self.changes(keys, len)? })
+    }
+
+    fn changes(&self, keys: BoundedSlice<K>, len: usize) -> Result<Changes<K, S>> {
+        let device = self.table.device();
+        let scores = self.scores.map_or_else(|| Ok(nothing()), |scores| slice(device, "scores", scores, len))?;
+        let (time, parameter) = self.table.clock.tick();
+        Ok(Changes {
+            keys,
+            scores,
+            rows: no_rows(),
+            outcomes: nothing(),
+            ends: nothing(),
+            order: nothing(),
+            time,
+            parameter,
+            chunk: Chunk::One,
+        })
+    }
+
+    fn outcomes(&self, outcomes: impl OptionalSliceMut<u8>, len: usize) -> Result<GlobalSlice<u8>> {
+        optional_slice(self.table.device(), "outcomes", outcomes, len)
+    }
+
+    /// Returns the rows of `len` elements as kernels take them, and how many words lanes can move at once.
+    fn rows(&self, what: &'static str, rows: Slice<'_, V>, len: usize) -> Result<(RowSlice, Chunk)> {
+        check(what, len * self.table.dim(), rows.len())?;
+        check_same_device(self.table.device(), what, rows.device())?;
+        let address = rows.pointer().addr();
+        if !address.is_multiple_of(4) {
+            return Err(Error::Misaligned { what });
+        }
+        let is_wide = address.is_multiple_of(16) && self.table.memory.shape().words.is_multiple_of(4);
+        Ok((RowSlice::new(words_of(rows)), if is_wide { Chunk::Four } else { Chunk::One }))
+    }
+}
+
+/// Returns the words of rows.
+fn words_of<V: Pod>(rows: Slice<'_, V>) -> GlobalSlice<u32> {
+    let words = rows.len() * size_of::<V>() / 4;
+    // SAFETY: these are the words of a buffer, which outlives the launches that use them. Rows have whole
+    // words, and their alignment was checked.
+    unsafe { GlobalSlice::from_raw_parts(rows.pointer().cast(), words) }
+}
+
+fn no_rows() -> RowSlice {
+    RowSlice::new(nothing())
+}
+
+/// Returns the smaller of two chunks.
+fn least(a: Chunk, b: Chunk) -> Chunk {
+    if a == Chunk::Four { b } else { a }
+}

@@ -1,0 +1,133 @@
+//! Options of cache tables.
+use super::{CacheTable, Clock, Shape};
+use crate::number::Number;
+use crate::{Error, Result, program};
+use bytemuck::Pod;
+use gpu::Device;
+use phalanx_kernels::cache::{MOST_BUCKETS, Rule, SLOTS};
+use phalanx_kernels::keyed::Scalar;
+use std::marker::PhantomData;
+
+/// Options of a [`CacheTable`]; created by [`CacheTable::builder`].
+///
+/// ```
+/// use phalanx::CacheTable;
+/// use phalanx::cache_table::Rule;
+///
+/// let table = CacheTable::<u64, f32>::builder()
+///     .capacity(1000)
+///     .dim(8)
+///     .rule(Rule::Lfu)
+///     .two_buckets(true)
+///     .seed(42)
+///     .build()?;
+/// assert_eq!((table.capacity(), table.dim()), (1024, 8));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `build` allocates the table's memory and writes a byte per slot. The other calls set options.
+#[derive(Debug)]
+pub struct Builder<K, V, S> {
+    capacity: usize,
+    dim: usize,
+    rule: Rule,
+    two_buckets: bool,
+    seed: u64,
+    device: Option<Device>,
+    variant: Option<String>,
+    of: PhantomData<fn() -> (K, V, S)>,
+}
+
+/// Maximum number of bytes in a row.
+const MOST_ROW_BYTES: usize = 4096;
+
+impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
+    pub(super) fn new() -> Self {
+        Self {
+            capacity: SLOTS as usize,
+            dim: 1,
+            rule: Rule::Lru,
+            two_buckets: false,
+            seed: 0,
+            device: None,
+            variant: None,
+            of: PhantomData,
+        }
+    }
+
+    /// Sets the number of keys that the table can hold, rounded up to whole buckets of 128. Default: 128.
+    pub fn capacity(mut self, keys: usize) -> Self {
+        self.capacity = keys;
+        self
+    }
+
+    /// Sets the number of elements in a row. Default: 1. A row has a multiple of 4 bytes, at most 4096.
+    pub fn dim(mut self, elements: usize) -> Self {
+        self.dim = elements;
+        self
+    }
+
+    /// Sets the rule for the scores of keys. Default: [`Rule::Lru`].
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.rule = rule;
+        self
+    }
+
+    /// Gives each key two buckets. A new key goes to the one with fewer keys; if both are full, the key with
+    /// the lowest score of both is evicted. The table then fills to about 0.98 of its capacity before the
+    /// first eviction, instead of about 0.65, and keeps more of the keys with the highest scores
+    /// (HierarchicalKV, section 3.4). Searches for absent keys read two lines. Default: one bucket.
+    pub fn two_buckets(mut self, two: bool) -> Self {
+        self.two_buckets = two;
+        self
+    }
+
+    /// Sets the seed of the hash function. Default: 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets the device. Default: that of [`Device::from_environment`].
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Selects the kernels by their name. Default: the first of
+    /// [`CacheTable::variants`].
+    pub fn variant(mut self, name: &str) -> Self {
+        self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Builds the table.
+    ///
+    /// # Errors
+    /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] for more than 2^25 - 1 buckets; [`Error::RowBytes`] if a
+    /// row has 0 bytes, more than 4096, or no multiple of 4; [`Error::UnknownVariant`]; [`Error::Device`] if
+    /// there is no device, or it lacks the memory.
+    pub fn build(self) -> Result<CacheTable<K, V, S>> {
+        let device = program::open(self.device.as_ref())?;
+        let shape = self.shape()?;
+        CacheTable::create(&device, shape, Clock::new(self.rule), self.dim, self.variant.as_deref())
+    }
+
+    fn shape(&self) -> Result<Shape> {
+        if self.capacity == 0 {
+            return Err(Error::ZeroCapacity);
+        }
+        let (buckets, most) = (self.capacity.div_ceil(SLOTS as usize), MOST_BUCKETS as usize);
+        if buckets > most {
+            return Err(Error::TooLarge { what: "buckets of a cache table", asked: buckets, most });
+        }
+        let bytes = self.dim.saturating_mul(size_of::<V>());
+        if bytes == 0 || bytes > MOST_ROW_BYTES || bytes % 4 != 0 {
+            return Err(Error::RowBytes { dim: self.dim, element: size_of::<V>() });
+        }
+        let choices = if self.two_buckets { 2 } else { 1 };
+        Ok(Shape { buckets: buckets as u32, choices, words: bytes as u32 / 4, seed: self.seed })
+    }
+}

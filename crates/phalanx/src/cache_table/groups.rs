@@ -1,0 +1,114 @@
+//! Which batches may run at the same time: the paper's three groups, as an order of streams.
+use crate::Result;
+use gpu::{Event, Stream};
+use std::sync::{Mutex, PoisonError};
+
+/// A group of batches (HierarchicalKV, section 3.5). Readers run beside readers, updaters beside updaters,
+/// and an inserter alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Batches that only read.
+    Readers,
+    /// Batches that change rows and scores of keys that are present.
+    Updaters,
+    /// Batches that place, evict or remove keys.
+    Inserters,
+}
+
+impl Group {
+    /// Returns whether two batches of the group may run at the same time.
+    fn is_shared(self) -> bool {
+        self != Self::Inserters
+    }
+}
+
+/// Orders the batches of a table: consecutive batches of a shared group form a phase, and so does each
+/// inserter. Streams wait for the phase before; the host never waits.
+#[derive(Debug, Default)]
+pub struct Groups(Mutex<Phases>);
+
+#[derive(Debug, Default)]
+struct Phases {
+    /// Group of the current phase; none before the first batch.
+    group: Option<Group>,
+    /// Ends of the batches of the current phase.
+    current: Vec<Event>,
+    /// Ends of the batches of the phase before, for which each batch of the current one waits.
+    before: Vec<Event>,
+}
+
+/// Number of events above which those of batches that have ended are dropped.
+const MANY_EVENTS: usize = 64;
+
+impl Groups {
+    /// Submits a batch to a stream by `submit`, ordered behind the batches that it may not run beside.
+    pub fn submit<T>(&self, group: Group, stream: &Stream, submit: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut phases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        phases.enter(group)?;
+        for event in &phases.before {
+            stream.wait(event)?;
+        }
+        let result = submit();
+        // Also after an error: a part of the batch may have been submitted.
+        phases.current.push(stream.record()?);
+        result
+    }
+}
+
+impl Phases {
+    /// Begins a phase unless the current one may have one more batch of the group.
+    fn enter(&mut self, group: Group) -> Result<()> {
+        if self.group != Some(group) || !group.is_shared() {
+            self.group = Some(group);
+            if !self.current.is_empty() {
+                self.before = std::mem::take(&mut self.current);
+            }
+        }
+        if self.current.len() >= MANY_EVENTS {
+            let mut error = None;
+            self.current.retain(|event| !event.is_complete().unwrap_or_else(|found| {
+                error = Some(found);
+                false
+            }));
+            error.map_or(Ok(()), Err)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu::Device;
+    use simt::emulator::Options;
+
+    /// Enters the groups one after the other. Returns for each the number of batches that it waits for.
+    fn waits(groups: &[Group]) -> Vec<usize> {
+        let device = Device::emulator(Options::default());
+        let (stream, mut phases) = (device.stream().unwrap(), Phases::default());
+        let enter = |&group| {
+            phases.enter(group).unwrap();
+            phases.current.push(stream.record().unwrap());
+            phases.before.len()
+        };
+        groups.iter().map(enter).collect()
+    }
+
+    #[test]
+    fn batches_of_a_shared_group_wait_only_for_the_phase_before() {
+        use Group::*;
+        assert_eq!(waits(&[Readers, Readers, Readers]), [0, 0, 0]);
+        assert_eq!(waits(&[Readers, Readers, Updaters, Updaters, Readers]), [0, 0, 2, 2, 2]);
+        assert_eq!(waits(&[Readers, Readers, Inserters, Inserters, Readers]), [0, 0, 2, 1, 1]);
+    }
+
+    #[test]
+    fn a_long_phase_keeps_no_events_of_batches_that_have_ended() {
+        let device = Device::emulator(Options::default());
+        let (stream, groups) = (device.stream().unwrap(), Groups::default());
+        for _ in 0..10 * MANY_EVENTS {
+            groups.submit(Group::Readers, &stream, || Ok(())).unwrap();
+        }
+        assert!(groups.0.lock().unwrap().current.len() <= MANY_EVENTS);
+    }
+}

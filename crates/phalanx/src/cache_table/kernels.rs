@@ -1,0 +1,128 @@
+//! Launches on cache tables of the compiled kinds.
+use super::memory::Memory;
+use crate::map::launch::THREADS;
+use crate::map::variant::{VariantTag, variants};
+use gpu::{Grid, Stream};
+use phalanx_kernels::cache::kernels::{
+    CacheAccumulate, CacheAssign, CacheContains, CacheCount, CacheExport, CacheGet, CacheGetAndTouch,
+    CacheGetOrInsert, CacheInsert, CacheInsertEvict, CacheRemove, CacheRemoveScores, Lookups, Scores,
+};
+use phalanx_kernels::cache::{self, Changes, Chunk, Config, Element, Evicted, RowSlice, SLOTS};
+use simt::{BoundedSlice, GlobalSlice, Instance, Word};
+
+/// A launch on a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Launch<K, S> {
+    /// Runs [`CacheGet`].
+    Get(Lookups<K>),
+    /// Runs [`CacheContains`].
+    Contains(BoundedSlice<K>, GlobalSlice<u8>),
+    /// Runs [`CacheInsert`].
+    Insert(Changes<K, S>),
+    /// Runs [`CacheInsertEvict`].
+    InsertEvict(Changes<K, S>, Evicted<K, S>),
+    /// Runs [`CacheGetOrInsert`].
+    GetOrInsert(Changes<K, S>, RowSlice),
+    /// Runs [`CacheAccumulate`].
+    Accumulate(Changes<K, S>, Element),
+    /// Runs [`CacheAssign`].
+    Assign(Changes<K, S>),
+    /// Runs [`CacheGetAndTouch`].
+    GetAndTouch(Changes<K, S>, RowSlice),
+    /// Runs [`CacheRemove`].
+    Remove(Changes<K, S>),
+    /// Runs [`CacheCount`].
+    Count(Scores, GlobalSlice<u64>),
+    /// Runs [`CacheExport`].
+    Export(Scores, Evicted<K, S>, Chunk),
+    /// Runs [`CacheRemoveScores`].
+    RemoveScores(Scores, GlobalSlice<u64>),
+}
+
+impl<K: Word, S: Word> Launch<K, S> {
+    /// Returns the number of threads for a table of `buckets` buckets.
+    fn threads(&self, buckets: u32) -> usize {
+        match self {
+            Self::Get(batch) => batch.keys.max_len(),
+            Self::Contains(keys, _) => keys.max_len(),
+            Self::Insert(batch)
+            | Self::InsertEvict(batch, _)
+            | Self::GetOrInsert(batch, _)
+            | Self::Accumulate(batch, _)
+            | Self::Assign(batch)
+            | Self::GetAndTouch(batch, _)
+            | Self::Remove(batch) => batch.keys.max_len(),
+            // A warp reads a bucket.
+            Self::Count(..) | Self::Export(..) | Self::RemoveScores(..) => {
+                buckets as usize * (SLOTS as usize / 4)
+            }
+        }
+    }
+}
+
+/// Launches on tables of one kind.
+pub trait Kernels<K, S>: Send + Sync {
+    /// Returns an owned copy, which takes no memory.
+    fn boxed(&self) -> Box<dyn Kernels<K, S>>;
+
+    /// Returns the kind's name.
+    fn name(&self) -> &'static str;
+
+    /// Submits a launch.
+    ///
+    /// # Safety
+    /// - The memory and the slices of the launch live until the stream has executed it. Each slice is as
+    ///   long as the launch requires.
+    /// - The launches of different groups on the table do not run at the same time.
+    unsafe fn launch(&self, stream: &Stream, memory: &Memory<K, S>, launch: Launch<K, S>) -> gpu::Result<()>;
+}
+
+variants! {
+    /// Returns the kernels of all kinds with these types of keys and scores, the defaults first.
+    all: Kernels, cache, Config, Score
+}
+
+impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
+    fn boxed(&self) -> Box<dyn Kernels<C::Key, C::Score>> {
+        Box::new(Self::NEW)
+    }
+
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        memory: &Memory<C::Key, C::Score>,
+        launch: Launch<C::Key, C::Score>,
+    ) -> gpu::Result<()> {
+        let grid = Grid::for_items(launch.threads(memory.shape().buckets), THREADS);
+        // SAFETY: the caller's obligations. The grid has a thread for every element, or whole warps.
+        unsafe {
+            let view = memory.view::<C>();
+            match launch {
+                Launch::Get(batch) => stream.launch(grid, CacheGet { view, batch }),
+                Launch::Contains(keys, outcomes) => stream.launch(grid, CacheContains { view, keys, outcomes }),
+                Launch::Insert(batch) => stream.launch(grid, CacheInsert { view, batch }),
+                Launch::InsertEvict(batch, evicted) => {
+                    stream.launch(grid, CacheInsertEvict { view, batch, evicted })
+                }
+                Launch::GetOrInsert(batch, to) => stream.launch(grid, CacheGetOrInsert { view, batch, to }),
+                Launch::Accumulate(batch, element) => {
+                    stream.launch(grid, CacheAccumulate { view, batch, element })
+                }
+                Launch::Assign(batch) => stream.launch(grid, CacheAssign { view, batch }),
+                Launch::GetAndTouch(batch, to) => stream.launch(grid, CacheGetAndTouch { view, batch, to }),
+                Launch::Remove(batch) => stream.launch(grid, CacheRemove { view, batch }),
+                Launch::Count(scores, count) => stream.launch(grid, CacheCount { view, scores, count }),
+                Launch::Export(scores, output, chunk) => {
+                    stream.launch(grid, CacheExport { view, scores, output, chunk })
+                }
+                Launch::RemoveScores(scores, count) => {
+                    stream.launch(grid, CacheRemoveScores { view, scores, count })
+                }
+            }
+        }
+    }
+}

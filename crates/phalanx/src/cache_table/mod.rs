@@ -1,0 +1,209 @@
+//! A table that is always full: [`CacheTable`].
+mod batches;
+mod builder;
+mod element;
+mod groups;
+mod host;
+mod kernels;
+mod memory;
+mod merge;
+
+use crate::number::Number;
+use crate::{Error, Result};
+use bytemuck::Pod;
+use gpu::{Device, Stream};
+use groups::Groups;
+use kernels::{Kernels, Launch};
+use memory::Memory;
+use merge::Merger;
+use phalanx_kernels::cache::{SLOTS, Time};
+use phalanx_kernels::keyed::Scalar;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+pub use batches::{Batches, EvictedBuffers};
+pub use builder::Builder;
+pub use element::Summand;
+pub use host::{EvictedRows, Exported, Rows};
+pub use phalanx_kernels::cache::Rule;
+
+/// A table of fixed capacity from keys to rows of elements, in device memory, which holds the keys with the
+/// highest scores: a cache. An insertion into a full bucket evicts the key with the lowest score of the
+/// bucket. No key is reserved.
+///
+/// Keys are `u32` or `u64`. A row has [`dim`](Self::dim) elements of any plain type, 4 to 4096 bytes in all.
+/// Scores are `u64` or `u32`; a [`Rule`] says how they change. Source: HierarchicalKV, sections 3.2 to 3.5.
+/// The page `docs/structures/cache-table.md` has the layout and the proof.
+///
+/// ```
+/// use phalanx::{CacheTable, Outcome};
+///
+/// let table = CacheTable::<u64, f32>::builder().capacity(1000).dim(2).build()?;
+/// assert!(table.insert(&[7, 8], &[0.5, 1.5, 2.5, 3.5])?.all_placed());
+/// let rows = table.get(&[8, 9])?;
+/// assert_eq!((rows.of(0), rows.of(1)), (Some(&[2.5, 3.5][..]), None));
+/// assert_eq!(table.accumulate(&[7, 7], &[1.0, 1.0, 2.0, 2.0])?, [Outcome::Replaced; 2]);
+/// assert_eq!(table.get(&[7])?.of(0), Some(&[3.5, 4.5][..]));
+/// assert_eq!((table.len()?, table.remove(&[7])?.as_slice()), (2, &[true][..]));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Concurrency
+///
+/// All batches take `&self`. Those that only read run beside each other. Those that change only rows and
+/// scores of keys that are present run beside each other: a row is never torn, and each element takes effect
+/// at once. One that places or removes keys runs alone. Batches of different groups take effect in the order
+/// of the calls. Within a batch, outcomes are those of some serial order of its elements, except that an
+/// eviction may overlook a key whose slot another element of the batch changes at that moment.
+///
+/// # Cost
+///
+/// A search reads 128 bytes of digests in each of the key's buckets, one or two, and the key where a digest
+/// agrees. A row is read or written by whole sectors. An insertion locks and releases the slot by an atomic
+/// each; an eviction reads the 128 scores of each of the key's buckets. `len` and the other calls on the
+/// whole table read a byte per slot. Constructors allocate; batches do not, except for the workspace that
+/// [`Batches`] describes.
+pub struct CacheTable<K, V, S = u64> {
+    memory: Memory<K, S>,
+    kernels: Box<dyn Kernels<K, S>>,
+    device: Device,
+    dim: usize,
+    clock: Clock,
+    groups: Groups,
+    merger: Merger,
+    of: PhantomData<fn() -> V>,
+}
+
+/// Parameters of a table's memory.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    buckets: u32,
+    /// Number of buckets in which a key can be.
+    choices: u32,
+    /// Words in a row.
+    words: u32,
+    seed: u64,
+}
+
+impl Shape {
+    fn slots(self) -> usize {
+        self.buckets as usize * SLOTS as usize
+    }
+}
+
+/// The time of batches.
+#[derive(Debug)]
+struct Clock {
+    rule: Rule,
+    now: AtomicU64,
+    epoch: AtomicU32,
+}
+
+impl Clock {
+    fn new(rule: Rule) -> Self {
+        Self { rule, now: AtomicU64::new(0), epoch: AtomicU32::new(0) }
+    }
+
+    /// Returns the time of the next batch, and the parameter of the policy.
+    fn tick(&self) -> (Time, u32) {
+        // The number alone matters: nothing else is published by it.
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        (Time { now, epoch: self.epoch.load(Ordering::Relaxed) }, self.rule as u32)
+    }
+
+    fn set_epoch(&self, epoch: u32) -> Result<()> {
+        let before = self.epoch.fetch_max(epoch, Ordering::Relaxed);
+        if epoch < before { Err(Error::Epoch { asked: epoch, current: before }) } else { Ok(()) }
+    }
+}
+
+impl<K, V, S> std::fmt::Debug for CacheTable<K, V, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CacheTable").field("dim", &self.dim).field("rule", &self.clock.rule).finish()
+    }
+}
+
+impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
+    /// Returns a builder, for options other than the defaults.
+    pub fn builder() -> Builder<K, V, S> {
+        Builder::new()
+    }
+
+    fn create(device: &Device, shape: Shape, clock: Clock, dim: usize, variant: Option<&str>) -> Result<Self> {
+        let named = |kernels: &&'static dyn Kernels<K, S>| variant.is_none_or(|name| kernels.name() == name);
+        let Some(kernels) = kernels::all::<K, S>().find(named) else {
+            let name = variant.unwrap_or_default().to_owned();
+            return Err(Error::UnknownVariant { name, known: Self::variants().join(", ") });
+        };
+        Ok(Self {
+            memory: Memory::new(device, shape)?,
+            kernels: kernels.boxed(),
+            device: device.clone(),
+            dim,
+            clock,
+            groups: Groups::default(),
+            merger: Merger::default(),
+            of: PhantomData,
+        })
+    }
+
+    /// Returns the names of the kinds of table with these types of keys and scores, the default first. Kinds
+    /// differ in the tiles that search keys.
+    pub fn variants() -> Vec<&'static str> {
+        kernels::all::<K, S>().map(|kernels| kernels.name()).collect()
+    }
+
+    /// Returns the name of the table's kind.
+    pub fn variant(&self) -> &'static str {
+        self.kernels.name()
+    }
+
+    /// Returns the device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns the maximum number of keys.
+    pub fn capacity(&self) -> usize {
+        self.memory.shape().slots()
+    }
+
+    /// Returns the number of elements in a row.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Returns the rule of the scores.
+    pub fn rule(&self) -> Rule {
+        self.clock.rule
+    }
+
+    /// Returns the device memory in use, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        self.memory.memory_usage() + self.merger.memory_usage()
+    }
+
+    /// Sets the epoch of later batches, for [`Rule::EpochLru`] and [`Rule::EpochLfu`]: keys used in a later
+    /// epoch stay longer than those of earlier ones.
+    ///
+    /// # Errors
+    /// [`Error::Epoch`] if it is below the current epoch.
+    pub fn set_epoch(&self, epoch: u32) -> Result<()> {
+        self.clock.set_epoch(epoch)
+    }
+
+    /// Returns the batches on device buffers, submitted to a stream.
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a, K, V, S> {
+        Batches::new(self, stream)
+    }
+
+    /// Submits a launch.
+    ///
+    /// # Safety
+    /// - As for [`Kernels::launch`]: the slices live until the stream has executed it, and the caller has
+    ///   entered the launch's group.
+    unsafe fn launch(&self, stream: &Stream, launch: Launch<K, S>) -> Result<()> {
+        // SAFETY: the caller's obligations. Dropping the memory waits for the launch.
+        unsafe { Ok(self.kernels.launch(stream, &self.memory, launch)?) }
+    }
+}

@@ -1,0 +1,8 @@
+//! Cache tables against models.
+#![cfg(feature = "cache-table")]
+
+mod bad_input;
+mod batches;
+mod eviction;
+mod model;
+mod threads;

@@ -1,0 +1,39 @@
+//! Batches of several host threads and streams.
+use crate::model::Table;
+use phalanx::cache_table::Rule;
+
+#[test]
+fn threads_of_all_groups_share_a_table() {
+    let table = Table::builder().capacity(2048).dim(8).rule(Rule::Lfu).build().unwrap();
+    let keys: Vec<u64> = (0..400).collect();
+    let rows = |value: u32| vec![value; 8 * 400];
+    assert!(table.insert(&keys, &rows(0)).unwrap().all_placed());
+    std::thread::scope(|scope| {
+        for thread in 0..2u32 {
+            let (table, keys, rows) = (&table, &keys, &rows);
+            scope.spawn(move || {
+                for round in 0..10 {
+                    let value = 1 + 2 * round + thread;
+                    assert!(table.assign(keys, &rows(value)).unwrap().all_placed());
+                }
+            });
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    let found = table.get(keys).unwrap();
+                    let is_whole = |row: &[u32]| row.iter().all(|word| *word == row[0]);
+                    assert!(found.iter().all(|row| row.is_some_and(is_whole)), "a row is torn");
+                }
+            });
+        }
+        scope.spawn(|| {
+            for round in 0..10 {
+                let others: Vec<u64> = (1000..1050).collect();
+                assert!(table.insert(&others, &vec![round; 8 * 50]).unwrap().all_placed());
+                assert!(table.remove(&others).unwrap().into_iter().all(|removed| removed));
+            }
+        });
+    });
+    assert_eq!(table.len().unwrap(), 400);
+    // 1 for the insertion, and 20 assignments.
+    assert_eq!(table.len_scored(21..=21).unwrap(), 400);
+}
