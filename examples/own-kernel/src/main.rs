@@ -25,8 +25,8 @@ fn main() -> Result<(), phalanx::Error> {
     let products = device.from_slice(&[1u32, 3, 1, 7])?;
     let quantities = device.from_slice(&[2u32, 1, 10, 5])?;
     let costs = device.zeroed::<u64>(4)?;
-    // SAFETY: the map does not grow, and it and the buffers outlive the kernel: `read` waits for its end.
-    // Nothing else accesses `costs` meanwhile, and nothing writes the other buffers.
+    // SAFETY: the map does not grow. The map and the buffers outlive the kernel: `costs.read()` below waits
+    // for its end. Nothing else accesses `costs` meanwhile, and nothing writes the other buffers.
     unsafe {
         let launch = PriceOrders {
             prices: prices.view::<DefaultTable>()?,

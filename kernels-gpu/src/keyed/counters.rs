@@ -133,7 +133,7 @@ pub(crate) struct SkewHint(Global<u64>);
 impl SkewHint {
     /// Number of words.
     const WORDS: usize = 16;
-    /// One of so many blocks that have the same word is a sample.
+    /// One in this many blocks with the same word is a sample.
     const PERIOD: usize = 32;
     /// Number of samples without equal keys after which batches are no longer skewed. A warp of
     /// Zipf-distributed keys (theta 0.99) lacks equal keys in one of seven cases.

@@ -117,8 +117,8 @@ impl<M: Kind> Cooperation<M> for PerBlock {
     }
 }
 
-/// All lanes of the tile bring the same operation and the same `wanted`. Different tiles need not call
-/// together.
+/// All lanes of the tile bring the same operation and the same `wanted`. All tiles of the warp call together
+/// if `C` is [`simt::Lockstep`]; [`simt::Independent`] tiles need not.
 #[device(caller)]
 impl<M: TileKind<W>, C: Convergence, const W: u32> Cooperation<M> for Tile<W, C> {
     fn execute<O: Operation>(

@@ -1,5 +1,5 @@
 //! Versions of the leaves of B-link trees: a past state stays readable while writers continue. The device
-//! side of `MvBTree`. See `docs/structures/multiversion-b-tree.md`.
+//! side of `MultiVersionBTree`. See `docs/structures/multiversion-b-tree.md`.
 //!
 //! # Cost
 //!

@@ -25,14 +25,13 @@
 //!    alone, and only the latch admits a holder while it is clear, only `CLOSED` while it is set.
 //! 2. *No sharer beside a holder.* A sharer enters by one `fetch_add`, whose result shows that the leaf is
 //!    shared and not closed. A tile that closes a leaf waits until the count is 0. A tile that enters later
-//!    sees
-//!    `CLOSED`, or that the leaf is not shared, and leaves without an access to the pairs.
+//!    sees `CLOSED`, or that the leaf is not shared, and leaves without an access to the pairs.
 //! 3. *No lost update.* A sharer finds its key among the pairs that it reads while it is a sharer, and the
 //!    key is not above *high*. No tile holds the leaf, so the pair stays in its slot until the sharer leaves.
 //!    The sharer changes the value by one atomic operation on the value half.
-//! 4. *Visibility.* A sharer leaves by a release, and the holder acquires by the operation that shows a count
-//!    of
-//!    0. All changes of the meta word are read-modify-writes, so they continue each release sequence.
+//! 4. *Visibility.* A sharer leaves by a release, and the holder acquires by the operation that shows that
+//!    the count is 0. All changes of the meta word are read-modify-writes, so they continue each release
+//!    sequence.
 //! 5. *Progress.* A sharer waits for nothing. A tile that was refused leaves at once, and does not come again
 //!    while it sees that the leaf is closed. So a tile that closes a leaf waits for finitely many steps of
 //!    others. The sharers of its own warp have left before: see [`Nodes::share_leaf`].

@@ -397,6 +397,10 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
     }
 
     /// Frees the participant slot, and leaves the items that could not be freed yet to its next participant.
+    ///
+    /// If a participant does not close before its kernel ends, its slot stays taken, and the numbers of items
+    /// that [`drain_slabs`](super::kernels::drain_slabs) reads are out of date: it may miss items or free
+    /// items twice.
     pub fn close(self) {
         let mut last = None;
         G::sync();

@@ -10,8 +10,9 @@ use simt::hash::{mix32, reduce};
 /// The bitmap is divided into 256 strata of equal size, and each probe reads a random word of the next
 /// stratum. While one word in `k` has a free bit, wherever those words lie, all probes fail with a
 /// probability of at most (1 - 1/k)^256: 1.4e-15 for one in eight. A pool of up to 2048 slabs is searched
-/// completely: it has at least four strata per word, so each word is certain to be probed. The probes beyond
-/// 256 make up for those that lose a race to another lane.
+/// completely: each of its words is at least as wide as four strata, so at least three strata lie within the
+/// word, and a probe of one of them loads it. The probes beyond 256 make up for those that lose a race to
+/// another lane.
 pub const MAX_PROBES: u32 = 256 + 32;
 
 /// Golden ratio times 2^32: its consecutive multiples are spread evenly over the words.

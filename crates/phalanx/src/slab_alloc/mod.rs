@@ -28,8 +28,8 @@ pub struct Stats {
     pub free: usize,
     /// Slabs that [`SlabAlloc::reclaim`] will free.
     pub retired: usize,
-    /// Number of times that a slab was freed or retired while it was not live, since the pool was created.
-    /// Such requests have no other effect.
+    /// Number of faults since the pool was created: a slab was freed or retired while it was not live, or
+    /// retired twice, or a handle named no slab of the pool. Such requests have no other effect.
     pub faults: u64,
 }
 
