@@ -321,7 +321,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         let (rows, chunk) =
             part.rows.map_or_else(|| Ok((no_rows(), Chunk::One)), |rows| self.rows("rows", rows, len))?;
         let batch = Changes { rows, chunk, outcomes: part.outcomes, ..self.changes(keys.into(), len)? };
-        if self.is_distinct || len == 0 {
+        if self.is_distinct || len <= 1 {
             return self.submit(Group::Inserters, launch(batch));
         }
         // SAFETY: as for `submit`.

@@ -63,7 +63,7 @@ fn a_batch_larger_than_the_table_leaves_it_full() {
 #[test]
 fn two_buckets_fill_before_the_first_eviction() {
     let load = |two_buckets| {
-        let table = Table::builder().capacity(128 * 64).two_buckets(two_buckets).build().unwrap();
+        let table = Table::builder().capacity(128 * 16).two_buckets(two_buckets).build().unwrap();
         let mut next = 0;
         loop {
             let keys: Vec<u64> = (next..next + 64).collect();
