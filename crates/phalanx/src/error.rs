@@ -44,7 +44,7 @@ pub enum Error {
 
     /// The rows of a cache table have an unsupported size.
     #[error(
-        "rows of {dim} elements of {element} bytes requested; a row must have a multiple of 4 bytes, from 4 to \
+        "rows of {dim} elements of {element} bytes requested; a row must have a multiple of 4 bytes, at most \
          4096"
     )]
     RowBytes {
@@ -55,7 +55,9 @@ pub enum Error {
     },
 
     /// Rows on the device begin at an address that is not a multiple of 4.
-    #[error("{what} begin at an address that is not a multiple of 4 bytes: slice their buffer at whole words")]
+    #[error(
+        "{what} begin at an address that is not a multiple of 4 bytes: slice their buffer at whole words"
+    )]
     Misaligned {
         /// Name of the rows.
         what: &'static str,

@@ -1,5 +1,5 @@
 //! The actions of batches that change the table: what each does with the rows of the slots that it holds.
-use super::change::{Action, Change, Changes, Held};
+use super::change::{Action, Change, Changes, LockedSlot};
 use super::rows::{Add, CopyIn, Element, Exchange, PlaceOrRead, RowSlice, move_rows};
 use super::search::{Changing, Placing};
 use super::view::{CacheView, Config, NOWHERE};
@@ -20,7 +20,7 @@ impl<C: Config> Action<C> for Insert {
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
         batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, Held),
+        (element, held): (Change<C>, LockedSlot),
     ) {
         let mover = CopyIn { from: batch.rows };
         move_rows(view.rows(), batch.chunk, warp, (held.position, element.row), mover);
@@ -53,7 +53,7 @@ impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
     const PRESENT: Outcome = Outcome::Replaced;
 
     #[device(caller)]
-    fn keep_evicted(self, view: CacheView<C>, warp: Tile<32, Lockstep>, held: Held) -> u32 {
+    fn keep_evicted(self, view: CacheView<C>, warp: Tile<32, Lockstep>, held: LockedSlot) -> u32 {
         let index = reserve(warp, self.evicted.count, held.evicts);
         if held.evicts {
             // SAFETY: the position is that of a slot that the lane has locked.
@@ -70,7 +70,7 @@ impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
         batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, Held),
+        (element, held): (Change<C>, LockedSlot),
     ) {
         let mover = Exchange { from: batch.rows, evicted: self.evicted.rows };
         move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, held.output)), mover);
@@ -93,7 +93,7 @@ impl<C: Config> Action<C> for GetOrInsert {
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
         batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, Held),
+        (element, held): (Change<C>, LockedSlot),
     ) {
         let mover = PlaceOrRead { from: batch.rows, to: self.to };
         move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, held.is_new)), mover);
@@ -116,7 +116,7 @@ impl<C: Config> Action<C> for Accumulate {
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
         batch: &Changes<C::Key, C::Score>,
-        (change, held): (Change<C>, Held),
+        (change, held): (Change<C>, LockedSlot),
     ) {
         let mover = Add { from: batch.rows, order: batch.order, element: self.element };
         move_rows(view.rows(), batch.chunk, warp, (held.position, (change.places, held.is_new)), mover);
@@ -137,7 +137,7 @@ impl<C: Config> Action<C> for Assign {
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
         batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, Held),
+        (element, held): (Change<C>, LockedSlot),
     ) {
         if !batch.rows.is_empty() {
             let mover = CopyIn { from: batch.rows };
@@ -162,7 +162,7 @@ impl<C: Config> Action<C> for GetAndTouch {
         view: CacheView<C>,
         warp: Tile<32, Lockstep>,
         batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, Held),
+        (element, held): (Change<C>, LockedSlot),
     ) {
         let mover = PlaceOrRead { from: self.to, to: self.to };
         move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, false)), mover);
@@ -179,7 +179,14 @@ impl<C: Config> Action<C> for Remove {
     const PRESENT: Outcome = Outcome::Removed;
 
     #[device(caller)]
-    fn move_rows(self, _: CacheView<C>, _: Tile<32, Lockstep>, _: &Changes<C::Key, C::Score>, _: (Change<C>, Held)) {}
+    fn move_rows(
+        self,
+        _: CacheView<C>,
+        _: Tile<32, Lockstep>,
+        _: &Changes<C::Key, C::Score>,
+        _: (Change<C>, LockedSlot),
+    ) {
+    }
 }
 
 /// Reserves an element of an output for each lane that `wants` one, by one atomic per warp. Returns its

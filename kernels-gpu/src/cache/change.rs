@@ -35,8 +35,8 @@ pub struct Changes<K, S> {
     pub rows: RowSlice,
     /// Output: an outcome for each key, if wanted.
     pub outcomes: GlobalSlice<u8>,
-    /// If elements with equal keys were merged: for each key, the last of its places in `order`; its first one
-    /// follows that of the key before. Otherwise empty: each key is an element.
+    /// If elements with equal keys were merged: for each key, the last of its places in `order`. Its first
+    /// place follows the last one of the key before. Otherwise empty: each key is an element.
     pub ends: GlobalSlice<u32>,
     /// Indices of the elements, those with equal keys next to each other, in the order of the batch.
     pub order: GlobalSlice<u32>,
@@ -86,7 +86,7 @@ impl<K: Scalar, S: Scalar> Changes<K, S> {
 
 /// A slot that a lane has locked.
 #[derive(Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct LockedSlot {
     /// Position of the slot; [`NOWHERE`] if the lane has none.
     pub(super) position: u32,
     /// Whether the key was not in the table.
@@ -98,13 +98,13 @@ pub(super) struct Held {
 }
 
 #[device]
-impl Held {
+impl LockedSlot {
     const NOTHING: Self = Self { position: NOWHERE, is_new: false, evicts: false, output: NOWHERE };
 }
 
-/// What is done with the slots of a batch's keys.
+/// A batch's effect on the slots of its keys.
 pub(super) trait Action<C: Config>: Copy {
-    /// How keys are searched.
+    /// Search that the batch needs.
     type Mode: Mode;
     /// Whether the keys are removed.
     const REMOVES: bool = false;
@@ -114,17 +114,27 @@ pub(super) trait Action<C: Config>: Copy {
     /// Copies the keys and scores of the slots from which keys are evicted to the action's output, if it has
     /// one. Returns the index of the lane's slot in the output, or [`NOWHERE`].
     #[device(caller)]
-    fn keep_evicted(self, _view: CacheView<C>, _warp: Tile<32, Lockstep>, _held: Held) -> u32 {
+    fn keep_evicted(self, _view: CacheView<C>, _warp: Tile<32, Lockstep>, _held: LockedSlot) -> u32 {
         NOWHERE
     }
 
     /// Moves the rows of a warp's locked slots.
-    fn move_rows(self, view: CacheView<C>, warp: Tile<32, Lockstep>, batch: &Changes<C::Key, C::Score>, part: (Change<C>, Held));
+    fn move_rows(
+        self,
+        view: CacheView<C>,
+        warp: Tile<32, Lockstep>,
+        batch: &Changes<C::Key, C::Score>,
+        part: (Change<C>, LockedSlot),
+    );
 }
 
 /// Executes the changes of a batch.
 #[device(caller)]
-pub(super) fn change<C: Config, A: Action<C>>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, action: A) {
+pub(super) fn change<C: Config, A: Action<C>>(
+    view: CacheView<C>,
+    batch: Changes<C::Key, C::Score>,
+    action: A,
+) {
     let warp = Tile::<32>::lockstep();
     let (element, policy) = (batch.change::<C>(), C::Policy::new(batch.time, batch.parameter));
     let (mut waits, mut outcome) = (element.exists, Outcome::Refused);
@@ -139,7 +149,8 @@ pub(super) fn change<C: Config, A: Action<C>>(view: CacheView<C>, batch: Changes
         // The lanes' writes to a row are before the release by its owner.
         warp.sync();
         if slot_is_held {
-            let digest = if A::REMOVES { Digest::ERASED } else { Hashed::of(element.key, view.seed()).digest() };
+            let digest =
+                if A::REMOVES { Digest::ERASED } else { Hashed::of(element.key, view.seed()).digest() };
             // SAFETY: the lane has locked the slot.
             unsafe { view.release(held.position, digest) };
         }
@@ -164,9 +175,9 @@ fn hold<C: Config, A: Action<C>>(
     warp: Tile<32, Lockstep>,
     (waits, element): (bool, Change<C>),
     policy: C::Policy,
-) -> (Held, Option<Outcome>) {
+) -> (LockedSlot, Option<Outcome>) {
     let sought = C::search::<A::Mode>(view, waits, element.key);
-    let (mut held, mut done) = (Held::NOTHING, None);
+    let (mut held, mut done) = (LockedSlot::NOTHING, None);
     let has_slot = sought.end == End::Present || sought.end == End::Free;
     if waits && has_slot {
         held = lock(view, sought, element.key);
@@ -176,7 +187,7 @@ fn hold<C: Config, A: Action<C>>(
         let hashed = Hashed::of(element.key, view.seed());
         match evict(view, warp, found_none, (hashed, policy.placed(element.given))) {
             Eviction::Locked(position) if found_none => {
-                held = Held { position, is_new: true, evicts: true, output: NOWHERE };
+                held = LockedSlot { position, is_new: true, evicts: true, output: NOWHERE };
             }
             Eviction::Refused if found_none => done = Some(Outcome::Refused),
             _ => {}
@@ -189,25 +200,30 @@ fn hold<C: Config, A: Action<C>>(
 
 /// Locks the slot of a search's result, if it still has or can take the key.
 #[device(caller)]
-fn lock<C: Config>(view: CacheView<C>, sought: Sought, key: C::Key) -> Held {
+fn lock<C: Config>(view: CacheView<C>, sought: Sought, key: C::Key) -> LockedSlot {
     let (position, digest, is_new) = (sought.position, sought.digest(), sought.end == End::Free);
     // SAFETY: the position is that of a slot that was read; it is released only if it was locked here.
     unsafe {
         if !view.lock(position, digest, sought.seen) {
-            return Held::NOTHING;
+            return LockedSlot::NOTHING;
         }
         // Meanwhile the key may have been evicted, and one with the same digest been placed.
         if !is_new && view.key(position).load(Order::Relaxed, Scope::Device) != key {
             view.release(position, digest);
-            return Held::NOTHING;
+            return LockedSlot::NOTHING;
         }
     }
-    Held { position, is_new, ..Held::NOTHING }
+    LockedSlot { position, is_new, ..LockedSlot::NOTHING }
 }
 
 /// Writes the key of a new slot, and the score.
 #[device(caller)]
-fn write_key_and_score<C: Config>(view: CacheView<C>, element: Change<C>, held: Held, policy: C::Policy) {
+fn write_key_and_score<C: Config>(
+    view: CacheView<C>,
+    element: Change<C>,
+    held: LockedSlot,
+    policy: C::Policy,
+) {
     // SAFETY: the position is that of a slot that the lane has locked.
     unsafe {
         let score = view.score(held.position);

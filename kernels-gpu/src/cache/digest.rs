@@ -167,7 +167,11 @@ mod tests {
             let words = [0; 8].map(|_: u32| {
                 state = state.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
                 // Few distinct bytes, among them those whose neighbours could carry.
-                u32::from_le_bytes(state.to_le_bytes().map(|byte| [0, 1, 2, 0x7f, 0x80, 0x81, 0xfe, 0xff][byte as usize % 8]))
+                u32::from_le_bytes(
+                    state
+                        .to_le_bytes()
+                        .map(|byte| [0, 1, 2, 0x7f, 0x80, 0x81, 0xfe, 0xff][byte as usize % 8]),
+                )
             });
             for byte in [0, 1, 2, 0x7f, 0x80, 0x81, 0xff] {
                 let (digests, digest) = (Digests { words }, Digest::from_byte(byte));

@@ -16,7 +16,7 @@ struct Victim<S> {
     seen: u32,
 }
 
-/// How the eviction for a key ended.
+/// Result of the eviction for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Eviction {
     /// The slot of this position is locked. Its key is to be evicted.
@@ -27,8 +27,8 @@ pub(super) enum Eviction {
     Failed,
 }
 
-/// Evicts a key for each lane that `wants` a slot: the key with the lowest score in the lane's buckets, unless
-/// that is above the lane's `score`. The warp serves one lane after the other.
+/// Evicts a key for each lane that `wants` a slot: the key with the lowest score in the lane's buckets,
+/// unless that is above the lane's `score`. The warp serves one lane after the other.
 #[device(caller)]
 pub(super) fn evict<C: Config>(
     view: CacheView<C>,

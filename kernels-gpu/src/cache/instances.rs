@@ -22,8 +22,8 @@ instances! {
         cache_4x8_u64_u64: Cache<u64, u64, BuiltIn, 4, 8>,
     }
     kernels {
-        CacheGet, CacheContains, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate, CacheAssign,
-        CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveScores
+        CacheGet, CacheContains, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate,
+        CacheAssign, CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveScores
     }
     visitor: super::view::Config
 }

@@ -98,19 +98,31 @@ pub fn cache_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::
 
 /// [`cache_insert`], which copies what it evicts to an output.
 #[kernel]
-pub fn cache_insert_evict<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, evicted: Evicted<C::Key, C::Score>) {
+pub fn cache_insert_evict<C: Config + Instance>(
+    view: CacheView<C>,
+    batch: Changes<C::Key, C::Score>,
+    evicted: Evicted<C::Key, C::Score>,
+) {
     change(view, batch, InsertEvict { evicted });
 }
 
 /// Copies the rows of keys that are present to `to`, and places the others.
 #[kernel]
-pub fn cache_get_or_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, to: RowSlice) {
+pub fn cache_get_or_insert<C: Config + Instance>(
+    view: CacheView<C>,
+    batch: Changes<C::Key, C::Score>,
+    to: RowSlice,
+) {
     change(view, batch, GetOrInsert { to });
 }
 
 /// Adds rows to those of keys that are present, and places the others.
 #[kernel]
-pub fn cache_accumulate<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, element: Element) {
+pub fn cache_accumulate<C: Config + Instance>(
+    view: CacheView<C>,
+    batch: Changes<C::Key, C::Score>,
+    element: Element,
+) {
     change(view, batch, Accumulate { element });
 }
 
@@ -122,7 +134,11 @@ pub fn cache_assign<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::
 
 /// Copies the rows of keys that are present to `to`, and updates their scores.
 #[kernel]
-pub fn cache_get_and_touch<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>, to: RowSlice) {
+pub fn cache_get_and_touch<C: Config + Instance>(
+    view: CacheView<C>,
+    batch: Changes<C::Key, C::Score>,
+    to: RowSlice,
+) {
     change(view, batch, GetAndTouch { to });
 }
 
@@ -254,7 +270,11 @@ pub fn cache_export<C: Config + Instance>(
 /// Removes the keys with scores in a range, and adds their number to `count`. Any number of whole warps.
 /// Nothing may use the table meanwhile.
 #[kernel]
-pub fn cache_remove_scores<C: Config + Instance>(view: CacheView<C>, scores: Scores, count: GlobalSlice<u64>) {
+pub fn cache_remove_scores<C: Config + Instance>(
+    view: CacheView<C>,
+    scores: Scores,
+    count: GlobalSlice<u64>,
+) {
     let (warp, mut many) = (Tile::<32>::lockstep(), 0);
     each_slot(view, scores, |position, is_chosen| {
         if is_chosen {

@@ -46,7 +46,7 @@ impl RowSlice {
 
 /// Moves one chunk of a row.
 pub(super) trait Mover {
-    /// What a lane tells about its row to those that move it.
+    /// Description of a lane's row for the lanes that move it.
     type Task: Shuffle;
 
     /// Moves `N` words of a row of `words` words, from the word `first` on. `chunk` is their place in the

@@ -16,7 +16,7 @@ use super::hashed::Hashed;
 use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, word_of};
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, share_work};
 
-/// What a search is for.
+/// Purpose of a search.
 pub trait Mode: Copy + 'static {
     /// Whether the search looks for a free slot, too.
     const PLACES: bool;
@@ -51,7 +51,7 @@ impl Mode for Placing {
     const WAITS: bool = false;
 }
 
-/// How a search ended.
+/// Result of a search, without its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum End {
@@ -69,7 +69,7 @@ pub enum End {
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct Sought {
-    /// How the search ended.
+    /// Kind of the result.
     pub(super) end: End,
     /// Position of the slot that has the key or is free; otherwise [`NOWHERE`].
     pub(super) position: u32,
@@ -124,7 +124,7 @@ struct Walk<C: Config, M, const W: u32, const N: usize> {
     mode: core::marker::PhantomData<M>,
 }
 
-/// What a tile found in a step; the same in all its lanes.
+/// Result of a step of a tile; the same in all its lanes.
 #[derive(Clone, Copy)]
 struct Step {
     found: Sought,

@@ -46,7 +46,9 @@ impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Conf
     }
 }
 
-impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Instance for Cache<K, S, P, W, N> {
+impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Instance
+    for Cache<K, S, P, W, N>
+{
     const NAME: &'static str =
         const { &Name::of(P::NAME).tile(W, N).unsigned::<K>().unsigned::<S>() }.as_str();
 }
@@ -157,7 +159,8 @@ impl<C: Config> CacheView<C> {
         seed: u64,
     ) -> Self {
         // SAFETY: the caller's obligations. Keys and scores are accessed weakly only where `Rows` are.
-        let (digests, keys, scores) = unsafe { (Global::new(digests), Global::new(keys), Global::new(scores)) };
+        let (digests, keys, scores) =
+            unsafe { (Global::new(digests), Global::new(keys), Global::new(scores)) };
         Self { digests, keys, scores, rows, buckets, choices, seed }
     }
 

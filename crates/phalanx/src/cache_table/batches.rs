@@ -38,10 +38,10 @@ use simt::{BoundedSlice, GlobalSlice};
 /// ```
 ///
 /// # Concurrency
-/// Batches of several streams and host threads are ordered by the table: those that only read run beside each
-/// other, those that change only rows and scores of keys that are present run beside each other, and one that
-/// places or removes keys runs alone (HierarchicalKV, section 3.5). Streams wait for each other on the device;
-/// the host does not wait.
+/// The table orders the batches of several streams and host threads. Those that only read run beside each
+/// other. Those that change only rows and scores of keys that are present run beside each other. One that
+/// places or removes keys runs alone (HierarchicalKV, section 3.5). Streams wait for each other on the
+/// device; the host does not wait.
 ///
 /// # Cost
 ///
@@ -57,7 +57,7 @@ pub struct Batches<'a, K, V, S> {
     is_distinct: bool,
 }
 
-/// Buffers for what an insertion evicts: see [`Batches::insert_evict`].
+/// Buffers for the keys that an insertion evicts: see [`Batches::insert_evict`].
 #[derive(Debug)]
 pub struct EvictedBuffers<'a, K, V, S> {
     /// Output: the evicted keys.
@@ -247,11 +247,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn assign_scores(
-        &self,
-        keys: impl AsBounded<K>,
-        outcomes: impl OptionalSliceMut<u8>,
-    ) -> Result<()> {
+    pub fn assign_scores(&self, keys: impl AsBounded<K>, outcomes: impl OptionalSliceMut<u8>) -> Result<()> {
         let batch = self.update(keys, outcomes)?;
         self.submit(Group::Updaters, Launch::Assign(batch))
     }
@@ -383,8 +379,9 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
 
     fn changes(&self, keys: BoundedSlice<K>, len: usize) -> Result<Changes<K, S>> {
         let device = self.table.device();
-        let scores = self.scores.map_or_else(|| Ok(nothing()), |scores| slice(device, "scores", scores, len))?;
-        let (time, parameter) = self.table.clock.tick();
+        let scores =
+            self.scores.map_or_else(|| Ok(nothing()), |scores| slice(device, "scores", scores, len))?;
+        let (time, parameter) = self.table.clock.next_time();
         Ok(Changes {
             keys,
             scores,

@@ -1,4 +1,4 @@
-//! Which batches may run at the same time: the paper's three groups, as an order of streams.
+//! The paper's three groups of batches, and the order of streams that keeps them apart.
 use crate::Result;
 use gpu::{Event, Stream};
 use std::sync::{Mutex, PoisonError};
@@ -66,10 +66,12 @@ impl Phases {
         }
         if self.current.len() >= MANY_EVENTS {
             let mut error = None;
-            self.current.retain(|event| !event.is_complete().unwrap_or_else(|found| {
-                error = Some(found);
-                false
-            }));
+            self.current.retain(|event| {
+                !event.is_complete().unwrap_or_else(|found| {
+                    error = Some(found);
+                    false
+                })
+            });
             error.map_or(Ok(()), Err)?;
         }
         Ok(())

@@ -4,10 +4,10 @@ use super::element::Summand;
 use super::groups::Group;
 use super::kernels::Launch;
 use super::{CacheTable, SLOTS};
-use crate::map::launch::nothing;
-use crate::number::Number;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
+use crate::map::launch::nothing;
+use crate::number::Number;
 use crate::{Outcome, Outcomes, Result};
 use bytemuck::Pod;
 use gpu::{Buffer, Stream};
@@ -76,7 +76,7 @@ impl<V> Rows<V> {
     }
 }
 
-/// What an insertion evicted, in any order: the row of `keys[i]` is the `i`-th of `rows`.
+/// Keys that an insertion evicted, in any order: the row of `keys[i]` is the `i`-th of `rows`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EvictedRows<K, V, S> {
     /// The evicted keys.

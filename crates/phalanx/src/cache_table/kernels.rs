@@ -103,7 +103,9 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
             let view = memory.view::<C>();
             match launch {
                 Launch::Get(batch) => stream.launch(grid, CacheGet { view, batch }),
-                Launch::Contains(keys, outcomes) => stream.launch(grid, CacheContains { view, keys, outcomes }),
+                Launch::Contains(keys, outcomes) => {
+                    stream.launch(grid, CacheContains { view, keys, outcomes })
+                }
                 Launch::Insert(batch) => stream.launch(grid, CacheInsert { view, batch }),
                 Launch::InsertEvict(batch, evicted) => {
                     stream.launch(grid, CacheInsertEvict { view, batch, evicted })

@@ -19,7 +19,7 @@ use merge::Merger;
 use phalanx_kernels::cache::{SLOTS, Time};
 use phalanx_kernels::keyed::Scalar;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use batches::{Batches, EvictedBuffers};
 pub use builder::Builder;
@@ -95,25 +95,33 @@ impl Shape {
 #[derive(Debug)]
 struct Clock {
     rule: Rule,
-    now: AtomicU64,
-    epoch: AtomicU32,
+    time: Mutex<Time>,
 }
 
 impl Clock {
     fn new(rule: Rule) -> Self {
-        Self { rule, now: AtomicU64::new(0), epoch: AtomicU32::new(0) }
+        Self { rule, time: Mutex::default() }
     }
 
     /// Returns the time of the next batch, and the parameter of the policy.
-    fn tick(&self) -> (Time, u32) {
-        // The number alone matters: nothing else is published by it.
-        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
-        (Time { now, epoch: self.epoch.load(Ordering::Relaxed) }, self.rule as u32)
+    fn next_time(&self) -> (Time, u32) {
+        let mut time = self.time();
+        time.now += 1;
+        (*time, self.rule as u32)
     }
 
     fn set_epoch(&self, epoch: u32) -> Result<()> {
-        let before = self.epoch.fetch_max(epoch, Ordering::Relaxed);
-        if epoch < before { Err(Error::Epoch { asked: epoch, current: before }) } else { Ok(()) }
+        let mut time = self.time();
+        if epoch < time.epoch {
+            return Err(Error::Epoch { asked: epoch, current: time.epoch });
+        }
+        time.epoch = epoch;
+        Ok(())
+    }
+
+    // The time is valid even after a panic.
+    fn time(&self) -> MutexGuard<'_, Time> {
+        self.time.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,7 +137,13 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         Builder::new()
     }
 
-    fn create(device: &Device, shape: Shape, clock: Clock, dim: usize, variant: Option<&str>) -> Result<Self> {
+    fn create(
+        device: &Device,
+        shape: Shape,
+        clock: Clock,
+        dim: usize,
+        variant: Option<&str>,
+    ) -> Result<Self> {
         let named = |kernels: &&'static dyn Kernels<K, S>| variant.is_none_or(|name| kernels.name() == name);
         let Some(kernels) = kernels::all::<K, S>().find(named) else {
             let name = variant.unwrap_or_default().to_owned();

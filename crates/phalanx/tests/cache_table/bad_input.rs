@@ -48,7 +48,10 @@ fn outputs_that_are_too_small_are_errors() {
         count: (&mut count).into(),
     };
     let result = table.on(&stream).insert_evict(&keys, &rows, evicted, None);
-    assert!(matches!(result, Err(Error::Length { what: "evicted keys", expected: 2, found: 1 })), "{result:?}");
+    assert!(
+        matches!(result, Err(Error::Length { what: "evicted keys", expected: 2, found: 1 })),
+        "{result:?}"
+    );
     let mut outcomes = device.zeroed::<u8>(1).unwrap();
     fails!(table.on(&stream).contains_key(&keys, &mut outcomes), Error::Length { what: "outcomes", .. });
     assert!(table.is_empty().unwrap());

@@ -40,7 +40,9 @@ fn random_batches(buckets: usize, dim: usize, two_buckets: bool, seed: u64) {
 
 #[test]
 fn random_batches_agree_with_the_model() {
-    for (buckets, dim, two_buckets) in [(1, 1, false), (1, 4, true), (2, 3, true), (3, 8, false), (7, 16, true)] {
+    for (buckets, dim, two_buckets) in
+        [(1, 1, false), (1, 4, true), (2, 3, true), (3, 8, false), (7, 16, true)]
+    {
         random_batches(buckets, dim, two_buckets, 7 * buckets as u64);
     }
 }
@@ -75,7 +77,8 @@ fn many_equal_keys_are_one() {
 fn sums_of_floats_are_those_of_the_batch_in_order() {
     let table = CacheTable::<u32, f32>::builder().capacity(100).build().unwrap();
     let mut random = random(3);
-    let elements: Vec<_> = (0..500).map(|_| (random(9) as u32, (random(1000) as f32).exp2().sqrt())).collect();
+    let elements: Vec<_> =
+        (0..500).map(|_| (random(9) as u32, (random(1000) as f32).exp2().sqrt())).collect();
     let (keys, rows): (Vec<_>, Vec<_>) = elements.iter().copied().unzip();
     let mut sums = BTreeMap::new();
     for _ in 0..2 {
@@ -100,7 +103,8 @@ macro_rules! every_operation {
             assert_eq!(table.get(&keys).unwrap().found(), 0);
             assert_eq!(table.assign(&keys, &rows).unwrap(), [Outcome::Absent; 5]);
             assert_eq!(table.insert(&keys, &rows).unwrap(), [Outcome::Inserted; 5]);
-            assert_eq!(table.get(&keys).unwrap().iter().flatten().flatten().copied().collect::<Vec<_>>(), rows);
+            let found = table.get(&keys).unwrap();
+            assert_eq!(found.iter().flatten().flatten().copied().collect::<Vec<_>>(), rows);
             let others: Vec<u32> = rows.iter().map(|word| word + 100).collect();
             assert_eq!(table.assign(&keys[..4], &others[..20]).unwrap(), [Outcome::Replaced; 4]);
             assert_eq!(table.accumulate(&keys[..1], &rows[..5]).unwrap(), [Outcome::Replaced]);
@@ -157,7 +161,8 @@ fn missed_keys_are_gathered() {
     let batches = table.on(&stream);
     batches.get_missed(&keys, &mut rows, &mut outcomes, (&mut missed, &mut indices, &mut count)).unwrap();
     assert_eq!(count.read().unwrap(), [97]);
-    let mut pairs: Vec<_> = missed.read().unwrap().into_iter().zip(indices.read().unwrap()).take(97).collect();
+    let mut pairs: Vec<_> =
+        missed.read().unwrap().into_iter().zip(indices.read().unwrap()).take(97).collect();
     pairs.sort_unstable();
     let expected = (1..=100).filter(|key| ![2, 4, 6].contains(key)).map(|key| (key, key as u32 - 1));
     assert!(pairs.into_iter().eq(expected));

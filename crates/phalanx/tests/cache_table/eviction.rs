@@ -1,4 +1,4 @@
-//! Which keys are evicted and which are refused.
+//! Evictions and refusals.
 use crate::batches::random;
 use crate::model::Table;
 use phalanx::cache_table::Rule;
@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 /// Inserts keys with random scores one by one into a table of one bucket, where the victim is exactly known.
 fn the_lowest_score_goes(two_buckets: bool) {
-    let table =
-        Table::builder().capacity(1).rule(Rule::Custom).two_buckets(two_buckets).build().unwrap();
+    let table = Table::builder().capacity(1).rule(Rule::Custom).two_buckets(two_buckets).build().unwrap();
     assert_eq!(table.capacity(), 128);
     let (mut model, mut random) = (BTreeMap::new(), random(5));
     for key in 0..400u64 {
@@ -130,7 +129,9 @@ fn hierarchical_kv_242_evicted_keys_have_no_holes() {
         let rows: Vec<u32> = keys.iter().map(|key| *key as u32).collect();
         let (_, evicted) = table.insert_evict(&keys, &rows).unwrap();
         assert!(round == 0 || !evicted.keys.is_empty());
-        assert!(evicted.keys.iter().zip(&evicted.rows).all(|(key, row)| *key != 0 && *key == u64::from(*row)));
+        assert!(
+            evicted.keys.iter().zip(&evicted.rows).all(|(key, row)| *key != 0 && *key == u64::from(*row))
+        );
         let removed: Vec<u64> = (0..40).map(|_| 1 + random(600)).collect();
         table.remove(&removed).unwrap();
     }

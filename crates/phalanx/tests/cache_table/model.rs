@@ -42,7 +42,11 @@ impl Model {
         for (index, (key, score)) in evicted.keys.iter().zip(&evicted.scores).enumerate() {
             let entry = evicted_first.remove(key).or_else(|| self.entries.remove(key));
             let (row, expected) = entry.expect("an evicted key was in the table");
-            assert_eq!((&evicted.rows[index * dim..(index + 1) * dim], score), (&row[..], &expected), "key {key}");
+            assert_eq!(
+                (&evicted.rows[index * dim..(index + 1) * dim], score),
+                (&row[..], &expected),
+                "key {key}"
+            );
         }
         assert!(evicted_first.is_empty(), "keys were lost: {evicted_first:?}");
         let inserted = outcomes.count(Outcome::Inserted);
@@ -54,7 +58,8 @@ impl Model {
         let found = table.export(..).unwrap();
         let dim = table.dim();
         let rows = found.rows.chunks(dim).map(<[u32]>::to_vec);
-        let entries: BTreeMap<_, _> = found.keys.iter().copied().zip(rows.zip(found.scores.iter().copied())).collect();
+        let entries: BTreeMap<_, _> =
+            found.keys.iter().copied().zip(rows.zip(found.scores.iter().copied())).collect();
         assert_eq!(entries.len(), found.keys.len(), "a key has two slots");
         assert_eq!(entries, self.entries);
         assert_eq!(table.len().unwrap(), entries.len());
