@@ -63,6 +63,13 @@ pub enum Error {
         what: &'static str,
     },
 
+    /// A cache table was to be cleared while leases hold rows of it.
+    #[error("{leases} leases hold rows of the table: drop them first (those that were leaked never end)")]
+    Leased {
+        /// Number of leases.
+        leases: usize,
+    },
+
     /// An epoch is lower than the one before.
     #[error("epoch {asked} follows epoch {current}: epochs of a cache table must not decrease")]
     Epoch {

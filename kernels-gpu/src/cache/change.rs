@@ -179,7 +179,9 @@ fn hold<C: Config, A: Action<C>>(
     let sought = C::search::<A::Mode>(view, waits, element.key);
     let (mut held, mut done) = (LockedSlot::NOTHING, None);
     let has_slot = sought.end == End::Present || sought.end == End::Free;
-    if waits && has_slot {
+    if A::REMOVES && waits && has_slot && view.is_leased(sought.position) {
+        done = Some(Outcome::Refused);
+    } else if waits && has_slot {
         held = lock(view, sought, element.key);
     }
     let found_none = waits && sought.end == End::Absent;

@@ -14,6 +14,8 @@ struct Victim<S> {
     score: S,
     /// The word of digests that was read for the slot.
     seen: u32,
+    /// Whether a slot of the bucket is locked.
+    is_locked: bool,
 }
 
 /// Result of the eviction for a key.
@@ -21,7 +23,7 @@ struct Victim<S> {
 pub(super) enum Eviction {
     /// The slot of this position is locked. Its key is to be evicted.
     Locked(u32),
-    /// All keys of the buckets have higher scores.
+    /// All keys of the buckets have higher scores, or leases hold their rows.
     Refused,
     /// Other tiles changed the slot that was chosen, or have locked all slots.
     Failed,
@@ -44,7 +46,9 @@ pub(super) fn evict<C: Config>(
         if view.choices() > 1 {
             let other = lowest(view, warp, warp.shuffle(buckets[1], owner));
             let is_lower = other.position != NOWHERE && other.score < victim.score;
+            let is_locked = victim.is_locked || other.is_locked;
             victim = if is_lower || victim.position == NOWHERE { other } else { victim };
+            victim.is_locked = is_locked;
         }
         if warp.rank() == owner {
             mine = take(view, victim, score);
@@ -59,7 +63,8 @@ pub(super) fn evict<C: Config>(
 fn take<C: Config>(view: CacheView<C>, victim: Victim<C::Score>, score: C::Score) -> Eviction {
     let Victim { position, seen, .. } = victim;
     if position == NOWHERE {
-        return Eviction::Failed;
+        // A slot that is locked will be released; a leased one may stay.
+        return if victim.is_locked { Eviction::Failed } else { Eviction::Refused };
     }
     if score < victim.score {
         return Eviction::Refused;
@@ -92,17 +97,20 @@ fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32) 
         let seen = view.digest_word(bucket * SLOTS + warp.rank() * (SLOTS / DIGEST_WORDS));
         (seen.load(Order::Relaxed, Scope::Device), four_scores(view, first))
     };
+    let (leased, mut is_locked) = (view.leased(first), false);
     let (mut best, mut score, mut slot) = (NOWHERE, C::Score::MAX, 0);
     while slot < EACH {
-        let may = Digest::in_word(seen, slot as u32).has_key();
+        let digest = Digest::in_word(seen, slot as u32);
+        let may = digest.has_key() && leased >> slot & 1 == 0;
+        is_locked |= !digest.has_key();
         if may && (best == NOWHERE || scores[slot] < score) {
             (best, score) = (first + slot as u32, scores[slot]);
         }
         slot += 1;
     }
-    let rank = lowest_rank(warp, best != NOWHERE, score);
+    let (rank, is_locked) = (lowest_rank(warp, best != NOWHERE, score), warp.any(is_locked));
     let ((position, seen), score) = warp.shuffle(((best, seen), score), rank);
-    Victim { position, score, seen }
+    Victim { position, score, seen, is_locked }
 }
 
 /// Loads the scores of four slots from the position `first` on, 16 bytes at once.

@@ -195,6 +195,17 @@ fn first_at_least(words: GlobalSlice<u32>, least: u32) -> usize {
     low
 }
 
+/// Sets the bits of slots, those of a lease: bit `i % 32` of word `i / 32` for the position `i`. A thread for
+/// each position; positions of no slot are left out.
+#[kernel]
+pub fn cache_mark_leases(positions: GlobalSlice<u32>, leased: GlobalSlice<u32>) {
+    let index = Thread::index();
+    if index < positions.len() && positions.read(index) != NOWHERE {
+        let position = positions.read(index);
+        leased.at((position / 32) as usize).fetch_or(1 << (position % 32), Order::Relaxed, Scope::Device);
+    }
+}
+
 /// The keys of a scan: those with scores from `low` to `high`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -267,8 +278,8 @@ pub fn cache_export<C: Config + Instance>(
     });
 }
 
-/// Removes the keys with scores in a range, and adds their number to `count`. Any number of whole warps.
-/// Nothing may use the table meanwhile.
+/// Removes the keys with scores in a range whose rows are not leased, and adds their number to `count`. Any
+/// number of whole warps. Nothing may use the table meanwhile.
 #[kernel]
 pub fn cache_remove_scores<C: Config + Instance>(
     view: CacheView<C>,
@@ -277,6 +288,7 @@ pub fn cache_remove_scores<C: Config + Instance>(
 ) {
     let (warp, mut many) = (Tile::<32>::lockstep(), 0);
     each_slot(view, scores, |position, is_chosen| {
+        let is_chosen = is_chosen && !view.is_leased(position);
         if is_chosen {
             // SAFETY: the position is that of a slot, whose word this lane alone changes.
             let word = unsafe { view.digest_word(position) };

@@ -4,7 +4,7 @@ use super::policy::ScorePolicy;
 use super::search::{Mode, Sought, search};
 use crate::keyed::Scalar;
 use core::marker::PhantomData;
-use simt::{Global, Instance, Name, Order, Scope, device};
+use simt::{Global, GlobalSlice, Instance, Name, Order, Scope, device};
 
 /// Number of slots in a bucket.
 pub const SLOTS: u32 = 128;
@@ -124,6 +124,8 @@ pub struct CacheView<C: Config> {
     /// Number of buckets in which a key can be: 1 or 2.
     choices: u32,
     seed: u64,
+    /// A bit for each slot: whether a lease holds its row. No words if there are no leases.
+    leased: GlobalSlice<u32>,
 }
 
 impl<C: Config> Clone for CacheView<C> {
@@ -161,7 +163,16 @@ impl<C: Config> CacheView<C> {
         // SAFETY: the caller's obligations. Keys and scores are accessed weakly only where `Rows` are.
         let (digests, keys, scores) =
             unsafe { (Global::new(digests), Global::new(keys), Global::new(scores)) };
-        Self { digests, keys, scores, rows, buckets, choices, seed }
+        // SAFETY: no word of an empty slice is ever accessed.
+        let leased = unsafe { GlobalSlice::from_raw_parts(digests.as_ptr(), 0) };
+        Self { digests, keys, scores, rows, buckets, choices, seed, leased }
+    }
+
+    /// Returns the view of a table of whose rows some are leased: those of the slots whose bits are set, bit
+    /// `i % 32` of word `i / 32` for slot `i`. Their keys are neither evicted nor removed. Without words, no
+    /// row is leased.
+    pub fn with_leases(self, leased: GlobalSlice<u32>) -> Self {
+        Self { leased, ..self }
     }
 
     /// Returns the number of buckets.
@@ -182,6 +193,21 @@ impl<C: Config> CacheView<C> {
     /// Returns the rows.
     pub fn rows(self) -> Rows {
         self.rows
+    }
+
+    /// Returns the bits of the four slots from `first` on, a multiple of four: whether their rows are leased.
+    #[device(caller)]
+    pub(super) fn leased(self, first: u32) -> u32 {
+        if self.leased.is_empty() {
+            return 0;
+        }
+        self.leased.read((first / 32) as usize) >> (first % 32) & 0xf
+    }
+
+    /// Returns whether the row of a slot is leased.
+    #[device(caller)]
+    pub(super) fn is_leased(self, position: u32) -> bool {
+        self.leased(position & !3) >> (position % 4) & 1 != 0
     }
 
     /// Returns the word of digests that contains that of a slot.

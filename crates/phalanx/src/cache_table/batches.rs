@@ -3,6 +3,7 @@ use super::CacheTable;
 use super::element::Summand;
 use super::groups::Group;
 use super::kernels::Launch;
+use super::lease::Lease;
 use super::merge::Merged;
 use crate::map::batches::{check_same_device, elements_of, optional_slice, slice};
 use crate::map::check;
@@ -52,7 +53,7 @@ use simt::{BoundedSlice, GlobalSlice};
 #[derive(Debug)]
 pub struct Batches<'a, K, V, S> {
     table: &'a CacheTable<K, V, S>,
-    stream: &'a Stream,
+    stream: Stream,
     scores: Option<Slice<'a, S>>,
     is_distinct: bool,
 }
@@ -71,8 +72,8 @@ pub struct EvictedBuffers<'a, K, V, S> {
 }
 
 impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
-    pub(super) fn new(table: &'a CacheTable<K, V, S>, stream: &'a Stream) -> Self {
-        Self { table, stream, scores: None, is_distinct: false }
+    pub(super) fn new(table: &'a CacheTable<K, V, S>, stream: &Stream) -> Self {
+        Self { table, stream: stream.clone(), scores: None, is_distinct: false }
     }
 
     /// Promises that the keys of each following batch are distinct, so that they are not sorted.
@@ -135,6 +136,46 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         self.submit_counting(Group::Readers, missed_count, Launch::Get(batch))
     }
 
+    /// Looks keys up, and writes the device addresses of their rows, or 0 for a key that is absent. The rows
+    /// stay where they are until the lease is dropped.
+    ///
+    /// ```
+    /// use phalanx::{CacheTable, Outcome};
+    ///
+    /// let table = CacheTable::<u64, f32>::builder().capacity(128).build()?;
+    /// let (device, stream) = (table.device(), table.device().stream()?);
+    /// let keys = device.from_slice(&(0..128u64).collect::<Vec<_>>())?;
+    /// let rows = device.from_slice(&[0.5f32; 128])?;
+    /// table.on(&stream).insert(&keys, &rows, None)?;
+    /// let (mut addresses, mut outcomes) = (device.zeroed::<u64>(128)?, device.zeroed::<u8>(128)?);
+    /// let lease = table.on(&stream).get_ref(&keys, &mut addresses, &mut outcomes)?;
+    /// // Kernels of `stream` may read rows at the addresses, of which none is 0.
+    /// assert!(addresses.read()?.iter().all(|address| *address != 0));
+    /// assert_eq!(table.insert(&[1000], &[1.0])?, [Outcome::Refused]);
+    /// drop(lease);
+    /// assert_eq!(table.insert(&[1000], &[1.0])?, [Outcome::Inserted]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: as [`Self::get`] without the rows, and 4 bytes more a key. The first batch that places or removes
+    /// keys after the leases have changed clears a bit for each slot and sets one for each leased row.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_ref(
+        &self,
+        keys: impl AsBounded<K>,
+        addresses: impl AsSliceMut<u64>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<Lease<'a>> {
+        let batch = self.lookups(keys, outcomes)?;
+        let len = batch.keys.max_len();
+        let addresses = slice(self.table.device(), "addresses", addresses, len)?;
+        self.table.leases.begin(&self.stream, len, |positions| {
+            self.submit(Group::Readers, Launch::Get(Lookups { addresses, positions, ..batch }))
+        })
+    }
+
     /// Submits [`CacheTable::contains_key`].
     ///
     /// # Errors
@@ -182,7 +223,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         let outcomes = self.outcomes(outcomes, keys.len())?;
         // SAFETY: the buffer outlives the launch, since dropping it waits.
         let clear = || unsafe { self.stream.fill(count, 0) };
-        self.table.groups.submit(Group::Inserters, self.stream, || Ok(clear()?))?;
+        self.table.groups.submit(Group::Inserters, &self.stream, || Ok(clear()?))?;
         let part = Part { keys, rows: Some(rows), outcomes, spread: None };
         self.place(part, Outcome::Replaced, |batch: Changes<K, S>| {
             Launch::InsertEvict(Changes { chunk: least(batch.chunk, chunk), ..batch }, output)
@@ -290,16 +331,16 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
     fn submit(&self, group: Group, launch: Launch<K, S>) -> Result<()> {
         check_same_device(self.table.device(), "stream", self.stream.device())?;
         // SAFETY: the table and the buffers outlive the launch, since dropping them waits.
-        self.table.groups.submit(group, self.stream, || unsafe { self.table.launch(self.stream, launch) })
+        self.table.groups.submit(group, &self.stream, || unsafe { self.table.launch(&self.stream, launch) })
     }
 
     /// [`Self::submit`], after a counter was set to zero.
     fn submit_counting(&self, group: Group, count: GlobalSlice<u32>, launch: Launch<K, S>) -> Result<()> {
         check_same_device(self.table.device(), "stream", self.stream.device())?;
         // SAFETY: as for `submit`.
-        self.table.groups.submit(group, self.stream, || unsafe {
+        self.table.groups.submit(group, &self.stream, || unsafe {
             self.stream.fill(count, 0)?;
-            self.table.launch(self.stream, launch)
+            self.table.launch(&self.stream, launch)
         })
     }
 
@@ -321,10 +362,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
             return self.submit(Group::Inserters, launch(batch));
         }
         // SAFETY: as for `submit`.
-        self.table.groups.submit(Group::Inserters, self.stream, || unsafe {
-            let merged = self.table.merger.merge(self.stream, keys)?;
+        self.table.groups.submit(Group::Inserters, &self.stream, || unsafe {
+            let merged = self.table.merger.merge(&self.stream, keys)?;
             let Merged { keys, order, ends, outcomes, .. } = merged;
-            self.table.launch(self.stream, launch(Changes { keys, order, ends, outcomes, ..batch }))?;
+            self.table.launch(&self.stream, launch(Changes { keys, order, ends, outcomes, ..batch }))?;
             self.spread(&part, merged, present)
         })
     }

@@ -217,7 +217,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         decode(&outcomes)
     }
 
-    /// Removes keys. Returns which were present.
+    /// Removes keys. Returns which were removed: those that were present and whose rows are not leased.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -254,7 +254,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         Ok(count.read()?[0] as usize)
     }
 
-    /// Removes the keys with scores in a range. Returns their number.
+    /// Removes the keys with scores in a range, except those of leased rows. Returns their number.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -292,8 +292,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// Removes all keys.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// [`Error::Leased`] if a lease was leaked; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn clear(&mut self) -> Result<()> {
+        let leases = self.leases().len();
+        if leases > 0 {
+            return Err(Error::Leased { leases });
+        }
         self.device.synchronize()?;
         Ok(self.memory.digests().fill_bytes(0)?)
     }

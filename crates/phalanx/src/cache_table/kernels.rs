@@ -40,6 +40,16 @@ pub enum Launch<K, S> {
 }
 
 impl<K: Word, S: Word> Launch<K, S> {
+    /// Returns whether the launch may take slots from keys. These launches run alone.
+    pub fn frees_slots(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::Contains(..) | Self::Count(..) | Self::Export(..) => false,
+            Self::Assign(_) | Self::GetAndTouch(..) => false,
+            Self::Insert(_) | Self::InsertEvict(..) | Self::GetOrInsert(..) | Self::Accumulate(..) => true,
+            Self::Remove(_) | Self::RemoveScores(..) => true,
+        }
+    }
+
     /// Returns the number of threads for a table of `buckets` buckets.
     fn threads(&self, buckets: u32) -> usize {
         match self {
@@ -68,13 +78,19 @@ pub trait Kernels<K, S>: Send + Sync {
     /// Returns the kind's name.
     fn name(&self) -> &'static str;
 
-    /// Submits a launch.
+    /// Submits a launch. `leased` has the bits of the leased slots, if there are leases.
     ///
     /// # Safety
     /// - The memory and the slices of the launch live until the stream has executed it. Each slice is as
     ///   long as the launch requires.
     /// - The launches of different groups on the table do not run at the same time.
-    unsafe fn launch(&self, stream: &Stream, memory: &Memory<K, S>, launch: Launch<K, S>) -> gpu::Result<()>;
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        memory: &Memory<K, S>,
+        leased: Option<GlobalSlice<u32>>,
+        launch: Launch<K, S>,
+    ) -> gpu::Result<()>;
 }
 
 variants! {
@@ -95,12 +111,14 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
         &self,
         stream: &Stream,
         memory: &Memory<C::Key, C::Score>,
+        leased: Option<GlobalSlice<u32>>,
         launch: Launch<C::Key, C::Score>,
     ) -> gpu::Result<()> {
         let grid = Grid::for_items(launch.threads(memory.shape().buckets), THREADS);
         // SAFETY: the caller's obligations. The grid has a thread for every element, or whole warps.
         unsafe {
             let view = memory.view::<C>();
+            let view = leased.map_or(view, |leased| view.with_leases(leased));
             match launch {
                 Launch::Get(batch) => stream.launch(grid, CacheGet { view, batch }),
                 Launch::Contains(keys, outcomes) => {

@@ -5,6 +5,7 @@ mod element;
 mod groups;
 mod host;
 mod kernels;
+mod lease;
 mod memory;
 mod merge;
 
@@ -14,6 +15,7 @@ use bytemuck::Pod;
 use gpu::{Device, Stream};
 use groups::Groups;
 use kernels::{Kernels, Launch};
+use lease::Leases;
 use memory::Memory;
 use merge::Merger;
 use phalanx_kernels::cache::{SLOTS, Time};
@@ -25,6 +27,7 @@ pub use batches::{Batches, EvictedBuffers};
 pub use builder::Builder;
 pub use element::Summand;
 pub use host::{EvictedRows, Exported, Rows};
+pub use lease::Lease;
 pub use phalanx_kernels::cache::Rule;
 
 /// A table of fixed capacity from keys to rows of elements, in device memory, which holds the keys with the
@@ -71,6 +74,7 @@ pub struct CacheTable<K, V, S = u64> {
     clock: Clock,
     groups: Groups,
     merger: Merger,
+    leases: Leases,
     of: PhantomData<fn() -> V>,
 }
 
@@ -157,6 +161,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             clock,
             groups: Groups::default(),
             merger: Merger::default(),
+            leases: Leases::default(),
             of: PhantomData,
         })
     }
@@ -194,7 +199,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
 
     /// Returns the device memory in use, in bytes.
     pub fn memory_usage(&self) -> usize {
-        self.memory.memory_usage() + self.merger.memory_usage()
+        self.memory.memory_usage() + self.merger.memory_usage() + self.leases.memory_usage()
     }
 
     /// Sets the epoch of later batches, for [`Rule::EpochLru`] and [`Rule::EpochLfu`]: keys used in a later
@@ -206,8 +211,14 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         self.clock.set_epoch(epoch)
     }
 
+    /// Returns the numbers of the [leases](Lease) that have not ended, the oldest first: one that was leaked
+    /// stays here.
+    pub fn leases(&self) -> Vec<u64> {
+        self.leases.numbers()
+    }
+
     /// Returns the batches on device buffers, submitted to a stream.
-    pub fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a, K, V, S> {
+    pub fn on(&self, stream: &Stream) -> Batches<'_, K, V, S> {
         Batches::new(self, stream)
     }
 
@@ -217,7 +228,11 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// - As for [`Kernels::launch`]: the slices live until the stream has executed it, and the caller has
     ///   entered the launch's group.
     unsafe fn launch(&self, stream: &Stream, launch: Launch<K, S>) -> Result<()> {
+        let leased = match launch.frees_slots() {
+            true => self.leases.bits(&self.device, stream, self.capacity())?,
+            false => None,
+        };
         // SAFETY: the caller's obligations. Dropping the memory waits for the launch.
-        unsafe { Ok(self.kernels.launch(stream, &self.memory, launch)?) }
+        unsafe { Ok(self.kernels.launch(stream, &self.memory, leased, launch)?) }
     }
 }

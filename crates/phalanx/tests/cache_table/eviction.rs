@@ -62,19 +62,19 @@ fn a_batch_larger_than_the_table_leaves_it_full() {
 #[test]
 fn two_buckets_fill_before_the_first_eviction() {
     let load = |two_buckets| {
-        let table = Table::builder().capacity(128 * 16).two_buckets(two_buckets).build().unwrap();
+        let table = Table::builder().capacity(128 * 40).two_buckets(two_buckets).build().unwrap();
         let mut next = 0;
         loop {
-            let keys: Vec<u64> = (next..next + 64).collect();
-            let (_, evicted) = table.insert_evict(&keys, &[0; 64]).unwrap();
+            let keys: Vec<u64> = (next..next + 128).collect();
+            let (_, evicted) = table.insert_evict(&keys, &[0; 128]).unwrap();
             if !evicted.keys.is_empty() {
                 return table.len().unwrap() as f64 / table.capacity() as f64;
             }
-            next += 64;
+            next += 128;
         }
     };
     let (one, two) = (load(false), load(true));
-    assert!((0.5..0.9).contains(&one) && two >= 0.96, "{one} {two}");
+    assert!((0.5..0.93).contains(&one) && two >= 0.96, "{one} {two}");
 }
 
 #[test]

@@ -4,5 +4,6 @@
 mod bad_input;
 mod batches;
 mod eviction;
+mod leases;
 mod model;
 mod threads;

@@ -1,0 +1,145 @@
+//! Leases: rows that are neither evicted nor removed until their lease ends.
+use crate::Result;
+use crate::map::launch::THREADS;
+use gpu::{Buffer, Device, Event, Grid, Stream};
+use phalanx_kernels::cache::kernels::CacheMarkLeases;
+use simt::GlobalSlice;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A lease of the rows that a call of [`Batches::get_ref`](super::Batches::get_ref) found.
+///
+/// Until it is dropped, no batch evicts or removes their keys: an insertion that finds no other victim is
+/// [refused](crate::Outcome::Refused), and so is a removal. The lease ends behind the work that its stream
+/// has when it is dropped. Work of other streams that reads the rows must have ended before.
+///
+/// A lease that is leaked, by [`std::mem::forget`] for example, never ends:
+/// [`CacheTable::leases`](super::CacheTable::leases) reports it.
+#[derive(Debug)]
+#[must_use = "the lease ends when it is dropped"]
+pub struct Lease<'a> {
+    leases: &'a Leases,
+    stream: Stream,
+    number: u64,
+}
+
+impl Lease<'_> {
+    /// Returns the number of the lease: later ones have higher numbers.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.leases.end(self.number, &self.stream);
+    }
+}
+
+/// The leases of a table.
+#[derive(Debug, Default)]
+pub struct Leases(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Positions of the slots of each lease that has not ended, by its number.
+    current: BTreeMap<u64, Buffer<u32>>,
+    /// Number of leases so far.
+    count: u64,
+    /// Buffers of leases that have ended, for later ones.
+    spare: Vec<Buffer<u32>>,
+    /// Ends of the streams' work under leases that have ended.
+    ended: Vec<Event>,
+    /// A bit for each slot, and whether the bits are those of the current leases.
+    bits: Option<(Buffer<u32>, bool)>,
+}
+
+/// Number of buffers kept for later leases.
+const MOST_SPARE: usize = 8;
+
+impl Leases {
+    // The state is valid even after a panic.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a lease of at most `len` slots, whose positions `submit` has written by a launch on the stream.
+    pub fn begin(
+        &self,
+        stream: &Stream,
+        len: usize,
+        submit: impl FnOnce(GlobalSlice<u32>) -> Result<()>,
+    ) -> Result<Lease<'_>> {
+        let mut state = self.state();
+        let fits = state.spare.iter().position(|buffer| buffer.len() == len);
+        let buffer = fits.map(|place| state.spare.remove(place));
+        let positions = buffer.map_or_else(|| stream.device().buffer(len), Ok)?;
+        submit(positions.global())?;
+        state.count += 1;
+        let number = state.count;
+        state.current.insert(number, positions);
+        if let Some((_, is_current)) = &mut state.bits {
+            *is_current = false;
+        }
+        Ok(Lease { leases: self, stream: stream.clone(), number })
+    }
+
+    /// Ends a lease behind the work of its stream. If the stream's end cannot be recorded, the lease stays.
+    fn end(&self, number: u64, stream: &Stream) {
+        let mut state = self.state();
+        let Ok(event) = stream.record() else { return };
+        state.ended.push(event);
+        if let Some(positions) = state.current.remove(&number)
+            && state.spare.len() < MOST_SPARE
+        {
+            state.spare.push(positions);
+        }
+        if let Some((_, is_current)) = &mut state.bits {
+            *is_current = false;
+        }
+    }
+
+    /// Returns the numbers of the leases that have not ended.
+    pub fn numbers(&self) -> Vec<u64> {
+        self.state().current.keys().copied().collect()
+    }
+
+    /// Returns the device memory in use, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        let state = self.state();
+        let positions = state.current.values().chain(&state.spare).map(Buffer::byte_len);
+        positions.sum::<usize>() + state.bits.as_ref().map_or(0, |(bits, _)| bits.byte_len())
+    }
+
+    /// Lets the stream wait for the work under leases that have ended. Returns the bits of the `slots` slots
+    /// for the kernels that the stream executes next: no words if there are no leases. No other launch that
+    /// uses the bits may run at the same time.
+    pub fn bits(&self, device: &Device, stream: &Stream, slots: usize) -> Result<Option<GlobalSlice<u32>>> {
+        let mut state = self.state();
+        for event in &state.ended {
+            stream.wait(event)?;
+        }
+        state.ended.clear();
+        if state.current.is_empty() {
+            return Ok(None);
+        }
+        let State { current, bits, .. } = &mut *state;
+        let (words, is_current) = match bits {
+            Some(bits) => bits,
+            None => bits.insert((device.buffer(slots.div_ceil(32))?, false)),
+        };
+        let leased = words.global();
+        if !*is_current {
+            // SAFETY: dropping the buffers waits for the launches.
+            unsafe {
+                stream.fill(leased, 0)?;
+                for positions in current.values() {
+                    let grid = Grid::for_items(positions.len(), THREADS);
+                    stream.launch(grid, CacheMarkLeases { positions: positions.global(), leased })?;
+                }
+            }
+            *is_current = true;
+        }
+        Ok(Some(leased))
+    }
+}
