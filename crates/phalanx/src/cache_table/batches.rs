@@ -157,8 +157,9 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: as [`Self::get`] without the rows, and 4 bytes more a key. The first batch that places or removes
-    /// keys after the leases have changed clears a bit for each slot and sets one for each leased row.
+    /// Cost: as [`Self::get`] without the rows, and 4 bytes more a key. The first batch that places or
+    /// removes keys after the leases have changed clears a bit for each slot and sets one for each leased
+    /// row.
     ///
     /// # Errors
     /// As [`Self::get`].
