@@ -4,6 +4,18 @@ use core::fmt;
 use simt::device;
 
 /// State of a slot: one byte of its bucket's line.
+///
+/// ```
+/// use phalanx_kernels::cache::{Digest, Hashed};
+///
+/// let hashed = Hashed::of(7u64, 0);
+/// let digest = hashed.digest();
+/// assert!(digest.has_key() && !digest.is_free() && Digest::ERASED.is_free());
+/// assert_eq!(digest, Digest::from_byte(digest.byte()));
+/// assert_eq!(Digest::of_hash(0).byte(), 3);
+/// let word = digest.put_in(0, 2); // a word of digests: that of slot 2 of four
+/// assert_eq!((Digest::in_word(word, 2), Digest::in_word(word, 1)), (digest, Digest::EMPTY));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Digest(u32);
 

@@ -11,6 +11,14 @@ use simt::hash::{mix64, reduce};
 ///      first bucket         second bucket          sector   digest
 /// ```
 ///
+/// ```
+/// use phalanx_kernels::cache::Hashed;
+///
+/// let hashed = Hashed::of(7u64, 0);
+/// let (first, second) = (hashed.bucket(0, 100), hashed.bucket(1, 100));
+/// assert!(first != second && hashed.sector() < 4 && hashed.digest().has_key());
+/// ```
+///
 /// A bucket is the product of 32 bits and the number of buckets, shifted right. With at most 2^22 buckets,
 /// the second bucket depends on the bits above 9 only, so digests are independent of it.
 #[derive(Clone, Copy, Debug)]

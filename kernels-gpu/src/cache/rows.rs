@@ -13,7 +13,16 @@ pub enum Chunk {
     Four = 4,
 }
 
-/// The rows of a batch or of an output: `words` words each, one behind the other.
+/// The rows of a batch or of an output, one behind the other.
+///
+/// ```
+/// use phalanx_kernels::cache::RowSlice;
+/// use simt::GlobalSlice;
+///
+/// fn is_wanted(rows: GlobalSlice<u32>) -> bool {
+///     !RowSlice::new(rows).is_empty()
+/// }
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RowSlice {

@@ -59,6 +59,21 @@ pub const NOWHERE: u32 = u32::MAX;
 /// Memory of the rows, by position: a slot's row has no pointer. Each bucket's first slots have their rows in
 /// the near part, the others in the far part.
 ///
+/// ```
+/// use phalanx_kernels::cache::{Rows, SLOTS};
+///
+/// /// Describes rows of four words, those of half the slots in host memory.
+/// ///
+/// /// # Safety
+/// /// - As for `Rows::new`.
+/// unsafe fn halves(near: *mut u32, far: *mut u32) -> Rows {
+///     // SAFETY: the caller's obligation.
+///     let rows = unsafe { Rows::new(near, far, SLOTS / 2, 4) };
+///     assert!(rows.words() == 4);
+///     rows
+/// }
+/// ```
+///
 /// ```text
 /// near:  bucket 0: rows of slots 0 .. n-1   | bucket 1: rows of slots 0 .. n-1   | ...
 /// far:   bucket 0: rows of slots n .. 127   | bucket 1: rows of slots n .. 127   | ...
@@ -114,6 +129,31 @@ impl Rows {
 }
 
 /// A cache table as a kernel sees it.
+///
+/// ```
+/// use phalanx_kernels::cache::{BuiltIn, Cache, CacheView, RowSlice, Rows, SLOTS};
+/// use simt::GlobalSlice;
+///
+/// type Kind = Cache<u64, u64, BuiltIn, 8, 4>;
+///
+/// /// Returns the view of a table of one bucket, with rows of 8 words in one part of memory.
+/// ///
+/// /// # Safety
+/// /// - As for `CacheView::new` and `Rows::new`.
+/// unsafe fn view(
+///     digests: *mut u32,
+///     entries: (*mut u64, *mut u64),
+///     rows: *mut u32,
+///     leased: GlobalSlice<u32>,
+/// ) -> CacheView<Kind> {
+///     // SAFETY: the caller's obligation.
+///     let rows = unsafe { Rows::new(rows, rows, SLOTS, 8) };
+///     let view = unsafe { CacheView::<Kind>::new(digests, entries, rows, (1, 1), 0) };
+///     assert!((view.buckets(), view.choices(), view.seed(), view.rows().words()) == (1, 1, 0, 8));
+///     assert!(RowSlice::new(leased).is_empty() == leased.is_empty());
+///     view.with_leases(leased)
+/// }
+/// ```
 #[repr(C)]
 pub struct CacheView<C: Config> {
     digests: Global<u32>,

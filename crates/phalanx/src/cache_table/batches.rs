@@ -38,6 +38,38 @@ use simt::{BoundedSlice, GlobalSlice};
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::cache_table::{EvictedBuffers, Rule};
+/// use phalanx::{CacheTable, Outcome};
+///
+/// let table = CacheTable::<u64, u32>::builder().capacity(1000).rule(Rule::Custom).build()?;
+/// let (device, stream) = (table.device(), table.device().stream()?);
+/// let (keys, rows) = (device.from_slice(&[7u64, 8])?, device.from_slice(&[70u32, 80])?);
+/// let scores = device.from_slice(&[3u64, 4])?;
+/// let (mut found, mut outcomes) = (device.zeroed::<u32>(2)?, device.zeroed::<u8>(2)?);
+/// let (mut old, mut old_rows) = (device.zeroed::<u64>(2)?, device.zeroed::<u32>(2)?);
+/// let (mut old_scores, mut count) = (device.zeroed::<u64>(2)?, device.zeroed::<u32>(1)?);
+/// let evicted = EvictedBuffers {
+///     keys: (&mut old).into(),
+///     rows: (&mut old_rows).into(),
+///     scores: (&mut old_scores).into(),
+///     count: (&mut count).into(),
+/// };
+/// let batches = table.on(&stream).distinct().scores(&scores);
+/// batches.insert_evict(&keys, &rows, evicted, &mut outcomes)?;
+/// batches.get_or_insert(&keys, &rows, &mut found, &mut outcomes)?;
+/// batches.accumulate(&keys, &rows, None)?;
+/// batches.assign(&keys, &rows, None)?;
+/// batches.assign_scores(&keys, None)?;
+/// batches.get_and_touch(&keys, &mut found, None)?;
+/// batches.contains_key(&keys, &mut outcomes)?;
+/// assert_eq!((found.read()?, count.read()?), (vec![70, 80], vec![0]));
+/// batches.remove(&keys, &mut outcomes)?;
+/// batches.get_missed(&keys, &mut found, &mut outcomes, (&mut old, &mut old_rows, &mut count))?;
+/// assert_eq!(count.read()?, [2]); // both are absent
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 /// The table orders the batches of several streams and host threads. Those that only read run beside each
 /// other. Those that change only rows and scores of keys that are present run beside each other. One that
@@ -46,8 +78,10 @@ use simt::{BoundedSlice, GlobalSlice};
 ///
 /// # Cost
 ///
-/// A batch that reads, or changes keys that are present, is one launch. A batch that places or removes keys
-/// first sorts its keys (10 launches for keys of 32 bits, 14 for those of 64), unless it is
+/// `get`, `get_missed`, `contains_key`, `assign`, `assign_scores`, `get_and_touch` and `remove` launch one
+/// kernel; `get_missed` also sets its counter to zero, and so does `insert_evict`. A batch that places keys
+/// (`insert`, `insert_evict`, `get_or_insert`, `accumulate`) launches one kernel, too, but first sorts its
+/// keys (10 launches for keys of 32 bits, 14 for those of 64), unless it has one key or is
 /// [`distinct`](Self::distinct). Each call records an event. No call waits for the device, except to enlarge
 /// the workspace when a batch is longer than any before in the stream.
 #[derive(Debug)]

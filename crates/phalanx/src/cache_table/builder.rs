@@ -20,6 +20,8 @@ use std::marker::PhantomData;
 ///     .rule(Rule::Lfu)
 ///     .two_buckets(true)
 ///     .seed(42)
+///     .device(&phalanx::Device::from_environment()?)
+///     .variant("cache_8x4_u64_u64")
 ///     .build()?;
 /// assert_eq!((table.capacity(), table.dim()), (1024, 8));
 /// # Ok::<(), phalanx::Error>(())

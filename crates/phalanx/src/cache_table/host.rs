@@ -26,6 +26,7 @@ use std::ops::{Bound, RangeBounds};
 /// assert!(table.insert(&[1], &[10, 11])?.all_placed());
 /// let rows = table.get(&[1, 2])?;
 /// assert_eq!((rows.len(), rows.found(), rows.of(1)), (2, 1, None));
+/// assert!(!rows.is_empty() && rows.outcomes().len() == 2);
 /// assert_eq!(rows.iter().flatten().collect::<Vec<_>>(), [&[10, 11][..]]);
 /// # Ok::<(), phalanx::Error>(())
 /// ```

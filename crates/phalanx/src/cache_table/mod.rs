@@ -51,6 +51,42 @@ pub use phalanx_kernels::cache::Rule;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::cache_table::Rule;
+/// use phalanx::{CacheTable, Outcome};
+///
+/// let table = CacheTable::<u32, u32>::builder().capacity(100).rule(Rule::Lfu).build()?;
+/// assert!(table.insert_scored(&[1, 2], &[10, 20], &[5, 1])?.all_placed()); // five uses, and one
+/// assert_eq!(table.get_or_insert(&[2, 3], &[99, 30])?.of(0), Some(&[20][..]));
+/// assert_eq!(table.assign(&[3, 4], &[31, 41])?, [Outcome::Replaced, Outcome::Absent]);
+/// assert_eq!(table.assign_scores(&[3], &[7])?, [Outcome::Replaced]); // seven uses more
+/// assert_eq!(table.get_and_touch(&[1])?.outcomes(), &[Outcome::Found]);
+/// assert_eq!((table.len_scored(6..)?, table.contains_key(&[1, 4])?), (2, vec![true, false]));
+/// let (outcomes, evicted) = table.insert_evict(&[5], &[50])?;
+/// assert!(outcomes.all_placed() && evicted.keys.is_empty() && !table.is_empty()?);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// ```
+/// use phalanx::CacheTable;
+/// use phalanx::cache_table::Rule;
+///
+/// let mut table = CacheTable::<u32, u64>::builder().capacity(100).rule(Rule::EpochLru).build()?;
+/// assert!(table.variant() == CacheTable::<u32, u64>::variants()[0] && table.rule() == Rule::EpochLru);
+/// table.set_epoch(3)?;
+/// let (device, stream) = (table.device(), table.device().stream()?);
+/// let (keys, rows) = (device.from_slice(&[1u32, 2])?, device.from_slice(&[10u64, 20])?);
+/// let (mut addresses, mut outcomes) = (device.zeroed::<u64>(2)?, device.zeroed::<u8>(2)?);
+/// table.on(&stream).insert(&keys, &rows, None)?;
+/// let lease = table.on(&stream).get_ref(&keys, &mut addresses, &mut outcomes)?;
+/// assert_eq!(table.leases(), [lease.number()]);
+/// drop(lease);
+/// assert_eq!(table.remove_scored(3 << 32..)?, 2);
+/// assert!(table.memory_usage() > 128 * (4 + 8 + 8 + 1));
+/// table.clear()?;
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// All batches take `&self`. Those that only read run beside each other. Those that change only rows and
@@ -63,9 +99,14 @@ pub use phalanx_kernels::cache::Rule;
 ///
 /// A search reads 128 bytes of digests in each of the key's buckets, one or two, and the key where a digest
 /// agrees. A row is read or written by whole sectors. An insertion locks and releases the slot by an atomic
-/// each; an eviction reads the 128 scores of each of the key's buckets. `len` and the other calls on the
-/// whole table read a byte per slot. Constructors allocate; batches do not, except for the workspace that
-/// [`Batches`] describes.
+/// each; an eviction reads the 128 scores of each of the key's buckets.
+///
+/// `get`, `get_and_touch`, `contains_key`, `insert`, `insert_scored`, `insert_evict`, `get_or_insert`,
+/// `accumulate`, `assign`, `assign_scores` and `remove` on host slices allocate device buffers, copy the
+/// elements there, launch what [`Batches`] states for the call of this name, wait, and copy the results back.
+/// `len`, `is_empty`, `len_scored` and `remove_scored` launch a kernel that reads a byte per slot (and the
+/// scores if they are bounded), and wait; `export` does so twice, and copies the keys, scores and rows.
+/// `clear` waits for the device and writes a byte per slot. `set_epoch` sets a number on the host.
 pub struct CacheTable<K, V, S = u64> {
     memory: Memory<K, S>,
     kernels: Box<dyn Kernels<K, S>>,
