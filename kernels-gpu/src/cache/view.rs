@@ -18,7 +18,7 @@ pub const MOST_BUCKETS: u32 = u32::MAX / SLOTS;
 /// A kind of cache table: keys `K`, scores `S`, the policy `P`, and searches by tiles of `W` lanes, of which
 /// each reads `N` words of digests at once: all 32 words of a bucket, or the 8 of a sector.
 #[derive(Clone, Copy, Debug)]
-pub struct Cache<K, S, P, const W: u32, const N: usize>(PhantomData<fn() -> (K, S, P)>);
+pub struct Cache<K, S, P, const W: u32, const N: usize>(PhantomData<(K, S, P)>);
 
 /// The types of a [`Cache`], and the search of its tiles.
 pub trait Config: Copy + Send + Sync + 'static {

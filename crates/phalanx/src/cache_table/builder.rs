@@ -39,7 +39,7 @@ pub struct Builder<K, V, S> {
     seed: u64,
     device: Option<Device>,
     variant: Option<String>,
-    of: PhantomData<fn() -> (K, V, S)>,
+    of: PhantomData<(K, V, S)>,
 }
 
 /// Maximum number of bytes in a row.
@@ -126,7 +126,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             return Err(Error::TooLarge { what: "buckets of a cache table", asked: buckets, most });
         }
         let bytes = self.dim.saturating_mul(size_of::<V>());
-        if bytes == 0 || bytes > MOST_ROW_BYTES || bytes % 4 != 0 {
+        if bytes == 0 || bytes > MOST_ROW_BYTES || !bytes.is_multiple_of(4) {
             return Err(Error::RowBytes { dim: self.dim, element: size_of::<V>() });
         }
         let choices = if self.two_buckets { 2 } else { 1 };
