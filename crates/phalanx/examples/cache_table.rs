@@ -1,5 +1,5 @@
-//! Serves embeddings: rows of 16 floats, of which the table holds the most used ones. Requests follow a skewed
-//! distribution; rows that are missing are computed and placed.
+//! Serves embeddings: rows of 16 floats, of which the table holds the most used ones. Requests follow a
+//! skewed distribution; rows that are missing are computed and placed.
 use phalanx::cache_table::Rule;
 use phalanx::{CacheTable, Result};
 

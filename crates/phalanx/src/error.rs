@@ -63,6 +63,10 @@ pub enum Error {
         what: &'static str,
     },
 
+    /// The share of a cache table's rows that lie on the device is not a number from 0 to 1.
+    #[error("the share of rows on the device must be a number from 0 to 1")]
+    Share,
+
     /// A cache table was to be cleared while leases hold rows of it.
     #[error("{leases} leases hold rows of the table: drop them first (those that were leaked never end)")]
     Leased {

@@ -118,7 +118,7 @@ fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32) 
 /// # Safety
 /// - The positions are those of slots of the table, and `first` is a multiple of four.
 #[device(caller)]
-unsafe fn four_scores<C: Config>(view: CacheView<C>, first: u32) -> [C::Score; EACH] {
+pub(super) unsafe fn four_scores<C: Config>(view: CacheView<C>, first: u32) -> [C::Score; EACH] {
     let each = 128 / C::Score::BITS as usize;
     let (mut scores, mut slot) = ([C::Score::MAX; EACH], 0);
     while slot < EACH {
@@ -139,7 +139,7 @@ unsafe fn four_scores<C: Config>(view: CacheView<C>, first: u32) -> [C::Score; E
 
 /// Returns the rank of a lane with the lowest score among those that `have` one; of any lane if none has.
 #[device(caller)]
-fn lowest_rank<S: Scalar>(warp: Tile<32, Lockstep>, has: bool, score: S) -> u32 {
+pub(super) fn lowest_rank<S: Scalar>(warp: Tile<32, Lockstep>, has: bool, score: S) -> u32 {
     let score = score.to_u64();
     let (high, low) = ((score >> 32) as u32, score as u32);
     let mut leads = has;

@@ -1,7 +1,7 @@
 //! The kinds of cache table that are compiled. A new variant is one line here.
 use super::kernels::{
     CacheAccumulate, CacheAssign, CacheContains, CacheCount, CacheExport, CacheGet, CacheGetAndTouch,
-    CacheGetOrInsert, CacheInsert, CacheInsertEvict, CacheRemove, CacheRemoveScores,
+    CacheGetOrInsert, CacheInsert, CacheInsertEvict, CachePromote, CacheRemove, CacheRemoveScores,
 };
 use super::policy::BuiltIn;
 use super::view::Cache;
@@ -23,7 +23,8 @@ instances! {
     }
     kernels {
         CacheGet, CacheContains, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate,
-        CacheAssign, CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveScores
+        CacheAssign, CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveScores,
+        CachePromote
     }
     visitor: super::view::Config
 }

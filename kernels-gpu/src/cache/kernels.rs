@@ -15,6 +15,7 @@ use super::action::{
 };
 use super::change::{Changes, change};
 use super::digest::Digest;
+use super::promote::promote_one;
 use super::rows::{Chunk, CopyOut, Element, RowSlice, move_rows};
 use super::search::{End, Reading};
 use super::view::{CacheView, Config, NOWHERE, SLOTS};
@@ -276,6 +277,25 @@ pub fn cache_export<C: Config + Instance>(
             move_rows(view.rows(), chunk, warp, (position, index), CopyOut { to: output.rows });
         }
     });
+}
+
+/// Moves keys with high scores to slots whose rows are near: at most `most` keys in each bucket. Adds the
+/// number of keys that moved to `count`. Any number of whole warps. Nothing may use the table meanwhile.
+#[kernel]
+pub fn cache_promote<C: Config + Instance>(view: CacheView<C>, most: u32, count: GlobalSlice<u64>) {
+    let (warp, mut many) = (Tile::<32>::lockstep(), 0);
+    let (mut bucket, warps) = ((Thread::index() / 32) as u32, (Thread::count() / 32) as u32);
+    while bucket < view.buckets() {
+        let mut moves = 0;
+        while moves < most && promote_one(view, warp, bucket) {
+            moves += 1;
+        }
+        many += moves;
+        bucket += warps;
+    }
+    if warp.rank() == 0 && many > 0 {
+        count.at(0).fetch_add(many as u64, Order::Relaxed, Scope::Device);
+    }
 }
 
 /// Removes the keys with scores in a range whose rows are not leased, and adds their number to `count`. Any

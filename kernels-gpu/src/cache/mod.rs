@@ -22,6 +22,7 @@ mod hashed;
 mod instances;
 pub mod kernels;
 mod policy;
+mod promote;
 mod rows;
 mod search;
 mod view;

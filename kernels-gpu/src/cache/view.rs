@@ -109,6 +109,11 @@ impl Rows {
         self.words
     }
 
+    /// Returns the number of slots of a bucket whose rows are in the near part.
+    pub(super) fn near_slots(self) -> u32 {
+        self.near_slots
+    }
+
     /// Returns the row of a slot.
     ///
     /// # Safety

@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 ///     .dim(8)
 ///     .rule(Rule::Lfu)
 ///     .two_buckets(true)
+///     .rows_on_device(0.5)
 ///     .seed(42)
 ///     .device(&phalanx::Device::from_environment()?)
 ///     .variant("cache_8x4_u64_u64")
@@ -36,6 +37,7 @@ pub struct Builder<K, V, S> {
     dim: usize,
     rule: Rule,
     two_buckets: bool,
+    near_slots: Option<u32>,
     seed: u64,
     device: Option<Device>,
     variant: Option<String>,
@@ -52,6 +54,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             dim: 1,
             rule: Rule::Lru,
             two_buckets: false,
+            near_slots: Some(SLOTS),
             seed: 0,
             device: None,
             variant: None,
@@ -86,6 +89,16 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
         self
     }
 
+    /// Leaves only this share of the rows in device memory, rounded to 128ths; the others lie in pinned host
+    /// memory, which kernels read over the bus. Keys, scores and digests are always on the device. Each
+    /// bucket has its share of slots with rows on the device: [`CacheTable::promote`] moves the keys with the
+    /// highest scores there (HierarchicalKV, section 3.6, without promotion). Default: 1, all rows.
+    pub fn rows_on_device(mut self, share: f64) -> Self {
+        let slots = (share * f64::from(SLOTS)).round();
+        self.near_slots = (0.0..=f64::from(SLOTS)).contains(&slots).then_some(slots as u32);
+        self
+    }
+
     /// Sets the seed of the hash function. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -109,8 +122,9 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     ///
     /// # Errors
     /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] for more than 2^25 - 1 buckets; [`Error::RowBytes`] if a
-    /// row has 0 bytes, more than 4096, or no multiple of 4; [`Error::UnknownVariant`]; [`Error::Device`] if
-    /// there is no device, or it lacks the memory.
+    /// row has 0 bytes, more than 4096, or no multiple of 4; [`Error::Share`] if the share of rows on the
+    /// device is not from 0 to 1; [`Error::UnknownVariant`]; [`Error::Device`] if there is no device, or it
+    /// lacks the memory.
     pub fn build(self) -> Result<CacheTable<K, V, S>> {
         let device = program::open(self.device.as_ref())?;
         let shape = self.shape()?;
@@ -129,7 +143,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
         if bytes == 0 || bytes > MOST_ROW_BYTES || !bytes.is_multiple_of(4) {
             return Err(Error::RowBytes { dim: self.dim, element: size_of::<V>() });
         }
+        let near_slots = self.near_slots.ok_or(Error::Share)?;
         let choices = if self.two_buckets { 2 } else { 1 };
-        Ok(Shape { buckets: buckets as u32, choices, words: bytes as u32 / 4, seed: self.seed })
+        Ok(Shape { buckets: buckets as u32, choices, words: bytes as u32 / 4, near_slots, seed: self.seed })
     }
 }

@@ -290,6 +290,32 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         output.read(self.dim)
     }
 
+    /// Moves keys with high scores to slots whose rows are on the device, if the table has rows in host
+    /// memory: in each bucket without a free slot, at most `most` keys, each in exchange for the key with the
+    /// lowest score there. Leased rows stay where they are. Returns the number of keys that moved.
+    ///
+    /// ```
+    /// use phalanx::CacheTable;
+    /// use phalanx::cache_table::Rule;
+    ///
+    /// let builder = CacheTable::<u64, u32>::builder().capacity(128).rule(Rule::Lfu);
+    /// let table = builder.rows_on_device(0.25).build()?;
+    /// let keys: Vec<u64> = (0..128).collect();
+    /// assert!(table.insert(&keys, &[7; 128])?.all_placed());
+    /// table.get_and_touch(&keys[..32])?; // the first 32 keys get higher scores
+    /// assert!(table.promote(128)? <= 32);
+    /// assert_eq!(table.promote(128)?, 0); // their rows are on the device now
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn promote(&self, most: u32) -> Result<usize> {
+        let (stream, count) = (self.device.stream()?, self.device.zeroed::<u64>(1)?);
+        self.scan(Group::Inserters, &stream, Launch::Promote(most, count.global()))?;
+        Ok(count.read()?[0] as usize)
+    }
+
     /// Removes all keys.
     ///
     /// # Errors

@@ -5,7 +5,8 @@ use crate::map::variant::{VariantTag, variants};
 use gpu::{Grid, Stream};
 use phalanx_kernels::cache::kernels::{
     CacheAccumulate, CacheAssign, CacheContains, CacheCount, CacheExport, CacheGet, CacheGetAndTouch,
-    CacheGetOrInsert, CacheInsert, CacheInsertEvict, CacheRemove, CacheRemoveScores, Lookups, Scores,
+    CacheGetOrInsert, CacheInsert, CacheInsertEvict, CachePromote, CacheRemove, CacheRemoveScores, Lookups,
+    Scores,
 };
 use phalanx_kernels::cache::{self, Changes, Chunk, Config, Element, Evicted, RowSlice, SLOTS};
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
@@ -37,6 +38,8 @@ pub enum Launch<K, S> {
     Export(Scores, Evicted<K, S>, Chunk),
     /// Runs [`CacheRemoveScores`].
     RemoveScores(Scores, GlobalSlice<u64>),
+    /// Runs [`CachePromote`].
+    Promote(u32, GlobalSlice<u64>),
 }
 
 impl<K: Word, S: Word> Launch<K, S> {
@@ -46,7 +49,7 @@ impl<K: Word, S: Word> Launch<K, S> {
             Self::Get(_) | Self::Contains(..) | Self::Count(..) | Self::Export(..) => false,
             Self::Assign(_) | Self::GetAndTouch(..) => false,
             Self::Insert(_) | Self::InsertEvict(..) | Self::GetOrInsert(..) | Self::Accumulate(..) => true,
-            Self::Remove(_) | Self::RemoveScores(..) => true,
+            Self::Remove(_) | Self::RemoveScores(..) | Self::Promote(..) => true,
         }
     }
 
@@ -63,7 +66,7 @@ impl<K: Word, S: Word> Launch<K, S> {
             | Self::GetAndTouch(batch, _)
             | Self::Remove(batch) => batch.keys.max_len(),
             // A warp reads a bucket.
-            Self::Count(..) | Self::Export(..) | Self::RemoveScores(..) => {
+            Self::Count(..) | Self::Export(..) | Self::RemoveScores(..) | Self::Promote(..) => {
                 buckets as usize * (SLOTS as usize / 4)
             }
         }
@@ -139,6 +142,7 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                 Launch::Export(scores, output, chunk) => {
                     stream.launch(grid, CacheExport { view, scores, output, chunk })
                 }
+                Launch::Promote(most, count) => stream.launch(grid, CachePromote { view, most, count }),
                 Launch::RemoveScores(scores, count) => {
                     stream.launch(grid, CacheRemoveScores { view, scores, count })
                 }

@@ -2,7 +2,7 @@
 use super::Shape;
 use crate::Result;
 use bytemuck::Pod;
-use gpu::{Buffer, Device};
+use gpu::{Buffer, Device, Tier};
 use phalanx_kernels::cache::{CacheView, Config, Rows, SLOTS};
 use simt::Word;
 
@@ -13,7 +13,8 @@ pub struct Memory<K, S> {
     digests: Buffer<u32>,
     keys: Buffer<K>,
     scores: Buffer<S>,
-    rows: Buffer<u32>,
+    near: Buffer<u32>,
+    far: Buffer<u32>,
 }
 
 impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
@@ -25,7 +26,8 @@ impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
             digests: device.zeroed(slots / 4)?,
             keys: device.buffer(slots)?,
             scores: device.buffer(slots)?,
-            rows: device.buffer(slots * shape.words as usize)?,
+            near: device.buffer(shape.row_words(shape.near_slots))?,
+            far: device.buffer_on(Tier::Pinned, shape.row_words(SLOTS - shape.near_slots))?,
         })
     }
 
@@ -34,9 +36,14 @@ impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
         self.shape
     }
 
-    /// Returns the bytes of all buffers.
+    /// Returns the bytes of device memory.
     pub fn memory_usage(&self) -> usize {
-        self.digests.byte_len() + self.keys.byte_len() + self.scores.byte_len() + self.rows.byte_len()
+        self.digests.byte_len() + self.keys.byte_len() + self.scores.byte_len() + self.near.byte_len()
+    }
+
+    /// Returns the bytes of pinned host memory.
+    pub fn host_memory_usage(&self) -> usize {
+        self.far.byte_len()
     }
 
     /// Returns the word that every digest of an empty table has.
@@ -49,12 +56,12 @@ impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
     /// # Safety
     /// - The memory is not dropped while the view is used.
     pub unsafe fn view<C: Config<Key = K, Score = S>>(&self) -> CacheView<C> {
-        let Shape { buckets, choices, words, seed } = self.shape;
-        let (keys, scores, rows) = (self.keys.pointer(), self.scores.pointer(), self.rows.pointer());
+        let Shape { buckets, choices, words, near_slots, seed } = self.shape;
+        let (keys, scores) = (self.keys.pointer(), self.scores.pointer());
         // SAFETY: the buffers have an element for each slot, and were initialized as required. Only the
         // kernels of this kind write to them.
         unsafe {
-            let rows = Rows::new(rows, rows, SLOTS, words);
+            let rows = Rows::new(self.near.pointer(), self.far.pointer(), near_slots, words);
             CacheView::new(self.digests.pointer(), (keys, scores), rows, (buckets, choices), seed)
         }
     }

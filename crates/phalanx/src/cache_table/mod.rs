@@ -82,7 +82,7 @@ pub use phalanx_kernels::cache::Rule;
 /// assert_eq!(table.leases(), [lease.number()]);
 /// drop(lease);
 /// assert_eq!(table.remove_scored(3 << 32..)?, 2);
-/// assert!(table.memory_usage() > 128 * (4 + 8 + 8 + 1));
+/// assert!(table.memory_usage() > 128 * (4 + 8 + 8 + 1) && table.host_memory_usage() == 0);
 /// table.clear()?;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
@@ -106,7 +106,9 @@ pub use phalanx_kernels::cache::Rule;
 /// elements there, launch what [`Batches`] states for the call of this name, wait, and copy the results back.
 /// `len`, `is_empty`, `len_scored` and `remove_scored` launch a kernel that reads a byte per slot (and the
 /// scores if they are bounded), and wait; `export` does so twice, and copies the keys, scores and rows.
-/// `clear` waits for the device and writes a byte per slot. `set_epoch` sets a number on the host.
+/// `promote` launches a kernel that reads the digests and scores, and copies two rows for each key that
+/// moves; it waits. `clear` waits for the device and writes a byte per slot. `set_epoch` sets a number on the
+/// host.
 pub struct CacheTable<K, V, S = u64> {
     memory: Memory<K, S>,
     kernels: Box<dyn Kernels<K, S>>,
@@ -127,12 +129,19 @@ struct Shape {
     choices: u32,
     /// Words in a row.
     words: u32,
+    /// Number of slots of a bucket whose rows are on the device.
+    near_slots: u32,
     seed: u64,
 }
 
 impl Shape {
     fn slots(self) -> usize {
         self.buckets as usize * SLOTS as usize
+    }
+
+    /// Returns the words of the rows of so many slots of each bucket.
+    fn row_words(self, slots: u32) -> usize {
+        self.buckets as usize * slots as usize * self.words as usize
     }
 }
 
@@ -241,6 +250,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// Returns the device memory in use, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.memory.memory_usage() + self.merger.memory_usage() + self.leases.memory_usage()
+    }
+
+    /// Returns the pinned host memory in use, in bytes: that of the rows which
+    /// [`Builder::rows_on_device`] leaves there.
+    pub fn host_memory_usage(&self) -> usize {
+        self.memory.host_memory_usage()
     }
 
     /// Sets the epoch of later batches, for [`Rule::EpochLru`] and [`Rule::EpochLfu`]: keys used in a later

@@ -7,3 +7,4 @@ mod eviction;
 mod leases;
 mod model;
 mod threads;
+mod tiers;

@@ -61,7 +61,10 @@ impl Model {
         let entries: BTreeMap<_, _> =
             found.keys.iter().copied().zip(rows.zip(found.scores.iter().copied())).collect();
         assert_eq!(entries.len(), found.keys.len(), "a key has two slots");
-        assert_eq!(entries, self.entries);
+        for (key, entry) in &entries {
+            assert_eq!(self.entries.get(key), Some(entry), "key {key}");
+        }
+        assert_eq!(entries.len(), self.entries.len());
         assert_eq!(table.len().unwrap(), entries.len());
         let keys: Vec<_> = self.entries.keys().copied().collect();
         assert!(table.contains_key(&keys).unwrap().into_iter().all(|found| found));
