@@ -56,7 +56,7 @@ pub(super) trait Mover {
 
 /// Moves the rows at the positions of all lanes, each according to its lane's task. A lane without a row has
 /// the position [`NOWHERE`].
-#[device(caller)]
+#[device]
 pub(super) fn move_rows<M: Mover>(
     rows: Rows,
     chunk: Chunk,
@@ -76,7 +76,7 @@ pub(super) fn move_rows<M: Mover>(
 
 /// Moves rows in chunks of `N` words. The chunks of the 32 rows are numbered row by row; in each iteration,
 /// the lanes move 32 neighbouring ones.
-#[device(caller)]
+#[device]
 fn move_chunks<M: Mover, const N: usize>(
     rows: Rows,
     warp: Tile<32, Lockstep>,
@@ -126,7 +126,7 @@ pub(super) struct CopyOut {
     pub to: RowSlice,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for CopyOut {
     type Task = u32;
 
@@ -141,7 +141,7 @@ pub(super) struct CopyIn {
     pub from: RowSlice,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for CopyIn {
     type Task = u32;
 
@@ -158,7 +158,7 @@ pub(super) struct Exchange {
     pub evicted: RowSlice,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for Exchange {
     type Task = (u32, u32);
 
@@ -179,7 +179,7 @@ pub(super) struct PlaceOrRead {
     pub to: RowSlice,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for PlaceOrRead {
     type Task = (u32, bool);
 
@@ -227,7 +227,7 @@ pub(super) struct Add {
     pub element: Element,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for Add {
     type Task = ((u32, u32), bool);
 
