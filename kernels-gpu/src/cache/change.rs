@@ -135,6 +135,8 @@ pub(super) fn change<C: Config, A: Action<C>>(view: CacheView<C>, batch: Changes
         if slot_is_held && !A::REMOVES {
             write_key_and_score(view, element, held, policy);
         }
+        // A lane's lock is before the accesses of all lanes to the row.
+        warp.sync();
         action.move_rows(view, warp, &batch, (element, held));
         // The lanes' writes to a row are before the release by its owner.
         warp.sync();
