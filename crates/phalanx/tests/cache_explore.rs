@@ -7,6 +7,9 @@
 #[path = "cache_explore/check.rs"]
 mod check;
 mod common;
+#[cfg(feature = "variants")]
+#[path = "cache_explore/fresh.rs"]
+mod fresh;
 #[path = "cache_explore/mutants.rs"]
 mod mutants;
 #[path = "cache_explore/plan.rs"]
@@ -21,7 +24,7 @@ use simt::Instance;
 use world::{Played, Setting, play};
 
 /// Number of seeds per kind of batch of the default variant.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 180;
 
 type Usual = Cache<u64, u64, BuiltIn, 8, 4>;
 type Narrow = Cache<u32, u32, BuiltIn, 8, 4>;

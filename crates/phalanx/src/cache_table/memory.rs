@@ -24,7 +24,8 @@ impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
             shape,
             digests: device.zeroed(slots / 4)?,
             keys: device.buffer(slots)?,
-            scores: device.buffer(slots)?,
+            // Evictions read the scores of whole buckets, also of slots that are being taken for the first time.
+            scores: device.zeroed(slots)?,
             rows: device.buffer(slots * shape.words as usize)?,
         })
     }
