@@ -1,7 +1,7 @@
 //! Comparison of a batch's results with the table before and after it.
 use crate::plan::{Action, Kind, Plan, row};
 use crate::world::{Answer, Finding, Lost, Slot, Table};
-use phalanx_kernels::cache::{Config, Digest, Hashed, SLOTS, ScorePolicy, Time};
+use phalanx_kernels::cache::{Config, Digest, Hashed, Rule, SLOTS, ScorePolicy, Time};
 use phalanx_kernels::keyed::{Outcome, Scalar};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -175,6 +175,7 @@ impl Batch<'_> {
             }
             self.check_score::<C>(&mine, old, new)?;
             self.check_row(&mine, old, new)?;
+            self.check_pair::<C>(&mine, new)?;
         }
         for answer in self.answers {
             let expected = match (self.before.slots.contains_key(&answer.element.key), answer.action) {
@@ -191,7 +192,7 @@ impl Batch<'_> {
 
     /// Checks that a score counts each use, or is that of the last one.
     fn check_score<C: Config>(&self, mine: &[&Answer], old: &Slot, new: &Slot) -> Result<(), Finding> {
-        let counts = self.plan.rule == phalanx_kernels::cache::Rule::Lfu;
+        let counts = self.plan.rule == Rule::Lfu;
         let all = mine.iter().fold(old.score, |score, answer| self.used::<C>(answer, score));
         let is_last = mine.iter().any(|answer| self.used::<C>(answer, old.score) == new.score);
         if if counts { new.score == all } else { is_last || mine.is_empty() } {
@@ -210,6 +211,17 @@ impl Batch<'_> {
             return Ok(());
         }
         wrong(format!("{mine:x?} change {old:x?} to {new:x?}"))
+    }
+
+    /// Checks that a score and a row which only assignments replace are those of the same one.
+    fn check_pair<C: Config>(&self, mine: &[&Answer], new: &Slot) -> Result<(), Finding> {
+        let are_paired =
+            self.plan.rule != Rule::Lfu && mine.iter().all(|answer| answer.action == Action::Assign);
+        let is_of = |answer: &&Answer| self.row(answer) == new.row && self.used::<C>(answer, 0) == new.score;
+        if !are_paired || mine.is_empty() || mine.iter().any(|answer| is_of(answer)) {
+            return Ok(());
+        }
+        wrong(format!("{mine:x?} leave {new:x?}"))
     }
 
     /// Checks that each present key is removed once.

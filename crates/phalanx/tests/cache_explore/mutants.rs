@@ -1,6 +1,6 @@
 //! Mutation tests: faults injected into the kernels of the table, one at a time. The exploration must find
 //! each within a given number of seeds, and replay it.
-use crate::common::{replay, seeds};
+use crate::common::replay;
 use crate::plan::Kind;
 use crate::world::{Finding, Setting, play};
 use crate::{Sector, Usual};
@@ -10,7 +10,7 @@ use simt::emulator::{FailureKind, Fault, SiteId};
 use simt::{Instance, Order};
 
 /// Number of seeds within which a fault must be found.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 2000;
 
 /// Finds the only line with a text in a function of a file of the table's kernels.
 #[track_caller]
@@ -47,9 +47,8 @@ where
         let setting = Setting { faults: vec![fault.clone()], ..Setting::new(seed, memory == Memory::Weak) };
         play::<C>(seed, kinds, &setting)
     };
-    let found = seeds(SEEDS).filter_map(|seed| run(seed).err().map(|finding| (seed, finding)));
+    let mut found = (0..SEEDS).filter_map(|seed| run(seed).err().map(|finding| (seed, finding)));
     let (seed, finding) = found
-        .into_iter()
         .find(|(_, finding)| is(finding))
         .unwrap_or_else(|| panic!("not found by {SEEDS} seeds, {} effects: {fault}", fault.effects()));
     let again = run(seed).expect_err("it replays");
@@ -200,6 +199,37 @@ fn a_locked_slot_that_is_ignored_is_found() {
     let read = site("search.rs", "read", "self.view.read::<N>(");
     let ignore = |_, word| replaced(word, 1, 2);
     is_found(&CHANGES, Memory::Strong, Fault::replace(read, ignore), is_wrong);
+}
+
+/// Two evicted keys get the same place in the output.
+#[test]
+fn places_of_evicted_keys_that_are_reserved_in_two_steps_are_found() {
+    let reserve = site("action.rs", "keep_evicted", "reserve(warp");
+    is_found(&EVICTIONS, Memory::Strong, Fault::tear(reserve), |_| true);
+}
+
+/// An insertion evicts although slots are free.
+#[test]
+fn free_slots_that_are_overlooked_are_found() {
+    let read = site("search.rs", "read", "self.view.read::<N>(");
+    let taken = |_, word| replaced(word, 0, 0xff);
+    is_found(&[Kind::Insert], Memory::Strong, Fault::replace(read, taken), is_wrong);
+}
+
+/// An insertion does not use the slots of removed keys.
+#[test]
+fn slots_of_removed_keys_that_are_lost_are_found() {
+    let read = site("search.rs", "read", "self.view.read::<N>(");
+    let taken = |_, word| replaced(word, 2, 0xff);
+    is_found(&[Kind::Remove, Kind::Insert], Memory::Strong, Fault::replace(read, taken), is_wrong);
+}
+
+/// An eviction does not look at each fourth slot.
+#[test]
+fn victims_among_a_part_of_the_slots_are_found() {
+    let read = site("evict.rs", "lowest", "seen.load(");
+    let hide = |_, word| word & !0xff;
+    is_found(&EVICTIONS, Memory::Strong, Fault::replace(read, hide), is_wrong);
 }
 
 /// Digests are read through the L1 cache.
