@@ -49,7 +49,9 @@ where
         }
     }
     println!("{} {kinds:?}: {sum:?}", C::NAME);
-    sum.assert_rare_paths(kinds);
+    if common::seeds(count).len() > 1 {
+        sum.assert_rare_paths(kinds);
+    }
 }
 
 macro_rules! explore {

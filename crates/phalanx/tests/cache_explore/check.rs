@@ -123,7 +123,8 @@ impl Batch<'_> {
         let lost = live.into_iter().flat_map(|(key, all)| all.into_iter().map(move |(s, row)| (key, s, row)));
         let mut lost: Vec<Lost> = lost.collect();
         let mut kept = kept.to_vec();
-        (lost.sort(), kept.sort());
+        lost.sort();
+        kept.sort();
         if self.kind == Kind::InsertEvict && lost != kept {
             return wrong(format!("evicted are {lost:x?}, and returned {kept:x?}"));
         }
@@ -218,7 +219,7 @@ impl Batch<'_> {
         let are_paired =
             self.plan.rule != Rule::Lfu && mine.iter().all(|answer| answer.action == Action::Assign);
         let is_of = |answer: &&Answer| self.row(answer) == new.row && self.used::<C>(answer, 0) == new.score;
-        if !are_paired || mine.is_empty() || mine.iter().any(|answer| is_of(answer)) {
+        if !are_paired || mine.is_empty() || mine.iter().any(is_of) {
             return Ok(());
         }
         wrong(format!("{mine:x?} leave {new:x?}"))

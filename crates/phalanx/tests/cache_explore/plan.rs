@@ -1,7 +1,7 @@
 //! Plans: batches generated from a seed and from the table before them.
 use crate::common::Rng;
 use crate::world::Table;
-use phalanx_kernels::cache::{Digest, Hashed, Rule};
+use phalanx_kernels::cache::{Digest, Hashed, Rule, SLOTS};
 use std::collections::HashSet;
 
 /// Kind of a batch.
@@ -88,6 +88,11 @@ impl Plan {
         };
         plan.keys = (0..KEYS).filter(|&key| plan.digest(key).wrapping_sub(3 + first) < digests).collect();
         plan
+    }
+
+    /// Returns the number of slots of a bucket whose rows are in the table's first part.
+    pub fn near_slots(&self) -> u32 {
+        if self.seed.is_multiple_of(2) { SLOTS } else { 50 }
     }
 
     fn digest(&self, key: u64) -> u32 {

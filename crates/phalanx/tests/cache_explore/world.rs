@@ -140,7 +140,7 @@ struct World<C: Config> {
 }
 
 /// Buffers of a launch.
-struct Told<K, S> {
+struct Buffers<K, S> {
     keys: Buffer<K>,
     scores: Buffer<S>,
     rows: Buffer<u32>,
@@ -150,7 +150,7 @@ struct Told<K, S> {
 }
 
 /// Buffers of evicted keys.
-struct Kept<K, S> {
+struct Output<K, S> {
     keys: Buffer<K>,
     scores: Buffer<S>,
     rows: Buffer<u32>,
@@ -202,7 +202,7 @@ where
             digests[free as usize] = hashed.digest();
             self.keys.write_at(free as usize, &[C::Key::from_u64(key)])?;
             self.scores.write_at(free as usize, &[C::Score::from_u64(score)])?;
-            self.rows.write_at((free * words) as usize, &row(key, 0, words))?;
+            self.rows.write_at(self.row_of(free), &row(key, 0, words))?;
             placed.push(free);
         }
         let removed = placed.iter().step_by(7).take(self.plan.fill.1);
@@ -213,8 +213,7 @@ where
 
     fn view(&self) -> CacheView<C> {
         let (rows, plan) = (self.rows.pointer(), &self.plan);
-        // Some rows are in the second part.
-        let near = if plan.seed % 2 == 0 { SLOTS } else { 50 };
+        let near = plan.near_slots();
         let far = rows.wrapping_add((near * plan.buckets * plan.words) as usize);
         // SAFETY: the memory has the right sizes and outlives every launch here.
         unsafe {
@@ -226,12 +225,12 @@ where
     }
 
     fn chunk(&self) -> Chunk {
-        if self.plan.words % 4 == 0 { Chunk::Four } else { Chunk::One }
+        if self.plan.words.is_multiple_of(4) { Chunk::Four } else { Chunk::One }
     }
 
     /// Returns where the row of a slot begins.
     fn row_of(&self, position: u32) -> usize {
-        let near = if self.plan.seed % 2 == 0 { SLOTS } else { 50 };
+        let near = self.plan.near_slots();
         let (bucket, slot) = (position / SLOTS, position % SLOTS);
         let index = if slot < near {
             bucket * near + slot
@@ -288,12 +287,12 @@ where
         Ok(())
     }
 
-    fn tell(&self, part: &Part) -> gpu::Result<Told<C::Key, C::Score>> {
+    fn buffers(&self, part: &Part) -> gpu::Result<Buffers<C::Key, C::Score>> {
         let (elements, words) = (&part.elements, self.plan.words);
         let keys: Vec<_> = elements.iter().map(|element| C::Key::from_u64(element.key)).collect();
         let scores: Vec<_> = elements.iter().map(|element| C::Score::from_u64(element.given)).collect();
         let rows: Vec<_> = elements.iter().flat_map(|element| row(element.key, element.tag, words)).collect();
-        Ok(Told {
+        Ok(Buffers {
             keys: self.device.from_slice(&keys)?,
             scores: self.device.from_slice(&scores)?,
             rows: self.device.from_slice(&rows)?,
@@ -302,9 +301,9 @@ where
         })
     }
 
-    fn keep(&self, len: usize) -> gpu::Result<Kept<C::Key, C::Score>> {
+    fn output(&self, len: usize) -> gpu::Result<Output<C::Key, C::Score>> {
         let words = self.plan.words as usize;
-        Ok(Kept {
+        Ok(Output {
             keys: self.device.buffer(len)?,
             scores: self.device.buffer(len)?,
             rows: self.device.buffer(len * words)?,
@@ -312,13 +311,18 @@ where
         })
     }
 
-    fn launch(&self, part: &Part, told: &Told<C::Key, C::Score>, kept: &Kept<C::Key, C::Score>) -> Launch {
-        let (view, grid, to) = (self.view(), Grid::new(1, 32), RowSlice::new(told.to.global()));
+    fn launch(
+        &self,
+        part: &Part,
+        buffers: &Buffers<C::Key, C::Score>,
+        output: &Output<C::Key, C::Score>,
+    ) -> Launch {
+        let (view, grid, to) = (self.view(), Grid::new(1, 32), RowSlice::new(buffers.to.global()));
         let batch = Changes {
-            keys: BoundedSlice::from(told.keys.global()),
-            scores: told.scores.global(),
-            rows: RowSlice::new(told.rows.global()),
-            outcomes: told.outcomes.global(),
+            keys: BoundedSlice::from(buffers.keys.global()),
+            scores: buffers.scores.global(),
+            rows: RowSlice::new(buffers.rows.global()),
+            outcomes: buffers.outcomes.global(),
             ends: nothing(),
             order: nothing(),
             time: Time { now: part.now, epoch: 0 },
@@ -326,10 +330,10 @@ where
             chunk: self.chunk(),
         };
         let evicted = Evicted {
-            keys: kept.keys.global(),
-            scores: kept.scores.global(),
-            rows: RowSlice::new(kept.rows.global()),
-            count: kept.count.global(),
+            keys: output.keys.global(),
+            scores: output.scores.global(),
+            rows: RowSlice::new(output.rows.global()),
+            count: output.count.global(),
         };
         let element = phalanx_kernels::cache::Element::Int32;
         match part.action {
@@ -354,17 +358,18 @@ where
 
     /// Runs the launches of a batch concurrently. Returns the results, and what was evicted.
     fn play(&self, parts: &[Part]) -> Result<(Vec<Answer>, Vec<Lost>, u64), Finding> {
-        let told: Vec<_> = parts.iter().map(|part| self.tell(part).expect("memory")).collect();
+        let buffers: Vec<_> = parts.iter().map(|part| self.buffers(part).expect("memory")).collect();
         let len = parts.iter().map(|part| part.elements.len()).sum();
-        let kept = self.keep(len).expect("memory");
-        let launches = parts.iter().zip(&told).map(|(part, told)| self.launch(part, told, &kept)).collect();
+        let output = self.output(len).expect("memory");
+        let launches =
+            parts.iter().zip(&buffers).map(|(part, buffers)| self.launch(part, buffers, &output)).collect();
         let steps = self.run(launches)?;
-        let answers = parts.iter().zip(&told).flat_map(|(part, told)| self.answers(part, told));
-        Ok((answers.collect(), self.lost(&kept, len)?, steps))
+        let answers = parts.iter().zip(&buffers).flat_map(|(part, buffers)| self.answers(part, buffers));
+        Ok((answers.collect(), self.lost(&output, len)?, steps))
     }
 
-    fn answers(&self, part: &Part, told: &Told<C::Key, C::Score>) -> Vec<Answer> {
-        let (outcomes, to) = (told.outcomes.read().expect("memory"), told.to.read().expect("memory"));
+    fn answers(&self, part: &Part, buffers: &Buffers<C::Key, C::Score>) -> Vec<Answer> {
+        let (outcomes, to) = (buffers.outcomes.read().expect("memory"), buffers.to.read().expect("memory"));
         let returns = matches!(part.action, Action::Place(Kind::GetOrInsert) | Action::GetAndTouch);
         let words = self.plan.words as usize;
         let answer = |(index, &element): (usize, &Element)| {
@@ -376,13 +381,13 @@ where
         part.elements.iter().enumerate().map(answer).collect()
     }
 
-    fn lost(&self, kept: &Kept<C::Key, C::Score>, len: usize) -> Result<Vec<Lost>, Finding> {
-        let (count, words) = (kept.count.read().expect("memory")[0] as usize, self.plan.words as usize);
+    fn lost(&self, output: &Output<C::Key, C::Score>, len: usize) -> Result<Vec<Lost>, Finding> {
+        let (count, words) = (output.count.read().expect("memory")[0] as usize, self.plan.words as usize);
         if count > len {
             return Err(Finding::Wrong(format!("{count} keys were evicted for {len} elements")));
         }
-        let (keys, scores) = (kept.keys.read().expect("memory"), kept.scores.read().expect("memory"));
-        let rows = kept.rows.read().expect("memory");
+        let (keys, scores) = (output.keys.read().expect("memory"), output.scores.read().expect("memory"));
+        let rows = output.rows.read().expect("memory");
         let lost = |index: usize| {
             (keys[index].to_u64(), scores[index].to_u64(), rows[index * words..][..words].to_vec())
         };
