@@ -14,7 +14,7 @@ impl<C: Config> Action<C> for Insert {
     type Mode = Placing;
     const PRESENT: Outcome = Outcome::Replaced;
 
-    #[device(caller)]
+    #[device]
     fn move_rows(
         self,
         view: CacheView<C>,
@@ -52,7 +52,7 @@ impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
     type Mode = Placing;
     const PRESENT: Outcome = Outcome::Replaced;
 
-    #[device(caller)]
+    #[device]
     fn keep_evicted(self, view: CacheView<C>, warp: Tile<32, Lockstep>, held: LockedSlot) -> u32 {
         let index = reserve(warp, self.evicted.count, held.evicts);
         if held.evicts {
@@ -64,7 +64,7 @@ impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
         if held.evicts { index } else { NOWHERE }
     }
 
-    #[device(caller)]
+    #[device]
     fn move_rows(
         self,
         view: CacheView<C>,
@@ -87,7 +87,7 @@ impl<C: Config> Action<C> for GetOrInsert {
     type Mode = Placing;
     const PRESENT: Outcome = Outcome::Found;
 
-    #[device(caller)]
+    #[device]
     fn move_rows(
         self,
         view: CacheView<C>,
@@ -110,7 +110,7 @@ impl<C: Config> Action<C> for Accumulate {
     type Mode = Placing;
     const PRESENT: Outcome = Outcome::Replaced;
 
-    #[device(caller)]
+    #[device]
     fn move_rows(
         self,
         view: CacheView<C>,
@@ -131,7 +131,7 @@ impl<C: Config> Action<C> for Assign {
     type Mode = Changing;
     const PRESENT: Outcome = Outcome::Replaced;
 
-    #[device(caller)]
+    #[device]
     fn move_rows(
         self,
         view: CacheView<C>,
@@ -156,7 +156,7 @@ impl<C: Config> Action<C> for GetAndTouch {
     type Mode = Changing;
     const PRESENT: Outcome = Outcome::Found;
 
-    #[device(caller)]
+    #[device]
     fn move_rows(
         self,
         view: CacheView<C>,
@@ -178,7 +178,7 @@ impl<C: Config> Action<C> for Remove {
     const REMOVES: bool = true;
     const PRESENT: Outcome = Outcome::Removed;
 
-    #[device(caller)]
+    #[device]
     fn move_rows(
         self,
         _: CacheView<C>,

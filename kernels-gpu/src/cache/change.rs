@@ -61,7 +61,7 @@ pub(super) struct Change<C: Config> {
     pub(super) row: u32,
 }
 
-#[device(caller)]
+#[device]
 impl<K: Scalar, S: Scalar> Changes<K, S> {
     /// Returns the change of the calling thread.
     fn change<C: Config<Key = K, Score = S>>(&self) -> Change<C> {
@@ -113,7 +113,7 @@ pub(super) trait Action<C: Config>: Copy {
 
     /// Copies the keys and scores of the slots from which keys are evicted to the action's output, if it has
     /// one. Returns the index of the lane's slot in the output, or [`NOWHERE`].
-    #[device(caller)]
+    #[device]
     fn keep_evicted(self, _view: CacheView<C>, _warp: Tile<32, Lockstep>, _held: LockedSlot) -> u32 {
         NOWHERE
     }
@@ -129,7 +129,7 @@ pub(super) trait Action<C: Config>: Copy {
 }
 
 /// Executes the changes of a batch.
-#[device(caller)]
+#[device]
 pub(super) fn change<C: Config, A: Action<C>>(
     view: CacheView<C>,
     batch: Changes<C::Key, C::Score>,
@@ -145,6 +145,8 @@ pub(super) fn change<C: Config, A: Action<C>>(
         if slot_is_held && !A::REMOVES {
             write_key_and_score(view, element, held, policy);
         }
+        // A lane's lock is before the accesses of all lanes to the row.
+        warp.sync();
         action.move_rows(view, warp, &batch, (element, held));
         // The lanes' writes to a row are before the release by its owner.
         warp.sync();
@@ -169,7 +171,7 @@ pub(super) fn change<C: Config, A: Action<C>>(
 
 /// Locks a slot for the element of each lane that `waits`. Returns the slot, or the outcome if the element is
 /// done without one; neither if the lane must try again.
-#[device(caller)]
+#[device]
 fn hold<C: Config, A: Action<C>>(
     view: CacheView<C>,
     warp: Tile<32, Lockstep>,
@@ -201,7 +203,7 @@ fn hold<C: Config, A: Action<C>>(
 }
 
 /// Locks the slot of a search's result, if it still has or can take the key.
-#[device(caller)]
+#[device]
 fn lock<C: Config>(view: CacheView<C>, sought: Sought, key: C::Key) -> LockedSlot {
     let (position, digest, is_new) = (sought.position, sought.digest(), sought.end == End::Free);
     // SAFETY: the position is that of a slot that was read; it is released only if it was locked here.
@@ -219,7 +221,7 @@ fn lock<C: Config>(view: CacheView<C>, sought: Sought, key: C::Key) -> LockedSlo
 }
 
 /// Writes the key of a new slot, and the score.
-#[device(caller)]
+#[device]
 fn write_key_and_score<C: Config>(
     view: CacheView<C>,
     element: Change<C>,

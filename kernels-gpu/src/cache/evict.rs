@@ -31,7 +31,7 @@ pub(super) enum Eviction {
 
 /// Evicts a key for each lane that `wants` a slot: the key with the lowest score in the lane's buckets,
 /// unless that is above the lane's `score`. The warp serves one lane after the other.
-#[device(caller)]
+#[device]
 pub(super) fn evict<C: Config>(
     view: CacheView<C>,
     warp: Tile<32, Lockstep>,
@@ -59,7 +59,7 @@ pub(super) fn evict<C: Config>(
 }
 
 /// Locks the slot of a victim for a key of this score.
-#[device(caller)]
+#[device]
 fn take<C: Config>(view: CacheView<C>, victim: Victim<C::Score>, score: C::Score) -> Eviction {
     let Victim { position, seen, .. } = victim;
     if position == NOWHERE {
@@ -89,7 +89,7 @@ const EACH: usize = (SLOTS / 32) as usize;
 
 /// Returns the slot with the lowest score of a bucket among those that have a key and are not locked, in all
 /// lanes.
-#[device(caller)]
+#[device]
 fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32) -> Victim<C::Score> {
     let first = bucket * SLOTS + warp.rank() * EACH as u32;
     // SAFETY: the lane's word of digests and its scores are those of the bucket's slots.

@@ -28,7 +28,7 @@ struct Chosen<S> {
 /// Exchanges the key with the highest score whose row is far for that with the lowest score whose row is
 /// near, or moves it to a near slot whose key was removed. Returns whether a key has moved: it does not if
 /// the far one has no higher score.
-#[device(caller)]
+#[device]
 pub(super) fn promote_one<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32) -> bool {
     let first = bucket * SLOTS + warp.rank() * 4;
     // SAFETY: the lane's slots are those of the bucket.
@@ -59,7 +59,7 @@ pub(super) fn promote_one<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep
 
 /// Returns the slot with the highest score, or with the lowest one, among those that are `wanted`, have a key
 /// and are not leased. If the lowest is asked for, a slot whose key was removed is lower than all.
-#[device(caller)]
+#[device]
 fn choose<C: Config, const HIGHEST: bool>(
     warp: Tile<32, Lockstep>,
     four: Four<C::Score>,
@@ -87,7 +87,7 @@ fn choose<C: Config, const HIGHEST: bool>(
 }
 
 /// Exchanges two slots, or moves the far one to the near one, if that has no key.
-#[device(caller)]
+#[device]
 fn exchange<C: Config>(
     view: CacheView<C>,
     warp: Tile<32, Lockstep>,
@@ -129,7 +129,7 @@ fn exchange<C: Config>(
 }
 
 /// Exchanges two words.
-#[device(caller)]
+#[device]
 fn swap<T: simt::Word>(a: Global<T>, b: Global<T>) {
     let old = a.load(Order::Relaxed, Scope::Device);
     a.store(b.load(Order::Relaxed, Scope::Device), Order::Relaxed, Scope::Device);

@@ -65,7 +65,7 @@ pub(super) trait Mover {
 
 /// Moves the rows at the positions of all lanes, each according to its lane's task. A lane without a row has
 /// the position [`NOWHERE`].
-#[device(caller)]
+#[device]
 pub(super) fn move_rows<M: Mover>(
     rows: Rows,
     chunk: Chunk,
@@ -85,7 +85,7 @@ pub(super) fn move_rows<M: Mover>(
 
 /// Moves rows in chunks of `N` words. The chunks of the 32 rows are numbered row by row; in each iteration,
 /// the lanes move 32 neighbouring ones.
-#[device(caller)]
+#[device]
 fn move_chunks<M: Mover, const N: usize>(
     rows: Rows,
     warp: Tile<32, Lockstep>,
@@ -135,7 +135,7 @@ pub(super) struct CopyOut {
     pub to: RowSlice,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for CopyOut {
     type Task = u32;
 
@@ -150,7 +150,7 @@ pub(super) struct CopyIn {
     pub from: RowSlice,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for CopyIn {
     type Task = u32;
 
@@ -167,7 +167,7 @@ pub(super) struct Exchange {
     pub evicted: RowSlice,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for Exchange {
     type Task = (u32, u32);
 
@@ -188,7 +188,7 @@ pub(super) struct PlaceOrRead {
     pub to: RowSlice,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for PlaceOrRead {
     type Task = (u32, bool);
 
@@ -236,7 +236,7 @@ pub(super) struct Add {
     pub element: Element,
 }
 
-#[device(caller)]
+#[device]
 impl Mover for Add {
     type Task = ((u32, u32), bool);
 

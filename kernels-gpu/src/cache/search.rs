@@ -88,7 +88,7 @@ impl Sought {
 }
 
 /// Searches the keys of all lanes that pass `pending`: see [`Config::search`].
-#[device(caller)]
+#[device]
 pub(super) fn search<C: Config, M: Mode, const W: u32, const N: usize>(
     view: CacheView<C>,
     pending: bool,
@@ -135,7 +135,7 @@ struct Step {
     has_busy: bool,
 }
 
-#[device(caller)]
+#[device]
 impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
     /// Steps in a bucket.
     const STEPS: u32 = {

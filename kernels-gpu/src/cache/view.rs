@@ -40,7 +40,7 @@ impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Conf
     type Score = S;
     type Policy = P;
 
-    #[device(caller)]
+    #[device]
     fn search<M: Mode>(view: CacheView<Self>, pending: bool, key: K) -> Sought {
         search::<Self, M, W, N>(view, pending, key)
     }

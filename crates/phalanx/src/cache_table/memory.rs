@@ -25,7 +25,8 @@ impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
             shape,
             digests: device.zeroed(slots / 4)?,
             keys: device.buffer(slots)?,
-            scores: device.buffer(slots)?,
+            // Evictions read the scores of whole buckets, also of slots that are taken for the first time.
+            scores: device.zeroed(slots)?,
             near: device.buffer(shape.row_words(shape.near_slots))?,
             far: device.buffer_on(Tier::Pinned, shape.row_words(SLOTS - shape.near_slots))?,
         })

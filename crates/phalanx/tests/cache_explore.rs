@@ -1,0 +1,95 @@
+//! Explores schedules of the batches of a cache table on the emulator, with every detector, a stale L1 cache
+//! and, for a part of the seeds, weak memory. Tables of one or two buckets are almost full; the elements of a
+//! batch are spread over warps that run concurrently, many of them with equal digests. After each batch, a
+//! lookup and the table's memory are compared with what the outcomes say. `PHALANX_SEED` replays one seed,
+//! `PHALANX_SEEDS=50` explores fifty times as many seeds.
+#![cfg(feature = "cache-table")]
+#[path = "cache_explore/check.rs"]
+mod check;
+mod common;
+#[cfg(feature = "variants")]
+#[path = "cache_explore/fresh.rs"]
+mod fresh;
+#[path = "cache_explore/mutants.rs"]
+mod mutants;
+#[path = "cache_explore/plan.rs"]
+mod plan;
+#[path = "cache_explore/world.rs"]
+mod world;
+
+use bytemuck::Pod;
+use phalanx_kernels::cache::{BuiltIn, Cache, Config};
+use plan::Kind;
+use simt::Instance;
+use world::{Played, Setting, play};
+
+/// Number of seeds per kind of batch of the default variant.
+const SEEDS: u64 = 180;
+
+type Usual = Cache<u64, u64, BuiltIn, 8, 4>;
+type Narrow = Cache<u32, u32, BuiltIn, 8, 4>;
+type Lane = Cache<u64, u64, BuiltIn, 1, 8>;
+type Sector = Cache<u64, u64, BuiltIn, 2, 4>;
+type Line = Cache<u64, u64, BuiltIn, 4, 8>;
+
+/// Runs `count` seeds of the kinds, a part of them under weak memory; all must be sound.
+fn all_are_sound<C>(kinds: &[Kind], count: u64)
+where
+    C: Config + Instance,
+    C::Key: Pod,
+    C::Score: Pod,
+{
+    let mut sum = Played::default();
+    for seed in common::seeds(count) {
+        for weak in [false, true].into_iter().take(if seed % 3 == 0 { 2 } else { 1 }) {
+            let setting = Setting::new(seed, weak);
+            sum += play::<C>(seed, kinds, &setting).unwrap_or_else(|finding| {
+                panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
+            });
+        }
+    }
+    println!("{} {kinds:?}: {sum:?}", C::NAME);
+    if common::seeds(count).count() > 1 {
+        sum.assert_rare_paths(kinds);
+    }
+}
+
+macro_rules! explore {
+    ($($name:ident: $seeds:expr, $kinds:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn usual() {
+                all_are_sound::<Usual>(&$kinds, $seeds);
+            }
+
+            #[test]
+            fn narrow() {
+                all_are_sound::<Narrow>(&$kinds, $seeds / 4);
+            }
+
+            #[test]
+            fn a_lane_a_key() {
+                all_are_sound::<Lane>(&$kinds, $seeds / 3);
+            }
+
+            #[test]
+            fn two_lanes_a_key() {
+                all_are_sound::<Sector>(&$kinds, $seeds / 3);
+            }
+
+            #[test]
+            fn four_lanes_a_key() {
+                all_are_sound::<Line>(&$kinds, $seeds / 6);
+            }
+        }
+    )*};
+}
+
+explore! {
+    evictions_are_kept: SEEDS, [Kind::InsertEvict];
+    placements: SEEDS, [Kind::Insert, Kind::GetOrInsert, Kind::Accumulate];
+    changes_beside_changes: SEEDS, [Kind::Change];
+    removals_and_placements: SEEDS, [Kind::Remove, Kind::Insert];
+}
