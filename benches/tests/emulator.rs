@@ -231,7 +231,7 @@ fn counted(records: &[Record], op: &str, counter: &str) -> Vec<f64> {
 #[test]
 fn cache_tables_of_every_load_run_verified() {
     let records = run("hkv/fig7");
-    assert_eq!(records.len(), 9 * 4 + 9 + 8 + 8);
+    assert_eq!(records.len(), 9 * 2 + 9 + 8 + 8);
     let full = |record: &&Record| record.params["load"].number() == Some(1.0);
     for record in records.iter().filter(full).filter(|record| record.op.starts_with("insert")) {
         let counted = record.counted.as_ref().expect("evictions were counted");

@@ -137,7 +137,7 @@ impl<'a> Clicks<'a> {
         batches.insert(&self.keys, &self.rows, &mut self.outcomes)?;
         let end = self.gpu.stream.record()?;
         end.synchronize()?;
-        self.ms += f64::from(middle.elapsed_ms(&start)?) + f64::from(end.elapsed_ms(&again)?);
+        self.ms += middle.elapsed_ms(&start)? + end.elapsed_ms(&again)?;
         let refused = self.check_insertions()?;
         Ok(Seen { draws: numbers.len() as u64, hits: before, refused })
     }

@@ -11,8 +11,10 @@
 //! | `first_eviction` | empty | insertions up to the first batch that evicts a key |
 //! | `admission` | filled to `load` | a burst of new keys with the score `score` |
 //!
-//! `hits` replaces the fraction of keys that are present. `keys` is `distinct` (the call promises that they
-//! are), `merged` (they are, without the promise), `uniform` or `zipf` (with duplicates, for insertions).
+//! Streams draw from `universe` keys for each slot, with the exponent `theta`. A burst has `burst` keys for
+//! each slot. `hits` replaces the fraction of keys that are present. `keys` is `distinct` (the call promises
+//! that they are), `merged` (they are, without the promise), `uniform` or `zipf` (with duplicates, for
+//! insertions).
 mod batch;
 mod clicks;
 mod evictions;
