@@ -221,3 +221,48 @@ fn trees_are_soaked_verified() {
     let records = run("soak/btree");
     assert_eq!((records.len(), records[0].reps), (1, 3));
 }
+
+/// Returns a counter of the records of an operation, in their order.
+fn counted(records: &[Record], op: &str, counter: &str) -> Vec<f64> {
+    let of_op = records.iter().filter(|record| record.op == op);
+    of_op.map(|record| record.counted.as_ref().expect("they were counted")[counter]).collect()
+}
+
+#[test]
+fn cache_tables_of_every_load_run_verified() {
+    let records = run("hkv/fig7");
+    assert_eq!(records.len(), 9 * 2 + 9 + 8 + 8);
+    let full = |record: &&Record| record.params["load"].number() == Some(1.0);
+    for record in records.iter().filter(full).filter(|record| record.op.starts_with("insert")) {
+        let counted = record.counted.as_ref().expect("evictions were counted");
+        let new = record.n as f64 * (1.0 - record.params.get("hits").and_then(Param::number).unwrap_or(0.0));
+        assert!(counted["load_before"] == 1.0 && counted["evicted"] >= new.floor(), "{record:?}");
+    }
+    assert!(run("hkv/fig7-16m").iter().chain(&run("hkv/fig6")).all(|record| record.table_bytes.is_some()));
+    let variants = run("hkv/fig7-variants");
+    assert!(variants.iter().any(|record| record.variant == "cache_1x8_u64_u64"));
+}
+
+#[test]
+fn cache_tables_merge_duplicates_verified() {
+    let records = run("hkv/merged");
+    for record in &records {
+        let share = record.counted.as_ref().expect("distinct keys were counted")["distinct_share"];
+        assert_eq!(share == 1.0, record.params["keys"].to_string() == "merged", "{record:?}");
+    }
+}
+
+#[test]
+fn cache_tables_keep_what_their_rules_say() {
+    let [lru, lfu, others @ ..] = &counted(&run("hkv/table8"), "hit_rate", "hit_rate")[..] else { panic!() };
+    assert!(others.len() == 4 && *lru > 20.0 && lfu > lru && *lfu < 95.0, "{lru}, {lfu}, {others:?}");
+    let burst = run("hkv/table9");
+    let changes = counted(&burst, "admission", "hit_rate_change");
+    assert!(changes.len() == 4 && changes[0] == 0.0 && changes[2] == 0.0, "{changes:?}");
+    assert!(changes[1] < -15.0 && changes[3] < -15.0, "{changes:?}");
+    let kept = run("hkv/table11");
+    for (op, counter) in [("retention", "retention"), ("first_eviction", "first_eviction")] {
+        let [single, dual] = counted(&kept, op, counter)[..] else { panic!("{kept:?}") };
+        assert!(single < dual, "{op}: {single} with one bucket, {dual} with two");
+    }
+}

@@ -8,6 +8,7 @@ pub mod blocking;
 pub mod both_widths;
 pub mod btree;
 pub mod bulk;
+pub mod cache_table;
 pub mod concurrent_mix;
 pub mod device_malloc;
 pub mod driver;
@@ -42,6 +43,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(btree::Trees(gpu)),
         Box::new(skip_list::Lists(gpu)),
         Box::new(mvbtree::VersionedTrees(gpu)),
+        Box::new(cache_table::CacheTables(gpu)),
         Box::new(sorted_runs::Baseline::array(gpu)),
         Box::new(sorted_runs::Baseline::merge_tree(gpu)),
         Box::new(primitives::Sorts(gpu)),
