@@ -79,7 +79,7 @@ fn sync(index: usize) -> SiteId {
     SiteId::find_nth(file, "change", "warp.sync()", index).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where a lane reports its outcome, after the release of its slot.
+/// The place where a lane reports its outcome, after the release of its slot.
 fn end() -> SiteId {
     site("change.rs", "change", "write_if(batch.outcomes")
 }
@@ -102,7 +102,7 @@ fn a_lock_that_acquires_nothing_is_found() {
     is_found(&CHANGES, Memory::Weak, Fault::order(lock(), Order::Relaxed), is_wrong);
 }
 
-/// What is evicted may be older than what another tile has placed.
+/// The evicted row may be older than the one that another tile has placed.
 #[test]
 fn a_lock_of_an_eviction_that_acquires_nothing_is_found() {
     let lock = site("evict.rs", "take", "view.lock(position");

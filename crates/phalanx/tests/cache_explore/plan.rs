@@ -17,7 +17,7 @@ pub enum Kind {
     Remove,
 }
 
-/// What a launch does.
+/// Batch of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Place(Kind),
