@@ -116,6 +116,9 @@ pub fn batches_are_bounded_however_keys_are_assigned<K: Word, V: Word + MapValue
     }
 }
 
+/// Number of keys of a batch: eleven of the longest blocks of keys, and three times the thread blocks.
+const MANY: u64 = 1100;
+
 pub fn keys_are_assigned_in_every_way<K: Word, V: Word + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let blocks = |keys, thread_blocks| Assignment::Blocks { keys, thread_blocks };
     let ways = [
@@ -134,7 +137,7 @@ pub fn keys_are_assigned_in_every_way<K: Word, V: Word + MapValue>(kind: &Kind<S
         let batches = [(0, 0), (1 << 20, 0), (0, 77), (0, 0)];
         for (turn, (base, salt)) in batches.into_iter().enumerate() {
             let number = |n: u64| if salt == 0 { base + n } else { simt::hash::mix64(salt ^ n) >> 40 };
-            let (keys, values) = kind.columns((0..1700).map(|n| (number(n), n + turn as u64)));
+            let (keys, values) = kind.columns((0..MANY).map(|n| (number(n), n + turn as u64)));
             let outcomes = list.insert(&keys, &values).unwrap();
             let new = keys
                 .iter()
@@ -148,13 +151,13 @@ pub fn keys_are_assigned_in_every_way<K: Word, V: Word + MapValue>(kind: &Kind<S
             }
             assert_eq!(contents(&list).len(), expected.len(), "{}: {assignment:?}", kind.name);
         }
-        let (keys, _) = kind.columns((0..1700).map(|n| (n, 0)));
-        let values: Vec<_> = (0..1700).map(|n| Some(V::from_u64(n + 3))).collect();
+        let (keys, _) = kind.columns((0..MANY).map(|n| (n, 0)));
+        let values: Vec<_> = (0..MANY).map(|n| Some(V::from_u64(n + 3))).collect();
         assert_eq!(list.get(&keys).unwrap(), values, "{}: {assignment:?}", kind.name);
-        let (keys, values) = kind.columns((0..3000).map(|n| (n * 2, 1)));
+        let (keys, values) = kind.columns((0..MANY).map(|n| (n * 2, 1)));
         assert!(list.upsert(phalanx::Merge::Add, &keys, &values).unwrap().all_placed());
-        let found = list.get(&kind.keys([0, 2, 1698, 5998])).unwrap();
-        assert_eq!(found, [4, 6, 1702, 1].map(|n| Some(V::from_u64(n))), "{}: {assignment:?}", kind.name);
+        let found = list.get(&kind.keys([0, 2, MANY - 2, 2 * MANY - 2])).unwrap();
+        assert_eq!(found, [4, 6, MANY + 2, 1].map(|n| Some(V::from_u64(n))), "{}: {assignment:?}", kind.name);
     }
 }
 

@@ -174,7 +174,7 @@ impl<K: Word, V: Word + MapValue> Tested for MultiVersionBTree<K, V> {
     /// Has enough memory for all versions of a sequence of batches. Refusals for lack of memory have their
     /// own case.
     fn fixed(kind: &Kind<Self>) -> Self {
-        kind.builder().nodes(4000).growth(mvbtree::Growth::Fixed).build().unwrap()
+        kind.builder().nodes(2000).growth(mvbtree::Growth::Fixed).build().unwrap()
     }
 
     fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {

@@ -189,6 +189,7 @@ impl Explorer {
     }
 
     /// Decides which lane runs next, before an operation of `lane` that others can observe.
+    #[inline(always)]
     pub fn step(&self, lane: &Lane) {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
