@@ -1,6 +1,6 @@
 //! The actions of batches that change the table: what each does with the rows of the slots that it holds.
 use super::change::{Action, Change, Changes, LockedSlot};
-use super::rows::{Add, CopyIn, Element, Exchange, PlaceOrRead, RowSlice, move_rows};
+use super::rows::{Add, CopyIn, Element, Exchange, PlaceOrRead, RowSlice};
 use super::search::{Changing, Placing};
 use super::view::{CacheView, Config, NOWHERE};
 use crate::keyed::Outcome;
@@ -12,18 +12,17 @@ pub(super) struct Insert;
 
 impl<C: Config> Action<C> for Insert {
     type Mode = Placing;
+    type Mover = CopyIn;
     const PRESENT: Outcome = Outcome::Replaced;
 
     #[device]
-    fn move_rows(
-        self,
-        view: CacheView<C>,
-        warp: Tile<32, Lockstep>,
-        batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, LockedSlot),
-    ) {
-        let mover = CopyIn { from: batch.rows };
-        move_rows(view.rows(), batch.chunk, warp, (held.position, element.row), mover);
+    fn mover(self, batch: &Changes<C::Key, C::Score>) -> Option<Self::Mover> {
+        Some(CopyIn { from: batch.rows })
+    }
+
+    #[device]
+    fn task(element: &Change<C>, _: LockedSlot) -> u32 {
+        element.row
     }
 }
 
@@ -50,6 +49,7 @@ pub(super) struct InsertEvict<K, S> {
 
 impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
     type Mode = Placing;
+    type Mover = Exchange;
     const PRESENT: Outcome = Outcome::Replaced;
 
     #[device]
@@ -65,15 +65,13 @@ impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
     }
 
     #[device]
-    fn move_rows(
-        self,
-        view: CacheView<C>,
-        warp: Tile<32, Lockstep>,
-        batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, LockedSlot),
-    ) {
-        let mover = Exchange { from: batch.rows, evicted: self.evicted.rows };
-        move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, held.output)), mover);
+    fn mover(self, batch: &Changes<C::Key, C::Score>) -> Option<Self::Mover> {
+        Some(Exchange { from: batch.rows, evicted: self.evicted.rows })
+    }
+
+    #[device]
+    fn task(element: &Change<C>, held: LockedSlot) -> (u32, u32) {
+        (element.row, held.output)
     }
 }
 
@@ -85,18 +83,17 @@ pub(super) struct GetOrInsert {
 
 impl<C: Config> Action<C> for GetOrInsert {
     type Mode = Placing;
+    type Mover = PlaceOrRead;
     const PRESENT: Outcome = Outcome::Found;
 
     #[device]
-    fn move_rows(
-        self,
-        view: CacheView<C>,
-        warp: Tile<32, Lockstep>,
-        batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, LockedSlot),
-    ) {
-        let mover = PlaceOrRead { from: batch.rows, to: self.to };
-        move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, held.is_new)), mover);
+    fn mover(self, batch: &Changes<C::Key, C::Score>) -> Option<Self::Mover> {
+        Some(PlaceOrRead { from: batch.rows, to: self.to })
+    }
+
+    #[device]
+    fn task(element: &Change<C>, held: LockedSlot) -> (u32, bool) {
+        (element.row, held.is_new)
     }
 }
 
@@ -108,18 +105,17 @@ pub(super) struct Accumulate {
 
 impl<C: Config> Action<C> for Accumulate {
     type Mode = Placing;
+    type Mover = Add;
     const PRESENT: Outcome = Outcome::Replaced;
 
     #[device]
-    fn move_rows(
-        self,
-        view: CacheView<C>,
-        warp: Tile<32, Lockstep>,
-        batch: &Changes<C::Key, C::Score>,
-        (change, held): (Change<C>, LockedSlot),
-    ) {
-        let mover = Add { from: batch.rows, order: batch.order, element: self.element };
-        move_rows(view.rows(), batch.chunk, warp, (held.position, (change.places, held.is_new)), mover);
+    fn mover(self, batch: &Changes<C::Key, C::Score>) -> Option<Self::Mover> {
+        Some(Add { from: batch.rows, order: batch.order, element: self.element })
+    }
+
+    #[device]
+    fn task(element: &Change<C>, held: LockedSlot) -> ((u32, u32), bool) {
+        (element.places, held.is_new)
     }
 }
 
@@ -129,20 +125,17 @@ pub(super) struct Assign;
 
 impl<C: Config> Action<C> for Assign {
     type Mode = Changing;
+    type Mover = CopyIn;
     const PRESENT: Outcome = Outcome::Replaced;
 
     #[device]
-    fn move_rows(
-        self,
-        view: CacheView<C>,
-        warp: Tile<32, Lockstep>,
-        batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, LockedSlot),
-    ) {
-        if !batch.rows.is_empty() {
-            let mover = CopyIn { from: batch.rows };
-            move_rows(view.rows(), batch.chunk, warp, (held.position, element.row), mover);
-        }
+    fn mover(self, batch: &Changes<C::Key, C::Score>) -> Option<Self::Mover> {
+        if batch.rows.is_empty() { None } else { Some(CopyIn { from: batch.rows }) }
+    }
+
+    #[device]
+    fn task(element: &Change<C>, _: LockedSlot) -> u32 {
+        element.row
     }
 }
 
@@ -154,18 +147,17 @@ pub(super) struct GetAndTouch {
 
 impl<C: Config> Action<C> for GetAndTouch {
     type Mode = Changing;
+    type Mover = PlaceOrRead;
     const PRESENT: Outcome = Outcome::Found;
 
     #[device]
-    fn move_rows(
-        self,
-        view: CacheView<C>,
-        warp: Tile<32, Lockstep>,
-        batch: &Changes<C::Key, C::Score>,
-        (element, held): (Change<C>, LockedSlot),
-    ) {
-        let mover = PlaceOrRead { from: self.to, to: self.to };
-        move_rows(view.rows(), batch.chunk, warp, (held.position, (element.row, false)), mover);
+    fn mover(self, batch: &Changes<C::Key, C::Score>) -> Option<Self::Mover> {
+        Some(PlaceOrRead { from: batch.rows, to: self.to })
+    }
+
+    #[device]
+    fn task(element: &Change<C>, held: LockedSlot) -> (u32, bool) {
+        (element.row, held.is_new)
     }
 }
 
@@ -175,17 +167,18 @@ pub(super) struct Remove;
 
 impl<C: Config> Action<C> for Remove {
     type Mode = Changing;
+    type Mover = CopyIn;
     const REMOVES: bool = true;
     const PRESENT: Outcome = Outcome::Removed;
 
     #[device]
-    fn move_rows(
-        self,
-        _: CacheView<C>,
-        _: Tile<32, Lockstep>,
-        _: &Changes<C::Key, C::Score>,
-        _: (Change<C>, LockedSlot),
-    ) {
+    fn mover(self, _: &Changes<C::Key, C::Score>) -> Option<Self::Mover> {
+        None
+    }
+
+    #[device]
+    fn task(element: &Change<C>, _: LockedSlot) -> u32 {
+        element.row
     }
 }
 

@@ -16,10 +16,10 @@ use super::digest::Digest;
 use super::evict::{Eviction, evict};
 use super::hashed::Hashed;
 use super::policy::{ScorePolicy, Time};
-use super::rows::{Chunk, RowSlice};
+use super::rows::{Chunk, Mover, RowSlice, move_rows};
 use super::search::{End, Mode, Sought};
 use super::view::{CacheView, Config, NOWHERE};
-use crate::keyed::kernels::write_if;
+use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{Outcome, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, device};
 
@@ -67,7 +67,7 @@ impl<K: Scalar, S: Scalar> Changes<K, S> {
     fn change<C: Config<Key = K, Score = S>>(&self) -> Change<C> {
         let (keys, index) = (self.keys.resolve(), Thread::index());
         let exists = index < keys.len();
-        let key = if exists { keys.read(index) } else { K::narrow(0) };
+        let key = read_if(keys, index, exists);
         let index = index as u32;
         let (mut places, mut row) = ((index, index), index);
         if exists && !self.ends.is_empty() {
@@ -106,6 +106,8 @@ impl LockedSlot {
 pub(super) trait Action<C: Config>: Copy {
     /// Search that the batch needs.
     type Mode: Mode;
+    /// Move of a row.
+    type Mover: Mover;
     /// Whether the keys are removed.
     const REMOVES: bool = false;
     /// Outcome of a key that was present.
@@ -118,14 +120,11 @@ pub(super) trait Action<C: Config>: Copy {
         NOWHERE
     }
 
-    /// Moves the rows of a warp's locked slots.
-    fn move_rows(
-        self,
-        view: CacheView<C>,
-        warp: Tile<32, Lockstep>,
-        batch: &Changes<C::Key, C::Score>,
-        part: (Change<C>, LockedSlot),
-    );
+    /// Returns the mover of the rows of locked slots, or `None` if the batch moves none.
+    fn mover(self, batch: &Changes<C::Key, C::Score>) -> Option<Self::Mover>;
+
+    /// Returns the mover's task for the row of a lane.
+    fn task(element: &Change<C>, held: LockedSlot) -> <Self::Mover as Mover>::Task;
 }
 
 /// Executes the changes of a batch.
@@ -147,7 +146,9 @@ pub(super) fn change<C: Config, A: Action<C>>(
         }
         // A lane's lock is before the accesses of all lanes to the row.
         warp.sync();
-        action.move_rows(view, warp, &batch, (element, held));
+        if let Some(mover) = action.mover(&batch) {
+            move_rows(view.rows(), batch.chunk, warp, (held.position, A::task(&element, held)), mover);
+        }
         // The lanes' writes to a row are before the release by its owner.
         warp.sync();
         if slot_is_held {

@@ -164,9 +164,8 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
     /// Returns the first word of digests of the next step.
     #[device]
     fn first_word(&self) -> u32 {
-        let bucket = self.hashed.bucket(self.step / Self::STEPS, self.view.buckets());
         let sector = (self.hashed.sector() + self.step) % Self::STEPS;
-        bucket * DIGEST_WORDS + sector * (DIGEST_WORDS / Self::STEPS)
+        self.bucket() * DIGEST_WORDS + sector * (DIGEST_WORDS / Self::STEPS)
     }
 
     /// Returns the digest of the key, and whether the next step is the last one of its bucket.
@@ -260,6 +259,7 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
         }
     }
 
+    /// Returns the bucket of the next step.
     #[device]
     fn bucket(&self) -> u32 {
         self.hashed.bucket(self.step / Self::STEPS, self.view.buckets())
