@@ -167,7 +167,9 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
             missed_count,
             ..batch
         };
-        self.submit_counting(Group::Readers, missed_count, Launch::Get(batch))
+        // SAFETY: as for `submit`.
+        let launch = || unsafe { self.table.launch(&self.stream, Launch::Get(batch)) };
+        self.submit_counting(Group::Readers, missed_count, launch)
     }
 
     /// Looks keys up, and writes the device addresses of their rows, or 0 for a key that is absent. The rows
@@ -232,7 +234,11 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     ) -> Result<()> {
         let (keys, rows) = (keys.view(), Some(rows.view()));
         let outcomes = self.outcomes(outcomes, keys.len())?;
-        self.place(Part { keys, rows, outcomes, spread: None }, Outcome::Replaced, Launch::Insert)
+        self.place(
+            Part { keys, rows, outcomes, count: nothing(), spread: None },
+            Outcome::Replaced,
+            Launch::Insert,
+        )
     }
 
     /// Submits [`CacheTable::insert_evict`].
@@ -256,10 +262,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
             count,
         };
         let outcomes = self.outcomes(outcomes, keys.len())?;
-        // SAFETY: the buffer outlives the launch, since dropping it waits.
-        let clear = || unsafe { self.stream.fill(count, 0) };
-        self.table.groups.submit(Group::Inserters, &self.stream, || Ok(clear()?))?;
-        let part = Part { keys, rows: Some(rows), outcomes, spread: None };
+        let part = Part { keys, rows: Some(rows), outcomes, count, spread: None };
         self.place(part, Outcome::Replaced, |batch: Changes<K, S>| {
             Launch::InsertEvict(Changes { chunk: least(batch.chunk, chunk), ..batch }, output)
         })
@@ -279,7 +282,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         let (keys, rows, results) = (keys.view(), rows.view(), results.view());
         let (to, chunk) = self.rows("results", results, keys.len())?;
         let outcomes = slice(self.table.device(), "outcomes", outcomes, keys.len())?;
-        let part = Part { keys, rows: Some(rows), outcomes, spread: Some(results) };
+        let part = Part { keys, rows: Some(rows), outcomes, count: nothing(), spread: Some(results) };
         self.place(part, Outcome::Found, |batch: Changes<K, S>| {
             Launch::GetOrInsert(Changes { chunk: least(batch.chunk, chunk), ..batch }, to)
         })
@@ -300,7 +303,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     {
         let (keys, rows) = (keys.view(), Some(rows.view()));
         let outcomes = self.outcomes(outcomes, keys.len())?;
-        let part = Part { keys, rows, outcomes, spread: None };
+        let part = Part { keys, rows, outcomes, count: nothing(), spread: None };
         self.place(part, Outcome::Replaced, |batch| Launch::Accumulate(batch, V::KIND))
     }
 
@@ -358,24 +361,32 @@ struct Part<'a, K, V> {
     keys: Slice<'a, K>,
     rows: Option<Slice<'a, V>>,
     outcomes: GlobalSlice<u8>,
+    /// Counter of an output, which is set to zero before the batch, or empty.
+    count: GlobalSlice<u32>,
     /// Output rows that all elements with the same key get.
     spread: Option<Slice<'a, V>>,
 }
 
 impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
     fn submit(&self, group: Group, launch: Launch<K, S>) -> Result<()> {
-        check_same_device(self.table.device(), "stream", self.stream.device())?;
         // SAFETY: the table and the buffers outlive the launch, since dropping them waits.
-        self.table.groups.submit(group, &self.stream, || unsafe { self.table.launch(&self.stream, launch) })
+        self.submit_counting(group, nothing(), || unsafe { self.table.launch(&self.stream, launch) })
     }
 
-    /// [`Self::submit`], after a counter was set to zero.
-    fn submit_counting(&self, group: Group, count: GlobalSlice<u32>, launch: Launch<K, S>) -> Result<()> {
+    /// Submits launches to the stream, after a counter, if there is one, was set to zero.
+    fn submit_counting(
+        &self,
+        group: Group,
+        count: GlobalSlice<u32>,
+        launches: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         check_same_device(self.table.device(), "stream", self.stream.device())?;
-        // SAFETY: as for `submit`.
-        self.table.groups.submit(group, &self.stream, || unsafe {
-            self.stream.fill(count, 0)?;
-            self.table.launch(&self.stream, launch)
+        self.table.groups.submit(group, &self.stream, || {
+            if !count.is_empty() {
+                // SAFETY: the buffer outlives the launch, since dropping it waits.
+                unsafe { self.stream.fill(count, 0)? };
+            }
+            launches()
         })
     }
 
@@ -387,17 +398,16 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         present: Outcome,
         launch: impl FnOnce(Changes<K, S>) -> Launch<K, S>,
     ) -> Result<()> {
-        check_same_device(self.table.device(), "stream", self.stream.device())?;
         let len = part.keys.len();
         let keys = slice(self.table.device(), "keys", part.keys, len)?;
         let (rows, chunk) =
             part.rows.map_or_else(|| Ok((no_rows(), Chunk::One)), |rows| self.rows("rows", rows, len))?;
         let batch = Changes { rows, chunk, outcomes: part.outcomes, ..self.changes(keys.into(), len)? };
-        if self.is_distinct || len <= 1 {
-            return self.submit(Group::Inserters, launch(batch));
-        }
         // SAFETY: as for `submit`.
-        self.table.groups.submit(Group::Inserters, &self.stream, || unsafe {
+        self.submit_counting(Group::Inserters, part.count, || unsafe {
+            if self.is_distinct || len <= 1 {
+                return self.table.launch(&self.stream, launch(batch));
+            }
             let merged = self.table.merger.merge(&self.stream, keys)?;
             let Merged { keys, order, ends, outcomes, .. } = merged;
             self.table.launch(&self.stream, launch(Changes { keys, order, ends, outcomes, ..batch }))?;
@@ -489,7 +499,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
 }
 
 /// Returns the words of rows.
-fn words_of<V: Pod>(rows: Slice<'_, V>) -> GlobalSlice<u32> {
+pub(super) fn words_of<V: Pod>(rows: Slice<'_, V>) -> GlobalSlice<u32> {
     let words = rows.len() * size_of::<V>() / 4;
     // SAFETY: these are the words of a buffer, which outlives the launches that use them. Rows have whole
     // words, and their alignment was checked.
