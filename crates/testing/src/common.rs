@@ -1,7 +1,7 @@
 //! Common parts of tests: the emulator, and replayable seeds.
 use gpu::Device;
 use phalanx::{Error, Outcomes, Result};
-use simt::emulator::Options;
+use simt::emulator::{Failure, Options};
 
 /// Returns the emulator on all cores.
 pub fn emulator() -> Option<Device> {
@@ -34,6 +34,12 @@ fn program() -> String {
     let path = std::env::current_exe().unwrap_or_default();
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     name.rsplit_once('-').map_or(&*name, |(program, _)| program).to_owned()
+}
+
+/// Returns whether two failures are equal, apart from addresses.
+pub fn is_same_failure(a: &Failure, b: &Failure) -> bool {
+    (&a.location, a.block, a.thread, &a.other, &a.trace)
+        == (&b.location, b.block, b.thread, &b.other, &b.trace)
 }
 
 /// Random number generator: a 64-bit linear congruential generator with a mixing function.

@@ -19,7 +19,7 @@ use super::promote::promote_one;
 use super::rows::{Chunk, CopyOut, Element, RowSlice, move_rows};
 use super::search::{End, Reading};
 use super::view::{CacheView, Config, NOWHERE, SLOTS};
-use crate::keyed::kernels::{read_if, write_if};
+use crate::keyed::kernels::{add_up, read_if, write_if};
 use crate::keyed::{Outcome, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
@@ -217,13 +217,22 @@ pub struct Scores {
     pub high: u64,
 }
 
+/// Shows each warp its buckets, one after the other.
+#[device(caller)]
+fn each_bucket<C: Config>(view: CacheView<C>, mut see: impl FnMut(u32)) {
+    let (mut bucket, warps) = ((Thread::index() / 32) as u32, (Thread::count() / 32) as u32);
+    while bucket < view.buckets() {
+        see(bucket);
+        bucket += warps;
+    }
+}
+
 /// Shows each warp the slots of its buckets, a bucket after the other and four slots a lane, one after the
 /// other: its position, and whether it has a key with a score in the range.
 #[device(caller)]
 fn each_slot<C: Config>(view: CacheView<C>, scores: Scores, mut see: impl FnMut(u32, bool)) {
     let warp = Tile::<32>::lockstep();
-    let (mut bucket, warps) = ((Thread::index() / 32) as u32, (Thread::count() / 32) as u32);
-    while bucket < view.buckets() {
+    each_bucket(view, |bucket| {
         let first = bucket * SLOTS + warp.rank() * 4;
         // SAFETY: the positions are those of the bucket's slots.
         let digests = unsafe { view.digest_word(first) }.load(Order::Relaxed, Scope::Device);
@@ -238,19 +247,15 @@ fn each_slot<C: Config>(view: CacheView<C>, scores: Scores, mut see: impl FnMut(
             see(first + slot, is_chosen);
             slot += 1;
         }
-        bucket += warps;
-    }
+    });
 }
 
 /// Adds the number of keys with scores in a range to `count`. Any number of whole warps.
 #[kernel]
 pub fn cache_count<C: Config + Instance>(view: CacheView<C>, scores: Scores, count: GlobalSlice<u64>) {
-    let (warp, mut many) = (Tile::<32>::lockstep(), 0);
+    let mut many = 0;
     each_slot(view, scores, |_, is_chosen| many += is_chosen as u32);
-    let sum = warp.reduce_add(many);
-    if warp.rank() == 0 && sum > 0 {
-        count.at(0).fetch_add(sum as u64, Order::Relaxed, Scope::Device);
-    }
+    add_up(count.at(0), many);
 }
 
 /// Writes the keys with scores in a range, their scores and their rows, and their number to `count`, which is
@@ -284,15 +289,13 @@ pub fn cache_export<C: Config + Instance>(
 #[kernel]
 pub fn cache_promote<C: Config + Instance>(view: CacheView<C>, most: u32, count: GlobalSlice<u64>) {
     let (warp, mut many) = (Tile::<32>::lockstep(), 0);
-    let (mut bucket, warps) = ((Thread::index() / 32) as u32, (Thread::count() / 32) as u32);
-    while bucket < view.buckets() {
+    each_bucket(view, |bucket| {
         let mut moves = 0;
         while moves < most && promote_one(view, warp, bucket) {
             moves += 1;
         }
         many += moves;
-        bucket += warps;
-    }
+    });
     if warp.rank() == 0 && many > 0 {
         count.at(0).fetch_add(many as u64, Order::Relaxed, Scope::Device);
     }
@@ -306,7 +309,7 @@ pub fn cache_remove_scores<C: Config + Instance>(
     scores: Scores,
     count: GlobalSlice<u64>,
 ) {
-    let (warp, mut many) = (Tile::<32>::lockstep(), 0);
+    let mut many = 0;
     each_slot(view, scores, |position, is_chosen| {
         let is_chosen = is_chosen && !view.is_leased(position);
         if is_chosen {
@@ -317,8 +320,5 @@ pub fn cache_remove_scores<C: Config + Instance>(
         }
         many += is_chosen as u32;
     });
-    let sum = warp.reduce_add(many);
-    if warp.rank() == 0 && sum > 0 {
-        count.at(0).fetch_add(sum as u64, Order::Relaxed, Scope::Device);
-    }
+    add_up(count.at(0), many);
 }

@@ -2,7 +2,7 @@
 //!
 //! A key may move within its bucket if the bucket has no EMPTY slot, since then no search ends before it has
 //! read all sectors. Nothing else uses the table meanwhile.
-use super::digest::Digest;
+use super::digest::{Digest, Digests};
 use super::evict::{four_scores, lowest_rank};
 use super::view::{CacheView, Config, NOWHERE, SLOTS};
 use crate::keyed::Scalar;
@@ -37,13 +37,7 @@ pub(super) fn promote_one<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep
         (digests, four_scores(view, first))
     };
     let four = Four { first, digests, scores, leased: view.leased(first) };
-    let mut has_empty = false;
-    let mut slot = 0;
-    while slot < 4 {
-        has_empty |= Digest::in_word(digests, slot) == Digest::EMPTY;
-        slot += 1;
-    }
-    let has_empty = warp.any(has_empty);
+    let has_empty = warp.any(!Digests { words: [digests] }.equal_to(Digest::EMPTY).is_empty());
     let near_slots = view.rows().near_slots();
     let near = choose::<C, false>(warp, four, |position| position % SLOTS < near_slots);
     let far = choose::<C, true>(warp, four, |position| position % SLOTS >= near_slots);

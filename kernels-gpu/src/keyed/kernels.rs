@@ -386,6 +386,16 @@ fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
     warp.shuffle(base, 0)
 }
 
+/// Adds the sum of the lanes' `many` to a counter. All lanes of the warp call it together.
+#[device(caller)]
+pub(crate) fn add_up(counter: Global<u64>, many: u32) {
+    let warp = Tile::<32>::lockstep();
+    let sum = warp.reduce_add(many);
+    if warp.rank() == 0 && sum > 0 {
+        counter.fetch_add(sum as u64, Order::Relaxed, Scope::Device);
+    }
+}
+
 /// Inserts the pairs of one structure into another if their keys are absent there, and counts in `refused`
 /// the pairs that did not fit. Requires exclusive access to both structures.
 #[kernel(registers = M::REGISTERS)]

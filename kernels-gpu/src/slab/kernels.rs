@@ -13,8 +13,9 @@ use super::allocate::Resident;
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::pool::Pool;
+use crate::keyed::kernels::add_up;
 use simt::hash::mix32;
-use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
+use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
 /// Allocates a slab for each element, by warps with resident blocks. `seed` should differ from launch to
 /// launch.
@@ -125,7 +126,7 @@ pub fn slab_reclaim(bitmaps: Bitmaps, count: GlobalSlice<u64>) {
             bitmaps.check_freed(old, bits, reclaimed);
         }
     }
-    add(count.at(0), reclaimed);
+    add_up(count.at(0), reclaimed);
 }
 
 /// Adds the number of slabs that are live and not retired to `counts[0]`, and the number of retired slabs to
@@ -141,16 +142,6 @@ pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
         let marked = retired_word.load(Order::Relaxed, Scope::Device);
         (live, retired) = ((taken & !marked).count_ones(), (taken & marked).count_ones());
     }
-    add(counts.at(0), live);
-    add(counts.at(1), retired);
-}
-
-/// Adds the sum of the lanes' `many` to a counter. All lanes of the warp call it together.
-#[device(caller)]
-fn add(counter: Global<u64>, many: u32) {
-    let warp = Tile::<32>::lockstep();
-    let sum = warp.reduce_add(many);
-    if warp.rank() == 0 && sum > 0 {
-        counter.fetch_add(sum as u64, Order::Relaxed, Scope::Device);
-    }
+    add_up(counts.at(0), live);
+    add_up(counts.at(1), retired);
 }

@@ -1,12 +1,11 @@
 //! Batches on host slices. The calls wait for their results.
-use super::batches::EvictedBuffers;
+use super::batches::{EvictedBuffers, words_of};
 use super::element::Summand;
 use super::groups::Group;
 use super::kernels::Launch;
 use super::{CacheTable, SLOTS};
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::map::launch::nothing;
 use crate::number::Number;
 use crate::{Outcome, Outcomes, Result};
 use bytemuck::Pod;
@@ -14,7 +13,6 @@ use gpu::{Buffer, Stream};
 use phalanx_kernels::cache::kernels::Scores;
 use phalanx_kernels::cache::{Chunk, Evicted, RowSlice};
 use phalanx_kernels::keyed::Scalar;
-use simt::GlobalSlice;
 use std::ops::{Bound, RangeBounds};
 
 /// The rows that a lookup found, in the order of its keys.
@@ -350,10 +348,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     }
 
     fn found(&self, rows: &Buffer<V>, outcomes: &Buffer<u8>) -> Result<Rows<V>> {
-        let outcomes = decode(outcomes)?;
-        let mut elements = vec![V::zeroed(); rows.len()];
-        rows.read_into(0, &mut elements)?;
-        Ok(Rows { elements, outcomes, dim: self.dim })
+        Ok(Rows { elements: rows.read()?, outcomes: decode(outcomes)?, dim: self.dim })
     }
 }
 
@@ -382,28 +377,22 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Output<K, V, S> {
     }
 
     fn slices(&self) -> Evicted<K, S> {
-        let words = self.rows.byte_len() / 4;
-        // SAFETY: these are the words of a buffer that outlives the launch.
-        let rows = unsafe { GlobalSlice::from_raw_parts(self.rows.pointer().cast(), words) };
-        let rows = RowSlice::new(if words == 0 { nothing() } else { rows });
-        Evicted { keys: self.keys.global(), scores: self.scores.global(), rows, count: self.count.global() }
+        Evicted {
+            keys: self.keys.global(),
+            scores: self.scores.global(),
+            rows: RowSlice::new(words_of((&self.rows).into())),
+            count: self.count.global(),
+        }
     }
 
     fn read(&self, dim: usize) -> Result<EvictedRows<K, V, S>> {
         let count = self.count.read()?[0] as usize;
         Ok(EvictedRows {
-            keys: first(&self.keys, count)?,
-            scores: first(&self.scores, count)?,
-            rows: first(&self.rows, count * dim)?,
+            keys: self.keys.slice(..count)?.read()?,
+            scores: self.scores.slice(..count)?.read()?,
+            rows: self.rows.slice(..count * dim)?.read()?,
         })
     }
-}
-
-/// Reads the first elements of a buffer.
-fn first<T: Pod>(buffer: &Buffer<T>, len: usize) -> Result<Vec<T>> {
-    let mut elements = vec![T::zeroed(); len];
-    buffer.read_into(0, &mut elements)?;
-    Ok(elements)
 }
 
 fn decode(outcomes: &Buffer<u8>) -> Result<Outcomes> {

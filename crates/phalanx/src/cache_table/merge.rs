@@ -2,7 +2,7 @@
 use crate::Result;
 use crate::number::Number;
 use crate::primitives::rebuild_steps::{Order, step_bytes};
-use crate::primitives::{Fold, Workspace};
+use crate::primitives::{Fold, Workspace, last_used};
 use gpu::Stream;
 use phalanx_kernels::primitives::words::CountUp;
 use simt::{BoundedSlice, GlobalSlice, Grid};
@@ -39,7 +39,9 @@ impl Merger {
     ///   for the stream.
     pub unsafe fn merge<K: Number>(&self, stream: &Stream, keys: GlobalSlice<K>) -> Result<Merged<K>> {
         let mut workspaces = self.workspaces();
-        let work = own(&mut workspaces, stream)?;
+        let is_own = |workspace: &Workspace| workspace.stream() == stream;
+        let new = || Workspace::new(stream, 0);
+        let work = last_used(&mut workspaces, MOST_WORKSPACES, (is_own, |_: &Workspace| true), new)?;
         let len = keys.len();
         let (sorted, spare, runs, [positions, ends, count], outcomes) =
             work.keep(step_bytes::<K>(len), |cutter| {
@@ -69,17 +71,4 @@ impl Merger {
     fn workspaces(&self) -> MutexGuard<'_, Vec<Workspace>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the stream's workspace.
-fn own<'a>(workspaces: &'a mut Vec<Workspace>, stream: &Stream) -> Result<&'a mut Workspace> {
-    let place = workspaces.iter().position(|workspace| workspace.stream() == stream);
-    let workspace = place.map_or_else(|| Workspace::new(stream, 0), |place| Ok(workspaces.remove(place)))?;
-    if workspaces.len() == MOST_WORKSPACES {
-        // The buffers wait for the kernels that use them.
-        workspaces.remove(0);
-    }
-    workspaces.push(workspace);
-    let last = workspaces.len() - 1;
-    Ok(&mut workspaces[last])
 }

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS};
 use crate::map::variant::{HasVariant, Variant, VariantTag};
-use crate::primitives::{Workspace, sort_bytes};
+use crate::primitives::{Workspace, last_used, sort_bytes};
 use gpu::{Buffer, Grid, Stream};
 use phalanx_kernels::btree::kernels::{CodedSorted, InsertSorted, RemoveSorted, sorted_threads};
 use phalanx_kernels::ordered::Config;
@@ -89,17 +89,9 @@ impl<K: Word, V: Word> Sorter<K, V> {
 impl<K: Word> SortWorkspace<K> {
     /// Returns the stream's workspace, for at least `len` elements.
     fn of<'a>(workspaces: &'a mut Vec<Self>, stream: &Stream, len: usize) -> Result<&'a mut Self> {
-        let own = workspaces.iter().position(|workspace| workspace.work.stream() == stream);
-        let own =
-            own.map(|place| workspaces.remove(place)).filter(|workspace| workspace.numbers.len() >= len);
-        let workspace = own.map_or_else(|| Self::new(stream, len), Ok)?;
-        if workspaces.len() == MOST_WORKSPACES {
-            // The buffers wait for the kernels that use them.
-            workspaces.remove(0);
-        }
-        workspaces.push(workspace);
-        let last = workspaces.len() - 1;
-        Ok(&mut workspaces[last])
+        let is_own = |workspace: &Self| workspace.work.stream() == stream;
+        let fits = |workspace: &Self| workspace.numbers.len() >= len;
+        last_used(workspaces, MOST_WORKSPACES, (is_own, fits), || Self::new(stream, len))
     }
 
     fn new(stream: &Stream, len: usize) -> Result<Self> {

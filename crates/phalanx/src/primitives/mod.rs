@@ -46,7 +46,7 @@ mod segments;
 mod sort;
 mod workspace;
 
-pub(crate) use workspace::Cutter;
+pub(crate) use workspace::{Cutter, last_used};
 
 pub use choose::{Test, compact_bytes, merge_bytes};
 pub use runs::runs_bytes;

@@ -142,6 +142,25 @@ impl Workspace {
     }
 }
 
+/// Returns the entry that `is_own`, as the last of `entries`, which are ordered by last use. If there is none
+/// that `fits`, the entry is `new`. If there are then more than `most`, the first one is dropped.
+pub(crate) fn last_used<T>(
+    entries: &mut Vec<T>,
+    most: usize,
+    (is_own, fits): (impl Fn(&T) -> bool, impl Fn(&T) -> bool),
+    new: impl FnOnce() -> Result<T>,
+) -> Result<&mut T> {
+    let own = entries.iter().position(is_own).map(|place| entries.remove(place)).filter(fits);
+    let entry = own.map_or_else(new, Ok)?;
+    if entries.len() == most {
+        // Its buffers wait for the kernels that use them.
+        entries.remove(0);
+    }
+    entries.push(entry);
+    let last = entries.len() - 1;
+    Ok(&mut entries[last])
+}
+
 /// Divides memory into pieces, or only counts the bytes that they need.
 pub(crate) struct Cutter {
     memory: *mut u8,

@@ -80,8 +80,7 @@ impl Finding {
     /// Returns whether the findings are equal, apart from addresses.
     pub fn is_same(&self, other: &Self) -> bool {
         let (Self::Machine(a), Self::Machine(b)) = (self, other) else { return self == other };
-        (&a.location, a.block, a.thread, &a.other, &a.trace)
-            == (&b.location, b.block, b.thread, &b.other, &b.trace)
+        crate::common::is_same_failure(a, b)
     }
 }
 
