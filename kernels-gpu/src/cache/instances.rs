@@ -1,9 +1,10 @@
 //! The kinds of cache table that are compiled. A new variant is one line here.
 use super::kernels::{
-    CacheAccumulate, CacheAssign, CacheContains, CacheCount, CacheExport, CacheGet, CacheGetAndTouch,
-    CacheGetOrInsert, CacheInsert, CacheInsertEvict, CachePromote, CacheRemove, CacheRemoveScores,
+    CacheAccumulate, CacheAssign, CacheContains, CacheGet, CacheGetAndTouch, CacheGetOrInsert, CacheInsert,
+    CacheInsertEvict, CacheRemove,
 };
 use super::policy::BuiltIn;
+use super::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use super::view::Cache;
 use simt::instances;
 
@@ -23,7 +24,7 @@ instances! {
     }
     kernels {
         CacheGet, CacheContains, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate,
-        CacheAssign, CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveScores,
+        CacheAssign, CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveIf,
         CachePromote
     }
     visitor: super::view::Config

@@ -1,4 +1,4 @@
-//! Entry points: batches, and scans of the whole table.
+//! Entry points of batches. Those of scans are in [`scan`](super::scan).
 //!
 //! In a batch, each thread brings an element; the tiles of a warp search its keys, its lanes lock slots and
 //! write keys and scores, and the whole warp moves rows.
@@ -8,19 +8,16 @@
 //! A search reads a line of 128 bytes of digests in each bucket, or one sector of it per step, and the keys
 //! of the slots with the key's digest: one, and 0.5 wrong ones a line on average. A change locks and
 //! releases its slot by an atomic each, and writes key, score and row. An eviction also reads the digests and
-//! the 128 scores of each bucket of the key. Scans read all digests; [`cache_export`] also reads the scores,
-//! and the keys and rows that it returns.
+//! the 128 scores of each bucket of the key.
 use super::action::{
     Accumulate, Assign, Evicted, GetAndTouch, GetOrInsert, Insert, InsertEvict, Remove, reserve,
 };
 use super::change::{Changes, change};
-use super::digest::Digest;
-use super::promote::promote_one;
 use super::rows::{Chunk, CopyOut, Element, RowSlice, move_rows};
 use super::search::{End, Reading};
-use super::view::{CacheView, Config, NOWHERE, SLOTS};
-use crate::keyed::kernels::{add_up, read_if, write_if};
-use crate::keyed::{Outcome, Scalar};
+use super::view::{CacheView, Config, NOWHERE};
+use crate::keyed::Outcome;
+use crate::keyed::kernels::{read_if, write_if};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
 /// The elements of a batch that only reads, and its outputs. An output that is not wanted is empty.
@@ -205,120 +202,4 @@ pub fn cache_mark_leases(positions: GlobalSlice<u32>, leased: GlobalSlice<u32>) 
         let position = positions.read(index);
         leased.at((position / 32) as usize).fetch_or(1 << (position % 32), Order::Relaxed, Scope::Device);
     }
-}
-
-/// The keys of a scan: those with scores from `low` to `high`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Scores {
-    /// Lowest score.
-    pub low: u64,
-    /// Highest score.
-    pub high: u64,
-}
-
-/// Shows each warp its buckets, one after the other.
-#[device(caller)]
-fn each_bucket<C: Config>(view: CacheView<C>, mut see: impl FnMut(u32)) {
-    let (mut bucket, warps) = ((Thread::index() / 32) as u32, (Thread::count() / 32) as u32);
-    while bucket < view.buckets() {
-        see(bucket);
-        bucket += warps;
-    }
-}
-
-/// Shows each warp the slots of its buckets, a bucket after the other and four slots a lane, one after the
-/// other: its position, and whether it has a key with a score in the range.
-#[device(caller)]
-fn each_slot<C: Config>(view: CacheView<C>, scores: Scores, mut see: impl FnMut(u32, bool)) {
-    let warp = Tile::<32>::lockstep();
-    each_bucket(view, |bucket| {
-        let first = bucket * SLOTS + warp.rank() * 4;
-        // SAFETY: the positions are those of the bucket's slots.
-        let digests = unsafe { view.digest_word(first) }.load(Order::Relaxed, Scope::Device);
-        let mut slot = 0;
-        while slot < 4 {
-            let mut is_chosen = Digest::in_word(digests, slot).has_key();
-            if is_chosen && (scores.low, scores.high) != (0, u64::MAX) {
-                // SAFETY: as above.
-                let score = unsafe { view.score(first + slot) }.load(Order::Relaxed, Scope::Device);
-                is_chosen = (scores.low..=scores.high).contains(&score.to_u64());
-            }
-            see(first + slot, is_chosen);
-            slot += 1;
-        }
-    });
-}
-
-/// Adds the number of keys with scores in a range to `count`. Any number of whole warps.
-#[kernel]
-pub fn cache_count<C: Config + Instance>(view: CacheView<C>, scores: Scores, count: GlobalSlice<u64>) {
-    let mut many = 0;
-    each_slot(view, scores, |_, is_chosen| many += is_chosen as u32);
-    add_up(count.at(0), many);
-}
-
-/// Writes the keys with scores in a range, their scores and their rows, and their number to `count`, which is
-/// zero before. An output that is not wanted is empty. Any number of whole warps. Nothing may change the
-/// table meanwhile.
-#[kernel]
-pub fn cache_export<C: Config + Instance>(
-    view: CacheView<C>,
-    scores: Scores,
-    output: Evicted<C::Key, C::Score>,
-    chunk: Chunk,
-) {
-    let warp = Tile::<32>::lockstep();
-    each_slot(view, scores, |position, is_chosen| {
-        let index = reserve(warp, output.count, is_chosen);
-        if is_chosen {
-            // SAFETY: the position is that of a slot.
-            let (key, score) = unsafe { (view.key(position), view.score(position)) };
-            write_if(output.keys, index as usize, key.load(Order::Relaxed, Scope::Device));
-            write_if(output.scores, index as usize, score.load(Order::Relaxed, Scope::Device));
-        }
-        if !output.rows.is_empty() {
-            let position = if is_chosen { position } else { NOWHERE };
-            move_rows(view.rows(), chunk, warp, (position, index), CopyOut { to: output.rows });
-        }
-    });
-}
-
-/// Moves keys with high scores to slots whose rows are near: at most `most` keys in each bucket. Adds the
-/// number of keys that moved to `count`. Any number of whole warps. Nothing may use the table meanwhile.
-#[kernel]
-pub fn cache_promote<C: Config + Instance>(view: CacheView<C>, most: u32, count: GlobalSlice<u64>) {
-    let (warp, mut many) = (Tile::<32>::lockstep(), 0);
-    each_bucket(view, |bucket| {
-        let mut moves = 0;
-        while moves < most && promote_one(view, warp, bucket) {
-            moves += 1;
-        }
-        many += moves;
-    });
-    if warp.rank() == 0 && many > 0 {
-        count.at(0).fetch_add(many as u64, Order::Relaxed, Scope::Device);
-    }
-}
-
-/// Removes the keys with scores in a range whose rows are not leased, and adds their number to `count`. Any
-/// number of whole warps. Nothing may use the table meanwhile.
-#[kernel]
-pub fn cache_remove_scores<C: Config + Instance>(
-    view: CacheView<C>,
-    scores: Scores,
-    count: GlobalSlice<u64>,
-) {
-    let mut many = 0;
-    each_slot(view, scores, |position, is_chosen| {
-        let is_chosen = is_chosen && !view.is_leased(position);
-        if is_chosen {
-            // SAFETY: the position is that of a slot, whose word this lane alone changes.
-            let word = unsafe { view.digest_word(position) };
-            let digests = word.load(Order::Relaxed, Scope::Device);
-            word.store(Digest::ERASED.put_in(digests, position % 4), Order::Relaxed, Scope::Device);
-        }
-        many += is_chosen as u32;
-    });
-    add_up(count.at(0), many);
 }

@@ -12,11 +12,12 @@
 //!
 //! # Cost
 //!
-//! See [`kernels`]. Constructors and accessors are arithmetic in registers.
+//! See [`kernels`] and [`scan`]. Constructors and accessors are arithmetic in registers.
 mod action;
 mod change;
 mod digest;
 mod evict;
+mod filter;
 mod hashed;
 #[cfg(feature = "cache-table")]
 mod instances;
@@ -24,16 +25,19 @@ pub mod kernels;
 mod policy;
 mod promote;
 mod rows;
+pub mod scan;
 mod search;
 mod view;
 
 pub use action::Evicted;
 pub use change::Changes;
 pub use digest::Digest;
+pub use filter::{Filter, Select};
 pub use hashed::Hashed;
 #[cfg(feature = "cache-table")]
 pub use instances::*;
 pub use kernels::Lookups;
 pub use policy::{BuiltIn, Rule, ScorePolicy, Time};
 pub use rows::{Chunk, Element, RowSlice};
+pub use scan::Span;
 pub use view::{Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Rows, SLOTS};

@@ -1,19 +1,14 @@
 //! Batches on host slices. The calls wait for their results.
-use super::batches::{EvictedBuffers, words_of};
+use super::CacheTable;
 use super::element::Summand;
-use super::groups::Group;
-use super::kernels::Launch;
-use super::{CacheTable, SLOTS};
+use super::scans::Output;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::number::Number;
 use crate::{Outcome, Outcomes, Result};
 use bytemuck::Pod;
 use gpu::{Buffer, Stream};
-use phalanx_kernels::cache::kernels::Scores;
-use phalanx_kernels::cache::{Chunk, Evicted, RowSlice};
 use phalanx_kernels::keyed::Scalar;
-use std::ops::{Bound, RangeBounds};
 
 /// The rows that a lookup found, in the order of its keys.
 ///
@@ -227,111 +222,6 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         Ok(decode(&outcomes)?.iter().map(|outcome| *outcome == Outcome::Removed).collect())
     }
 
-    /// Returns the number of keys.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn len(&self) -> Result<usize> {
-        self.len_scored(..)
-    }
-
-    /// Returns whether the table has no keys.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.len()? == 0)
-    }
-
-    /// Returns the number of keys with scores in a range.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn len_scored(&self, scores: impl RangeBounds<S>) -> Result<usize> {
-        let (stream, count) = (self.device.stream()?, self.device.zeroed::<u64>(1)?);
-        self.scan(Group::Readers, &stream, Launch::Count(range(scores), count.global()))?;
-        Ok(count.read()?[0] as usize)
-    }
-
-    /// Removes the keys with scores in a range, except those of leased rows. Returns their number.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn remove_scored(&self, scores: impl RangeBounds<S>) -> Result<usize> {
-        let (stream, count) = (self.device.stream()?, self.device.zeroed::<u64>(1)?);
-        self.scan(Group::Inserters, &stream, Launch::RemoveScores(range(scores), count.global()))?;
-        Ok(count.read()?[0] as usize)
-    }
-
-    /// Returns the keys with scores in a range, with scores and rows, in any order.
-    ///
-    /// ```
-    /// use phalanx::CacheTable;
-    /// use phalanx::cache_table::Rule;
-    ///
-    /// let table = CacheTable::<u64, u32>::builder().capacity(100).rule(Rule::Custom).build()?;
-    /// assert!(table.insert_scored(&[1, 2, 3], &[10, 20, 30], &[5, 6, 7])?.all_placed());
-    /// let chosen = table.export(7..)?;
-    /// assert_eq!((chosen.keys, chosen.scores, chosen.rows), (vec![3], vec![7], vec![30]));
-    /// assert_eq!((table.len_scored(..=6)?, table.remove_scored(6..)?, table.len()?), (2, 2, 1));
-    /// # Ok::<(), phalanx::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn export(&self, scores: impl RangeBounds<S> + Clone) -> Result<Exported<K, V, S>> {
-        // Keys that are inserted meanwhile do not fit, or are not copied.
-        let stream = self.device.stream()?;
-        let most = self.len_scored(scores.clone())?;
-        let output = Output::new(self, most.next_multiple_of(SLOTS as usize))?;
-        self.scan(Group::Readers, &stream, Launch::Export(range(scores), output.slices(), Chunk::One))?;
-        output.read(self.dim)
-    }
-
-    /// Moves keys with high scores to slots whose rows are on the device, if the table has rows in host
-    /// memory: in each bucket without a free slot, at most `most` keys, each in exchange for the key with the
-    /// lowest score there. Leased rows stay where they are. Returns the number of keys that moved.
-    ///
-    /// ```
-    /// use phalanx::CacheTable;
-    /// use phalanx::cache_table::Rule;
-    ///
-    /// let builder = CacheTable::<u64, u32>::builder().capacity(128).rule(Rule::Lfu);
-    /// let table = builder.rows_on_device(0.25).build()?;
-    /// let keys: Vec<u64> = (0..128).collect();
-    /// assert!(table.insert(&keys, &[7; 128])?.all_placed());
-    /// table.get_and_touch(&keys[..32])?; // the first 32 keys get higher scores
-    /// assert!(table.promote(128)? <= 32);
-    /// assert_eq!(table.promote(128)?, 0); // their rows are on the device now
-    /// # Ok::<(), phalanx::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn promote(&self, most: u32) -> Result<usize> {
-        let (stream, count) = (self.device.stream()?, self.device.zeroed::<u64>(1)?);
-        self.scan(Group::Inserters, &stream, Launch::Promote(most, count.global()))?;
-        Ok(count.read()?[0] as usize)
-    }
-
-    /// Removes all keys.
-    ///
-    /// # Errors
-    /// [`Error::Leased`] if a lease was leaked; [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn clear(&mut self) -> Result<()> {
-        let leases = self.leases().len();
-        if leases > 0 {
-            return Err(Error::Leased { leases });
-        }
-        self.device.synchronize()?;
-        Ok(self.memory.digests().fill_bytes(0)?)
-    }
-
-    fn scan(&self, group: Group, stream: &Stream, launch: Launch<K, S>) -> Result<()> {
-        // SAFETY: the buffers of the launch outlive it, since dropping them waits.
-        self.groups.submit(group, stream, || unsafe { self.launch(stream, launch) })
-    }
-
     /// Copies a call's keys to the device, with their rows or room for these.
     fn call(&self, keys: &[K], rows: Option<&[V]>) -> Result<Call<K, V>> {
         let device = &self.device;
@@ -352,65 +242,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     }
 }
 
-/// Device buffers for keys with scores and rows.
-struct Output<K, V, S> {
-    keys: Buffer<K>,
-    scores: Buffer<S>,
-    rows: Buffer<V>,
-    count: Buffer<u32>,
-}
-
-impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Output<K, V, S> {
-    fn new(table: &CacheTable<K, V, S>, len: usize) -> Result<Self> {
-        let device = table.device();
-        let (keys, scores) = (device.buffer(len)?, device.buffer(len)?);
-        Ok(Self { keys, scores, rows: device.buffer(len * table.dim())?, count: device.zeroed(1)? })
-    }
-
-    fn buffers(&mut self) -> EvictedBuffers<'_, K, V, S> {
-        EvictedBuffers {
-            keys: (&mut self.keys).into(),
-            rows: (&mut self.rows).into(),
-            scores: (&mut self.scores).into(),
-            count: (&mut self.count).into(),
-        }
-    }
-
-    fn slices(&self) -> Evicted<K, S> {
-        Evicted {
-            keys: self.keys.global(),
-            scores: self.scores.global(),
-            rows: RowSlice::new(words_of((&self.rows).into())),
-            count: self.count.global(),
-        }
-    }
-
-    fn read(&self, dim: usize) -> Result<EvictedRows<K, V, S>> {
-        let count = self.count.read()?[0] as usize;
-        Ok(EvictedRows {
-            keys: self.keys.slice(..count)?.read()?,
-            scores: self.scores.slice(..count)?.read()?,
-            rows: self.rows.slice(..count * dim)?.read()?,
-        })
-    }
-}
-
 fn decode(outcomes: &Buffer<u8>) -> Result<Outcomes> {
     let codes = outcomes.read()?;
     Ok(codes.into_iter().filter_map(Outcome::from_code).collect::<Vec<_>>().into())
-}
-
-/// Returns the range of scores with both ends included; an empty one has its ends in the wrong order.
-fn range<S: Scalar>(scores: impl RangeBounds<S>) -> Scores {
-    let low = match scores.start_bound() {
-        Bound::Included(low) => low.to_u64(),
-        Bound::Excluded(low) => low.to_u64().saturating_add(1),
-        Bound::Unbounded => 0,
-    };
-    let high = match scores.end_bound() {
-        Bound::Included(high) => Some(high.to_u64()),
-        Bound::Excluded(high) => high.to_u64().checked_sub(1),
-        Bound::Unbounded => Some(u64::MAX),
-    };
-    high.map_or(Scores { low: 1, high: 0 }, |high| Scores { low, high })
 }

@@ -4,11 +4,11 @@ use crate::map::launch::THREADS;
 use crate::map::variant::{VariantTag, variants};
 use gpu::{Grid, Stream};
 use phalanx_kernels::cache::kernels::{
-    CacheAccumulate, CacheAssign, CacheContains, CacheCount, CacheExport, CacheGet, CacheGetAndTouch,
-    CacheGetOrInsert, CacheInsert, CacheInsertEvict, CachePromote, CacheRemove, CacheRemoveScores, Lookups,
-    Scores,
+    CacheAccumulate, CacheAssign, CacheContains, CacheGet, CacheGetAndTouch, CacheGetOrInsert, CacheInsert,
+    CacheInsertEvict, CacheRemove, Lookups,
 };
-use phalanx_kernels::cache::{self, Changes, Chunk, Config, Element, Evicted, RowSlice, SLOTS};
+use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
+use phalanx_kernels::cache::{self, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, Span};
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
 
 /// A launch on a table.
@@ -33,11 +33,11 @@ pub enum Launch<K, S> {
     /// Runs [`CacheRemove`].
     Remove(Changes<K, S>),
     /// Runs [`CacheCount`].
-    Count(Scores, GlobalSlice<u64>),
+    Count(Filter<K, S>, GlobalSlice<u64>),
     /// Runs [`CacheExport`].
-    Export(Scores, Evicted<K, S>, Chunk),
-    /// Runs [`CacheRemoveScores`].
-    RemoveScores(Scores, GlobalSlice<u64>),
+    Export(Filter<K, S>, Span, Evicted<K, S>, Chunk),
+    /// Runs [`CacheRemoveIf`].
+    RemoveIf(Filter<K, S>, GlobalSlice<u64>),
     /// Runs [`CachePromote`].
     Promote(u32, GlobalSlice<u64>),
 }
@@ -49,7 +49,7 @@ impl<K: Word, S: Word> Launch<K, S> {
             Self::Get(_) | Self::Contains(..) | Self::Count(..) | Self::Export(..) => false,
             Self::Assign(_) | Self::GetAndTouch(..) => false,
             Self::Insert(_) | Self::InsertEvict(..) | Self::GetOrInsert(..) | Self::Accumulate(..) => true,
-            Self::Remove(_) | Self::RemoveScores(..) | Self::Promote(..) => true,
+            Self::Remove(_) | Self::RemoveIf(..) | Self::Promote(..) => true,
         }
     }
 
@@ -66,9 +66,10 @@ impl<K: Word, S: Word> Launch<K, S> {
             | Self::GetAndTouch(batch, _)
             | Self::Remove(batch) => batch.keys.max_len(),
             // A warp reads a bucket.
-            Self::Count(..) | Self::Export(..) | Self::RemoveScores(..) | Self::Promote(..) => {
+            Self::Count(..) | Self::RemoveIf(..) | Self::Promote(..) => {
                 buckets as usize * (SLOTS as usize / 4)
             }
+            Self::Export(_, span, ..) => span.count.min(buckets) as usize * (SLOTS as usize / 4),
         }
     }
 }
@@ -138,14 +139,12 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                 Launch::Assign(batch) => stream.launch(grid, CacheAssign { view, batch }),
                 Launch::GetAndTouch(batch, to) => stream.launch(grid, CacheGetAndTouch { view, batch, to }),
                 Launch::Remove(batch) => stream.launch(grid, CacheRemove { view, batch }),
-                Launch::Count(scores, count) => stream.launch(grid, CacheCount { view, scores, count }),
-                Launch::Export(scores, output, chunk) => {
-                    stream.launch(grid, CacheExport { view, scores, output, chunk })
+                Launch::Count(filter, count) => stream.launch(grid, CacheCount { view, filter, count }),
+                Launch::Export(filter, span, output, chunk) => {
+                    stream.launch(grid, CacheExport { view, span, filter, output, chunk })
                 }
+                Launch::RemoveIf(filter, count) => stream.launch(grid, CacheRemoveIf { view, filter, count }),
                 Launch::Promote(most, count) => stream.launch(grid, CachePromote { view, most, count }),
-                Launch::RemoveScores(scores, count) => {
-                    stream.launch(grid, CacheRemoveScores { view, scores, count })
-                }
             }
         }
     }

@@ -8,6 +8,7 @@ mod kernels;
 mod lease;
 mod memory;
 mod merge;
+mod scans;
 
 use crate::number::Number;
 use crate::{Error, Result};
@@ -28,7 +29,7 @@ pub use builder::Builder;
 pub use element::Summand;
 pub use host::{EvictedRows, Exported, Rows};
 pub use lease::Lease;
-pub use phalanx_kernels::cache::Rule;
+pub use phalanx_kernels::cache::{Filter, Rule};
 
 /// A table of fixed capacity from keys to rows of elements, in device memory, which holds the keys with the
 /// highest scores: a cache. An insertion into a full bucket evicts the key with the lowest score of the
@@ -104,8 +105,9 @@ pub use phalanx_kernels::cache::Rule;
 /// `get`, `get_and_touch`, `contains_key`, `insert`, `insert_scored`, `insert_evict`, `get_or_insert`,
 /// `accumulate`, `assign`, `assign_scores` and `remove` on host slices allocate device buffers, copy the
 /// elements there, launch what [`Batches`] states for the call of this name, wait, and copy the results back.
-/// `len`, `is_empty`, `len_scored` and `remove_scored` launch a kernel that reads a byte per slot (and the
-/// scores if they are bounded), and wait; `export` does so twice, and copies the keys, scores and rows.
+/// `len`, `is_empty`, `len_scored`, `len_if`, `remove_scored` and `remove_if` launch a kernel that reads a
+/// byte per slot, and the keys or scores if the filter has a condition on them, and wait; `export` and
+/// `export_if` do so twice, and copy the keys, scores and rows.
 /// `promote` launches a kernel that reads the digests and scores, and copies two rows for each key that
 /// moves; it waits. `clear` waits for the device and writes a byte per slot. `set_epoch` sets a number on the
 /// host.

@@ -4,6 +4,7 @@
 mod bad_input;
 mod batches;
 mod eviction;
+mod filters;
 mod leases;
 mod model;
 mod threads;
