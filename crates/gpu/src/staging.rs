@@ -33,6 +33,24 @@ impl<T> Clone for Column<T> {
 impl<T> Copy for Column<T> {}
 
 impl<T> Column<T> {
+    /// Returns the column of the first `len` elements, or of all if it has fewer: to copy only these.
+    ///
+    /// ```
+    /// use gpu::{Device, Layout, Reach};
+    ///
+    /// let device = Device::emulator(Default::default());
+    /// let words = Layout::default().column::<u32>(100)?;
+    /// let mut staging = device.staging(400, Reach::Copied)?;
+    /// staging.download(words.first(3))?;
+    /// assert_eq!(staging.read(words.first(3))?.len(), 3);
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
+    /// Cost: arithmetic on the host.
+    pub fn first(self, len: usize) -> Self {
+        Self { len: self.len.min(len), ..self }
+    }
+
     fn byte_len(self) -> usize {
         self.len * size_of::<T>()
     }

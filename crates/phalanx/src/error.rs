@@ -67,11 +67,28 @@ pub enum Error {
     #[error("the share of rows on the device must be a number from 0 to 1")]
     Share,
 
-    /// A cache table was to be cleared while leases hold rows of it.
+    /// A cache table was to be cleared or to grow while leases hold rows of it.
     #[error("{leases} leases hold rows of the table: drop them first (those that were leaked never end)")]
     Leased {
         /// Number of leases.
         leases: usize,
+    },
+
+    /// A cache table was to grow while exports of it are under way.
+    #[error("{exports} exports of the table are under way: finish or drop them first")]
+    Exported {
+        /// Number of exports.
+        exports: usize,
+    },
+
+    /// Scores by this rule of a cache table do not tell when a key was used last.
+    #[error(
+        "scores by the rule {rule} do not tell when a key was used: build the table with `EpochLru`, \
+         `EpochLfu`, `Lru` or `Custom`, or export and save it as a whole"
+    )]
+    NoTime {
+        /// Name of the table's rule.
+        rule: String,
     },
 
     /// An epoch is lower than the one before.

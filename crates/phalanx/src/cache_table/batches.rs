@@ -13,9 +13,9 @@ use crate::{Error, Outcome, Result};
 use bytemuck::Pod;
 use gpu::{AsBounded, AsSlice, AsSliceMut, Grid, OptionalSliceMut, Slice, SliceMut, Stream};
 use phalanx_kernels::cache::kernels::CacheSpread;
-use phalanx_kernels::cache::{Changes, Chunk, Evicted, Lookups, RowSlice};
+use phalanx_kernels::cache::{Changes, Chunk, Evicted, Lookups, RowSlice, Rule, Time};
 use phalanx_kernels::keyed::Scalar;
-use simt::{BoundedSlice, GlobalSlice};
+use simt::{BoundedSlice, GlobalSlice, Word};
 
 /// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
 /// [`CacheTable::on`].
@@ -89,6 +89,7 @@ pub struct Batches<'a, K, V, S> {
     table: &'a CacheTable<K, V, S>,
     stream: Stream,
     scores: Option<Slice<'a, S>>,
+    rule: Rule,
     is_distinct: bool,
 }
 
@@ -107,7 +108,7 @@ pub struct EvictedBuffers<'a, K, V, S> {
 
 impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     pub(super) fn new(table: &'a CacheTable<K, V, S>, stream: &Stream) -> Self {
-        Self { table, stream: stream.clone(), scores: None, is_distinct: false }
+        Self { table, stream: stream.clone(), scores: None, rule: table.rule(), is_distinct: false }
     }
 
     /// Promises that the keys of each following batch are distinct, so that they are not sorted.
@@ -116,6 +117,11 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     /// assertions sort all the same, and merge equal keys.
     pub fn distinct(self) -> Self {
         Self { is_distinct: !cfg!(debug_assertions), ..self }
+    }
+
+    /// Gives elements their [scores](Self::scores) exactly, whatever the table's rule is.
+    pub(super) fn exactly(self) -> Self {
+        Self { rule: Rule::Custom, ..self }
     }
 
     /// Sets the scores of the elements of the following batches, which rules other than
@@ -208,8 +214,12 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         let batch = self.lookups(keys, outcomes)?;
         let len = batch.keys.max_len();
         let addresses = slice(self.table.device(), "addresses", addresses, len)?;
-        self.table.leases.begin(&self.stream, len, |positions| {
-            self.submit(Group::Readers, Launch::Get(Lookups { addresses, positions, ..batch }))
+        self.submit_counting(Group::Readers, nothing(), || {
+            self.table.leases.begin(&self.stream, len, |positions| {
+                let launch = Launch::Get(Lookups { addresses, positions, ..batch });
+                // SAFETY: as for `submit`.
+                unsafe { self.table.launch(&self.stream, launch) }
+            })
         })
     }
 
@@ -374,12 +384,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
     }
 
     /// Submits launches to the stream, after a counter, if there is one, was set to zero.
-    fn submit_counting(
+    fn submit_counting<T>(
         &self,
         group: Group,
         count: GlobalSlice<u32>,
-        launches: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
+        launches: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         check_same_device(self.table.device(), "stream", self.stream.device())?;
         self.table.groups.submit(group, &self.stream, || {
             if !count.is_empty() {
@@ -406,10 +416,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         // SAFETY: as for `submit`.
         self.submit_counting(Group::Inserters, part.count, || unsafe {
             if self.is_distinct || len <= 1 {
+                self.table.grow_for(&self.stream, batch.keys)?;
                 return self.table.launch(&self.stream, launch(batch));
             }
             let merged = self.table.merger.merge(&self.stream, keys)?;
             let Merged { keys, order, ends, outcomes, .. } = merged;
+            self.table.grow_for(&self.stream, keys)?;
             self.table.launch(&self.stream, launch(Changes { keys, order, ends, outcomes, ..batch }))?;
             self.spread(&part, merged, present)
         })
@@ -432,7 +444,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
             present: present as u32,
             outcomes: part.outcomes,
             rows,
-            words: self.table.memory.shape().words,
+            words: self.table.shape().words,
         };
         let grid = Grid::for_items(merged.order.len(), THREADS);
         // SAFETY: the caller's obligation.
@@ -443,17 +455,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
     fn lookups(&self, keys: impl AsBounded<K>, outcomes: impl AsSliceMut<u8>) -> Result<Lookups<K>> {
         let keys = elements_of(self.table.device(), "keys", keys)?;
         let outcomes = slice(self.table.device(), "outcomes", outcomes, keys.max_len())?;
-        Ok(Lookups {
-            keys,
-            outcomes,
-            rows: no_rows(),
-            positions: nothing(),
-            addresses: nothing(),
-            missed: nothing(),
-            missed_indices: nothing(),
-            missed_count: nothing(),
-            chunk: Chunk::One,
-        })
+        Ok(Lookups { outcomes, ..lookups_of(keys) })
     }
 
     /// Returns the batch of a change of keys that are present, without rows.
@@ -467,7 +469,6 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         let device = self.table.device();
         let scores =
             self.scores.map_or_else(|| Ok(nothing()), |scores| slice(device, "scores", scores, len))?;
-        let (time, parameter) = self.table.clock.next_time();
         Ok(Changes {
             keys,
             scores,
@@ -475,8 +476,9 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
             outcomes: nothing(),
             ends: nothing(),
             order: nothing(),
-            time,
-            parameter,
+            // The submission sets it.
+            time: Time::default(),
+            parameter: self.rule as u32,
             chunk: Chunk::One,
         })
     }
@@ -493,8 +495,23 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         if !address.is_multiple_of(4) {
             return Err(Error::Misaligned { what });
         }
-        let is_wide = address.is_multiple_of(16) && self.table.memory.shape().words.is_multiple_of(4);
+        let is_wide = address.is_multiple_of(16) && self.table.shape().words.is_multiple_of(4);
         Ok((RowSlice::new(words_of(rows)), if is_wide { Chunk::Four } else { Chunk::One }))
+    }
+}
+
+/// Returns the batch of a lookup without outputs.
+pub(super) fn lookups_of<K: Word>(keys: BoundedSlice<K>) -> Lookups<K> {
+    Lookups {
+        keys,
+        rows: no_rows(),
+        positions: nothing(),
+        addresses: nothing(),
+        missed: nothing(),
+        missed_indices: nothing(),
+        missed_count: nothing(),
+        outcomes: nothing(),
+        chunk: Chunk::One,
     }
 }
 
@@ -506,7 +523,7 @@ pub(super) fn words_of<V: Pod>(rows: Slice<'_, V>) -> GlobalSlice<u32> {
     unsafe { GlobalSlice::from_raw_parts(rows.pointer().cast(), words) }
 }
 
-fn no_rows() -> RowSlice {
+pub(super) fn no_rows() -> RowSlice {
     RowSlice::new(nothing())
 }
 

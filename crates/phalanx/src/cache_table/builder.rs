@@ -1,4 +1,5 @@
 //! Options of cache tables.
+use super::growth::Growth;
 use super::{CacheTable, Clock, Shape};
 use crate::number::Number;
 use crate::{Error, Result, program};
@@ -16,6 +17,8 @@ use std::marker::PhantomData;
 ///
 /// let table = CacheTable::<u64, f32>::builder()
 ///     .capacity(1000)
+///     .max_capacity(4096)
+///     .grow_at(0.7)
 ///     .dim(8)
 ///     .rule(Rule::Lfu)
 ///     .two_buckets(true)
@@ -24,7 +27,7 @@ use std::marker::PhantomData;
 ///     .device(&phalanx::Device::from_environment()?)
 ///     .variant("cache_8x4_u64_u64")
 ///     .build()?;
-/// assert_eq!((table.capacity(), table.dim()), (1024, 8));
+/// assert_eq!((table.capacity(), table.max_capacity(), table.dim()), (1024, 4096, 8));
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -34,6 +37,8 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 pub struct Builder<K, V, S> {
     capacity: usize,
+    max_capacity: usize,
+    load: Option<f64>,
     dim: usize,
     rule: Rule,
     two_buckets: bool,
@@ -51,6 +56,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     pub(super) fn new() -> Self {
         Self {
             capacity: SLOTS as usize,
+            max_capacity: 0,
+            load: None,
             dim: 1,
             rule: Rule::Lru,
             two_buckets: false,
@@ -65,6 +72,21 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     /// Sets the number of keys that the table can hold, rounded up to whole buckets of 128. Default: 128.
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacity = keys;
+        self
+    }
+
+    /// Sets the number of keys up to which the table grows: see [`CacheTable::set_max_capacity`]. Default:
+    /// the capacity, so the table does not grow.
+    pub fn max_capacity(mut self, keys: usize) -> Self {
+        self.max_capacity = keys;
+        self
+    }
+
+    /// Sets the ratio of keys to slots above which a table grows, above 0 and at most 1. Default: 0.5 with
+    /// one bucket per key, 0.8 with two. A table may exceed the ratio by 1/32 of its capacity before it
+    /// notices.
+    pub fn grow_at(mut self, load: f64) -> Self {
+        self.load = Some(load);
         self
     }
 
@@ -121,14 +143,21 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     /// Builds the table.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] for more than 2^25 - 1 buckets; [`Error::RowBytes`] if a
+    /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] for more than 2^25 - 1 buckets, also of the maximum
+    /// capacity; [`Error::LoadFactor`] if the ratio at which the table grows is out of range;
+    /// [`Error::RowBytes`] if a
     /// row has 0 bytes, more than 4096, or no multiple of 4; [`Error::Share`] if the share of rows on the
     /// device is not from 0 to 1; [`Error::UnknownVariant`]; [`Error::Device`] if there is no device, or it
     /// lacks the memory.
     pub fn build(self) -> Result<CacheTable<K, V, S>> {
         let device = program::open(self.device.as_ref())?;
         let shape = self.shape()?;
-        CacheTable::create(&device, shape, Clock::new(self.rule), self.dim, self.variant.as_deref())
+        let load = self.load.unwrap_or(if self.two_buckets { 0.8 } else { 0.5 });
+        if !(load > 0.0 && load <= 1.0) {
+            return Err(Error::LoadFactor(load));
+        }
+        let growth = Growth::new(shape.buckets, self.max_capacity, load)?;
+        CacheTable::create(&device, (shape, growth), Clock::new(self.rule), self.dim, self.variant.as_deref())
     }
 
     fn shape(&self) -> Result<Shape> {

@@ -150,6 +150,17 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         decode(&call.outcomes)
     }
 
+    /// Inserts keys with exactly these scores, whatever the table's rule is. Returns how many were not
+    /// refused.
+    pub(super) fn restore(&self, part: &Exported<K, V, S>) -> Result<usize> {
+        let mut call = self.call(&part.keys, Some(&part.rows))?;
+        let scores = self.device.from_slice(&part.scores)?;
+        let batches = self.on(&call.stream).exactly().scores(&scores);
+        batches.insert(&call.keys, &call.rows, &mut call.outcomes)?;
+        let outcomes = decode(&call.outcomes)?;
+        Ok(outcomes.len() - outcomes.refused())
+    }
+
     /// [`Self::insert`]. Also returns the keys that were evicted, with scores and rows.
     ///
     /// # Errors

@@ -53,24 +53,33 @@ impl<K: Word, S: Word> Launch<K, S> {
         }
     }
 
-    /// Returns the number of threads for a table of `buckets` buckets.
-    fn threads(&self, buckets: u32) -> usize {
+    /// Returns the elements of a batch that changes scores or keys.
+    pub fn changes_mut(&mut self) -> Option<&mut Changes<K, S>> {
         match self {
-            Self::Get(batch) => batch.keys.max_len(),
-            Self::Contains(keys, _) => keys.max_len(),
             Self::Insert(batch)
             | Self::InsertEvict(batch, _)
             | Self::GetOrInsert(batch, _)
             | Self::Accumulate(batch, _)
             | Self::Assign(batch)
             | Self::GetAndTouch(batch, _)
-            | Self::Remove(batch) => batch.keys.max_len(),
-            // A warp reads a bucket.
-            Self::Count(..) | Self::RemoveIf(..) | Self::Promote(..) => {
-                buckets as usize * (SLOTS as usize / 4)
-            }
-            Self::Export(_, span, ..) => span.count.min(buckets) as usize * (SLOTS as usize / 4),
+            | Self::Remove(batch) => Some(batch),
+            _ => None,
         }
+    }
+
+    /// Returns the number of threads for a table of `buckets` buckets.
+    fn threads(mut self, buckets: u32) -> usize {
+        if let Some(batch) = self.changes_mut() {
+            return batch.keys.max_len();
+        }
+        let buckets = match self {
+            Self::Get(batch) => return batch.keys.max_len(),
+            Self::Contains(keys, _) => return keys.max_len(),
+            Self::Export(_, span, ..) => span.count.min(buckets),
+            _ => buckets,
+        };
+        // A warp reads a bucket.
+        buckets as usize * (SLOTS as usize / 4)
     }
 }
 

@@ -63,7 +63,8 @@ impl Leases {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a lease of at most `len` slots, whose positions `submit` has written by a launch on the stream.
+    /// Begins a lease of at most `len` slots, whose positions `submit` writes by a launch on the stream. The
+    /// caller has entered the launch's group: this state is locked after that of the groups, never before.
     pub fn begin(
         &self,
         stream: &Stream,
@@ -124,10 +125,12 @@ impl Leases {
             return Ok(None);
         }
         let State { current, bits, .. } = &mut *state;
-        let (words, is_current) = match bits {
+        // A table that has grown has more slots.
+        let fits = bits.take().filter(|(words, _)| words.len() == slots.div_ceil(32));
+        let (words, is_current) = bits.insert(match fits {
             Some(bits) => bits,
-            None => bits.insert((device.buffer(slots.div_ceil(32))?, false)),
-        };
+            None => (device.buffer(slots.div_ceil(32))?, false),
+        });
         let leased = words.global();
         if !*is_current {
             // SAFETY: dropping the buffers waits for the launches.

@@ -2,19 +2,23 @@
 mod batches;
 mod builder;
 mod element;
+mod file;
 mod groups;
+mod growth;
 mod host;
 mod kernels;
 mod lease;
 mod memory;
 mod merge;
 mod scans;
+mod since;
 
 use crate::number::Number;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use gpu::{Device, Stream};
 use groups::Groups;
+use growth::Growth;
 use kernels::{Kernels, Launch};
 use lease::Leases;
 use memory::Memory;
@@ -22,7 +26,7 @@ use merge::Merger;
 use phalanx_kernels::cache::{SLOTS, Time};
 use phalanx_kernels::keyed::Scalar;
 use std::marker::PhantomData;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 pub use batches::{Batches, EvictedBuffers};
 pub use builder::Builder;
@@ -30,8 +34,9 @@ pub use element::Summand;
 pub use host::{EvictedRows, Exported, Rows};
 pub use lease::Lease;
 pub use phalanx_kernels::cache::{Filter, Rule};
+pub use since::ExportSince;
 
-/// A table of fixed capacity from keys to rows of elements, in device memory, which holds the keys with the
+/// A table of bounded capacity from keys to rows of elements, in device memory, which holds the keys with the
 /// highest scores: a cache. An insertion into a full bucket evicts the key with the lowest score of the
 /// bucket. No key is reserved.
 ///
@@ -108,11 +113,22 @@ pub use phalanx_kernels::cache::{Filter, Rule};
 /// `len`, `is_empty`, `len_scored`, `len_if`, `remove_scored` and `remove_if` launch a kernel that reads a
 /// byte per slot, and the keys or scores if the filter has a condition on them, and wait; `export` and
 /// `export_if` do so twice, and copy the keys, scores and rows.
+/// `export_since`, `save` and `save_since` read the table by steps: see [`ExportSince`]. `load` and `apply`
+/// insert the keys of a file, which `apply` first reads as a whole.
+///
+/// A table whose capacity is below its [maximum](Self::set_max_capacity) counts its keys, and those of the
+/// batch that it lacks, before a batch that might exceed the load at which it grows: two launches and two
+/// waits, at most once for every 32nd of the capacity. Growth, and `reserve`, allocate a table of the new
+/// size beside the old one and up to 32 MiB, copy every row twice, and wait; `set_max_capacity` sets a number
+/// on the host.
+///
 /// `promote` launches a kernel that reads the digests and scores, and copies two rows for each key that
 /// moves; it waits. `clear` waits for the device and writes a byte per slot. `set_epoch` sets a number on the
 /// host.
 pub struct CacheTable<K, V, S = u64> {
-    memory: Memory<K, S>,
+    /// Replaced when the table grows, by a batch of the inserters' group.
+    memory: RwLock<Memory<K, S>>,
+    growth: Mutex<Growth>,
     kernels: Box<dyn Kernels<K, S>>,
     device: Device,
     dim: usize,
@@ -123,7 +139,7 @@ pub struct CacheTable<K, V, S = u64> {
     of: PhantomData<fn() -> V>,
 }
 
-/// Parameters of a table's memory.
+/// Parameters of a table's memory. Only the number of buckets ever changes.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     buckets: u32,
@@ -159,11 +175,17 @@ impl Clock {
         Self { rule, time: Mutex::default() }
     }
 
-    /// Returns the time of the next batch, and the parameter of the policy.
-    fn next_time(&self) -> (Time, u32) {
+    /// Returns the time of the next batch. Called when the batch is submitted, in the order of the batches.
+    fn next_time(&self) -> Time {
         let mut time = self.time();
         time.now += 1;
-        (*time, self.rule as u32)
+        *time
+    }
+
+    /// Sets the time to that of a saved table, unless it is later.
+    fn catch_up(&self, saved: Time) {
+        let mut time = self.time();
+        *time = Time { now: time.now.max(saved.now), epoch: time.epoch.max(saved.epoch) };
     }
 
     fn set_epoch(&self, epoch: u32) -> Result<()> {
@@ -195,7 +217,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
 
     fn create(
         device: &Device,
-        shape: Shape,
+        (shape, growth): (Shape, Growth),
         clock: Clock,
         dim: usize,
         variant: Option<&str>,
@@ -206,7 +228,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             return Err(Error::UnknownVariant { name, known: Self::variants().join(", ") });
         };
         Ok(Self {
-            memory: Memory::new(device, shape)?,
+            memory: RwLock::new(Memory::new(device, shape)?),
+            growth: Mutex::new(growth),
             kernels: kernels.boxed(),
             device: device.clone(),
             dim,
@@ -234,9 +257,18 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         &self.device
     }
 
-    /// Returns the maximum number of keys.
+    // The memory is replaced as a whole.
+    fn memory(&self) -> RwLockReadGuard<'_, Memory<K, S>> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shape(&self) -> Shape {
+        self.memory().shape()
+    }
+
+    /// Returns the number of keys for which the table has memory now.
     pub fn capacity(&self) -> usize {
-        self.memory.shape().slots()
+        self.shape().slots()
     }
 
     /// Returns the number of elements in a row.
@@ -251,13 +283,13 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
 
     /// Returns the device memory in use, in bytes.
     pub fn memory_usage(&self) -> usize {
-        self.memory.memory_usage() + self.merger.memory_usage() + self.leases.memory_usage()
+        self.memory().memory_usage() + self.merger.memory_usage() + self.leases.memory_usage()
     }
 
     /// Returns the pinned host memory in use, in bytes: that of the rows which
     /// [`Builder::rows_on_device`] leaves there.
     pub fn host_memory_usage(&self) -> usize {
-        self.memory.host_memory_usage()
+        self.memory().host_memory_usage()
     }
 
     /// Sets the epoch of later batches, for [`Rule::EpochLru`] and [`Rule::EpochLfu`]: keys used in a later
@@ -280,17 +312,21 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         Batches::new(self, stream)
     }
 
-    /// Submits a launch.
+    /// Submits a launch, with the time of a new batch if it changes scores.
     ///
     /// # Safety
     /// - As for [`Kernels::launch`]: the slices live until the stream has executed it, and the caller has
     ///   entered the launch's group.
-    unsafe fn launch(&self, stream: &Stream, launch: Launch<K, S>) -> Result<()> {
+    unsafe fn launch(&self, stream: &Stream, mut launch: Launch<K, S>) -> Result<()> {
+        if let Some(batch) = launch.changes_mut() {
+            batch.time = self.clock.next_time();
+        }
+        let memory = self.memory();
         let leased = match launch.frees_slots() {
-            true => self.leases.bits(&self.device, stream, self.capacity())?,
+            true => self.leases.bits(&self.device, stream, memory.shape().slots())?,
             false => None,
         };
         // SAFETY: the caller's obligations. Dropping the memory waits for the launch.
-        unsafe { Ok(self.kernels.launch(stream, &self.memory, leased, launch)?) }
+        unsafe { Ok(self.kernels.launch(stream, &memory, leased, launch)?) }
     }
 }

@@ -14,6 +14,7 @@ use phalanx_kernels::cache::{Chunk, Evicted, Filter, RowSlice, Span};
 use phalanx_kernels::keyed::Scalar;
 use simt::GlobalSlice;
 use std::ops::RangeBounds;
+use std::sync::PoisonError;
 
 /// Scans of the whole table.
 impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
@@ -112,7 +113,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         loop {
             let output = Output::new(self, room)?;
             let all = Span { first: 0, count: u32::MAX };
-            let launch = Launch::Export(filter, all, output.slices(), Chunk::One);
+            let launch = Launch::Export(filter, all, output.slices(), self.widest_chunk());
             self.scan(Group::Readers, &stream, launch)?;
             // Other threads may have inserted keys since they were counted.
             room = output.found()?;
@@ -156,7 +157,13 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             return Err(Error::Leased { leases });
         }
         self.device.synchronize()?;
-        Ok(self.memory.digests().fill_bytes(0)?)
+        let memory = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner);
+        Ok(memory.digests().fill_bytes(0)?)
+    }
+
+    /// Returns the chunks in which rows move to and from buffers that begin at aligned addresses.
+    pub(super) fn widest_chunk(&self) -> Chunk {
+        if self.shape().words.is_multiple_of(4) { Chunk::Four } else { Chunk::One }
     }
 
     /// Runs a scan that counts keys, and waits for the number.
@@ -198,7 +205,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Output<K, V, S> {
         }
     }
 
-    fn slices(&self) -> Evicted<K, S> {
+    /// Returns the buffers for a scan.
+    pub fn slices(&self) -> Evicted<K, S> {
         Evicted {
             keys: self.keys.global(),
             scores: self.scores.global(),

@@ -35,21 +35,29 @@ fn reading(source: std::io::Error) -> Error {
 }
 
 /// A reader or writer, and the checksum of the bytes that passed through it.
-struct Checked<S> {
+pub struct Checked<S> {
     stream: S,
     checksum: crc32fast::Hasher,
 }
 
 impl<S> Checked<S> {
-    fn new(stream: S) -> Self {
+    pub fn new(stream: S) -> Self {
         Self { stream, checksum: crc32fast::Hasher::new() }
     }
 }
 
 impl<S: Write> Checked<S> {
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Writes bytes.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.checksum.update(bytes);
         self.stream.write_all(bytes).map_err(writing)
+    }
+
+    /// Writes the checksum and flushes.
+    pub fn finish(mut self) -> Result<()> {
+        let checksum = self.checksum.finalize().to_le_bytes();
+        self.stream.write_all(&checksum).map_err(writing)?;
+        self.stream.flush().map_err(writing)
     }
 }
 
@@ -60,7 +68,8 @@ impl<S: Read> Checked<S> {
         Ok(())
     }
 
-    fn number<const N: usize>(&mut self) -> Result<[u8; N]> {
+    /// Reads the bytes of a number.
+    pub fn number<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.take(&mut bytes)?;
         Ok(bytes)
@@ -68,7 +77,7 @@ impl<S: Read> Checked<S> {
 
     /// Reads words without trusting the announced count: memory grows only with the data that is actually
     /// read.
-    fn words<T: Scalar>(&mut self, count: usize) -> Result<Vec<T>> {
+    pub fn words<T: Scalar>(&mut self, count: usize) -> Result<Vec<T>> {
         let mut words = Vec::new();
         while words.len() < count {
             let mut part = vec![T::from_u64(0); (count - words.len()).min(BATCH)];
@@ -76,6 +85,16 @@ impl<S: Read> Checked<S> {
             words.append(&mut part);
         }
         Ok(words)
+    }
+
+    /// Reads the checksum, and compares it with that of the bytes before.
+    pub fn check(mut self) -> Result<()> {
+        let mut expected = [0; 4];
+        self.stream.read_exact(&mut expected).map_err(reading)?;
+        if self.checksum.finalize() != u32::from_le_bytes(expected) {
+            return Err(Error::Format("its checksum is wrong, so it is damaged".into()));
+        }
+        Ok(())
     }
 }
 
@@ -122,9 +141,7 @@ fn write<K: Word, V: Word>(
     }
     writer.put(bytemuck::cast_slice(keys))?;
     writer.put(bytemuck::cast_slice(values))?;
-    let checksum = writer.checksum.finalize().to_le_bytes();
-    writer.stream.write_all(&checksum).map_err(writing)?;
-    writer.stream.flush().map_err(writing)
+    writer.finish()
 }
 
 /// Reads the output of [`write`].
@@ -133,11 +150,7 @@ fn read<K: Word, V: Word>(reader: impl Read, columns: [Column; 2]) -> Result<Pai
     let pairs = header(&mut reader, &columns)?;
     let keys = reader.words::<K>(pairs)?;
     let values = reader.words::<V>(if columns[1].bits == 0 { 0 } else { pairs })?;
-    let mut expected = [0; 4];
-    reader.stream.read_exact(&mut expected).map_err(reading)?;
-    if reader.checksum.finalize() != u32::from_le_bytes(expected) {
-        return Err(Error::Format("its checksum is wrong, so it is damaged".into()));
-    }
+    reader.check()?;
     Ok((keys, values))
 }
 

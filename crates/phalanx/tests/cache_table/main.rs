@@ -4,8 +4,11 @@
 mod bad_input;
 mod batches;
 mod eviction;
+mod files;
 mod filters;
+mod growth;
 mod leases;
 mod model;
+mod since;
 mod threads;
 mod tiers;

@@ -37,3 +37,25 @@ fn threads_of_all_groups_share_a_table() {
     // 1 for the insertion, and 20 assignments.
     assert_eq!(table.len_scored(21..=21).unwrap(), 400);
 }
+
+/// A lease begins while another thread inserts: neither waits for what the other holds.
+#[test]
+fn leases_begin_beside_insertions() {
+    let table = Table::builder().capacity(1024).rule(Rule::Lru).build().unwrap();
+    let keys: Vec<u64> = (0..20).collect();
+    assert!(table.insert(&keys, &[1; 20]).unwrap().all_placed());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (device, stream) = (table.device(), table.device().stream().unwrap());
+            let keys = device.from_slice(&keys).unwrap();
+            let (mut addresses, mut outcomes) = (device.zeroed(20).unwrap(), device.zeroed(20).unwrap());
+            for _ in 0..300 {
+                drop(table.on(&stream).get_ref(&keys, &mut addresses, &mut outcomes).unwrap());
+            }
+        });
+        for round in 0..300 {
+            assert!(table.insert(&keys, &[round; 20]).unwrap().all_placed());
+        }
+    });
+    assert!(table.leases().is_empty());
+}
