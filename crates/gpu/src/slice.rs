@@ -353,6 +353,20 @@ fn indices(range: impl RangeBounds<usize>, len: usize) -> Result<std::ops::Range
     if start <= end && end <= len { Ok(start..end) } else { Err(Error::SliceRange { start, end, len }) }
 }
 
+impl<'a, T> Slice<'a, T> {
+    /// Returns elements of a device's memory, which lives for `'a`.
+    pub(crate) fn new(device: &'a Device, pointer: *mut T, len: usize) -> Self {
+        Self { device, pointer, len, of: PhantomData }
+    }
+}
+
+impl<'a, T> SliceMut<'a, T> {
+    /// Returns elements that no other slice has.
+    pub(crate) fn new(elements: Slice<'a, T>) -> Self {
+        Self(elements, PhantomData)
+    }
+}
+
 impl<'a, T: Pod> Slice<'a, T> {
     fn part(&self) -> Self {
         *self
@@ -589,7 +603,7 @@ pub(crate) unsafe fn copy(device: &Device, to: *mut u8, from: *const u8, bytes: 
 impl<T: Pod> Buffer<T> {
     /// Returns all elements.
     pub(crate) fn part(&self) -> Slice<'_, T> {
-        Slice { device: self.device(), pointer: self.pointer(), len: self.len(), of: PhantomData }
+        Slice::new(self.device(), self.pointer(), self.len())
     }
 
     /// Returns all elements.

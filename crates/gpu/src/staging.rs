@@ -2,7 +2,7 @@
 //! allocating pinned memory takes milliseconds, and a copy from memory that is not pinned waits.
 pub use crate::stages::Reach;
 use crate::stages::Stage;
-use crate::{Device, Error, Result, Stream};
+use crate::{Device, Error, Result, Slice, SliceMut, Stream};
 use bytemuck::Pod;
 use simt::{GlobalSlice, Word};
 use std::marker::PhantomData;
@@ -150,6 +150,23 @@ impl Layout {
 /// # Ok::<(), gpu::Error>(())
 /// ```
 ///
+/// Columns as arguments of calls on buffers:
+///
+/// ```
+/// use gpu::{Device, Layout, Reach};
+///
+/// let device = Device::emulator(Default::default());
+/// let mut layout = Layout::default();
+/// let [from, to] = [layout.column::<u32>(3)?, layout.column::<u32>(3)?];
+/// let mut staging = device.staging(layout.byte_len(), Reach::Copied)?;
+/// staging.host(from)?.copy_from_slice(&[1, 2, 3]);
+/// staging.upload(from)?;
+/// // SAFETY: this is the only slice of the column.
+/// unsafe { staging.slice_mut(to)?.copy_from(staging.slice(from)?)? };
+/// assert_eq!(staging.slice(to)?.read()?, [1, 2, 3]);
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Its work comes after all work that was submitted to the device's streams before it was created, and runs
 /// concurrently with work that is submitted later.
@@ -162,7 +179,7 @@ impl Layout {
 /// | `upload`, `download`, `fill` | submits a copy or a fill, or nothing if kernels reach the pinned memory |
 /// | `copy_to`, `copy_from`, `upload_from`, `download_to` | submits a copy |
 /// | `wait` | polls the stream, and blocks if it takes long |
-/// | `stream`, `global`, `byte_len`, `device`, `reach` | O(1) on the host; nothing is copied |
+/// | `stream`, `global`, `slice`, `slice_mut`, `byte_len`, `device`, `reach` | O(1) on the host; nothing is copied |
 #[derive(Debug)]
 pub struct Staging {
     device: Device,
@@ -327,6 +344,32 @@ impl Staging {
         // SAFETY: the words are allocated and aligned. Who launches a kernel with the slice keeps them alive
         // and excludes races of weak accesses; outside of a launch the slice accesses nothing.
         Ok(unsafe { GlobalSlice::from_raw_parts(self.reached.wrapping_add(offset).cast(), column.len) })
+    }
+
+    /// Returns a column, where kernels reach it, as calls on buffers take it.
+    ///
+    /// Cost: O(1) on the host.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the column is of a larger layout.
+    pub fn slice<T: Pod>(&self, column: Column<T>) -> Result<Slice<'_, T>> {
+        let offset = self.check(column, "slice")?;
+        Ok(Slice::new(&self.device, self.reached.wrapping_add(offset).cast(), column.len))
+    }
+
+    /// Returns a column, where kernels reach it, as calls on buffers take their output: see
+    /// [`slice`](Self::slice).
+    ///
+    /// Cost: O(1) on the host.
+    ///
+    /// # Errors
+    /// As [`Self::slice`].
+    ///
+    /// # Safety
+    /// - While the slice lives, no other slice of the column is used, and [`read`](Self::read) is not called
+    ///   for it.
+    pub unsafe fn slice_mut<T: Pod>(&self, column: Column<T>) -> Result<SliceMut<'_, T>> {
+        self.slice(column).map(SliceMut::new)
     }
 
     /// Submits a copy of a column to where kernels reach it.

@@ -20,6 +20,10 @@ use simt::device;
 ///     fn selects(self, key: u64, score: u32) -> bool {
 ///         score > key as u32 & 0xff
 ///     }
+///
+///     fn reads_scores(self) -> bool {
+///         true // as by default
+///     }
 /// }
 ///
 /// assert!(AboveLowByte.selects(0x105, 6) && !AboveLowByte.selects(0x105, 5));

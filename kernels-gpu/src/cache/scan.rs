@@ -3,6 +3,43 @@
 //!
 //! A warp reads a bucket after the other, four slots a lane.
 //!
+//! ```
+//! use phalanx_kernels::cache::scan::{count_selected, export_selected, remove_selected};
+//! use phalanx_kernels::cache::{BuiltIn, Cache, CacheView, Chunk, Evicted, Select, Span};
+//! use simt::{GlobalSlice, kernel};
+//!
+//! /// Selects keys whose score is a multiple of a number.
+//! #[derive(Clone, Copy, Debug)]
+//! struct Multiples(u64);
+//!
+//! impl Select<u64, u64> for Multiples {
+//!     fn selects(self, _key: u64, score: u64) -> bool {
+//!         score.is_multiple_of(self.0)
+//!     }
+//!
+//!     fn reads_keys(self) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! type View = CacheView<Cache<u64, u64, BuiltIn, 8, 4>>;
+//!
+//! #[kernel]
+//! fn count_multiples(view: View, of: u64, count: GlobalSlice<u64>) {
+//!     count_selected(view, Multiples(of), count);
+//! }
+//!
+//! #[kernel]
+//! fn export_multiples(view: View, of: u64, to: Evicted<u64, u64>) {
+//!     export_selected(view, Span { first: 0, count: u32::MAX }, Multiples(of), to, Chunk::One);
+//! }
+//!
+//! #[kernel]
+//! fn remove_multiples(view: View, of: u64, count: GlobalSlice<u64>) {
+//!     remove_selected(view, Multiples(of), count);
+//! }
+//! ```
+//!
 //! # Cost
 //!
 //! A scan reads the digests of its buckets, and the keys and scores of taken slots if the predicate reads
@@ -92,27 +129,6 @@ fn is_selected<C: Config, P: Select<C::Key, C::Score>>(view: CacheView<C>, posit
 
 /// Adds the number of keys that `select` selects to `count`. Called by whole warps, any number of them.
 /// Nothing may change the table meanwhile.
-///
-/// ```
-/// use phalanx_kernels::cache::scan::count_selected;
-/// use phalanx_kernels::cache::{BuiltIn, Cache, CacheView, Select};
-/// use simt::{GlobalSlice, kernel};
-///
-/// /// Selects keys whose score is a multiple of a number.
-/// #[derive(Clone, Copy, Debug)]
-/// struct Multiples(u64);
-///
-/// impl Select<u64, u64> for Multiples {
-///     fn selects(self, _key: u64, score: u64) -> bool {
-///         score.is_multiple_of(self.0)
-///     }
-/// }
-///
-/// #[kernel]
-/// fn count_multiples(view: CacheView<Cache<u64, u64, BuiltIn, 8, 4>>, of: u64, count: GlobalSlice<u64>) {
-///     count_selected(view, Multiples(of), count);
-/// }
-/// ```
 #[device]
 pub fn count_selected<C: Config, P: Select<C::Key, C::Score>>(
     view: CacheView<C>,

@@ -70,8 +70,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
 
     /// Builds a table and fills it from the output of [`save`](Self::save). Capacity, number of buckets per
     /// key, seed, variant and device are those of the builder; its row size and rule must be those of the
-    /// saved table. If the table is smaller than the saved one, it keeps the keys with the highest scores of
-    /// each bucket. The clock of the table continues that of the saved one.
+    /// saved table. If the table is smaller than the saved one, keys are evicted or refused as by insertions
+    /// with their scores. The clock of the table continues that of the saved one.
     ///
     /// # Errors
     /// [`Error::Format`] if the data is not a saved table, is incremental, has other types, rows or rule, or

@@ -1,6 +1,7 @@
 //! A table that is always full: [`CacheTable`].
 mod batches;
 mod builder;
+mod chunks;
 mod element;
 mod file;
 mod groups;
@@ -93,6 +94,30 @@ pub use since::ExportSince;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::CacheTable;
+/// use phalanx::cache_table::{Filter, Rule};
+///
+/// let builder = || CacheTable::<u64, u32>::builder().capacity(1000).rule(Rule::EpochLru);
+/// let table = builder().max_capacity(4000).build()?;
+/// assert!(table.insert(&[1, 2, 3, 4], &[10, 20, 30, 40])?.all_placed() && table.max_capacity() >= 2000);
+/// let even = Filter::all().key_bits(1, 0);
+/// assert_eq!((table.len_if(even)?, table.export_if(even.keys(3..))?.keys), (2, vec![4]));
+///
+/// table.set_epoch(1)?;
+/// let (mut full, mut changes) = (Vec::new(), Vec::new());
+/// let since = table.save(&mut full)?;
+/// table.assign(&[3], &[31])?;
+/// table.save_since(since, &mut changes)?;
+/// let loaded = CacheTable::load(&full[..], builder().seed(7))?;
+/// assert_eq!((loaded.apply(&changes[..])?, loaded.get(&[3])?.of(0)), (1, Some(&[31][..])));
+/// assert_eq!(loaded.remove_if(even)?, 2);
+/// let mut found = [false; 2];
+/// loaded.contains_into(&[2, 3], &mut found)?;
+/// assert_eq!(found, [false, true]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// All batches take `&self`. Those that only read run beside each other. Those that change only rows and
@@ -107,9 +132,12 @@ pub use since::ExportSince;
 /// agrees. A row is read or written by whole sectors. An insertion locks and releases the slot by an atomic
 /// each; an eviction reads the 128 scores of each of the key's buckets.
 ///
-/// `get`, `get_and_touch`, `contains_key`, `insert`, `insert_scored`, `insert_evict`, `get_or_insert`,
-/// `accumulate`, `assign`, `assign_scores` and `remove` on host slices allocate device buffers, copy the
-/// elements there, launch what [`Batches`] states for the call of this name, wait, and copy the results back.
+/// `get`, `get_into`, `get_and_touch`, `contains_key`, `contains_into`, `insert`, `insert_scored`,
+/// `insert_evict`, `get_or_insert`, `accumulate`, `assign`, `assign_scores` and `remove` on host slices use
+/// staging memory, which the device keeps for later calls. Kernels access the elements of a call of at most
+/// 1024 in pinned memory. A larger call is divided into chunks of 65 536 elements or more, but at most 8 MiB:
+/// each is copied to the device and is a batch as [`Batches`] states for the call of this name, with a time
+/// of its own. Copies overlap with other chunks' kernels, and the call waits for all of them.
 /// `len`, `is_empty`, `len_scored`, `len_if`, `remove_scored` and `remove_if` launch a kernel that reads a
 /// byte per slot, and the keys or scores if the filter has a condition on them, and wait; `export` and
 /// `export_if` do so twice, and copy the keys, scores and rows.

@@ -1,6 +1,6 @@
 //! Scans of a whole table, which wait for their results.
 use super::CacheTable;
-use super::batches::{EvictedBuffers, words_of};
+use super::batches::words_of;
 use super::groups::Group;
 use super::host::{EvictedRows, Exported};
 use super::kernels::Launch;
@@ -193,16 +193,6 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Output<K, V, S> {
         let device = table.device();
         let (keys, scores) = (device.buffer(len)?, device.buffer(len)?);
         Ok(Self { keys, scores, rows: device.buffer(len * table.dim())?, count: device.zeroed(1)? })
-    }
-
-    /// Returns the buffers for a batch.
-    pub fn buffers(&mut self) -> EvictedBuffers<'_, K, V, S> {
-        EvictedBuffers {
-            keys: (&mut self.keys).into(),
-            rows: (&mut self.rows).into(),
-            scores: (&mut self.scores).into(),
-            count: (&mut self.count).into(),
-        }
     }
 
     /// Returns the buffers for a scan.

@@ -31,7 +31,7 @@ use std::ops::Range;
 /// and no copy; a larger one would wait for the bus longer than for the copies.
 pub const SMALL: usize = 1024;
 /// Bytes by which columns that begin at aligned addresses may exceed their elements.
-const PADDING: usize = 6 * 256;
+const PADDING: usize = 10 * 256;
 /// Largest chunk, in bytes of arguments and results. With padding it fills a block of staging memory.
 const CHUNK_BYTES: usize = (8 << 20) - PADDING;
 /// Number of elements up to which a batch is one chunk, unless it is larger than [`CHUNK_BYTES`]. Submitting

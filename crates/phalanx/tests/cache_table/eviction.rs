@@ -1,8 +1,8 @@
 //! Evictions and refusals.
 use crate::batches::random;
 use crate::model::Table;
-use phalanx::cache_table::Rule;
-use phalanx::{CacheTable, Outcome};
+use phalanx::cache_table::{EvictedBuffers, EvictedRows, Filter, Rule};
+use phalanx::{CacheTable, Outcome, Outcomes};
 use std::collections::BTreeMap;
 
 /// Inserts keys with random scores one by one into a table of one bucket, where the victim is exactly known.
@@ -166,4 +166,72 @@ fn recsys_examples_468_a_refused_key_changes_no_row() {
     let refused: Vec<u64> = (500..600).collect();
     assert_eq!(table.insert_scored(&refused, &[7; 100], &[1; 100]).unwrap().refused(), 100);
     assert_eq!(table.get(&keys).unwrap().iter().flatten().flatten().copied().collect::<Vec<_>>(), rows);
+}
+
+/// recsys-examples#450: evicted keys are kept, with scores and rows, in a table of their own, and come back.
+#[test]
+fn recsys_examples_450_evicted_keys_are_kept() {
+    let near = Table::builder().capacity(128).dim(2).rule(Rule::Lfu).build().unwrap();
+    // Uses add up: also those of a key that was evicted and placed again by one batch.
+    let far = Table::builder().capacity(4096).dim(2).rule(Rule::Lfu).two_buckets(true).build().unwrap();
+    let mut random = random(8);
+    let mut uses = BTreeMap::<u64, u64>::new();
+    for _ in 0..30 {
+        let mut keys: Vec<u64> = (0..60).map(|_| random(500)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        // Keys that were evicted come back with the uses that they had.
+        let kept = far.export_if(Filter::all()).unwrap();
+        let before: BTreeMap<_, _> = kept.keys.iter().copied().zip(kept.scores).collect();
+        far.remove(&keys).unwrap();
+        let scores: Vec<u64> = keys.iter().map(|key| 1 + before.get(key).copied().unwrap_or(0)).collect();
+        let rows: Vec<u32> = keys.iter().flat_map(|key| [*key as u32; 2]).collect();
+        let (outcomes, evicted) = insert_evict_scored(&near, &keys, &rows, &scores);
+        for (index, key) in keys.iter().enumerate() {
+            *uses.entry(*key).or_default() += 1;
+            if outcomes[index] == Outcome::Refused {
+                let kept = far.insert_scored(&[*key], &rows[2 * index..2 * index + 2], &[scores[index]]);
+                assert!(kept.unwrap().all_placed());
+            }
+        }
+        assert!(far.insert_scored(&evicted.keys, &evicted.rows, &evicted.scores).unwrap().all_placed());
+    }
+    let (a, b) = (near.export(..).unwrap(), far.export(..).unwrap());
+    assert!(b.keys.len() > 200, "{}", b.keys.len());
+    let mut all = BTreeMap::<u64, u64>::new();
+    for (key, score) in a.keys.iter().chain(&b.keys).zip(a.scores.iter().chain(&b.scores)) {
+        *all.entry(*key).or_default() += score;
+    }
+    assert!(all == uses);
+    let is_own = |(row, key): (&[u32], &u64)| row == [*key as u32; 2];
+    assert!(a.rows.chunks(2).zip(&a.keys).all(is_own) && b.rows.chunks(2).zip(&b.keys).all(is_own));
+}
+
+/// [`CacheTable::insert_evict`] with scores.
+fn insert_evict_scored(
+    table: &Table,
+    keys: &[u64],
+    rows: &[u32],
+    scores: &[u64],
+) -> (Outcomes, EvictedRows<u64, u32, u64>) {
+    let (device, stream, len) = (table.device(), table.device().stream().unwrap(), keys.len());
+    let (keys, rows) = (device.from_slice(keys).unwrap(), device.from_slice(rows).unwrap());
+    let scores = device.from_slice(scores).unwrap();
+    let (mut old, mut old_rows) = (device.zeroed(len).unwrap(), device.zeroed(rows.len()).unwrap());
+    let (mut old_scores, mut count) = (device.zeroed(len).unwrap(), device.zeroed::<u32>(1).unwrap());
+    let mut outcomes = device.zeroed::<u8>(len).unwrap();
+    let evicted = EvictedBuffers {
+        keys: (&mut old).into(),
+        rows: (&mut old_rows).into(),
+        scores: (&mut old_scores).into(),
+        count: (&mut count).into(),
+    };
+    table.on(&stream).scores(&scores).insert_evict(&keys, &rows, evicted, &mut outcomes).unwrap();
+    let many = count.read().unwrap()[0] as usize;
+    let evicted = EvictedRows {
+        keys: old.slice(..many).unwrap().read().unwrap(),
+        scores: old_scores.slice(..many).unwrap().read().unwrap(),
+        rows: old_rows.slice(..many * table.dim()).unwrap().read().unwrap(),
+    };
+    (outcomes.read().unwrap().into_iter().filter_map(Outcome::from_code).collect(), evicted)
 }

@@ -82,3 +82,33 @@ fn a_lease_of_absent_keys_holds_nothing() {
     let _lease = lease(&table, &[5000, 6000]);
     assert_eq!(table.insert(&[1000], &[1]).unwrap(), [Outcome::Inserted]);
 }
+
+/// Returns the addresses of the keys' rows, with their lease.
+fn addresses<'a>(table: &'a Table, keys: &[u64]) -> (Vec<u64>, Lease<'a>) {
+    let (device, stream) = (table.device(), table.device().stream().unwrap());
+    let keys = device.from_slice(keys).unwrap();
+    let mut addresses = device.zeroed::<u64>(keys.len()).unwrap();
+    let mut outcomes = device.zeroed::<u8>(keys.len()).unwrap();
+    let lease = table.on(&stream).get_ref(&keys, &mut addresses, &mut outcomes).unwrap();
+    (addresses.read().unwrap(), lease)
+}
+
+/// HierarchicalKV PR 209: the address of a row is not another key's while somebody may use it. Once no lease
+/// holds the row, another key may get its place, and the evicted key has no address any more.
+#[test]
+fn hierarchical_kv_209_addresses_are_not_reused_under_a_lease() {
+    let (table, keys) = full_table(128);
+    let (held, lease) = addresses(&table, &keys[..50]);
+    let others: Vec<u64> = (1000..1200).collect();
+    assert!(table.insert(&others, &[9; 200]).unwrap().all_placed());
+    let (of_others, _) = addresses(&table, &others);
+    assert!(of_others.iter().all(|address| !held.contains(address)));
+    assert_eq!(addresses(&table, &keys[..50]).0, held, "leased rows stay where they are");
+    drop(lease);
+    assert!(table.insert(&others, &[8; 200]).unwrap().all_placed());
+    assert!(table.insert(&keys[100..], &[7; 28]).unwrap().all_placed());
+    let (of_evicted, _) = addresses(&table, &keys[..50]);
+    assert_eq!(of_evicted, [0; 50]);
+    let (now, _) = addresses(&table, &others);
+    assert!(held.iter().any(|address| now.contains(address)), "the places are used again");
+}

@@ -7,6 +7,7 @@ mod eviction;
 mod files;
 mod filters;
 mod growth;
+mod host_slices;
 mod leases;
 mod model;
 mod since;
