@@ -89,17 +89,22 @@ fn leased_rows_stay() {
 /// An export is not disturbed by insertions of other threads: it is complete as of one point in time.
 #[test]
 fn exports_beside_insertions_are_complete() {
-    let table = Table::builder().capacity(2048).rule(Rule::Custom).build().unwrap();
+    let table = Table::builder().capacity(1 << 13).rule(Rule::Custom).build().unwrap();
     let keys: Vec<u64> = (0..300).collect();
     assert!(table.insert_scored(&keys, &[1; 300], &[9; 300]).unwrap().all_placed());
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for round in 1..=30u64 {
-                let more: Vec<u64> = (0..20).map(|key| 1000 * round + key).collect();
-                let _ = table.insert_scored(&more, &[2; 20], &[9; 20]).unwrap();
-            }
+        // Two threads, so that one of them inserts whenever the other has ended: also between the count and
+        // the copies of an export.
+        let writers = [0, 1].map(|thread| {
+            let table = &table;
+            scope.spawn(move || {
+                for round in 1..=40u64 {
+                    let more: Vec<u64> = (0..20).map(|key| 1000 * (2 * round + thread) + key).collect();
+                    let _ = table.insert_scored(&more, &[2; 20], &[9; 20]).unwrap();
+                }
+            })
         });
-        for _ in 0..30 {
+        while !writers.iter().all(|writer| writer.is_finished()) {
             let found = table.export_if(Filter::all().scores(9..)).unwrap();
             let old = found.keys.iter().zip(&found.rows).filter(|(key, row)| **key < 1000 && **row == 1);
             assert_eq!(old.count(), 300);

@@ -3,6 +3,7 @@ use crate::batches::random;
 use crate::model::Table;
 use phalanx::cache_table::Rule;
 use phalanx::{Device, Error, emulator};
+use phalanx_kernels::cache::Hashed;
 use std::collections::BTreeMap;
 
 /// Returns the table's keys with scores and rows.
@@ -126,6 +127,39 @@ fn a_table_that_lacks_memory_stays_as_it_is() {
     }
     table.reserve(300).unwrap();
     assert_eq!((table.capacity(), contents(&table)), (512, before));
+}
+
+/// Returns keys that have these two buckets in a table of eight.
+fn keys_of(buckets: [u32; 2]) -> impl Iterator<Item = u64> {
+    let is_one = move |key: &u64| {
+        let own = [0, 1].map(|choice| Hashed::of(*key, 0).bucket(choice, 8));
+        own == buckets || own == [buckets[1], buckets[0]]
+    };
+    (0..).filter(is_one)
+}
+
+/// A table of four buckets, of which one has keys for the buckets 0 and 6 of eight, and two others those for
+/// 4 and 6. As soon as one of the former is in bucket 6, the latter do not fit: the table stays as it is.
+#[test]
+fn a_table_whose_keys_find_no_place_in_a_larger_one_stays_as_it_is() {
+    let table = Table::builder().capacity(512).two_buckets(true).rule(Rule::Custom).grow_at(0.7);
+    let table = table.build().unwrap();
+    let crowd: Vec<u64> = keys_of([4, 6]).take(900).collect();
+    let _ = table.insert_scored(&crowd, &rows(&crowd, 1), &[9; 900]).unwrap();
+    assert_eq!(table.len().unwrap(), 256);
+    let others: Vec<u64> = keys_of([0, 6]).take(128).collect();
+    assert!(table.insert_scored(&others, &rows(&others, 1), &[9; 128]).unwrap().all_placed());
+    let before = contents(&table);
+    assert_eq!(before.len(), 384);
+    table.set_max_capacity(1024).unwrap();
+    let result = table.reserve(1000);
+    assert!(matches!(result, Err(Error::DoesNotFit { pairs: 384, .. })), "{result:?}");
+    assert_eq!((table.capacity(), contents(&table)), (512, before.clone()));
+    // A batch that would let the table grow evicts instead.
+    let more = rows(&[1 << 50], 1);
+    assert!(table.insert_scored(&[1 << 50], &more, &[9]).unwrap().all_placed());
+    assert_eq!(table.capacity(), 512);
+    assert!(before.keys().filter(|key| contents(&table).contains_key(key)).count() >= 383);
 }
 
 #[test]
