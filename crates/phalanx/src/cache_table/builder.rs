@@ -33,7 +33,8 @@ use std::marker::PhantomData;
 ///
 /// # Cost
 ///
-/// `build` allocates the table's memory and writes a byte per slot. The other calls set options.
+/// `build` allocates the table's memory and writes a byte per slot. `rows_on_device` and the other calls set
+/// options.
 #[derive(Debug)]
 pub struct Builder<K, V, S> {
     capacity: usize,

@@ -13,6 +13,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// [refused](crate::Outcome::Refused), and so is a removal. The lease ends behind the work that its stream
 /// has when it is dropped. Work of other streams that reads the rows must have ended before.
 ///
+/// ```
+/// use phalanx::CacheTable;
+///
+/// let table = CacheTable::<u64, f32>::builder().capacity(128).build()?;
+/// let (device, stream) = (table.device(), table.device().stream()?);
+/// let (keys, mut outcomes) = (device.from_slice(&[7u64])?, device.zeroed::<u8>(1)?);
+/// assert!(table.insert(&[7], &[0.5])?.all_placed());
+/// let lease = table.on(&stream).get_ref(&keys, &mut device.zeroed(1)?, &mut outcomes)?;
+/// assert_eq!((lease.number(), table.remove(&[7])?.as_slice()), (1, &[false][..]));
+/// drop(lease);
+/// assert_eq!(table.remove(&[7])?, [true]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// A lease that is leaked, by [`std::mem::forget`] for example, never ends:
 /// [`CacheTable::leases`](super::CacheTable::leases) reports it.
 #[derive(Debug)]

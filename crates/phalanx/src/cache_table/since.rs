@@ -238,23 +238,36 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> ExportSince<'_, K, V, S> {
         })
     }
 
+    /// Submits the scan of the next buckets while the rows of others are copied. If there is no memory for a
+    /// second step, the first is taken before.
+    fn scan_ahead(&mut self) -> Result<()> {
+        match self.scan() {
+            Err(error) if error.is_lack_of_room() => Ok(()),
+            scanned => scanned,
+        }
+    }
+
     /// Returns the next part that has keys.
     fn advance(&mut self) -> Result<Option<Exported<K, V, S>>> {
-        if self.next == 0 {
-            self.scan()?;
-            self.copy()?;
-            self.scan()?;
-        }
-        while let Some((mut staging, found)) = self.copied.take() {
+        loop {
+            if self.copied.is_none() {
+                if self.scanned.is_none() {
+                    self.scan()?;
+                }
+                self.copy()?;
+                self.scan_ahead()?;
+            }
+            let Some((mut staging, found)) = self.copied.take() else { return Ok(None) };
             self.copy()?;
             let part = self.read(&mut staging, found)?;
             self.spare.push(staging);
-            self.scan()?;
+            if self.scanned.is_none() {
+                self.scan()?;
+            }
             if found > 0 {
                 return Ok(Some(part));
             }
         }
-        Ok(None)
     }
 }
 

@@ -39,7 +39,7 @@ fn insert(table: &Table, keys: &[u64], value: u32) {
 #[test]
 fn recsys_examples_125_insertions_go_on_between_the_steps_of_a_dump() {
     for two_buckets in [false, true] {
-        let builder = Table::builder().capacity(128 * 9).dim(5).two_buckets(two_buckets);
+        let builder = Table::builder().capacity(128 * 9).dim(5).two_buckets(two_buckets).rows_on_device(0.5);
         let table = builder.rule(Rule::EpochLru).build().unwrap();
         let mut random = random(9);
         insert(&table, &(0..700).collect::<Vec<_>>(), 1);
@@ -52,6 +52,7 @@ fn recsys_examples_125_insertions_go_on_between_the_steps_of_a_dump() {
             let keys: Vec<u64> = (0..60).map(|_| random(1500)).collect();
             insert(&table, &keys, values);
             table.remove(&[random(1500)]).unwrap();
+            table.promote(3).unwrap();
             values += 1;
             let now = contents(&table);
             always.retain(|key, _| now.contains_key(key));
@@ -180,6 +181,26 @@ fn an_export_ends_after_an_error() {
     assert!(export.next().is_none());
     drop(export);
     assert_eq!(run(table.export_since(0).unwrap(), || {}).len(), 2);
+}
+
+/// With memory for one step only, steps follow each other.
+#[test]
+fn an_export_needs_memory_for_one_step() {
+    let device = Device::emulator(emulator::Options::default());
+    let emulator = device.emulator_handle().unwrap();
+    let table = Table::builder().capacity(128 * 6).rule(Rule::Custom).device(&device).build().unwrap();
+    let keys: Vec<u64> = (0..300).collect();
+    insert(&table, &keys, 1);
+    for (allocations, is_enough) in [(0, false), (1, false), (2, true), (3, true), (4, true)] {
+        device.release_staging();
+        let export = table.export_since(0).unwrap().buckets_at_once(1);
+        emulator.fail_allocations_after(allocations);
+        let parts = export.collect::<Result<Vec<_>, _>>();
+        emulator.fail_allocations_after(u64::MAX);
+        assert_eq!(parts.is_ok(), is_enough, "{allocations}");
+        let found = parts.map_or(0, |parts| parts.iter().map(|part| part.keys.len()).sum());
+        assert_eq!(found, if is_enough { 300 } else { 0 });
+    }
 }
 
 #[test]
