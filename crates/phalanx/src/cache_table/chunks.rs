@@ -13,6 +13,7 @@ use crate::{Outcome, Result};
 use bytemuck::Pod;
 use gpu::{Column, Layout, Reach, Slice, SliceMut, Staging};
 use phalanx_kernels::keyed::Scalar;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Elements of a batch on the host. Columns that the operation does not need are empty.
@@ -106,9 +107,11 @@ pub struct Results<'a, K, V, S> {
 }
 
 impl<K, V, S> Results<'_, K, V, S> {
-    /// Returns the outcomes.
-    pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
-        self.codes.iter().filter_map(|code| Outcome::from_code(*code))
+    /// Appends the outcomes.
+    pub fn append_outcomes(&self, to: &mut Vec<Outcome>) -> Result<()> {
+        // Kernels write no other codes.
+        let decode = |&code: &u8, _: &u8| Ok(Outcome::from_code(code).unwrap_or(Outcome::Refused));
+        parallel::append(to, (self.codes, self.codes), decode)
     }
 }
 
@@ -235,6 +238,22 @@ pub fn copy_rows<V: Pod>(to: &mut [V], from: &[V]) {
     }
 }
 
+/// Appends rows.
+pub fn append_rows<V: Pod>(to: &mut Vec<V>, from: &[V]) {
+    to.reserve(from.len());
+    // SAFETY: any bytes are valid for both types, since neither need be initialized.
+    let room = unsafe { to.spare_capacity_mut()[..from.len()].align_to_mut::<MaybeUninit<u32>>() };
+    let (([], room, []), Ok(words)) = (room, bytemuck::try_cast_slice::<V, u32>(from)) else {
+        // Elements of one or two bytes need not begin at whole words.
+        return to.extend_from_slice(from);
+    };
+    parallel::convert(room, words, |to, &word| {
+        to.write(word);
+    });
+    // SAFETY: the words of as many elements were written.
+    unsafe { to.set_len(to.len() + from.len()) };
+}
+
 impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// Runs a batch by chunks, each of which `submit` submits. If a submission fails, no more chunks follow;
     /// the sink still receives the results of those before.
@@ -282,5 +301,28 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             true => submit(batches, part),
             false => submit(batches.scores(staging.slice(columns.scores)?), part),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_any_element_are_appended() {
+        let bytes: Vec<u8> = (0..200_000u32).map(|at| at as u8).collect();
+        for from in 0..4 {
+            let mut to = vec![9u8; from];
+            append_rows(&mut to, &bytes[from..]);
+            append_rows(&mut to, &bytes[1..9]);
+            assert!(to[..from] == vec![9; from] && to[from..] == [&bytes[from..], &bytes[1..9]].concat());
+            let mut copied = vec![0; bytes.len() - from];
+            copy_rows(&mut copied, &bytes[from..]);
+            assert!(copied == bytes[from..]);
+        }
+        let wide: Vec<u64> = (0..100_000).collect();
+        let mut to = vec![7];
+        append_rows(&mut to, &wide);
+        assert!(to[0] == 7 && to[1..] == wide);
     }
 }

@@ -1,6 +1,6 @@
 //! Batches on host slices. The calls wait for their results.
 use super::CacheTable;
-use super::chunks::{Request, Submit, copy_rows};
+use super::chunks::{Request, Submit, append_rows, copy_rows};
 use super::element::Summand;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
@@ -228,10 +228,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         let submit: Submit<'_, K, V, S> =
             &|batches, part| batches.insert_evict(part.keys, part.rows, part.evicted, part.outcomes);
         let result = self.by_chunks(&request, submit, &mut |results| {
-            outcomes.extend(results.outcomes());
+            results.append_outcomes(&mut outcomes)?;
             evicted.keys.extend_from_slice(results.evicted.0);
             evicted.scores.extend_from_slice(results.evicted.1);
-            evicted.rows.extend_from_slice(results.evicted.2);
+            append_rows(&mut evicted.rows, results.evicted.2);
             Ok(())
         });
         Ok((known(result, outcomes, keys.len())?, evicted))
@@ -298,10 +298,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     fn outcomes_of(&self, request: &Request<'_, K, V, S>, submit: Submit<'_, K, V, S>) -> Result<Outcomes> {
         let len = request.len();
         let mut outcomes = Vec::with_capacity(len);
-        let result = self.by_chunks(request, submit, &mut |results| {
-            outcomes.extend(results.outcomes());
-            Ok(())
-        });
+        let result = self.by_chunks(request, submit, &mut |results| results.append_outcomes(&mut outcomes));
         known(result, outcomes, len)
     }
 
@@ -310,9 +307,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         let len = request.len();
         let (mut outcomes, mut elements) = (Vec::with_capacity(len), Vec::with_capacity(len * self.dim));
         let result = self.by_chunks(&request.returning(), submit, &mut |results| {
-            outcomes.extend(results.outcomes());
-            elements.extend_from_slice(results.rows);
-            Ok(())
+            append_rows(&mut elements, results.rows);
+            results.append_outcomes(&mut outcomes)
         });
         let outcomes = known(result, outcomes, len)?;
         elements.resize(len * self.dim, V::zeroed());
