@@ -1,5 +1,6 @@
 //! Options of cache tables.
-use super::{CacheTable, Clock, Shape};
+use super::groups::Groups;
+use super::{CacheTable, Clock, Lock, Shape};
 use crate::number::Number;
 use crate::{Error, Result, program};
 use bytemuck::Pod;
@@ -39,6 +40,7 @@ pub struct Builder<K, V, S> {
     two_buckets: bool,
     near_slots: Option<u32>,
     seed: u64,
+    lock: Lock,
     device: Option<Device>,
     variant: Option<String>,
     of: PhantomData<(K, V, S)>,
@@ -56,6 +58,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             two_buckets: false,
             near_slots: Some(SLOTS),
             seed: 0,
+            lock: Lock::Groups,
             device: None,
             variant: None,
             of: PhantomData,
@@ -105,6 +108,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
         self
     }
 
+    /// Sets which batches may run at the same time. Default: [`Lock::Groups`].
+    pub fn lock(mut self, lock: Lock) -> Self {
+        self.lock = lock;
+        self
+    }
+
     /// Sets the device. Default: that of [`Device::from_environment`].
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
@@ -128,7 +137,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     pub fn build(self) -> Result<CacheTable<K, V, S>> {
         let device = program::open(self.device.as_ref())?;
         let shape = self.shape()?;
-        CacheTable::create(&device, shape, Clock::new(self.rule), self.dim, self.variant.as_deref())
+        let parts = (Clock::new(self.rule), Groups::new(self.lock));
+        CacheTable::create(&device, shape, parts, self.dim, self.variant.as_deref())
     }
 
     fn shape(&self) -> Result<Shape> {
