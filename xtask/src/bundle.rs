@@ -40,13 +40,16 @@ const TEST_KERNELS: &str = "crates/phalanx/tests/device-crate";
 /// Architecture of these tests: every GPU accepts the baseline's PTX.
 const TEST_ARCH: Arch = Arch::Sm80;
 
+/// Programs that a bundle has unless others are named.
+const PROGRAMS: [&str; 3] = ["phalanx-bench", "kmer-count", "embedding-cache"];
+
 #[derive(clap::Args)]
 pub struct Options {
     /// Packages whose tests to pack
     #[arg(long = "tests", value_name = "PACKAGE", default_values = ["phalanx-gpu", "phalanx"])]
     packages: Vec<String>,
     /// Programs to pack
-    #[arg(long = "program", value_name = "PACKAGE", default_values = ["phalanx-bench", "kmer-count"])]
+    #[arg(long = "program", value_name = "PACKAGE", default_values = PROGRAMS)]
     programs: Vec<String>,
 }
 

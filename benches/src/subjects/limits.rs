@@ -3,10 +3,10 @@ use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
-use gpu::{Buffer, Device, Grid, Stream};
+use gpu::{Buffer, Device, Grid, Stream, Tier};
 use phalanx_kernels::roofline::{
     BATCH, COPIES, HALF, LANE, LINE, LimitCas, LimitCasWide, LimitCopy, LimitExchange, LimitFill,
-    LimitHalves, LimitLines, LimitSectors, SECTOR, content, mark, place,
+    LimitHalves, LimitLines, LimitRows, LimitSectors, ROW, SECTOR, content, mark, place,
 };
 use rayon::prelude::*;
 use simt::GlobalSlice;
@@ -31,7 +31,10 @@ impl Structure for Limits<'_> {
     }
 
     fn ops(&self) -> Vec<&'static str> {
-        vec!["sector32", "half64", "line128", "line128_l2", "cas8", "cas16", "exchange8", "copy16"]
+        vec![
+            "sector32", "half64", "line128", "line128_l2", "cas8", "cas16", "exchange8", "copy16",
+            "pinned_row256",
+        ]
     }
 
     fn is_possible(&self, case: &Case) -> bool {
@@ -44,6 +47,7 @@ impl Structure for Limits<'_> {
             "sector32" => Access::Sectors,
             "half64" => Access::HalfLines,
             "line128" | "line128_l2" => Access::Lines,
+            "pinned_row256" => Access::PinnedRows,
             "cas8" => Access::Cas,
             "cas16" => Access::WideCas,
             "exchange8" => Access::Exchange,
@@ -52,8 +56,8 @@ impl Structure for Limits<'_> {
         };
         let bytes = case.number(if case.op == "line128_l2" { "l2_bytes" } else { "buffer_bytes" })? as usize;
         ensure!(
-            bytes >= 128 && bytes / 8 <= u32::MAX as usize,
-            "a limit needs a buffer of 128 bytes to 32 GiB, not {bytes}"
+            bytes >= 256 && bytes / 8 <= u32::MAX as usize,
+            "a limit needs a buffer of 256 bytes to 32 GiB, not {bytes}"
         );
         Ok(Box::new(Accesses::new(device, stream, access, case.n, bytes, case.seed as u32)?))
     }
@@ -64,6 +68,8 @@ enum Access {
     Sectors,
     HalfLines,
     Lines,
+    /// Rows of 256 bytes in pinned host memory.
+    PinnedRows,
     Cas,
     WideCas,
     Exchange,
@@ -76,6 +82,7 @@ impl Access {
             Self::Sectors => SECTOR,
             Self::HalfLines => HALF,
             Self::Lines => LINE,
+            Self::PinnedRows => ROW,
             Self::WideCas => 2,
             Self::Cas | Self::Exchange => 1,
         }
@@ -84,7 +91,7 @@ impl Access {
     /// Returns the number of lanes that cooperate in an access.
     fn lanes(self) -> usize {
         match self {
-            Self::HalfLines | Self::Lines => self.words() / LANE,
+            Self::HalfLines | Self::Lines | Self::PinnedRows => self.words() / LANE,
             Self::Sectors | Self::Cas | Self::WideCas | Self::Exchange => 1,
         }
     }
@@ -119,7 +126,12 @@ impl<'a> Accesses<'a> {
             "{n} operations are more than a counter of 32 bits holds"
         );
         let grid = Grid { blocks: blocks as u32, threads: THREADS };
-        let words = device.zeroed(bytes / 8 / LINE * LINE)?;
+        let len = bytes / 8 / ROW * ROW;
+        let words = if access == Access::PinnedRows {
+            device.buffer_on(Tier::Pinned, len)?
+        } else {
+            device.zeroed(len)?
+        };
         if !access.writes() {
             let fill = LimitFill { words: words.global() };
             // SAFETY: the buffer lives until the stream has executed the launch, because dropping it waits.
@@ -211,6 +223,7 @@ impl Benchmark for Accesses<'_> {
                 Access::Sectors => stream.launch(grid, LimitSectors { words, sums, per_thread, seed })?,
                 Access::HalfLines => stream.launch(grid, LimitHalves { words, sums, per_tile, seed })?,
                 Access::Lines => stream.launch(grid, LimitLines { words, sums, per_tile, seed })?,
+                Access::PinnedRows => stream.launch(grid, LimitRows { words, sums, per_tile, seed })?,
                 Access::Cas => stream.launch(grid, LimitCas { words, sums, per_thread, seed })?,
                 Access::WideCas => {
                     let words = GlobalSlice::from_raw_parts(self.words.pointer().cast(), words.len() / 2);

@@ -9,6 +9,7 @@
 //! | [`limit_sectors`] | a thread reads 8 bytes of a random 32-byte sector |
 //! | [`limit_halves`] | two lanes read a random 64-byte half of a line, 2 x 16 bytes each |
 //! | [`limit_lines`] | four lanes read a random 128-byte line, 2 x 16 bytes each |
+//! | [`limit_rows`] | eight lanes read a random 256-byte row, 2 x 16 bytes each |
 //! | [`limit_cas`] | a thread exchanges a random 8-byte word if it is zero |
 //! | [`limit_cas_wide`] | a thread exchanges a random 16-byte word if it is zero (sm_90) |
 //! | [`limit_exchange`] | a thread exchanges a random 8-byte word |
@@ -48,7 +49,10 @@ pub const HALF: usize = 8;
 /// Number of 8-byte words in a line.
 pub const LINE: usize = 16;
 
-/// Number of 8-byte words of a line or a half that a lane reads, by two loads.
+/// Number of 8-byte words in a row of 256 bytes.
+pub const ROW: usize = 32;
+
+/// Number of 8-byte words of a row, a line or a half that a lane reads, by two loads.
 pub const LANE: usize = 4;
 
 /// Number of 16-byte loads that a thread of [`limit_copy`] has in flight.
@@ -161,6 +165,13 @@ pub fn limit_halves(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u
 #[kernel]
 pub fn limit_lines(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
     pieces::<LINE>(words, sums, per_tile, seed);
+}
+
+/// Reads `per_tile` random rows of 256 bytes per tile of eight lanes. Thread `t` writes the sum of its words
+/// to `sums[t]`.
+#[kernel]
+pub fn limit_rows(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
+    pieces::<ROW>(words, sums, per_tile, seed);
 }
 
 /// Exchanges `per_thread` (a multiple of [`BATCH`]) random words per thread for the operation's [`mark`] if

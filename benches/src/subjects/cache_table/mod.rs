@@ -4,24 +4,31 @@
 //!
 //! | op | before | what is timed |
 //! |---|---|---|
-//! | `get`, `contains`, `get_and_touch`, `assign`, `remove` | filled to `load` | a batch of keys that are present |
+//! | `get`, `get_ref`, `contains`, `get_and_touch`, `assign`, `remove` | filled to `load` | a batch of present keys |
 //! | `insert`, `insert_evict` | filled to `load` | a batch of new keys |
 //! | `get_or_insert`, `accumulate` | filled to `load` | a batch, half of whose keys are present |
 //! | `hit_rate`, `retention` | `warmup_fills` capacities of the stream | lookups and insertions of a Zipf stream |
 //! | `first_eviction` | empty | insertions up to the first batch that evicts a key |
+//! | `promotion` | filled to `load` | Zipf lookups while hot rows move to the device |
+//! | `round_get`, `round_get_or_insert` | `tables` tables, filled to `load` | a batch for each table |
+//! | `threads` | filled to `load` | batches of several host threads |
 //! | `admission` | filled to `load` | a burst of new keys with the score `score` |
 //!
 //! Streams draw from `universe` keys for each slot, with the exponent `theta`. A burst has `burst` keys for
 //! each slot. `hits` replaces the fraction of keys that are present. `keys` is `distinct` (the call promises
 //! that they are), `merged` (they are, without the promise), `uniform` or `zipf` (with duplicates, for
 //! insertions).
+mod addresses;
 mod batch;
 mod clicks;
 mod evictions;
 mod fills;
 mod inputs;
 mod loaded;
+mod promotion;
 mod rates;
+mod rounds;
+mod threads;
 
 use crate::engine::benchmark::{Benchmark, Structure};
 use crate::engine::suite::Case;
@@ -30,7 +37,10 @@ use anyhow::{Context, Result};
 use clicks::Clicks;
 use fills::{Burst, FirstEviction};
 use loaded::{DEFAULT, Table};
+use promotion::Promotion;
 use rates::{Rates, VERBS};
+use rounds::Rounds;
+use threads::Threads;
 
 /// Variants of the cache table.
 #[derive(Debug)]
@@ -47,7 +57,8 @@ impl Structure for CacheTables<'_> {
 
     fn ops(&self) -> Vec<&'static str> {
         let rates = VERBS.iter().map(|(name, _)| *name);
-        rates.chain(["hit_rate", "retention", "first_eviction", "admission"]).collect()
+        let rates = rates.chain(["hit_rate", "retention", "first_eviction", "admission"]);
+        rates.chain(["promotion", "round_get", "round_get_or_insert", "threads"]).collect()
     }
 
     fn is_possible(&self, case: &Case) -> bool {
@@ -59,6 +70,10 @@ impl Structure for CacheTables<'_> {
             "hit_rate" => Box::new(Clicks::new(self.0, case, false)?),
             "retention" => Box::new(Clicks::new(self.0, case, true)?),
             "first_eviction" => Box::new(FirstEviction::new(self.0, case)?),
+            "promotion" => Box::new(Promotion::new(self.0, case)?),
+            "round_get" => Box::new(Rounds::new(self.0, case, false)?),
+            "round_get_or_insert" => Box::new(Rounds::new(self.0, case, true)?),
+            "threads" => Box::new(Threads::new(self.0, case)?),
             "admission" => Box::new(Burst::new(self.0, case)?),
             op => {
                 let verb = VERBS.iter().find(|(name, _)| *name == op);

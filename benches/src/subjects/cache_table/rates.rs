@@ -1,4 +1,5 @@
 //! Rates of the operations on a table of a given load: the timed batch, and the check of every result.
+use super::addresses::Addresses;
 use super::batch::{Batch, Keys};
 use super::evictions::Evictions;
 use super::inputs::RowOf;
@@ -16,6 +17,7 @@ use rayon::prelude::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Get,
+    GetRef,
     Contains,
     GetAndTouch,
     Insert,
@@ -29,6 +31,7 @@ pub enum Verb {
 /// Operations by their names.
 pub const VERBS: &[(&str, Verb)] = &[
     ("get", Verb::Get),
+    ("get_ref", Verb::GetRef),
     ("contains", Verb::Contains),
     ("get_and_touch", Verb::GetAndTouch),
     ("insert", Verb::Insert),
@@ -72,7 +75,8 @@ impl Verb {
     /// Returns the outcome for a key that is present.
     fn present(self) -> Outcome {
         match self {
-            Self::Get | Self::Contains | Self::GetAndTouch | Self::GetOrInsert => Outcome::Found,
+            Self::Get | Self::GetRef | Self::Contains => Outcome::Found,
+            Self::GetAndTouch | Self::GetOrInsert => Outcome::Found,
             Self::Insert | Self::InsertEvict | Self::Assign | Self::Accumulate => Outcome::Replaced,
             Self::Remove => Outcome::Removed,
         }
@@ -95,6 +99,8 @@ pub struct Rates<'a> {
     results: Buffer<f32>,
     /// Output: outcomes.
     outcomes: Buffer<u8>,
+    /// Output: addresses of rows.
+    addresses: Addresses,
     evictions: Evictions,
     /// Number of keys before the batch.
     len_before: usize,
@@ -129,6 +135,7 @@ impl<'a> Rates<'a> {
             given: device.from_slice(&given)?,
             results: device.zeroed(results)?,
             outcomes: device.filled(n, UNWRITTEN)?,
+            addresses: Addresses::new(gpu, if verb == Verb::GetRef { n } else { 0 })?,
             evictions: Evictions::new(gpu, evicted, loaded.table.dim())?,
             len_before: 0,
             evicted: 0,
@@ -263,16 +270,19 @@ impl Benchmark for Rates<'_> {
             self.is_prepared = true;
         }
         self.evictions.forget()?;
+        self.addresses.forget()?;
         self.forget()
     }
 
     fn launch(&mut self) -> Result<()> {
-        let Self { loaded, verb, keys, asked, given, results, outcomes, evictions, .. } = self;
+        let Self { loaded, verb, keys, asked, given, results, outcomes, addresses, evictions, .. } = self;
         let batches = loaded.table.on(&loaded.gpu.stream);
         let batches = if keys.are_merged() { batches } else { batches.distinct() };
         let (asked, given) = (&*asked, &*given);
         match verb {
             Verb::Get => batches.get(asked, results, outcomes)?,
+            // The lease ends behind the batch.
+            Verb::GetRef => drop(batches.get_ref(asked, addresses.buffer(), outcomes)?),
             Verb::Contains => batches.contains_key(asked, outcomes)?,
             Verb::GetAndTouch => batches.get_and_touch(asked, results, outcomes)?,
             Verb::Insert => batches.insert(asked, given, outcomes)?,
@@ -294,6 +304,10 @@ impl Benchmark for Rates<'_> {
         if self.verb.returns_rows() {
             let rows = self.results.read()?;
             self.check_rows("returned", &rows, |index| self.returned(index, outcomes[index]))?;
+        }
+        if self.verb == Verb::GetRef {
+            let of = |index: usize| self.returned(index, outcomes[index]);
+            self.addresses.verify(&self.loaded.inputs, self.loaded.table.dim(), of)?;
         }
         if self.verb == Verb::InsertEvict {
             self.evictions.verify(&self.loaded, &self.batch, self.evicted)?;
@@ -371,6 +385,23 @@ mod tests {
             let error = fault(&mut rates);
             assert!(error.contains("element 0: the row returned is"), "{op}: {error}");
         }
+    }
+
+    #[test]
+    fn addresses_of_other_rows_are_faults() {
+        let gpu = opened();
+        let spoilt = |spoil: fn(&mut [u64])| {
+            let mut rates = rates(&gpu, "hkv/fig7", 0, "get_ref");
+            rates.launch().unwrap();
+            let mut addresses = rates.addresses.buffer().read().unwrap();
+            spoil(&mut addresses);
+            rates.addresses.buffer().write(&addresses).unwrap();
+            fault(&mut rates)
+        };
+        assert!(spoilt(|addresses| addresses.swap(0, 1)).contains("the row at its address is"));
+        assert!(spoilt(|addresses| addresses[1] = addresses[0]).contains("rows overlap"));
+        assert!(spoilt(|addresses| addresses[1] = 0).contains("element 1: address 0"));
+        assert!(spoilt(|addresses| addresses[1] = u64::MAX).contains("was not written"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Options of cache tables.
+use super::groups::Groups;
 use super::growth::Growth;
-use super::{CacheTable, Clock, Shape};
+use super::{CacheTable, Clock, Lock, Shape};
 use crate::number::Number;
 use crate::{Error, Result, program};
 use bytemuck::Pod;
@@ -45,6 +46,7 @@ pub struct Builder<K, V, S> {
     two_buckets: bool,
     near_slots: Option<u32>,
     seed: u64,
+    lock: Lock,
     device: Option<Device>,
     variant: Option<String>,
     of: PhantomData<(K, V, S)>,
@@ -64,6 +66,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             two_buckets: false,
             near_slots: Some(SLOTS),
             seed: 0,
+            lock: Lock::Groups,
             device: None,
             variant: None,
             of: PhantomData,
@@ -128,6 +131,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
         self
     }
 
+    /// Sets which batches may run at the same time. Default: [`Lock::Groups`].
+    pub fn lock(mut self, lock: Lock) -> Self {
+        self.lock = lock;
+        self
+    }
+
     /// Sets the device. Default: that of [`Device::from_environment`].
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
@@ -158,7 +167,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             return Err(Error::LoadFactor(load));
         }
         let growth = Growth::new(shape.buckets, self.max_capacity, load)?;
-        CacheTable::create(&device, (shape, growth), Clock::new(self.rule), self.dim, self.variant.as_deref())
+        let order = (Clock::new(self.rule), Groups::new(self.lock));
+        CacheTable::create(&device, (shape, growth), order, self.dim, self.variant.as_deref())
     }
 
     fn shape(&self) -> Result<Shape> {

@@ -15,10 +15,36 @@ pub enum Group {
     Inserters,
 }
 
-impl Group {
+/// A rule for the batches of a table that may run at the same time, set by
+/// [`Builder::lock`](super::Builder::lock).
+///
+/// ```
+/// use phalanx::CacheTable;
+/// use phalanx::cache_table::Lock;
+///
+/// let builder = CacheTable::<u64, u32>::builder().capacity(100);
+/// let table = builder.lock(Lock::Plain).build()?;
+/// assert!(table.insert(&[1], &[10])?.all_placed());
+/// assert_eq!(table.get(&[1])?.found(), 1);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lock {
+    /// Readers run beside readers, updaters beside updaters, and an inserter alone.
+    #[default]
+    Groups,
+    /// Readers run beside readers; every other batch runs alone, as under a reader-writer lock. Only for
+    /// comparisons: it is never faster.
+    Plain,
+}
+
+impl Lock {
     /// Returns whether two batches of the group may run at the same time.
-    fn is_shared(self) -> bool {
-        self != Self::Inserters
+    fn is_shared(self, group: Group) -> bool {
+        match self {
+            Self::Groups => group != Group::Inserters,
+            Self::Plain => group == Group::Readers,
+        }
     }
 }
 
@@ -29,6 +55,7 @@ pub struct Groups(Mutex<Phases>);
 
 #[derive(Debug, Default)]
 struct Phases {
+    lock: Lock,
     /// Group of the current phase; none before the first batch.
     group: Option<Group>,
     /// Ends of the batches of the current phase.
@@ -41,6 +68,11 @@ struct Phases {
 const MANY_EVENTS: usize = 64;
 
 impl Groups {
+    /// Creates the order of a table without batches.
+    pub fn new(lock: Lock) -> Self {
+        Self(Mutex::new(Phases { lock, ..Phases::default() }))
+    }
+
     /// Submits a batch to a stream by `submit`, ordered behind the batches that it may not run beside.
     pub fn submit<T>(&self, group: Group, stream: &Stream, submit: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut phases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +90,7 @@ impl Groups {
 impl Phases {
     /// Begins a phase unless the current one may have one more batch of the group.
     fn enter(&mut self, group: Group) -> Result<()> {
-        if self.group != Some(group) || !group.is_shared() {
+        if self.group != Some(group) || !self.lock.is_shared(group) {
             self.group = Some(group);
             if !self.current.is_empty() {
                 self.before = std::mem::take(&mut self.current);
@@ -85,9 +117,9 @@ mod tests {
     use simt::emulator::Options;
 
     /// Enters the groups one after the other. Returns for each the number of batches that it waits for.
-    fn waits(groups: &[Group]) -> Vec<usize> {
+    fn waits(lock: Lock, groups: &[Group]) -> Vec<usize> {
         let device = Device::emulator(Options::default());
-        let (stream, mut phases) = (device.stream().unwrap(), Phases::default());
+        let (stream, mut phases) = (device.stream().unwrap(), Phases { lock, ..Phases::default() });
         let enter = |&group| {
             phases.enter(group).unwrap();
             phases.current.push(stream.record().unwrap());
@@ -99,9 +131,17 @@ mod tests {
     #[test]
     fn batches_of_a_shared_group_wait_only_for_the_phase_before() {
         use Group::*;
-        assert_eq!(waits(&[Readers, Readers, Readers]), [0, 0, 0]);
-        assert_eq!(waits(&[Readers, Readers, Updaters, Updaters, Readers]), [0, 0, 2, 2, 2]);
-        assert_eq!(waits(&[Readers, Readers, Inserters, Inserters, Readers]), [0, 0, 2, 1, 1]);
+        assert_eq!(waits(Lock::Groups, &[Readers, Readers, Readers]), [0, 0, 0]);
+        assert_eq!(waits(Lock::Groups, &[Readers, Readers, Updaters, Updaters, Readers]), [0, 0, 2, 2, 2]);
+        assert_eq!(waits(Lock::Groups, &[Readers, Readers, Inserters, Inserters, Readers]), [0, 0, 2, 1, 1]);
+    }
+
+    #[test]
+    fn under_a_plain_lock_only_readers_run_beside_each_other() {
+        use Group::*;
+        assert_eq!(waits(Lock::Plain, &[Readers, Readers, Readers]), [0, 0, 0]);
+        assert_eq!(waits(Lock::Plain, &[Readers, Readers, Updaters, Updaters, Readers]), [0, 0, 2, 1, 1]);
+        assert_eq!(waits(Lock::Plain, &[Inserters, Updaters, Inserters]), [0, 1, 1]);
     }
 
     #[test]

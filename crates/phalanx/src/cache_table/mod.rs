@@ -32,6 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 pub use batches::{Batches, EvictedBuffers};
 pub use builder::Builder;
 pub use element::Summand;
+pub use groups::Lock;
 pub use host::{EvictedRows, Exported, Rows};
 pub use lease::Lease;
 pub use phalanx_kernels::cache::{Filter, Rule};
@@ -246,7 +247,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     fn create(
         device: &Device,
         (shape, growth): (Shape, Growth),
-        clock: Clock,
+        (clock, groups): (Clock, Groups),
         dim: usize,
         variant: Option<&str>,
     ) -> Result<Self> {
@@ -262,7 +263,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             device: device.clone(),
             dim,
             clock,
-            groups: Groups::default(),
+            groups,
             merger: Merger::default(),
             leases: Leases::default(),
             of: PhantomData,
