@@ -399,6 +399,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         launch: impl FnOnce(Changes<K, S>) -> Launch<K, S>,
     ) -> Result<()> {
         let len = part.keys.len();
+        self.table.prepare_summary(len)?;
         let keys = slice(self.table.device(), "keys", part.keys, len)?;
         let (rows, chunk) =
             part.rows.map_or_else(|| Ok((no_rows(), Chunk::One)), |rows| self.rows("rows", rows, len))?;

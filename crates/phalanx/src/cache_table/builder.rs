@@ -1,5 +1,5 @@
 //! Options of cache tables.
-use super::{CacheTable, Clock, Shape};
+use super::{CacheTable, Clock, Shape, Victims};
 use crate::number::Number;
 use crate::{Error, Result, program};
 use bytemuck::Pod;
@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 ///
 /// ```
 /// use phalanx::CacheTable;
-/// use phalanx::cache_table::Rule;
+/// use phalanx::cache_table::{Rule, Victims};
 ///
 /// let table = CacheTable::<u64, f32>::builder()
 ///     .capacity(1000)
@@ -22,9 +22,10 @@ use std::marker::PhantomData;
 ///     .rows_on_device(0.5)
 ///     .seed(42)
 ///     .device(&phalanx::Device::from_environment()?)
-///     .variant("cache_8x4_u64_u64")
+///     .victims(Victims::Exact)
+///     .variant("cache_4x8_u64_u64")
 ///     .build()?;
-/// assert_eq!((table.capacity(), table.dim()), (1024, 8));
+/// assert_eq!((table.capacity(), table.dim(), table.victims()), (1024, 8, Victims::Exact));
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -41,6 +42,7 @@ pub struct Builder<K, V, S> {
     seed: u64,
     device: Option<Device>,
     variant: Option<String>,
+    victims: Victims,
     of: PhantomData<(K, V, S)>,
 }
 
@@ -58,6 +60,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             seed: 0,
             device: None,
             variant: None,
+            victims: Victims::default(),
             of: PhantomData,
         }
     }
@@ -99,6 +102,13 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
         self
     }
 
+    /// Sets how insertions into full buckets find the key with the lowest score. Default:
+    /// [`Victims::Summary`].
+    pub fn victims(mut self, victims: Victims) -> Self {
+        self.victims = victims;
+        self
+    }
+
     /// Sets the seed of the hash function. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -128,7 +138,13 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     pub fn build(self) -> Result<CacheTable<K, V, S>> {
         let device = program::open(self.device.as_ref())?;
         let shape = self.shape()?;
-        CacheTable::create(&device, shape, Clock::new(self.rule), self.dim, self.variant.as_deref())
+        CacheTable::create(
+            &device,
+            shape,
+            Clock::new(self.rule),
+            self.dim,
+            (self.variant.as_deref(), self.victims),
+        )
     }
 
     fn shape(&self) -> Result<Shape> {

@@ -8,7 +8,8 @@ use phalanx_kernels::cache::kernels::{
     CacheGetOrInsert, CacheInsert, CacheInsertEvict, CachePromote, CacheRemove, CacheRemoveScores, Lookups,
     Scores,
 };
-use phalanx_kernels::cache::{self, Changes, Chunk, Config, Element, Evicted, RowSlice, SLOTS};
+use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
+use phalanx_kernels::cache::{self, CLASSES, Changes, Chunk, Config, Element, Evicted, RowSlice, SLOTS};
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
 
 /// A launch on a table.
@@ -40,6 +41,12 @@ pub enum Launch<K, S> {
     RemoveScores(Scores, GlobalSlice<u64>),
     /// Runs [`CachePromote`].
     Promote(u32, GlobalSlice<u64>),
+    /// Runs [`CacheSample`].
+    Sample(GlobalSlice<S>),
+    /// Runs [`CacheSetBounds`].
+    SetBounds(GlobalSlice<S>),
+    /// Runs [`CacheClassify`].
+    Classify,
 }
 
 impl<K: Word, S: Word> Launch<K, S> {
@@ -48,6 +55,7 @@ impl<K: Word, S: Word> Launch<K, S> {
         match self {
             Self::Get(_) | Self::Contains(..) | Self::Count(..) | Self::Export(..) => false,
             Self::Assign(_) | Self::GetAndTouch(..) => false,
+            Self::Sample(_) | Self::SetBounds(_) | Self::Classify => false,
             Self::Insert(_) | Self::InsertEvict(..) | Self::GetOrInsert(..) | Self::Accumulate(..) => true,
             Self::Remove(_) | Self::RemoveScores(..) | Self::Promote(..) => true,
         }
@@ -65,10 +73,13 @@ impl<K: Word, S: Word> Launch<K, S> {
             | Self::Assign(batch)
             | Self::GetAndTouch(batch, _)
             | Self::Remove(batch) => batch.keys.max_len(),
+            Self::Sample(samples) | Self::SetBounds(samples) => samples.len().max(CLASSES),
             // A warp reads a bucket.
-            Self::Count(..) | Self::Export(..) | Self::RemoveScores(..) | Self::Promote(..) => {
-                buckets as usize * (SLOTS as usize / 4)
-            }
+            Self::Classify
+            | Self::Count(..)
+            | Self::Export(..)
+            | Self::RemoveScores(..)
+            | Self::Promote(..) => buckets as usize * (SLOTS as usize / 4),
         }
     }
 }
@@ -143,6 +154,9 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                     stream.launch(grid, CacheExport { view, scores, output, chunk })
                 }
                 Launch::Promote(most, count) => stream.launch(grid, CachePromote { view, most, count }),
+                Launch::Sample(samples) => stream.launch(grid, CacheSample { view, samples }),
+                Launch::SetBounds(samples) => stream.launch(grid, CacheSetBounds { view, samples }),
+                Launch::Classify => stream.launch(grid, CacheClassify { view }),
                 Launch::RemoveScores(scores, count) => {
                     stream.launch(grid, CacheRemoveScores { view, scores, count })
                 }

@@ -8,6 +8,7 @@ mod kernels;
 mod lease;
 mod memory;
 mod merge;
+mod summary;
 
 use crate::number::Number;
 use crate::{Error, Result};
@@ -29,6 +30,7 @@ pub use element::Summand;
 pub use host::{EvictedRows, Exported, Rows};
 pub use lease::Lease;
 pub use phalanx_kernels::cache::Rule;
+pub use summary::Victims;
 
 /// A table of fixed capacity from keys to rows of elements, in device memory, which holds the keys with the
 /// highest scores: a cache. An insertion into a full bucket evicts the key with the lowest score of the
@@ -196,7 +198,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         shape: Shape,
         clock: Clock,
         dim: usize,
-        variant: Option<&str>,
+        (variant, victims): (Option<&str>, Victims),
     ) -> Result<Self> {
         let named = |kernels: &&'static dyn Kernels<K, S>| variant.is_none_or(|name| kernels.name() == name);
         let Some(kernels) = kernels::all::<K, S>().find(named) else {
@@ -204,7 +206,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             return Err(Error::UnknownVariant { name, known: Self::variants().join(", ") });
         };
         Ok(Self {
-            memory: Memory::new(device, shape)?,
+            memory: Memory::new(device, shape, victims == Victims::Summary)?,
             kernels: kernels.boxed(),
             device: device.clone(),
             dim,
@@ -245,6 +247,11 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// Returns the rule of the scores.
     pub fn rule(&self) -> Rule {
         self.clock.rule
+    }
+
+    /// Returns how insertions into full buckets find the key with the lowest score.
+    pub fn victims(&self) -> Victims {
+        if self.memory.summary().is_some() { Victims::Summary } else { Victims::Exact }
     }
 
     /// Returns the device memory in use, in bytes.
