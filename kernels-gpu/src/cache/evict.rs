@@ -175,14 +175,23 @@ fn lowest_of_class<C: Config>(
     let leased = if active { view.leased_of_16(first) } else { 0 };
     let mine = lowest_class(&digests, &classes, leased);
     let class = tile.reduce_min(if active { mine.class } else { CLASSES as u32 });
-    let (mut slots, mut best, mut score) = (mine.slots, NOWHERE, C::Score::MAX);
-    let has_class = active && mine.class == class && class < CLASSES as u32;
-    let holders = tile.ballot(has_class);
-    if !has_class || (view.summary().is_uniform(class) && holders.trailing_zeros() != tile.rank()) {
-        slots = 0;
-    } else if view.summary().is_uniform(class) {
-        slots &= slots.wrapping_neg();
-    }
+    let slots = if mine.class == class && class < CLASSES as u32 { mine.slots } else { 0 };
+    let (position, score) = match view.summary().only_score(class) {
+        _ if slots == 0 => (NOWHERE, C::Score::MAX),
+        Some(only) => (first + slots.trailing_zeros(), only),
+        None => lowest_of(view, first, slots),
+    };
+    let rank = lowest_rank(tile, slots != 0, score);
+    let is_locked = tile.any(active && mine.is_locked);
+    let seen = digests.word(position % 16 / 4);
+    let ((position, seen), score) = tile.shuffle(((position, seen), score), rank);
+    Victim { position, score, seen, is_locked }
+}
+
+/// Returns the slot with the lowest score among those whose bits are set, of 16 from the position `first` on.
+#[device]
+fn lowest_of<C: Config>(view: CacheView<C>, first: u32, mut slots: u32) -> (u32, C::Score) {
+    let (mut best, mut score) = (NOWHERE, C::Score::MAX);
     while slots != 0 {
         let position = first + slots.trailing_zeros();
         // SAFETY: the position is that of a slot of the bucket.
@@ -192,11 +201,7 @@ fn lowest_of_class<C: Config>(
         }
         slots &= slots - 1;
     }
-    let is_locked = tile.any(active && mine.is_locked);
-    let seen = digests.word(if best == NOWHERE { 0 } else { best % 16 / 4 });
-    let rank = lowest_rank(tile, best != NOWHERE, score);
-    let ((position, seen), score) = tile.shuffle(((best, seen), score), rank);
-    Victim { position, score, seen, is_locked }
+    (best, score)
 }
 
 /// Returns the slots with the lowest class among the 16 of a lane that may be evicted. `leased` has a bit for

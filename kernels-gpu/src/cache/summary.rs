@@ -78,12 +78,14 @@ impl<S: Scalar> Summary<S> {
         class as u32
     }
 
-    /// Returns whether all scores of a class are equal.
-    pub(super) fn is_uniform(self, class: u32) -> bool {
+    /// Returns the only score that a class can contain, if there is one.
+    pub(super) fn only_score(self, class: u32) -> Option<S> {
         let class = class as usize;
-        class > 0
-            && class < CLASSES - 1
-            && self.bounds.read(class).to_u64() - self.bounds.read(class - 1).to_u64() == 1
+        if class == 0 || class >= CLASSES - 1 {
+            return None;
+        }
+        let (lowest, next) = (self.bounds.read(class - 1), self.bounds.read(class));
+        (next.to_u64() - lowest.to_u64() == 1).then_some(lowest)
     }
 
     /// Writes the classes of the four slots from the position `first` on.
