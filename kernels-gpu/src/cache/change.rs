@@ -4,7 +4,7 @@
 //! while an element of the warp is not done
 //!     search the keys                                            tiles, an element each
 //!     lock the slots: those of the keys, or free ones            a lane for each element
-//!     evict for the elements that found no free slot             the warp, one element after the other
+//!     evict for the elements that found no free slot             tiles, an element each
 //!     write keys and scores                                      a lane for each element
 //!     move the rows                                              the warp, 16 bytes a lane
 //!     release the slots
@@ -52,7 +52,6 @@ pub struct Changes<K, S> {
 #[derive(Clone, Copy)]
 pub(super) struct Change<C: Config> {
     exists: bool,
-    index: u32,
     key: C::Key,
     given: C::Score,
     /// First and last place in the batch's order, or the index of the element.
@@ -80,7 +79,7 @@ impl<K: Scalar, S: Scalar> Changes<K, S> {
         } else {
             S::narrow((places.1 - places.0) as u128 + 1)
         };
-        Change { exists, index, key, given, places, row }
+        Change { exists, key, given, places, row }
     }
 }
 
@@ -135,10 +134,12 @@ pub(super) fn change<C: Config, A: Action<C>>(
     action: A,
 ) {
     let warp = Tile::<32>::lockstep();
-    let (element, policy) = (batch.change::<C>(), C::Policy::new(batch.time, batch.parameter));
-    let (mut waits, mut outcome) = (element.exists, Outcome::Refused);
+    let policy = C::Policy::new(batch.time, batch.parameter);
+    let (mut waits, mut outcome) = (batch.change::<C>().exists, Outcome::Refused);
     while warp.any(waits) {
-        let (mut held, done) = hold::<C, A>(view, warp, (waits, element), policy);
+        let (mut held, done) = hold::<C, A>(view, warp, (waits, batch.change()), policy);
+        // Read again: a search and an eviction need the registers.
+        let element = batch.change::<C>();
         held.output = action.keep_evicted(view, warp, held);
         let slot_is_held = held.position != NOWHERE;
         if slot_is_held && !A::REMOVES {
@@ -165,8 +166,8 @@ pub(super) fn change<C: Config, A: Action<C>>(
             simt::spin_hint();
         }
     }
-    if element.exists {
-        write_if(batch.outcomes, element.index as usize, outcome as u8);
+    if batch.change::<C>().exists {
+        write_if(batch.outcomes, Thread::index(), outcome as u8);
     }
 }
 
@@ -239,5 +240,6 @@ fn write_key_and_score<C: Config>(
             policy.used(score.load(Order::Relaxed, Scope::Device), element.given)
         };
         score.store(new, Order::Relaxed, Scope::Device);
+        view.summary().note(held.position, new);
     }
 }

@@ -1,10 +1,11 @@
-//! Eviction: the warp looks for the key with the lowest score in the buckets of a key that found no free
-//! slot, and locks its slot.
-use super::digest::Digest;
+//! Eviction: tiles look for the key with the lowest score in the buckets of a key that found no free slot,
+//! and the key's lane locks its slot.
+use super::digest::{Digest, Digests};
 use super::hashed::Hashed;
+use super::summary::CLASSES;
 use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, SLOTS};
 use crate::keyed::{Chunk, Scalar};
-use simt::{Lockstep, Order, Scope, Tile, device};
+use simt::{Lockstep, Order, Scope, Tile, device, share_work};
 
 /// A slot that may be evicted.
 #[derive(Clone, Copy)]
@@ -30,7 +31,8 @@ pub(super) enum Eviction {
 }
 
 /// Evicts a key for each lane that `wants` a slot: the key with the lowest score in the lane's buckets,
-/// unless that is above the lane's `score`. The warp serves one lane after the other.
+/// unless that is above the lane's `score`. Of lanes with the same bucket, it serves one, since they would
+/// choose the same key.
 #[device]
 pub(super) fn evict<C: Config>(
     view: CacheView<C>,
@@ -38,24 +40,53 @@ pub(super) fn evict<C: Config>(
     wants: bool,
     (hashed, score): (Hashed, C::Score),
 ) -> Eviction {
-    let (mut queue, mut mine) = (warp.ballot(wants), Eviction::Failed);
     let buckets = [0, 1].map(|choice| hashed.bucket(choice, view.buckets()));
-    while queue != 0 {
-        let owner = queue.trailing_zeros();
-        let mut victim = lowest(view, warp, warp.shuffle(buckets[0], owner));
-        if view.choices() > 1 {
-            let other = lowest(view, warp, warp.shuffle(buckets[1], owner));
-            let is_lower = other.position != NOWHERE && other.score < victim.score;
-            let is_locked = victim.is_locked || other.is_locked;
-            victim = if is_lower || victim.position == NOWHERE { other } else { victim };
-            victim.is_locked = is_locked;
+    let peers = warp.match_any(if wants { buckets[0] } else { NOWHERE });
+    let is_served = wants && peers.trailing_zeros() == warp.rank();
+    let victim = if view.summary().exists() {
+        victims(view, Tile::<SUMMARY_LANES>::lockstep(), is_served, buckets, lowest_of_class)
+    } else {
+        victims(view, warp, is_served, buckets, lowest)
+    };
+    if is_served { take(view, victim, score) } else { Eviction::Failed }
+}
+
+/// Returns the victim of each lane that `wants` one. `lowest` shows a tile the lowest key of a bucket, if it
+/// is active. A tile serves one lane after the other.
+#[device(caller)]
+fn victims<C: Config, const W: u32>(
+    view: CacheView<C>,
+    tile: Tile<W, Lockstep>,
+    wants: bool,
+    buckets: [u32; 2],
+    lowest: impl Fn(CacheView<C>, Tile<W, Lockstep>, u32, bool) -> Victim<C::Score>,
+) -> Victim<C::Score> {
+    let mut mine = Victim::NONE;
+    share_work(tile, wants, |turn| {
+        let (mut victim, mut choice) = (Victim::NONE, 0);
+        while choice < view.choices() {
+            let bucket = turn.from_owner(if choice == 0 { buckets[0] } else { buckets[1] });
+            victim = victim.or(lowest(view, tile, bucket, turn.is_active()));
+            choice += 1;
         }
-        if warp.rank() == owner {
-            mine = take(view, victim, score);
+        if turn.is_mine() {
+            mine = victim;
         }
-        queue &= queue - 1;
-    }
+        true
+    });
     mine
+}
+
+#[device]
+impl<S: Scalar> Victim<S> {
+    const NONE: Self = Self { position: NOWHERE, score: S::MAX, seen: 0, is_locked: false };
+
+    /// Returns the victim with the lower score.
+    fn or(self, other: Self) -> Self {
+        let is_lower = other.position != NOWHERE && other.score < self.score;
+        let lower = if is_lower || self.position == NOWHERE { other } else { self };
+        Self { is_locked: self.is_locked || other.is_locked, ..lower }
+    }
 }
 
 /// Locks the slot of a victim for a key of this score.
@@ -90,7 +121,7 @@ const EACH: usize = (SLOTS / 32) as usize;
 /// Returns the slot with the lowest score of a bucket among those that have a key and are not locked, in all
 /// lanes.
 #[device]
-fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32) -> Victim<C::Score> {
+fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32, _: bool) -> Victim<C::Score> {
     let first = bucket * SLOTS + warp.rank() * EACH as u32;
     // SAFETY: the lane's word of digests and its scores are those of the bucket's slots.
     let (seen, scores) = unsafe {
@@ -111,6 +142,84 @@ fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32) 
     let (rank, is_locked) = (lowest_rank(warp, best != NOWHERE, score), warp.any(is_locked));
     let ((position, seen), score) = warp.shuffle(((best, seen), score), rank);
     Victim { position, score, seen, is_locked }
+}
+
+/// Number of lanes that look for a victim by the summary: each reads the classes of 16 slots.
+const SUMMARY_LANES: u32 = 8;
+
+/// The slots of a lane that have the lowest class among its 16 slots.
+#[derive(Clone, Copy)]
+struct Class {
+    /// The class; [`CLASSES`] if no slot may be evicted.
+    class: u32,
+    /// A bit for each slot of the class.
+    slots: u32,
+    /// Whether a slot is locked.
+    is_locked: bool,
+}
+
+/// [`lowest`] by the summary of the scores, for a tile that reads the whole line of classes.
+#[device]
+fn lowest_of_class<C: Config>(
+    view: CacheView<C>,
+    tile: Tile<SUMMARY_LANES, Lockstep>,
+    bucket: u32,
+    active: bool,
+) -> Victim<C::Score> {
+    let first = bucket * SLOTS + tile.rank() * 16;
+    // SAFETY: the bucket is one of the table.
+    let (digests, classes) = unsafe {
+        let digests = view.read::<4>(bucket * DIGEST_WORDS, (tile.rank(), SUMMARY_LANES), active);
+        (digests, view.summary().read(first, active))
+    };
+    let leased = if active { view.leased_of_16(first) } else { 0 };
+    let mine = lowest_class(&digests, &classes, leased);
+    let class = tile.reduce_min(if active { mine.class } else { CLASSES as u32 });
+    let slots = if mine.class == class && class < CLASSES as u32 { mine.slots } else { 0 };
+    let (position, score) = match view.summary().only_score(class) {
+        _ if slots == 0 => (NOWHERE, C::Score::MAX),
+        Some(only) => (first + slots.trailing_zeros(), only),
+        None => lowest_of(view, first, slots),
+    };
+    let rank = lowest_rank(tile, slots != 0, score);
+    let is_locked = tile.any(active && mine.is_locked);
+    let seen = digests.word(position % 16 / 4);
+    let ((position, seen), score) = tile.shuffle(((position, seen), score), rank);
+    Victim { position, score, seen, is_locked }
+}
+
+/// Returns the slot with the lowest score among those whose bits are set, of 16 from the position `first` on.
+#[device]
+fn lowest_of<C: Config>(view: CacheView<C>, first: u32, mut slots: u32) -> (u32, C::Score) {
+    let (mut best, mut score) = (NOWHERE, C::Score::MAX);
+    while slots != 0 {
+        let position = first + slots.trailing_zeros();
+        // SAFETY: the position is that of a slot of the bucket.
+        let own = unsafe { view.score(position) }.load(Order::Relaxed, Scope::Device);
+        if best == NOWHERE || own < score {
+            (best, score) = (position, own);
+        }
+        slots &= slots - 1;
+    }
+    (best, score)
+}
+
+/// Returns the slots with the lowest class among the 16 of a lane that may be evicted. `leased` has a bit for
+/// each.
+#[device]
+fn lowest_class(digests: &Digests<4>, classes: &[u32; 4], leased: u32) -> Class {
+    let (mut found, mut slot) = (Class { class: CLASSES as u32, slots: 0, is_locked: false }, 0);
+    while slot < 16 {
+        let has_key = Digest::in_word(digests.words[slot / 4], slot as u32 % 4).has_key();
+        let class = classes[slot / 4] >> (slot % 4 * 8) & 0xff;
+        found.is_locked |= !has_key;
+        if has_key && leased >> slot & 1 == 0 && class <= found.class {
+            found.slots = if class < found.class { 0 } else { found.slots } | 1 << slot;
+            found.class = class;
+        }
+        slot += 1;
+    }
+    found
 }
 
 /// Loads the scores of four slots from the position `first` on, 16 bytes at once.
@@ -139,14 +248,14 @@ pub(super) unsafe fn four_scores<C: Config>(view: CacheView<C>, first: u32) -> [
 
 /// Returns the rank of a lane with the lowest score among those that `have` one; of any lane if none has.
 #[device(caller)]
-pub(super) fn lowest_rank<S: Scalar>(warp: Tile<32, Lockstep>, has: bool, score: S) -> u32 {
+pub(super) fn lowest_rank<S: Scalar, const W: u32>(tile: Tile<W, Lockstep>, has: bool, score: S) -> u32 {
     let score = score.to_u64();
     let (high, low) = ((score >> 32) as u32, score as u32);
     let mut leads = has;
     if S::BITS > 32 {
-        let lowest = warp.reduce_min(if has { high } else { u32::MAX });
+        let lowest = tile.reduce_min(if has { high } else { u32::MAX });
         leads = has && high == lowest;
     }
-    let lowest = warp.reduce_min(if leads { low } else { u32::MAX });
-    warp.ballot(leads && low == lowest).trailing_zeros() % 32
+    let lowest = tile.reduce_min(if leads { low } else { u32::MAX });
+    tile.ballot(leads && low == lowest).trailing_zeros() % W
 }

@@ -5,27 +5,28 @@ use super::kernels::{
 };
 use super::policy::BuiltIn;
 use super::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
+use super::summary::{CacheClassify, CacheSample, CacheSetBounds};
 use super::view::Cache;
 use simt::instances;
 
 instances! {
     types {
         // Names: policy, lanes x words of digests per lane, bits of key and score. First the defaults.
-        cache_8x4_u64_u64: Cache<u64, u64, BuiltIn, 8, 4>,
-        cache_8x4_u32_u32: Cache<u32, u32, BuiltIn, 8, 4>,
-        cache_8x4_u64_u32: Cache<u64, u32, BuiltIn, 8, 4>,
-        cache_8x4_u32_u64: Cache<u32, u64, BuiltIn, 8, 4>,
+        cache_4x8_u64_u64: Cache<u64, u64, BuiltIn, 4, 8>,
+        cache_4x8_u32_u32: Cache<u32, u32, BuiltIn, 4, 8>,
+        cache_4x8_u64_u32: Cache<u64, u32, BuiltIn, 4, 8>,
+        cache_4x8_u32_u64: Cache<u32, u64, BuiltIn, 4, 8>,
     }
     #[cfg(feature = "variants")]
     types {
         cache_1x8_u64_u64: Cache<u64, u64, BuiltIn, 1, 8>,
         cache_2x4_u64_u64: Cache<u64, u64, BuiltIn, 2, 4>,
-        cache_4x8_u64_u64: Cache<u64, u64, BuiltIn, 4, 8>,
+        cache_8x4_u64_u64: Cache<u64, u64, BuiltIn, 8, 4>,
     }
     kernels {
         CacheGet, CacheContains, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate,
         CacheAssign, CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveIf,
-        CachePromote
+        CachePromote, CacheSample, CacheSetBounds, CacheClassify
     }
     visitor: super::view::Config
 }

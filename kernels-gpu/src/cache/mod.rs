@@ -7,6 +7,7 @@
 //! digests   128 bytes   a byte per slot: EMPTY, BUSY, ERASED, or eight bits of the key's hash
 //! keys      128 keys
 //! scores    128 scores
+//! classes   128 bytes   a byte per slot: the class of its score, if the table has a summary of the scores
 //! rows      by position: the row of slot s of bucket b is the (128 b + s)-th
 //! ```
 //!
@@ -27,6 +28,7 @@ mod promote;
 mod rows;
 pub mod scan;
 mod search;
+pub mod summary;
 mod view;
 
 pub use action::Evicted;
@@ -40,4 +42,5 @@ pub use kernels::Lookups;
 pub use policy::{BuiltIn, Rule, ScorePolicy, Time};
 pub use rows::{Chunk, Element, RowSlice};
 pub use scan::Span;
+pub use summary::{CLASSES, Summary};
 pub use view::{Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Rows, SLOTS};

@@ -93,6 +93,9 @@ fn exchange<C: Config>(
         if warp.rank() == 0 {
             swap(view.key(near), view.key(far));
             swap(view.score(near), view.score(far));
+            for position in [near, far] {
+                view.summary().note(position, view.score(position).load(Order::Relaxed, Scope::Device));
+            }
             let [a, b] = [near, far].map(|position| view.digest_word(position));
             let digest = |word: Global<u32>, position: u32| {
                 Digest::in_word(word.load(Order::Relaxed, Scope::Device), position % 4)

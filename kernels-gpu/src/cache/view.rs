@@ -2,6 +2,7 @@
 use super::digest::{Digest, Digests};
 use super::policy::ScorePolicy;
 use super::search::{Mode, Sought, search};
+use super::summary::Summary;
 use crate::keyed::Scalar;
 use core::marker::PhantomData;
 use simt::{Global, GlobalSlice, Instance, Name, Order, Scope, device};
@@ -136,7 +137,7 @@ impl Rows {
 /// A cache table as a kernel sees it.
 ///
 /// ```
-/// use phalanx_kernels::cache::{BuiltIn, Cache, CacheView, RowSlice, Rows, SLOTS};
+/// use phalanx_kernels::cache::{BuiltIn, Cache, CacheView, RowSlice, Rows, SLOTS, Summary};
 /// use simt::GlobalSlice;
 ///
 /// type Kind = Cache<u64, u64, BuiltIn, 8, 4>;
@@ -150,11 +151,13 @@ impl Rows {
 ///     entries: (*mut u64, *mut u64),
 ///     rows: *mut u32,
 ///     leased: GlobalSlice<u32>,
+///     (classes, bounds): (GlobalSlice<u8>, GlobalSlice<u64>),
 /// ) -> CacheView<Kind> {
 ///     // SAFETY: the caller's obligation.
 ///     let rows = unsafe { Rows::new(rows, rows, SLOTS, 8) };
 ///     let view = unsafe { CacheView::<Kind>::new(digests, entries, rows, (1, 1), 0) };
 ///     assert!((view.buckets(), view.choices(), view.seed(), view.rows().words()) == (1, 1, 0, 8));
+///     let view = view.with_summary(Summary::new(classes, bounds));
 ///     assert!(RowSlice::new(leased).is_empty() == leased.is_empty());
 ///     view.with_leases(leased)
 /// }
@@ -171,6 +174,7 @@ pub struct CacheView<C: Config> {
     seed: u64,
     /// A bit for each slot: whether a lease holds its row. No words if there are no leases.
     leased: GlobalSlice<u32>,
+    summary: Summary<C::Score>,
 }
 
 impl<C: Config> Clone for CacheView<C> {
@@ -208,9 +212,14 @@ impl<C: Config> CacheView<C> {
         // SAFETY: the caller's obligations. Keys and scores are accessed weakly only where `Rows` are.
         let (digests, keys, scores) =
             unsafe { (Global::new(digests), Global::new(keys), Global::new(scores)) };
-        // SAFETY: no word of an empty slice is ever accessed.
-        let leased = unsafe { GlobalSlice::from_raw_parts(digests.as_ptr(), 0) };
-        Self { digests, keys, scores, rows, buckets, choices, seed, leased }
+        // SAFETY: no element of an empty slice is ever accessed.
+        let (leased, classes, bounds) = unsafe {
+            let no_words = GlobalSlice::from_raw_parts(digests.as_ptr(), 0);
+            let no_classes = GlobalSlice::from_raw_parts(digests.as_ptr().cast(), 0);
+            (no_words, no_classes, GlobalSlice::from_raw_parts(scores.as_ptr(), 0))
+        };
+        let summary = Summary::new(classes, bounds);
+        Self { digests, keys, scores, rows, buckets, choices, seed, leased, summary }
     }
 
     /// Returns the view of a table of whose rows some are leased: those of the slots whose bits are set, bit
@@ -218,6 +227,16 @@ impl<C: Config> CacheView<C> {
     /// row is leased.
     pub fn with_leases(self, leased: GlobalSlice<u32>) -> Self {
         Self { leased, ..self }
+    }
+
+    /// Returns the view of a table with this summary of its scores, which has a class for each slot.
+    pub fn with_summary(self, summary: Summary<C::Score>) -> Self {
+        Self { summary, ..self }
+    }
+
+    /// Returns the summary of the scores.
+    pub(super) fn summary(self) -> Summary<C::Score> {
+        self.summary
     }
 
     /// Returns the number of buckets.
@@ -247,6 +266,15 @@ impl<C: Config> CacheView<C> {
             return 0;
         }
         self.leased.read((first / 32) as usize) >> (first % 32) & 0xf
+    }
+
+    /// Returns the bits of the 16 slots from `first` on, a multiple of 16: whether their rows are leased.
+    #[device(caller)]
+    pub(super) fn leased_of_16(self, first: u32) -> u32 {
+        if self.leased.is_empty() {
+            return 0;
+        }
+        self.leased.read((first / 32) as usize) >> (first % 32) & 0xffff
     }
 
     /// Returns whether the row of a slot is leased.

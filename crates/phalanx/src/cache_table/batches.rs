@@ -417,11 +417,13 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         self.submit_counting(Group::Inserters, part.count, || unsafe {
             if self.is_distinct || len <= 1 {
                 self.table.grow_for(&self.stream, batch.keys)?;
+                self.table.prepare_summary(&self.stream, len)?;
                 return self.table.launch(&self.stream, launch(batch));
             }
             let merged = self.table.merger.merge(&self.stream, keys)?;
             let Merged { keys, order, ends, outcomes, .. } = merged;
             self.table.grow_for(&self.stream, keys)?;
+            self.table.prepare_summary(&self.stream, len)?;
             self.table.launch(&self.stream, launch(Changes { keys, order, ends, outcomes, ..batch }))?;
             self.spread(&part, merged, present)
         })

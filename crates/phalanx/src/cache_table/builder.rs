@@ -1,7 +1,7 @@
 //! Options of cache tables.
 use super::groups::Groups;
 use super::growth::Growth;
-use super::{CacheTable, Clock, Lock, Shape};
+use super::{CacheTable, Clock, Lock, Shape, Victims};
 use crate::number::Number;
 use crate::{Error, Result, program};
 use bytemuck::Pod;
@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 ///
 /// ```
 /// use phalanx::CacheTable;
-/// use phalanx::cache_table::Rule;
+/// use phalanx::cache_table::{Rule, Victims};
 ///
 /// let table = CacheTable::<u64, f32>::builder()
 ///     .capacity(1000)
@@ -26,9 +26,11 @@ use std::marker::PhantomData;
 ///     .rows_on_device(0.5)
 ///     .seed(42)
 ///     .device(&phalanx::Device::from_environment()?)
-///     .variant("cache_8x4_u64_u64")
+///     .victims(Victims::Exact)
+///     .variant("cache_4x8_u64_u64")
 ///     .build()?;
 /// assert_eq!((table.capacity(), table.max_capacity(), table.dim()), (1024, 4096, 8));
+/// assert_eq!(table.victims(), Victims::Exact);
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -49,6 +51,7 @@ pub struct Builder<K, V, S> {
     lock: Lock,
     device: Option<Device>,
     variant: Option<String>,
+    victims: Victims,
     of: PhantomData<(K, V, S)>,
 }
 
@@ -69,6 +72,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             lock: Lock::Groups,
             device: None,
             variant: None,
+            victims: Victims::default(),
             of: PhantomData,
         }
     }
@@ -125,6 +129,13 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
         self
     }
 
+    /// Sets how insertions into full buckets find the key with the lowest score. Default:
+    /// [`Victims::Summary`].
+    pub fn victims(mut self, victims: Victims) -> Self {
+        self.victims = victims;
+        self
+    }
+
     /// Sets the seed of the hash function. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -168,7 +179,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
         }
         let growth = Growth::new(shape.buckets, self.max_capacity, load)?;
         let order = (Clock::new(self.rule), Groups::new(self.lock));
-        CacheTable::create(&device, (shape, growth), order, self.dim, self.variant.as_deref())
+        CacheTable::create(&device, (shape, growth), order, self.dim, (self.variant.as_deref(), self.victims))
     }
 
     fn shape(&self) -> Result<Shape> {

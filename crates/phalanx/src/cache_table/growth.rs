@@ -211,7 +211,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             return Err(Error::Exported { exports: growth.exports });
         }
         let old = self.memory();
-        let new = Memory::new(&self.device, Shape { buckets, ..old.shape() })?;
+        let shape = Shape { buckets, ..old.shape() };
+        let new = Memory::new(&self.device, shape, old.summary().is_some())?;
         self.rehash(stream, &old, &new)?;
         let (pairs, found) = (self.count_in(stream, &old)?, self.count_in(stream, &new)?);
         if found < pairs {

@@ -8,7 +8,10 @@ use phalanx_kernels::cache::kernels::{
     CacheInsertEvict, CacheRemove, Lookups,
 };
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
-use phalanx_kernels::cache::{self, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, Span};
+use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
+use phalanx_kernels::cache::{
+    self, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, Span,
+};
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
 
 /// A launch on a table.
@@ -40,6 +43,12 @@ pub enum Launch<K, S> {
     RemoveIf(Filter<K, S>, GlobalSlice<u64>),
     /// Runs [`CachePromote`].
     Promote(u32, GlobalSlice<u64>),
+    /// Runs [`CacheSample`].
+    Sample(GlobalSlice<S>),
+    /// Runs [`CacheSetBounds`].
+    SetBounds(GlobalSlice<S>),
+    /// Runs [`CacheClassify`].
+    Classify,
 }
 
 impl<K: Word, S: Word> Launch<K, S> {
@@ -48,6 +57,7 @@ impl<K: Word, S: Word> Launch<K, S> {
         match self {
             Self::Get(_) | Self::Contains(..) | Self::Count(..) | Self::Export(..) => false,
             Self::Assign(_) | Self::GetAndTouch(..) => false,
+            Self::Sample(_) | Self::SetBounds(_) | Self::Classify => false,
             Self::Insert(_) | Self::InsertEvict(..) | Self::GetOrInsert(..) | Self::Accumulate(..) => true,
             Self::Remove(_) | Self::RemoveIf(..) | Self::Promote(..) => true,
         }
@@ -75,6 +85,7 @@ impl<K: Word, S: Word> Launch<K, S> {
         let buckets = match self {
             Self::Get(batch) => return batch.keys.max_len(),
             Self::Contains(keys, _) => return keys.max_len(),
+            Self::Sample(samples) | Self::SetBounds(samples) => return samples.len().max(CLASSES),
             Self::Export(_, span, ..) => span.count.min(buckets),
             _ => buckets,
         };
@@ -154,6 +165,9 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                 }
                 Launch::RemoveIf(filter, count) => stream.launch(grid, CacheRemoveIf { view, filter, count }),
                 Launch::Promote(most, count) => stream.launch(grid, CachePromote { view, most, count }),
+                Launch::Sample(samples) => stream.launch(grid, CacheSample { view, samples }),
+                Launch::SetBounds(samples) => stream.launch(grid, CacheSetBounds { view, samples }),
+                Launch::Classify => stream.launch(grid, CacheClassify { view }),
             }
         }
     }

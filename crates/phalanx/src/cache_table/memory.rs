@@ -1,10 +1,11 @@
 //! The memory of a cache table.
 use super::Shape;
+use super::summary::Summary;
 use crate::Result;
-use bytemuck::Pod;
+use crate::number::Number;
 use gpu::{Buffer, Device, Tier};
 use phalanx_kernels::cache::{CacheView, Config, Rows, SLOTS};
-use simt::Word;
+use phalanx_kernels::keyed::Scalar;
 
 /// Buffers of a table.
 #[derive(Debug)]
@@ -15,11 +16,15 @@ pub struct Memory<K, S> {
     scores: Buffer<S>,
     near: Buffer<u32>,
     far: Buffer<u32>,
+    summary: Option<Summary<S>>,
 }
 
-impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
-    /// Allocates the memory of an empty table.
-    pub fn new(device: &Device, shape: Shape) -> Result<Self> {
+impl<K: Scalar, S: Scalar> Memory<K, S> {
+    /// Allocates the memory of an empty table, with or without a summary of its scores.
+    pub fn new(device: &Device, shape: Shape, has_summary: bool) -> Result<Self>
+    where
+        S: Number,
+    {
         let slots = shape.slots();
         Ok(Self {
             shape,
@@ -29,6 +34,7 @@ impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
             scores: device.zeroed(slots)?,
             near: device.buffer(shape.row_words(shape.near_slots))?,
             far: device.buffer_on(Tier::Pinned, shape.row_words(SLOTS - shape.near_slots))?,
+            summary: has_summary.then(|| Summary::new(device, slots)).transpose()?,
         })
     }
 
@@ -39,7 +45,14 @@ impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
 
     /// Returns the bytes of device memory.
     pub fn memory_usage(&self) -> usize {
-        self.digests.byte_len() + self.keys.byte_len() + self.scores.byte_len() + self.near.byte_len()
+        let summary = self.summary.as_ref().map_or(0, Summary::memory_usage);
+        let entries = self.digests.byte_len() + self.keys.byte_len() + self.scores.byte_len();
+        entries + self.near.byte_len() + summary
+    }
+
+    /// Returns the summary of the scores.
+    pub fn summary(&self) -> Option<&Summary<S>> {
+        self.summary.as_ref()
     }
 
     /// Returns the bytes of pinned host memory.
@@ -63,7 +76,8 @@ impl<K: Word + Pod, S: Word + Pod> Memory<K, S> {
         // kernels of this kind write to them.
         unsafe {
             let rows = Rows::new(self.near.pointer(), self.far.pointer(), near_slots, words);
-            CacheView::new(self.digests.pointer(), (keys, scores), rows, (buckets, choices), seed)
+            let view = CacheView::new(self.digests.pointer(), (keys, scores), rows, (buckets, choices), seed);
+            self.summary.as_ref().map_or(view, |summary| view.with_summary(summary.view()))
         }
     }
 }

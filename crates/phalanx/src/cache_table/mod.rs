@@ -13,6 +13,7 @@ mod memory;
 mod merge;
 mod scans;
 mod since;
+mod summary;
 
 use crate::number::Number;
 use crate::{Error, Result};
@@ -37,6 +38,7 @@ pub use host::{EvictedRows, Exported, Rows};
 pub use lease::Lease;
 pub use phalanx_kernels::cache::{Filter, Rule};
 pub use since::ExportSince;
+pub use summary::Victims;
 
 /// A table of bounded capacity from keys to rows of elements, in device memory, which holds the keys with the
 /// highest scores: a cache. An insertion into a full bucket evicts the key with the lowest score of the
@@ -249,7 +251,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         (shape, growth): (Shape, Growth),
         (clock, groups): (Clock, Groups),
         dim: usize,
-        variant: Option<&str>,
+        (variant, victims): (Option<&str>, Victims),
     ) -> Result<Self> {
         let named = |kernels: &&'static dyn Kernels<K, S>| variant.is_none_or(|name| kernels.name() == name);
         let Some(kernels) = kernels::all::<K, S>().find(named) else {
@@ -257,7 +259,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             return Err(Error::UnknownVariant { name, known: Self::variants().join(", ") });
         };
         Ok(Self {
-            memory: RwLock::new(Memory::new(device, shape)?),
+            memory: RwLock::new(Memory::new(device, shape, victims == Victims::Summary)?),
             growth: Mutex::new(growth),
             kernels: kernels.boxed(),
             device: device.clone(),
@@ -308,6 +310,11 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// Returns the rule of the scores.
     pub fn rule(&self) -> Rule {
         self.clock.rule
+    }
+
+    /// Returns how insertions into full buckets find the key with the lowest score.
+    pub fn victims(&self) -> Victims {
+        if self.memory().summary().is_some() { Victims::Summary } else { Victims::Exact }
     }
 
     /// Returns the device memory in use, in bytes.

@@ -1,13 +1,15 @@
 //! Evictions and refusals.
 use crate::batches::random;
 use crate::model::Table;
-use phalanx::cache_table::{EvictedBuffers, EvictedRows, Filter, Rule};
+use phalanx::cache_table::{EvictedBuffers, EvictedRows, Filter, Rule, Victims};
 use phalanx::{CacheTable, Outcome, Outcomes};
 use std::collections::BTreeMap;
 
 /// Inserts keys with random scores one by one into a table of one bucket, where the victim is exactly known.
-fn the_lowest_score_goes(two_buckets: bool) {
-    let table = Table::builder().capacity(1).rule(Rule::Custom).two_buckets(two_buckets).build().unwrap();
+fn the_lowest_score_goes(two_buckets: bool, victims: Victims) {
+    let builder = Table::builder().capacity(1).rule(Rule::Custom).two_buckets(two_buckets);
+    let table = builder.victims(victims).build().unwrap();
+    assert_eq!(table.victims(), victims);
     assert_eq!(table.capacity(), 128);
     let (mut model, mut random) = (BTreeMap::new(), random(5));
     for key in 0..400u64 {
@@ -32,8 +34,48 @@ fn the_lowest_score_goes(two_buckets: bool) {
 
 #[test]
 fn the_key_with_the_lowest_score_is_evicted() {
-    the_lowest_score_goes(false);
-    the_lowest_score_goes(true);
+    for victims in [Victims::Exact, Victims::Summary] {
+        the_lowest_score_goes(false, victims);
+        the_lowest_score_goes(true, victims);
+    }
+}
+
+/// Inserts and uses keys one by one, so that both kinds of table see the same contents, with scores of many
+/// sizes. Requires that both evict the same keys.
+fn both_evict_the_same(rule: Rule, two_buckets: bool) {
+    let table = |victims| {
+        let builder = Table::builder().capacity(512).rule(rule).two_buckets(two_buckets).victims(victims);
+        builder.build().unwrap()
+    };
+    let (tables, mut random) = ([Victims::Exact, Victims::Summary].map(table), random(9));
+    let keys: Vec<u64> = (0..700).collect();
+    let rows = vec![0; keys.len()];
+    for (step, key) in (1000..1400u64).enumerate() {
+        let score = 1 + (random(1 << 20) * random(1 << 20) >> random(40));
+        let results = tables.each_ref().map(|table| {
+            if step == 0 {
+                let scores: Vec<u64> = keys.iter().map(|key| 1 + key * key % 1000).collect();
+                table.insert_scored(&keys, &rows, &scores).unwrap();
+            }
+            table.assign_scores(&[key - 3, key % 700], &[score, 5]).unwrap();
+            let (outcomes, evicted) = table.insert_evict(&[key], &[1]).unwrap();
+            (outcomes.count(Outcome::Inserted), evicted.keys, evicted.scores)
+        });
+        // Scores may be equal, and then the victims differ; their scores do not.
+        assert_eq!(results[0].2, results[1].2, "{rule:?}, step {step}");
+        if results[0].1 != results[1].1 {
+            // From here on, the contents differ.
+            return;
+        }
+    }
+}
+
+#[test]
+fn victims_by_the_summary_are_exact() {
+    for rule in [Rule::Lru, Rule::Lfu, Rule::Custom, Rule::EpochLfu, Rule::LfuThenLru] {
+        both_evict_the_same(rule, false);
+        both_evict_the_same(rule, true);
+    }
 }
 
 #[test]

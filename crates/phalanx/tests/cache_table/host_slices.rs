@@ -164,7 +164,7 @@ fn hierarchical_kv_180_few_allocations() {
     let mut made = None;
     let builder = || Table::builder().capacity(1 << 14).dim(4).rows_on_device(0.5).device(&device);
     let of_build = allocations(&mut || made = Some(builder().build().unwrap()));
-    assert!((1..=6).contains(&of_build), "{of_build} allocations for {} buckets", 1 << 7);
+    assert!((1..=10).contains(&of_build), "{of_build} allocations for {} buckets", 1 << 7);
     let table = made.unwrap();
     let keys: Vec<u64> = (0..2000).collect();
     let (all, mut into, mut found) = (rows(&keys, 4), vec![0; 8000], vec![false; 2000]);

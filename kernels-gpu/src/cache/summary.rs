@@ -1,0 +1,164 @@
+//! The summary of the scores: a byte per slot that tells the class of the slot's score, in one line of 128
+//! bytes per bucket. An eviction reads the line of the classes and the scores of the lowest class, instead of
+//! all scores.
+//!
+//! The classes of a table are 256 ranges of scores, whose bounds are quantiles of the table's scores at some
+//! time:
+//!
+//! ```text
+//! class of a score   number of bounds that are at most the score
+//! bounds             b1 <= b2 <= .. <= b255
+//! class c            scores from b(c) to b(c+1) - 1
+//! ```
+//!
+//! Classes are ordered as scores are, whatever the bounds are, so the key with the lowest score is in the
+//! lowest class that occurs. Bounds that no longer fit the scores make classes large, and evictions slow: the
+//! table's owner sets them anew from time to time, by [`cache_sample`], a sort, [`cache_set_bounds`] and
+//! [`cache_classify`].
+use super::digest::Digest;
+use super::evict::four_scores;
+use super::view::{CacheView, Config, SLOTS};
+use crate::keyed::Scalar;
+use simt::hash::{mix64, reduce};
+use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, device, kernel};
+
+/// Number of classes.
+pub const CLASSES: usize = 256;
+
+/// The summary of a table's scores, or none.
+///
+/// ```
+/// use phalanx_kernels::cache::Summary;
+/// use simt::GlobalSlice;
+///
+/// fn is_used(classes: GlobalSlice<u8>, bounds: GlobalSlice<u64>) -> bool {
+///     Summary::new(classes, bounds).exists()
+/// }
+/// ```
+#[repr(C)]
+#[derive(Debug)]
+pub struct Summary<S> {
+    /// The class of each slot's score.
+    classes: GlobalSlice<u8>,
+    /// Lowest score of each class but the first, ascending.
+    bounds: GlobalSlice<S>,
+}
+
+impl<S> Clone for Summary<S> {
+    #[device]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Summary<S> {}
+
+#[device]
+impl<S: Scalar> Summary<S> {
+    /// Describes a summary with a class for each slot, aligned to 128 bytes, and 255 ascending bounds. Without
+    /// bounds, the table has no summary.
+    pub fn new(classes: GlobalSlice<u8>, bounds: GlobalSlice<S>) -> Self {
+        Self { classes, bounds }
+    }
+
+    /// Returns whether the table has a summary.
+    pub fn exists(self) -> bool {
+        !self.bounds.is_empty()
+    }
+
+    /// Returns the class of a score.
+    pub(super) fn class(self, score: S) -> u32 {
+        let (mut class, mut step) = (0, CLASSES / 2);
+        while step > 0 {
+            if self.bounds.read(class + step - 1) <= score {
+                class += step;
+            }
+            step /= 2;
+        }
+        class as u32
+    }
+
+    /// Returns the only score that a class can contain, if there is one.
+    pub(super) fn only_score(self, class: u32) -> Option<S> {
+        let class = class as usize;
+        if class == 0 || class >= CLASSES - 1 {
+            return None;
+        }
+        let (lowest, next) = (self.bounds.read(class - 1), self.bounds.read(class));
+        (next.to_u64() - lowest.to_u64() == 1).then_some(lowest)
+    }
+
+    /// Writes the classes of the four slots from the position `first` on.
+    ///
+    /// # Safety
+    /// - There is a summary, and the position is that of a slot of the table, a multiple of four.
+    unsafe fn note_four(self, first: u32, scores: [S; 4]) {
+        let (mut word, mut slot) = (0, 0);
+        while slot < 4 {
+            word |= self.class(scores[slot]) << (8 * slot);
+            slot += 1;
+        }
+        // SAFETY: four classes lie in an aligned word, since the line of a bucket is aligned.
+        let place = unsafe { self.classes.at(first as usize).cast::<u32>() };
+        place.store(word, Order::Relaxed, Scope::Device);
+    }
+
+    /// Writes the class of a slot's new score, if there is a summary.
+    #[device(caller)]
+    pub(super) fn note(self, position: u32, score: S) {
+        if self.exists() {
+            // Evictions read it beside this; they compare the score after they have locked the slot.
+            self.classes.at(position as usize).store(self.class(score) as u8, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    /// Reads the classes of the 16 slots from the position `first` on, four in a word, if `wanted`; otherwise
+    /// they are arbitrary.
+    ///
+    /// # Safety
+    /// - There is a summary, and the position is that of a slot of the table, a multiple of 16.
+    #[device(caller)]
+    pub(super) unsafe fn read(self, first: u32, wanted: bool) -> [u32; 4] {
+        // SAFETY: the caller's obligation. The classes of a bucket are aligned to 128 bytes.
+        unsafe {
+            let place = Global::new(self.classes.as_ptr()).offset(first as usize);
+            place.cast::<u32>().load_vec_if(wanted, Order::Relaxed, Scope::Device)
+        }
+    }
+}
+
+/// Writes a score from each of as many buckets as there are `samples`, spread over the table; the maximum for
+/// a slot without a key. A thread for each sample.
+#[kernel]
+pub fn cache_sample<C: Config + Instance>(view: CacheView<C>, samples: GlobalSlice<C::Score>) {
+    let index = Thread::index();
+    if index >= samples.len() {
+        return;
+    }
+    let bucket = (index as u64 * view.buckets() as u64 / samples.len() as u64) as u32;
+    let position = bucket * SLOTS + reduce(mix64(index as u64) as u32, SLOTS);
+    // SAFETY: the position is that of a slot.
+    let (digests, score) = unsafe { (view.digest_word(position), view.score(position)) };
+    let digest = Digest::in_word(digests.load(Order::Relaxed, Scope::Device), position % 4);
+    let score = score.load(Order::Relaxed, Scope::Device);
+    samples.write(index, if digest.has_key() { score } else { C::Score::MAX });
+}
+
+/// Sets the bounds of the classes to quantiles of sorted samples. A thread for each bound.
+#[kernel]
+pub fn cache_set_bounds<C: Config + Instance>(view: CacheView<C>, samples: GlobalSlice<C::Score>) {
+    let (index, bounds) = (Thread::index(), view.summary().bounds);
+    if index < bounds.len() {
+        bounds.write(index, samples.read((index + 1) * samples.len() / CLASSES));
+    }
+}
+
+/// Writes the classes of all slots. A thread for four slots. Nothing may change the table meanwhile.
+#[kernel]
+pub fn cache_classify<C: Config + Instance>(view: CacheView<C>) {
+    let first = 4 * Thread::index() as u64;
+    if first < view.buckets() as u64 * SLOTS as u64 {
+        // SAFETY: the positions are those of slots of the table.
+        unsafe { view.summary().note_four(first as u32, four_scores(view, first as u32)) };
+    }
+}
