@@ -15,6 +15,12 @@
 //! lowest class that occurs. Bounds that no longer fit the scores make classes large, and evictions slow: the
 //! table's owner sets them anew from time to time, by [`cache_sample`], a sort, [`cache_set_bounds`] and
 //! [`cache_classify`].
+//!
+//! # Cost
+//!
+//! [`cache_sample`] reads a digest and a score for each sample, [`cache_set_bounds`] 255 samples, and
+//! [`cache_classify`] all scores; it writes a byte per slot. A class is found in eight steps of a binary
+//! search, which read the bounds from the L1 cache.
 use super::digest::Digest;
 use super::evict::four_scores;
 use super::view::{CacheView, Config, SLOTS};
@@ -55,8 +61,8 @@ impl<S> Copy for Summary<S> {}
 
 #[device]
 impl<S: Scalar> Summary<S> {
-    /// Describes a summary with a class for each slot, aligned to 128 bytes, and 255 ascending bounds. Without
-    /// bounds, the table has no summary.
+    /// Describes a summary with a class for each slot, aligned to 128 bytes, and 255 ascending bounds.
+    /// Without bounds, the table has no summary.
     pub fn new(classes: GlobalSlice<u8>, bounds: GlobalSlice<S>) -> Self {
         Self { classes, bounds }
     }

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 ///
 /// ```
 /// use phalanx::CacheTable;
-/// use phalanx::cache_table::{Rule, Victims};
+/// use phalanx::cache_table::{Lock, Rule, Victims};
 ///
 /// let table = CacheTable::<u64, f32>::builder()
 ///     .capacity(1000)
@@ -26,6 +26,7 @@ use std::marker::PhantomData;
 ///     .rows_on_device(0.5)
 ///     .seed(42)
 ///     .device(&phalanx::Device::from_environment()?)
+///     .lock(Lock::Groups)
 ///     .victims(Victims::Exact)
 ///     .variant("cache_4x8_u64_u64")
 ///     .build()?;

@@ -313,6 +313,15 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     }
 
     /// Returns how insertions into full buckets find the key with the lowest score.
+    ///
+    /// ```
+    /// use phalanx::CacheTable;
+    /// use phalanx::cache_table::Victims;
+    ///
+    /// let table = CacheTable::<u64, u32>::builder().build()?;
+    /// assert_eq!(table.victims(), Victims::Summary);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     pub fn victims(&self) -> Victims {
         if self.memory().summary().is_some() { Victims::Summary } else { Victims::Exact }
     }
