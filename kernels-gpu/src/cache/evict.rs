@@ -178,25 +178,29 @@ fn lowest_of_class<C: Config>(
     let slots = if mine.class == class && class < CLASSES as u32 { mine.slots } else { 0 };
     let (position, score) = match view.summary().only_score(class) {
         _ if slots == 0 => (NOWHERE, C::Score::MAX),
+        // If the class is not that of the slot's score, the victim's lock will tell.
         Some(only) => (first + slots.trailing_zeros(), only),
-        None => lowest_of(view, first, slots),
+        None => lowest_of(view, first, (slots, class)),
     };
-    let rank = lowest_rank(tile, slots != 0, score);
-    let is_locked = tile.any(active && mine.is_locked);
+    let rank = lowest_rank(tile, position != NOWHERE, score);
+    // A slot whose class another tile changes is as one that it has locked.
+    let is_locked = tile.any(active && (mine.is_locked || (slots != 0 && position == NOWHERE)));
     let seen = digests.word(position % 16 / 4);
     let ((position, seen), score) = tile.shuffle(((position, seen), score), rank);
     Victim { position, score, seen, is_locked }
 }
 
-/// Returns the slot with the lowest score among those whose bits are set, of 16 from the position `first` on.
+/// Returns the slot with the lowest score among those whose bits are set, of 16 from the position `first` on,
+/// or [`NOWHERE`]. Leaves slots out whose score is above the class.
 #[device]
-fn lowest_of<C: Config>(view: CacheView<C>, first: u32, mut slots: u32) -> (u32, C::Score) {
+fn lowest_of<C: Config>(view: CacheView<C>, first: u32, (mut slots, class): (u32, u32)) -> (u32, C::Score) {
     let (mut best, mut score) = (NOWHERE, C::Score::MAX);
     while slots != 0 {
         let position = first + slots.trailing_zeros();
         // SAFETY: the position is that of a slot of the bucket.
         let own = unsafe { view.score(position) }.load(Order::Relaxed, Scope::Device);
-        if best == NOWHERE || own < score {
+        let is_stale = view.summary().is_above(class, own);
+        if !is_stale && (best == NOWHERE || own < score) {
             (best, score) = (position, own);
         }
         slots &= slots - 1;

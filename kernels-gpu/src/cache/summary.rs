@@ -94,6 +94,11 @@ impl<S: Scalar> Summary<S> {
         (next.to_u64() - lowest.to_u64() == 1).then_some(lowest)
     }
 
+    /// Returns whether a score is above a class.
+    pub(super) fn is_above(self, class: u32, score: S) -> bool {
+        (class as usize) < CLASSES - 1 && score >= self.bounds.read(class as usize)
+    }
+
     /// Writes the classes of the four slots from the position `first` on.
     ///
     /// # Safety

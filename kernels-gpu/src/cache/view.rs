@@ -158,6 +158,7 @@ impl Rows {
 ///     let view = unsafe { CacheView::<Kind>::new(digests, entries, rows, (1, 1), 0) };
 ///     assert!((view.buckets(), view.choices(), view.seed(), view.rows().words()) == (1, 1, 0, 8));
 ///     let view = view.with_summary(Summary::new(classes, bounds));
+///     assert!(CacheView::<Kind>::block() == 2); // of `view.interleaved()`
 ///     assert!(RowSlice::new(leased).is_empty() == leased.is_empty());
 ///     view.with_leases(leased)
 /// }
@@ -175,6 +176,29 @@ pub struct CacheView<C: Config> {
     /// A bit for each slot: whether a lease holds its row. No words if there are no leases.
     leased: GlobalSlice<u32>,
     summary: Summary<C::Score>,
+    blocks: Blocks,
+}
+
+/// The places of keys and scores: blocks of `1 << shift` neighbouring keys, and of as many scores. A block
+/// begins `key_pitch` keys, or `score_pitch` scores, behind the one before.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Blocks {
+    shift: u32,
+    key_pitch: u32,
+    score_pitch: u32,
+}
+
+#[device]
+impl Blocks {
+    /// Keys and scores in an array each.
+    const SEPARATE: Self = Self { shift: SLOTS.trailing_zeros(), key_pitch: SLOTS, score_pitch: SLOTS };
+
+    /// Returns the index of a slot's element among elements of this pitch.
+    fn index(self, position: u32, pitch: u32) -> usize {
+        let within = position & ((1 << self.shift) - 1);
+        (position >> self.shift) as usize * pitch as usize + within as usize
+    }
 }
 
 impl<C: Config> Clone for CacheView<C> {
@@ -219,7 +243,8 @@ impl<C: Config> CacheView<C> {
             (no_words, no_classes, GlobalSlice::from_raw_parts(scores.as_ptr(), 0))
         };
         let summary = Summary::new(classes, bounds);
-        Self { digests, keys, scores, rows, buckets, choices, seed, leased, summary }
+        let blocks = Blocks::SEPARATE;
+        Self { digests, keys, scores, rows, buckets, choices, seed, leased, summary, blocks }
     }
 
     /// Returns the view of a table of whose rows some are leased: those of the slots whose bits are set, bit
@@ -232,6 +257,25 @@ impl<C: Config> CacheView<C> {
     /// Returns the view of a table with this summary of its scores, which has a class for each slot.
     pub fn with_summary(self, summary: Summary<C::Score>) -> Self {
         Self { summary, ..self }
+    }
+
+    /// Returns the view of a table whose keys and scores alternate: [`Self::block`] keys, as many scores, and
+    /// so on. A slot's key and score are then neighbours.
+    ///
+    /// # Safety
+    /// - The memory that was passed as that of the keys has this layout; the scores that were passed are those
+    ///   behind the first block of keys in it.
+    pub unsafe fn interleaved(self) -> Self {
+        let block = Self::block();
+        let words = block * (C::Key::BITS + C::Score::BITS) / 32;
+        let (key_pitch, score_pitch) = (words / (C::Key::BITS / 32), words / (C::Score::BITS / 32));
+        Self { blocks: Blocks { shift: block.trailing_zeros(), key_pitch, score_pitch }, ..self }
+    }
+
+    /// Returns the number of keys in a block of an [interleaved](Self::interleaved) table: a sector of 32
+    /// bytes has a block of keys and scores if they have the same size.
+    pub fn block() -> u32 {
+        if C::Key::BITS + C::Score::BITS == 128 { 2 } else { 4 }
     }
 
     /// Returns the summary of the scores.
@@ -298,7 +342,7 @@ impl<C: Config> CacheView<C> {
     /// - The position is that of a slot of the table.
     pub(super) unsafe fn key(self, position: u32) -> Global<C::Key> {
         // SAFETY: there is a key for each slot.
-        unsafe { self.keys.offset(position as usize) }
+        unsafe { self.keys.offset(self.blocks.index(position, self.blocks.key_pitch)) }
     }
 
     /// Returns the score's place in memory.
@@ -307,7 +351,7 @@ impl<C: Config> CacheView<C> {
     /// - The position is that of a slot of the table.
     pub(super) unsafe fn score(self, position: u32) -> Global<C::Score> {
         // SAFETY: there is a score for each slot.
-        unsafe { self.scores.offset(position as usize) }
+        unsafe { self.scores.offset(self.blocks.index(position, self.blocks.score_pitch)) }
     }
 
     /// Reads `N` words of digests as lane `rank` of `width` lanes, which read `width * N` words from the

@@ -29,6 +29,7 @@ pub struct Promotion<'a> {
     loaded: Loaded<'a>,
     candidates: Vec<u64>,
     zipf: Zipf,
+    theta: f64,
     seed: u64,
     batches: u64,
     /// Maximum number of keys that each bucket moves after a batch.
@@ -49,6 +50,7 @@ impl<'a> Promotion<'a> {
         let candidates = loaded.present(loaded.table.len()?, case.seed)?;
         Ok(Self {
             zipf: Zipf::new(candidates.len() as u64, case.number("theta")?)?,
+            theta: case.number("theta")?,
             candidates,
             seed: case.seed,
             batches: count(case, "batches")? as u64,
@@ -116,7 +118,11 @@ impl<'a> Promotion<'a> {
 impl Benchmark for Promotion<'_> {
     fn restore(&mut self) -> Result<()> {
         self.steps.clear();
-        self.loaded.refill()
+        self.loaded.refill()?;
+        // Which keys a fill leaves in the table depends on the order of its evictions.
+        self.candidates = self.loaded.present(self.loaded.table.len()?, self.seed)?;
+        self.zipf = Zipf::new(self.candidates.len() as u64, self.theta)?;
+        Ok(())
     }
 
     fn launch(&mut self) -> Result<()> {

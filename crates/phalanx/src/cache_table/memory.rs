@@ -6,17 +6,19 @@ use crate::number::Number;
 use gpu::{Buffer, Device, Tier};
 use phalanx_kernels::cache::{CacheView, Config, Rows, SLOTS};
 use phalanx_kernels::keyed::Scalar;
+use std::marker::PhantomData;
 
 /// Buffers of a table.
 #[derive(Debug)]
 pub struct Memory<K, S> {
     shape: Shape,
     digests: Buffer<u32>,
-    keys: Buffer<K>,
-    scores: Buffer<S>,
+    /// Keys and scores: in turns if there is a summary, otherwise first all keys.
+    entries: Buffer<u32>,
     near: Buffer<u32>,
     far: Buffer<u32>,
     summary: Option<Summary<S>>,
+    of: PhantomData<K>,
 }
 
 impl<K: Scalar, S: Scalar> Memory<K, S> {
@@ -29,12 +31,12 @@ impl<K: Scalar, S: Scalar> Memory<K, S> {
         Ok(Self {
             shape,
             digests: device.zeroed(slots / 4)?,
-            keys: device.buffer(slots)?,
             // Evictions read the scores of whole buckets, also of slots that are taken for the first time.
-            scores: device.zeroed(slots)?,
+            entries: device.zeroed(slots * (size_of::<K>() + size_of::<S>()) / 4)?,
             near: device.buffer(shape.row_words(shape.near_slots))?,
             far: device.buffer_on(Tier::Pinned, shape.row_words(SLOTS - shape.near_slots))?,
             summary: has_summary.then(|| Summary::new(device, slots)).transpose()?,
+            of: PhantomData,
         })
     }
 
@@ -46,8 +48,7 @@ impl<K: Scalar, S: Scalar> Memory<K, S> {
     /// Returns the bytes of device memory.
     pub fn memory_usage(&self) -> usize {
         let summary = self.summary.as_ref().map_or(0, Summary::memory_usage);
-        let entries = self.digests.byte_len() + self.keys.byte_len() + self.scores.byte_len();
-        entries + self.near.byte_len() + summary
+        self.digests.byte_len() + self.entries.byte_len() + self.near.byte_len() + summary
     }
 
     /// Returns the summary of the scores.
@@ -71,13 +72,23 @@ impl<K: Scalar, S: Scalar> Memory<K, S> {
     /// - The memory is not dropped while the view is used.
     pub unsafe fn view<C: Config<Key = K, Score = S>>(&self) -> CacheView<C> {
         let Shape { buckets, choices, words, near_slots, seed } = self.shape;
-        let (keys, scores) = (self.keys.pointer(), self.scores.pointer());
+        let entries = self.entries.pointer();
+        // A summary spares evictions the scan of scores, and then a slot's key and score are neighbours.
+        let keys_first = match self.summary {
+            Some(_) => CacheView::<C>::block() as usize,
+            None => self.shape.slots(),
+        };
+        let scores = entries.wrapping_add(keys_first * size_of::<K>() / 4).cast();
         // SAFETY: the buffers have an element for each slot, and were initialized as required. Only the
         // kernels of this kind write to them.
         unsafe {
             let rows = Rows::new(self.near.pointer(), self.far.pointer(), near_slots, words);
-            let view = CacheView::new(self.digests.pointer(), (keys, scores), rows, (buckets, choices), seed);
-            self.summary.as_ref().map_or(view, |summary| view.with_summary(summary.view()))
+            let (digests, entries) = (self.digests.pointer(), (entries.cast(), scores));
+            let view = CacheView::new(digests, entries, rows, (buckets, choices), seed);
+            match &self.summary {
+                Some(summary) => view.interleaved().with_summary(summary.view()),
+                None => view,
+            }
         }
     }
 }

@@ -69,6 +69,11 @@ pub const KEYS: u64 = 6000;
 const SCORES: u64 = 6;
 
 impl Plan {
+    /// Returns whether evictions find their victims by a summary of the scores: in half of the plans.
+    pub fn has_summary(&self) -> bool {
+        self.seed % 2 == 1
+    }
+
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let (buckets, choices) = rng.pick(&[(1, 1), (1, 1), (2, 1), (2, 2)]);

@@ -9,7 +9,8 @@ use phalanx_kernels::cache::kernels::{
     CacheInsertEvict, CacheRemove,
 };
 use phalanx_kernels::cache::{
-    CacheView, Changes, Chunk, Config, Digest, Evicted, Hashed, Lookups, RowSlice, Rows, SLOTS, Time,
+    CLASSES, CacheView, Changes, Chunk, Config, Digest, Evicted, Hashed, Lookups, RowSlice, Rows, SLOTS,
+    Summary, Time,
 };
 use phalanx_kernels::keyed::{Outcome, Scalar};
 use simt::emulator::{Failure, Fault, Launch, Options, Schedule, WeakMemory};
@@ -128,6 +129,16 @@ pub struct Answer {
 /// Evicted key, score and row.
 pub type Lost = (u64, u64, Vec<u32>);
 
+/// Bounds of the classes of scores.
+const BOUNDS: [u64; CLASSES - 1] = {
+    let (mut bounds, mut class) = ([0; CLASSES - 1], 0);
+    while class < CLASSES - 1 {
+        bounds[class] = class as u64 * 3 / 2;
+        class += 1;
+    }
+    bounds
+};
+
 /// A table in the memory of a device.
 struct World<C: Config> {
     device: Device,
@@ -136,6 +147,9 @@ struct World<C: Config> {
     keys: Buffer<C::Key>,
     scores: Buffer<C::Score>,
     rows: Buffer<u32>,
+    classes: Buffer<u8>,
+    /// Bounds of classes with one score, and of classes with two.
+    bounds: Buffer<C::Score>,
 }
 
 /// Buffers of a launch.
@@ -175,6 +189,8 @@ where
             // As the table's owner: evictions also read the scores of slots that are being taken first.
             scores: device.zeroed(slots)?,
             rows: device.buffer(slots * plan.words as usize)?,
+            classes: device.zeroed(slots)?,
+            bounds: device.from_slice(&BOUNDS.map(C::Score::from_u64))?,
             device,
             plan,
         };
@@ -202,6 +218,8 @@ where
             self.keys.write_at(free as usize, &[C::Key::from_u64(key)])?;
             self.scores.write_at(free as usize, &[C::Score::from_u64(score)])?;
             self.rows.write_at(self.row_of(free), &row(key, 0, words))?;
+            let class = BOUNDS.iter().filter(|&&bound| bound <= score).count();
+            self.classes.write_at(free as usize, &[class as u8])?;
             placed.push(free);
         }
         let removed = placed.iter().step_by(7).take(self.plan.fill.1);
@@ -219,7 +237,9 @@ where
             let rows = Rows::new(rows, far, near, plan.words);
             let (keys, scores) = (self.keys.pointer(), self.scores.pointer());
             let shape = (plan.buckets, plan.choices);
-            CacheView::new(self.digests.pointer(), (keys, scores), rows, shape, plan.seed)
+            let view = CacheView::new(self.digests.pointer(), (keys, scores), rows, shape, plan.seed);
+            let summary = Summary::new(self.classes.global(), self.bounds.global());
+            if plan.has_summary() { view.with_summary(summary) } else { view }
         }
     }
 
