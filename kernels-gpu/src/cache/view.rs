@@ -263,8 +263,8 @@ impl<C: Config> CacheView<C> {
     /// so on. A slot's key and score are then neighbours.
     ///
     /// # Safety
-    /// - The memory that was passed as that of the keys has this layout; the scores that were passed are those
-    ///   behind the first block of keys in it.
+    /// - The memory that was passed as that of the keys has this layout; the scores that were passed are
+    ///   those behind the first block of keys in it.
     pub unsafe fn interleaved(self) -> Self {
         let block = Self::block();
         let words = block * (C::Key::BITS + C::Score::BITS) / 32;
