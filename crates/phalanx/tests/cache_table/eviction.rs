@@ -51,13 +51,13 @@ fn both_evict_the_same(rule: Rule, two_buckets: bool) {
     let keys: Vec<u64> = (0..700).collect();
     let rows = vec![0; keys.len()];
     for (step, key) in (1000..1400u64).enumerate() {
-        let score = 1 + (random(1 << 20) * random(1 << 20) >> random(40));
+        let score = 1 + ((random(1 << 20) * random(1 << 20)) >> random(40));
         let results = tables.each_ref().map(|table| {
             if step == 0 {
                 let scores: Vec<u64> = keys.iter().map(|key| 1 + key * key % 1000).collect();
-                table.insert_scored(&keys, &rows, &scores).unwrap();
+                assert!(table.insert_scored(&keys, &rows, &scores).unwrap().len() == keys.len());
             }
-            table.assign_scores(&[key - 3, key % 700], &[score, 5]).unwrap();
+            assert_eq!(table.assign_scores(&[key - 3, key % 700], &[score, 5]).unwrap().len(), 2);
             let (outcomes, evicted) = table.insert_evict(&[key], &[1]).unwrap();
             (outcomes.count(Outcome::Inserted), evicted.keys, evicted.scores)
         });
