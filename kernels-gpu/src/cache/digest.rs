@@ -147,16 +147,22 @@ impl<const N: usize> Digests<N> {
         self.equal_to(Digest::EMPTY).or(self.equal_to(Digest::ERASED))
     }
 
-    /// Returns the word of this index. Written as a chain of selections, because the compiler would place an
-    /// indexed array in local memory.
+    /// Returns the word of this index.
     pub fn word(&self, index: u32) -> u32 {
-        let (mut chosen, mut word) = (self.words[0], 1);
-        while word < N {
-            chosen = if index == word as u32 { self.words[word] } else { chosen };
-            word += 1;
-        }
-        chosen
+        selected(&self.words, index)
     }
+}
+
+/// Returns the word of this index. Written as a chain of selections, because the compiler would place an
+/// indexed array in local memory.
+#[device]
+pub(super) fn selected<const N: usize>(words: &[u32; N], index: u32) -> u32 {
+    let (mut chosen, mut word) = (words[0], 1);
+    while word < N {
+        chosen = if index == word as u32 { words[word] } else { chosen };
+        word += 1;
+    }
+    chosen
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Eviction: tiles look for the key with the lowest score in the buckets of a key that found no free slot,
 //! and the key's lane locks its slot.
-use super::digest::{Digest, Digests};
+use super::digest::{Digest, Digests, selected};
 use super::hashed::Hashed;
 use super::summary::CLASSES;
 use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, SLOTS};
@@ -214,8 +214,8 @@ fn lowest_of<C: Config>(view: CacheView<C>, first: u32, (mut slots, class): (u32
 fn lowest_class(digests: &Digests<4>, classes: &[u32; 4], leased: u32) -> Class {
     let (mut found, mut slot) = (Class { class: CLASSES as u32, slots: 0, is_locked: false }, 0);
     while slot < 16 {
-        let has_key = Digest::in_word(digests.words[slot / 4], slot as u32 % 4).has_key();
-        let class = classes[slot / 4] >> (slot % 4 * 8) & 0xff;
+        let has_key = Digest::in_word(digests.word(slot / 4), slot % 4).has_key();
+        let class = selected(classes, slot / 4) >> (slot % 4 * 8) & 0xff;
         found.is_locked |= !has_key;
         if has_key && leased >> slot & 1 == 0 && class <= found.class {
             found.slots = if class < found.class { 0 } else { found.slots } | 1 << slot;

@@ -104,11 +104,9 @@ impl<S: Scalar> Summary<S> {
     /// # Safety
     /// - There is a summary, and the position is that of a slot of the table, a multiple of four.
     unsafe fn note_four(self, first: u32, scores: [S; 4]) {
-        let (mut word, mut slot) = (0, 0);
-        while slot < 4 {
-            word |= self.class(scores[slot]) << (8 * slot);
-            slot += 1;
-        }
+        // Without a loop, which would place the array in local memory.
+        let [a, b, c, d] = scores;
+        let word = self.class(a) | self.class(b) << 8 | self.class(c) << 16 | self.class(d) << 24;
         // SAFETY: four classes lie in an aligned word, since the line of a bucket is aligned.
         let place = unsafe { self.classes.at(first as usize).cast::<u32>() };
         place.store(word, Order::Relaxed, Scope::Device);
