@@ -42,7 +42,7 @@ fn the_limits_run_verified_and_labelled() {
     let printed = printed(&["limits", "--json", text(&json), "--html", text(&html)]);
     assert!(printed.contains("emulator: no measurement of speed"));
     let records = record::read(&json).unwrap();
-    assert_eq!(records.len(), 8);
+    assert_eq!(records.len(), 9);
     assert!(records.iter().all(|record| record.verified && record.is_emulated()), "{records:?}");
     assert!(std::fs::read_to_string(&html).unwrap().contains("emulator: no measurement of speed"));
 
@@ -231,14 +231,14 @@ fn counted(records: &[Record], op: &str, counter: &str) -> Vec<f64> {
 #[test]
 fn cache_tables_of_every_load_run_verified() {
     let records = run("hkv/fig7");
-    assert_eq!(records.len(), 9 * 2 + 9 + 8 + 8);
+    assert_eq!(records.len(), 10 * 2 + 10 + 8 + 8);
     let full = |record: &&Record| record.params["load"].number() == Some(1.0);
     for record in records.iter().filter(full).filter(|record| record.op.starts_with("insert")) {
         let counted = record.counted.as_ref().expect("evictions were counted");
         let new = record.n as f64 * (1.0 - record.params.get("hits").and_then(Param::number).unwrap_or(0.0));
         assert!(counted["load_before"] == 1.0 && counted["evicted"] >= new.floor(), "{record:?}");
     }
-    assert!(run("hkv/fig7-16m").iter().chain(&run("hkv/fig6")).all(|record| record.table_bytes.is_some()));
+    assert!(run("hkv/targets").iter().chain(&run("hkv/fig6")).all(|record| record.table_bytes.is_some()));
     let variants = run("hkv/fig7-variants");
     assert!(variants.iter().any(|record| record.variant == "cache_1x8_u64_u64"));
 }
