@@ -1,9 +1,10 @@
 //! The actions of batches that change the table: what each does with the rows of the slots that it holds.
 use super::change::{Action, Change, Changes, LockedSlot};
 use super::rows::{Add, CopyIn, Element, Exchange, PlaceOrRead, RowSlice};
-use super::search::{Changing, Placing};
+use super::search::{Changing, Mode, Placing};
 use super::view::{CacheView, Config, NOWHERE};
 use crate::keyed::Outcome;
+use core::marker::PhantomData;
 use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};
 
 /// Places keys with their rows, and replaces the rows of keys that are present.
@@ -75,14 +76,24 @@ impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
     }
 }
 
-/// Copies the rows of keys that are present to an output; places the others with their rows.
+/// Copies the rows of keys that are present to an output, and updates their scores. If the mode places keys,
+/// places the others with their rows.
 #[derive(Clone, Copy)]
-pub(super) struct GetOrInsert {
-    pub to: RowSlice,
+pub(super) struct ReadRows<M> {
+    to: RowSlice,
+    mode: PhantomData<M>,
 }
 
-impl<C: Config> Action<C> for GetOrInsert {
-    type Mode = Placing;
+#[device]
+impl<M: Mode> ReadRows<M> {
+    /// Returns the action with this output.
+    pub fn to(to: RowSlice) -> Self {
+        Self { to, mode: PhantomData }
+    }
+}
+
+impl<C: Config, M: Mode> Action<C> for ReadRows<M> {
+    type Mode = M;
     type Mover = PlaceOrRead;
     const PRESENT: Outcome = Outcome::Found;
 
@@ -136,28 +147,6 @@ impl<C: Config> Action<C> for Assign {
     #[device]
     fn task(element: &Change<C>, _: LockedSlot) -> u32 {
         element.row
-    }
-}
-
-/// Copies the rows of keys that are present to an output, and updates their scores.
-#[derive(Clone, Copy)]
-pub(super) struct GetAndTouch {
-    pub to: RowSlice,
-}
-
-impl<C: Config> Action<C> for GetAndTouch {
-    type Mode = Changing;
-    type Mover = PlaceOrRead;
-    const PRESENT: Outcome = Outcome::Found;
-
-    #[device]
-    fn mover(self, batch: &Changes<C::Key, C::Score>) -> Option<Self::Mover> {
-        Some(PlaceOrRead { from: batch.rows, to: self.to })
-    }
-
-    #[device]
-    fn task(element: &Change<C>, held: LockedSlot) -> (u32, bool) {
-        (element.row, held.is_new)
     }
 }
 

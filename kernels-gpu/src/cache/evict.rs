@@ -128,7 +128,7 @@ fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32, 
         let seen = view.digest_word(bucket * SLOTS + warp.rank() * (SLOTS / DIGEST_WORDS));
         (seen.load(Order::Relaxed, Scope::Device), four_scores(view, first))
     };
-    let (leased, mut is_locked) = (view.leased(first), false);
+    let (leased, mut is_locked) = (view.leased(first, 4), false);
     let (mut best, mut score, mut slot) = (NOWHERE, C::Score::MAX, 0);
     while slot < EACH {
         let digest = Digest::in_word(seen, slot as u32);
@@ -172,7 +172,7 @@ fn lowest_of_class<C: Config>(
         let digests = view.read::<4>(bucket * DIGEST_WORDS, (tile.rank(), SUMMARY_LANES), active);
         (digests, view.summary().read(first, active))
     };
-    let leased = if active { view.leased_of_16(first) } else { 0 };
+    let leased = if active { view.leased(first, 16) } else { 0 };
     let mine = lowest_class(&digests, &classes, leased);
     let class = tile.reduce_min(if active { mine.class } else { CLASSES as u32 });
     let slots = if mine.class == class && class < CLASSES as u32 { mine.slots } else { 0 };

@@ -9,12 +9,10 @@
 //! of the slots with the key's digest: one, and 0.5 wrong ones a line on average. A change locks and
 //! releases its slot by an atomic each, and writes key, score and row. An eviction also reads the digests and
 //! the 128 scores of each bucket of the key.
-use super::action::{
-    Accumulate, Assign, Evicted, GetAndTouch, GetOrInsert, Insert, InsertEvict, Remove, reserve,
-};
+use super::action::{Accumulate, Assign, Evicted, Insert, InsertEvict, ReadRows, Remove, reserve};
 use super::change::{Changes, change};
 use super::rows::{Chunk, CopyOut, Element, RowSlice, move_rows};
-use super::search::{End, Reading};
+use super::search::{Changing, End, Placing, Reading};
 use super::view::{CacheView, Config, NOWHERE};
 use crate::keyed::Outcome;
 use crate::keyed::kernels::{read_if, write_if};
@@ -111,7 +109,7 @@ pub fn cache_get_or_insert<C: Config + Instance>(
     batch: Changes<C::Key, C::Score>,
     to: RowSlice,
 ) {
-    change(view, batch, GetOrInsert { to });
+    change(view, batch, ReadRows::<Placing>::to(to));
 }
 
 /// Adds rows to those of keys that are present, and places the others.
@@ -137,7 +135,7 @@ pub fn cache_get_and_touch<C: Config + Instance>(
     batch: Changes<C::Key, C::Score>,
     to: RowSlice,
 ) {
-    change(view, batch, GetAndTouch { to });
+    change(view, batch, ReadRows::<Changing>::to(to));
 }
 
 /// Removes keys.

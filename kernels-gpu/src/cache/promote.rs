@@ -36,7 +36,7 @@ pub(super) fn promote_one<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep
         let digests = view.digest_word(first).load(Order::Relaxed, Scope::Device);
         (digests, four_scores(view, first))
     };
-    let four = Four { first, digests, scores, leased: view.leased(first) };
+    let four = Four { first, digests, scores, leased: view.leased(first, 4) };
     let has_empty = warp.any(!Digests { words: [digests] }.equal_to(Digest::EMPTY).is_empty());
     let near_slots = view.rows().near_slots();
     let near = choose::<C, false>(warp, four, |position| position % SLOTS < near_slots);

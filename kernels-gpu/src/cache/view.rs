@@ -303,28 +303,20 @@ impl<C: Config> CacheView<C> {
         self.rows
     }
 
-    /// Returns the bits of the four slots from `first` on, a multiple of four: whether their rows are leased.
+    /// Returns the bits of `slots` slots from `first` on, a multiple of `slots`, which is 1, 2, 4, 8 or 16:
+    /// whether their rows are leased.
     #[device(caller)]
-    pub(super) fn leased(self, first: u32) -> u32 {
+    pub(super) fn leased(self, first: u32, slots: u32) -> u32 {
         if self.leased.is_empty() {
             return 0;
         }
-        self.leased.read((first / 32) as usize) >> (first % 32) & 0xf
-    }
-
-    /// Returns the bits of the 16 slots from `first` on, a multiple of 16: whether their rows are leased.
-    #[device(caller)]
-    pub(super) fn leased_of_16(self, first: u32) -> u32 {
-        if self.leased.is_empty() {
-            return 0;
-        }
-        self.leased.read((first / 32) as usize) >> (first % 32) & 0xffff
+        self.leased.read((first / 32) as usize) >> (first % 32) & ((1 << slots) - 1)
     }
 
     /// Returns whether the row of a slot is leased.
     #[device(caller)]
     pub(super) fn is_leased(self, position: u32) -> bool {
-        self.leased(position & !3) >> (position % 4) & 1 != 0
+        self.leased(position, 1) != 0
     }
 
     /// Returns the word of digests that contains that of a slot.

@@ -415,17 +415,16 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         let batch = Changes { rows, chunk, outcomes: part.outcomes, ..self.changes(keys.into(), len)? };
         // SAFETY: as for `submit`.
         self.submit_counting(Group::Inserters, part.count, || unsafe {
-            if self.is_distinct || len <= 1 {
-                self.table.grow_for(&self.stream, batch.keys)?;
-                self.table.prepare_summary(&self.stream, len)?;
-                return self.table.launch(&self.stream, launch(batch));
+            let (mut batch, mut merged) = (batch, None);
+            if !self.is_distinct && len > 1 {
+                let found = self.table.merger.merge(&self.stream, keys)?;
+                let Merged { keys, order, ends, outcomes, .. } = found;
+                (batch, merged) = (Changes { keys, order, ends, outcomes, ..batch }, Some(found));
             }
-            let merged = self.table.merger.merge(&self.stream, keys)?;
-            let Merged { keys, order, ends, outcomes, .. } = merged;
-            self.table.grow_for(&self.stream, keys)?;
+            self.table.grow_for(&self.stream, batch.keys)?;
             self.table.prepare_summary(&self.stream, len)?;
-            self.table.launch(&self.stream, launch(Changes { keys, order, ends, outcomes, ..batch }))?;
-            self.spread(&part, merged, present)
+            self.table.launch(&self.stream, launch(batch))?;
+            merged.map_or(Ok(()), |merged| self.spread(&part, merged, present))
         })
     }
 
