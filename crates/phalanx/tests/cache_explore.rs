@@ -33,7 +33,7 @@ type Sector = Cache<u64, u64, BuiltIn, 2, 4>;
 type Line = Cache<u64, u64, BuiltIn, 4, 8>;
 
 /// Runs `count` seeds of the kinds, a part of them under weak memory; all must be sound.
-fn all_are_sound<C>(kinds: &[Kind], count: u64)
+fn all_are_sound<C>((kinds, looks_up): (&[Kind], bool), count: u64)
 where
     C: Config + Instance,
     C::Key: Pod,
@@ -42,7 +42,7 @@ where
     let mut sum = Played::default();
     for seed in common::seeds(count) {
         for weak in [false, true].into_iter().take(if seed % 3 == 0 { 2 } else { 1 }) {
-            let setting = Setting::new(seed, weak);
+            let setting = Setting { looks_up, ..Setting::new(seed, weak) };
             sum += play::<C>(seed, kinds, &setting).unwrap_or_else(|finding| {
                 panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
             });
@@ -50,46 +50,50 @@ where
     }
     println!("{} {kinds:?}: {sum:?}", C::NAME);
     if common::seeds(count).count() > 1 {
-        sum.assert_rare_paths(kinds);
+        sum.assert_rare_paths(kinds, looks_up);
     }
 }
 
 macro_rules! explore {
-    ($($name:ident: $seeds:expr, $kinds:expr;)*) => {$(
+    ($($name:ident: $seeds:expr, $kinds:expr, $looks_up:expr;)*) => {$(
         mod $name {
             use super::*;
 
             #[test]
             fn usual() {
-                all_are_sound::<Usual>(&$kinds, $seeds);
+                all_are_sound::<Usual>((&$kinds, $looks_up), $seeds);
             }
 
             #[test]
             fn narrow() {
-                all_are_sound::<Narrow>(&$kinds, $seeds / 4);
+                all_are_sound::<Narrow>((&$kinds, $looks_up), $seeds / 4);
             }
 
             #[test]
             fn a_lane_a_key() {
-                all_are_sound::<Lane>(&$kinds, $seeds / 3);
+                all_are_sound::<Lane>((&$kinds, $looks_up), $seeds / 3);
             }
 
             #[test]
             fn two_lanes_a_key() {
-                all_are_sound::<Sector>(&$kinds, $seeds / 3);
+                all_are_sound::<Sector>((&$kinds, $looks_up), $seeds / 3);
             }
 
             #[test]
             fn four_lanes_a_key() {
-                all_are_sound::<Line>(&$kinds, $seeds / 6);
+                all_are_sound::<Line>((&$kinds, $looks_up), $seeds / 6);
             }
         }
     )*};
 }
 
 explore! {
-    evictions_are_kept: SEEDS, [Kind::InsertEvict];
-    placements: SEEDS, [Kind::Insert, Kind::GetOrInsert, Kind::Accumulate];
-    changes_beside_changes: SEEDS, [Kind::Change];
-    removals_and_placements: SEEDS, [Kind::Remove, Kind::Insert];
+    evictions_are_kept: SEEDS, [Kind::InsertEvict], false;
+    placements: SEEDS, [Kind::Insert, Kind::GetOrInsert, Kind::Accumulate], false;
+    changes_beside_changes: SEEDS, [Kind::Change], false;
+    removals_and_placements: SEEDS, [Kind::Remove, Kind::Insert], false;
+    lookups_beside_evictions: SEEDS, [Kind::InsertEvict], true;
+    lookups_beside_placements: SEEDS, [Kind::Insert, Kind::GetOrInsert, Kind::Accumulate], true;
+    lookups_beside_changes: SEEDS, [Kind::Change], true;
+    lookups_beside_removals: SEEDS, [Kind::Remove, Kind::Insert], true;
 }

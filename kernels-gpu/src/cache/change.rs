@@ -18,6 +18,7 @@ use super::hashed::Hashed;
 use super::policy::{ScorePolicy, Time};
 use super::rows::{Chunk, Mover, RowSlice, move_rows};
 use super::search::{End, Mode, Sought};
+use super::versions::{after_begin_write, begin_write, end_write};
 use super::view::{CacheView, Config, NOWHERE};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{Outcome, Scalar};
@@ -141,17 +142,20 @@ pub(super) fn change<C: Config, A: Action<C>>(
         // Read again: a search and an eviction need the registers.
         let element = batch.change::<C>();
         held.output = action.keep_evicted(view, warp, held);
-        let slot_is_held = held.position != NOWHERE;
-        if slot_is_held && !A::REMOVES {
-            write_key_and_score(view, element, held, policy);
-        }
+        let (slot_is_held, writes) = (held.position != NOWHERE, held.position != NOWHERE && !A::REMOVES);
+        begin_write(view, (writes, held.position));
         // A lane's lock is before the accesses of all lanes to the row.
         warp.sync();
+        after_begin_write(view);
+        if writes {
+            write_key_and_score(view, element, held, policy);
+        }
         if let Some(mover) = action.mover(&batch) {
             move_rows(view.rows(), batch.chunk, warp, (held.position, A::task(&element, held)), mover);
         }
         // The lanes' writes to a row are before the release by its owner.
         warp.sync();
+        end_write(view, (writes, held.position));
         if slot_is_held {
             let digest =
                 if A::REMOVES { Digest::ERASED } else { Hashed::of(element.key, view.seed()).digest() };

@@ -1,7 +1,7 @@
 //! The kinds of cache table that are compiled. A new variant is one line here.
 use super::kernels::{
-    CacheAccumulate, CacheAssign, CacheContains, CacheGet, CacheGetAndTouch, CacheGetOrInsert, CacheInsert,
-    CacheInsertEvict, CacheRemove,
+    CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
+    CacheGetConcurrent, CacheGetOrInsert, CacheInsert, CacheInsertEvict, CacheRemove,
 };
 use super::policy::BuiltIn;
 use super::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
@@ -24,7 +24,7 @@ instances! {
         cache_8x4_u64_u64: Cache<u64, u64, BuiltIn, 8, 4>,
     }
     kernels {
-        CacheGet, CacheContains, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate,
+        CacheGet, CacheContains, CacheGetConcurrent, CacheContainsConcurrent, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate,
         CacheAssign, CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveIf,
         CachePromote, CacheSample, CacheSetBounds, CacheClassify
     }

@@ -9,13 +9,20 @@
 //! of the slots with the key's digest: one, and 0.5 wrong ones a line on average. A change locks and
 //! releases its slot by an atomic each, and writes key, score and row. An eviction also reads the digests and
 //! the 128 scores of each bucket of the key.
+//!
+//! # Concurrent lookups
+//!
+//! `cache_get_concurrent` and `cache_contains_concurrent` run beside changes of a table with versions
+//! ([`CacheView::with_versions`]). They read the version of a slot twice, and the key again; changes add to
+//! the version twice.
 use super::action::{Accumulate, Assign, Evicted, Insert, InsertEvict, ReadRows, Remove, reserve};
 use super::change::{Changes, change};
 use super::rows::{Chunk, CopyOut, Element, RowSlice, move_rows};
 use super::search::{Changing, End, Placing, Reading};
+use super::versions::{find, find_and_copy};
 use super::view::{CacheView, Config, NOWHERE};
-use crate::keyed::Outcome;
 use crate::keyed::kernels::{read_if, write_if};
+use crate::keyed::{Outcome, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
 /// The elements of a batch that only reads, and its outputs. An output that is not wanted is empty.
@@ -45,13 +52,43 @@ pub struct Lookups<K> {
 /// Looks keys up. Nothing may change the table meanwhile.
 #[kernel]
 pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key>) {
-    let (keys, index, warp) = (batch.keys.resolve(), Thread::index(), Tile::<32>::lockstep());
-    let exists = index < keys.len();
-    let key = read_if(keys, index, exists);
+    let (exists, key) = batch.element();
     let position = C::search::<Reading>(view, exists, key).position;
     if !batch.rows.is_empty() {
-        move_rows(view.rows(), batch.chunk, warp, (position, index as u32), CopyOut { to: batch.rows });
+        let task = (position, Thread::index() as u32);
+        move_rows(view.rows(), batch.chunk, Tile::lockstep(), task, CopyOut::<false> { to: batch.rows });
     }
+    report(view, batch, (exists, key), position);
+}
+
+/// Looks keys up while other launches change the table, which has versions; nothing may move keys or replace
+/// the table's memory meanwhile. The batch has rows; that of an absent key is arbitrary.
+#[kernel]
+pub fn cache_get_concurrent<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key>) {
+    let element = batch.element();
+    let position = find_and_copy(view, Tile::lockstep(), &batch, element);
+    report(view, batch, element, position);
+}
+
+#[device]
+impl<K: Scalar> Lookups<K> {
+    /// Returns whether the calling thread has an element, and its key.
+    fn element(&self) -> (bool, K) {
+        let (keys, index) = (self.keys.resolve(), Thread::index());
+        let exists = index < keys.len();
+        (exists, read_if(keys, index, exists))
+    }
+}
+
+/// Writes the outputs of a lookup except the row.
+#[device]
+fn report<C: Config>(
+    view: CacheView<C>,
+    batch: Lookups<C::Key>,
+    (exists, key): (bool, C::Key),
+    position: u32,
+) {
+    let (index, warp) = (Thread::index(), Tile::<32>::lockstep());
     let is_missed = exists && position == NOWHERE;
     if !batch.missed_count.is_empty() {
         let place = reserve(warp, batch.missed_count, is_missed) as usize;
@@ -81,6 +118,21 @@ pub fn cache_contains<C: Config + Instance>(
     let (keys, index) = (keys.resolve(), Thread::index());
     let exists = index < keys.len();
     let found = C::search::<Reading>(view, exists, read_if(keys, index, exists)).end == End::Present;
+    if exists {
+        outcomes.write(index, if found { Outcome::Found } else { Outcome::Absent } as u8);
+    }
+}
+
+/// [`cache_contains`], while other launches change the table: see [`cache_get_concurrent`].
+#[kernel]
+pub fn cache_contains_concurrent<C: Config + Instance>(
+    view: CacheView<C>,
+    keys: BoundedSlice<C::Key>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let (keys, index) = (keys.resolve(), Thread::index());
+    let exists = index < keys.len();
+    let found = find(view, (exists, read_if(keys, index, exists))).end == End::Present;
     if exists {
         outcomes.write(index, if found { Outcome::Found } else { Outcome::Absent } as u8);
     }

@@ -8,6 +8,7 @@
 //! keys      128 keys
 //! scores    128 scores
 //! classes   128 bytes   a byte per slot: the class of its score, if the table has a summary of the scores
+//! versions  128 words   a version per slot, if lookups run beside changes
 //! rows      by position: the row of slot s of bucket b is the (128 b + s)-th
 //! ```
 //!
@@ -29,6 +30,7 @@ mod rows;
 pub mod scan;
 mod search;
 pub mod summary;
+mod versions;
 mod view;
 
 pub use action::Evicted;

@@ -129,18 +129,20 @@ fn store<const N: usize>(place: Global<u32>, words: [u32; N], order: Order) {
     unsafe { place.store_vec::<N>(words, order, Scope::Device) }
 }
 
-/// Copies rows of the table, which nothing writes meanwhile, to the rows of an output that the tasks name.
+/// Copies rows of the table to the rows of an output that the tasks name. Unless `CONCURRENT`, nothing writes
+/// them meanwhile.
 #[derive(Clone, Copy)]
-pub(super) struct CopyOut {
+pub(super) struct CopyOut<const CONCURRENT: bool> {
     pub to: RowSlice,
 }
 
 #[device]
-impl Mover for CopyOut {
+impl<const CONCURRENT: bool> Mover for CopyOut<CONCURRENT> {
     type Task = u32;
 
     fn step<const N: usize>(&self, index: u32, chunk: Global<u32>, words: u32, first: u32) {
-        store::<N>(self.to.chunk::<N>(index, words, first), load::<N>(chunk, Order::Weak), Order::Weak);
+        let order = if CONCURRENT { Order::Relaxed } else { Order::Weak };
+        store::<N>(self.to.chunk::<N>(index, words, first), load::<N>(chunk, order), Order::Weak);
     }
 }
 

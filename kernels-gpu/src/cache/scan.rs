@@ -163,7 +163,7 @@ pub fn export_selected<C: Config, P: Select<C::Key, C::Score>>(
         if !output.rows.is_empty() {
             let fits = is_chosen && (index as usize) < output.keys.len();
             let position = if fits { position } else { NOWHERE };
-            move_rows(view.rows(), chunk, warp, (position, index), CopyOut { to: output.rows });
+            move_rows(view.rows(), chunk, warp, (position, index), CopyOut::<false> { to: output.rows });
         }
     });
 }

@@ -79,7 +79,7 @@ pub struct Sought {
 
 #[device]
 impl Sought {
-    const NOTHING: Self = Self { end: End::Absent, position: NOWHERE, seen: 0 };
+    pub(super) const NOTHING: Self = Self { end: End::Absent, position: NOWHERE, seen: 0 };
 
     /// Returns the digest that was read for the slot.
     pub(super) fn digest(self) -> Digest {

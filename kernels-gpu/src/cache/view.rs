@@ -150,7 +150,7 @@ impl Rows {
 ///     digests: *mut u32,
 ///     entries: (*mut u64, *mut u64),
 ///     rows: *mut u32,
-///     leased: GlobalSlice<u32>,
+///     (leased, versions): (GlobalSlice<u32>, GlobalSlice<u32>),
 ///     (classes, bounds): (GlobalSlice<u8>, GlobalSlice<u64>),
 /// ) -> CacheView<Kind> {
 ///     // SAFETY: the caller's obligation.
@@ -160,7 +160,7 @@ impl Rows {
 ///     let view = view.with_summary(Summary::new(classes, bounds));
 ///     assert!(CacheView::<Kind>::block() == 2); // of `view.interleaved()`
 ///     assert!(RowSlice::new(leased).is_empty() == leased.is_empty());
-///     view.with_leases(leased)
+///     view.with_leases(leased).with_versions(versions)
 /// }
 /// ```
 #[repr(C)]
@@ -177,6 +177,8 @@ pub struct CacheView<C: Config> {
     leased: GlobalSlice<u32>,
     summary: Summary<C::Score>,
     blocks: Blocks,
+    /// A version for each slot, or no words: see [`versions`](super::versions).
+    versions: GlobalSlice<u32>,
 }
 
 /// The places of keys and scores: blocks of `1 << shift` neighbouring keys, and of as many scores. A block
@@ -242,9 +244,8 @@ impl<C: Config> CacheView<C> {
             let no_classes = GlobalSlice::from_raw_parts(digests.as_ptr().cast(), 0);
             (no_words, no_classes, GlobalSlice::from_raw_parts(scores.as_ptr(), 0))
         };
-        let summary = Summary::new(classes, bounds);
-        let blocks = Blocks::SEPARATE;
-        Self { digests, keys, scores, rows, buckets, choices, seed, leased, summary, blocks }
+        let (summary, blocks, versions) = (Summary::new(classes, bounds), Blocks::SEPARATE, leased);
+        Self { digests, keys, scores, rows, buckets, choices, seed, leased, summary, blocks, versions }
     }
 
     /// Returns the view of a table of whose rows some are leased: those of the slots whose bits are set, bit
@@ -252,6 +253,12 @@ impl<C: Config> CacheView<C> {
     /// row is leased.
     pub fn with_leases(self, leased: GlobalSlice<u32>) -> Self {
         Self { leased, ..self }
+    }
+
+    /// Returns the view of a table with a version for each slot, all even before the first operation. Lookups
+    /// may then run beside changes: see [`kernels`](super::kernels#concurrent-lookups).
+    pub fn with_versions(self, versions: GlobalSlice<u32>) -> Self {
+        Self { versions, ..self }
     }
 
     /// Returns the view of a table with this summary of its scores, which has a class for each slot.
@@ -276,6 +283,11 @@ impl<C: Config> CacheView<C> {
     /// bytes has a block of keys and scores if they have the same size.
     pub fn block() -> u32 {
         if C::Key::BITS + C::Score::BITS == 128 { 2 } else { 4 }
+    }
+
+    /// Returns the versions of the slots.
+    pub(super) fn versions(self) -> GlobalSlice<u32> {
+        self.versions
     }
 
     /// Returns the summary of the scores.

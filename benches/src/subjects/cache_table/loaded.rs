@@ -30,6 +30,10 @@ const RULES: &[(&str, Rule)] = &[
     ("LfuThenLru", Rule::LfuThenLru),
 ];
 
+/// Locks by their names in suites, the default first.
+const LOCKS: &[(&str, Lock)] =
+    &[("groups", Lock::Groups), ("plain", Lock::Plain), ("concurrent", Lock::Concurrent)];
+
 /// Returns the rule that the parameter `rule` names.
 pub fn rule(case: &Case) -> Result<Rule> {
     Ok(case.choice("rule", RULES)?)
@@ -49,7 +53,7 @@ pub fn build(gpu: &Gpu, case: &Case) -> Result<Table> {
     let builder = Table::builder().device(&gpu.device).capacity(count(case, "capacity")?).seed(case.seed);
     let builder = builder.dim(count(case, "dim")?).two_buckets(two).rule(rule(case)?);
     let builder = builder.rows_on_device(case.number_if_given("on_device")?.unwrap_or(1.0));
-    let builder = builder.lock(case.choice("lock", &[("groups", Lock::Groups), ("plain", Lock::Plain)])?);
+    let builder = builder.lock(case.choice("lock", LOCKS)?);
     let victims = [("summary", Victims::Summary), ("exact", Victims::Exact)];
     let builder = builder.victims(case.choice("victims", &victims)?);
     let is_default = case.variant == DEFAULT;
@@ -135,6 +139,11 @@ impl<'a> Loaded<'a> {
             batches.insert(keys.slice(before_wrap..)?, self.rows.slice(..rest * dim)?, None)?;
         }
         Ok(())
+    }
+
+    /// Returns the number of keys in a batch.
+    pub fn batch(&self) -> usize {
+        self.batch
     }
 
     /// Empties the table and fills it with the same batches again.

@@ -145,7 +145,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     ) -> Result<()> {
         let batch = self.lookups(keys, outcomes)?;
         let (rows, chunk) = self.rows("rows", rows.view(), batch.keys.max_len())?;
-        self.submit(Group::Readers, Launch::Get(Lookups { rows, chunk, ..batch }))
+        self.submit(Group::Lookups, self.get_launch(Lookups { rows, chunk, ..batch }))
     }
 
     /// Submits [`CacheTable::get`], and gathers the keys that are absent and their indices in the batch at
@@ -174,8 +174,8 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
             ..batch
         };
         // SAFETY: as for `submit`.
-        let launch = || unsafe { self.table.launch(&self.stream, Launch::Get(batch)) };
-        self.submit_counting(Group::Readers, missed_count, launch)
+        let launch = || unsafe { self.table.launch(&self.stream, self.get_launch(batch)) };
+        self.submit_counting(Group::Lookups, missed_count, launch)
     }
 
     /// Looks keys up, and writes the device addresses of their rows, or 0 for a key that is absent. The rows
@@ -229,7 +229,11 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     /// As [`Self::get`].
     pub fn contains_key(&self, keys: impl AsBounded<K>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         let Lookups { keys, outcomes, .. } = self.lookups(keys, outcomes)?;
-        self.submit(Group::Readers, Launch::Contains(keys, outcomes))
+        let launch = match self.table.groups.lock().is_concurrent() {
+            true => Launch::ContainsConcurrent(keys, outcomes),
+            false => Launch::Contains(keys, outcomes),
+        };
+        self.submit(Group::Lookups, launch)
     }
 
     /// Submits [`CacheTable::insert`].
@@ -381,6 +385,14 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
     fn submit(&self, group: Group, launch: Launch<K, S>) -> Result<()> {
         // SAFETY: the table and the buffers outlive the launch, since dropping them waits.
         self.submit_counting(group, nothing(), || unsafe { self.table.launch(&self.stream, launch) })
+    }
+
+    /// Returns the launch of a lookup that copies rows.
+    fn get_launch(&self, batch: Lookups<K>) -> Launch<K, S> {
+        match self.table.groups.lock().is_concurrent() {
+            true => Launch::GetConcurrent(batch),
+            false => Launch::Get(batch),
+        }
     }
 
     /// Submits launches to the stream, after a counter, if there is one, was set to zero.

@@ -4,15 +4,19 @@ use gpu::{Event, Stream};
 use std::sync::{Mutex, PoisonError};
 
 /// A group of batches (HierarchicalKV, section 3.5). Readers run beside readers, updaters beside updaters,
-/// and an inserter alone.
+/// and an inserter alone. Lookups and movers are groups of ours: see [`Lock::Concurrent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Batches that only read.
+    /// Readers that search keys and copy rows.
+    Lookups,
+    /// Other batches that only read.
     Readers,
     /// Batches that change rows and scores of keys that are present.
     Updaters,
     /// Batches that place, evict or remove keys.
     Inserters,
+    /// Batches that move keys to other slots of their buckets.
+    Movers,
 }
 
 /// A rule for the batches of a table that may run at the same time, set by
@@ -33,35 +37,72 @@ pub enum Lock {
     /// Readers run beside readers, updaters beside updaters, and an inserter alone.
     #[default]
     Groups,
+    /// As `Groups`, but `get`, `get_missed` and `contains_key` run beside all batches except
+    /// [`promote`](super::CacheTable::promote). They return a row that the key had at one moment while they
+    /// ran. They do not wait for batches that other streams or host threads have submitted before, and those
+    /// do not wait for them: only a stream orders its own batches. Costs 4 bytes per slot.
+    ///
+    /// ```
+    /// use phalanx::CacheTable;
+    /// use phalanx::cache_table::Lock;
+    ///
+    /// let table = CacheTable::<u64, u32>::builder().dim(2).lock(Lock::Concurrent).build()?;
+    /// assert!(table.insert(&[1], &[10, 10])?.all_placed());
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| table.insert(&[1], &[11, 11]));
+    ///     let row = table.get(&[1]).unwrap().of(0).unwrap().to_vec();
+    ///     assert!(row == [10, 10] || row == [11, 11]);
+    /// });
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    Concurrent,
     /// Readers run beside readers; every other batch runs alone, as under a reader-writer lock. Only for
     /// comparisons: it is never faster.
     Plain,
 }
 
 impl Lock {
+    /// Returns whether batches run beside lookups.
+    pub(super) fn is_concurrent(self) -> bool {
+        self == Self::Concurrent
+    }
+
+    /// Returns the group to which the batches of a group belong under this lock.
+    fn class(self, group: Group) -> Group {
+        match group {
+            Group::Lookups if !self.is_concurrent() => Group::Readers,
+            Group::Movers if !self.is_concurrent() => Group::Inserters,
+            group => group,
+        }
+    }
+
     /// Returns whether two batches of the group may run at the same time.
     fn is_shared(self, group: Group) -> bool {
-        match self {
-            Self::Groups => group != Group::Inserters,
-            Self::Plain => group == Group::Readers,
-        }
+        group == Group::Readers || group == Group::Updaters && self != Self::Plain
     }
 }
 
 /// Orders the batches of a table: consecutive batches of a shared group form a phase, and so does each
-/// inserter. Streams wait for the phase before; the host never waits.
-#[derive(Debug, Default)]
-pub struct Groups(Mutex<Phases>);
+/// inserter. Streams wait for the phase before; the host never waits. Concurrent lookups belong to no phase:
+/// they wait for the last mover, and movers wait for them.
+#[derive(Debug)]
+pub struct Groups {
+    lock: Lock,
+    phases: Mutex<Phases>,
+}
 
 #[derive(Debug, Default)]
 struct Phases {
-    lock: Lock,
     /// Group of the current phase; none before the first batch.
     group: Option<Group>,
     /// Ends of the batches of the current phase.
     current: Vec<Event>,
     /// Ends of the batches of the phase before, for which each batch of the current one waits.
     before: Vec<Event>,
+    /// Ends of the concurrent lookups since the last mover.
+    lookups: Vec<Event>,
+    /// End of the last mover.
+    moved: Vec<Event>,
 }
 
 /// Number of events above which those of batches that have ended are dropped.
@@ -70,44 +111,77 @@ const MANY_EVENTS: usize = 64;
 impl Groups {
     /// Creates the order of a table without batches.
     pub fn new(lock: Lock) -> Self {
-        Self(Mutex::new(Phases { lock, ..Phases::default() }))
+        Self { lock, phases: Mutex::default() }
+    }
+
+    /// Returns the rule for batches that may run at the same time.
+    pub fn lock(&self) -> Lock {
+        self.lock
     }
 
     /// Submits a batch to a stream by `submit`, ordered behind the batches that it may not run beside.
     pub fn submit<T>(&self, group: Group, stream: &Stream, submit: impl FnOnce() -> Result<T>) -> Result<T> {
-        let mut phases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        phases.enter(group)?;
-        for event in &phases.before {
+        let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = self.lock.class(group);
+        for event in phases.enter(self.lock, group)? {
             stream.wait(event)?;
         }
         let result = submit();
         // Also after an error: a part of the batch may have been submitted.
-        phases.current.push(stream.record()?);
+        phases.leave(group, || Ok(stream.record()?))?;
         result
     }
 }
 
 impl Phases {
-    /// Begins a phase unless the current one may have one more batch of the group.
-    fn enter(&mut self, group: Group) -> Result<()> {
-        if self.group != Some(group) || !self.lock.is_shared(group) {
+    /// Begins a phase unless the batch belongs to the current one, or to none. Returns the events for which
+    /// it waits.
+    fn enter(&mut self, lock: Lock, group: Group) -> Result<impl Iterator<Item = &Event>> {
+        if group == Group::Lookups {
+            drop_ended(&mut self.lookups)?;
+        } else if self.group != Some(group) || !lock.is_shared(group) {
             self.group = Some(group);
             if !self.current.is_empty() {
                 self.before = std::mem::take(&mut self.current);
             }
         }
-        if self.current.len() >= MANY_EVENTS {
-            let mut error = None;
-            self.current.retain(|event| {
-                !event.is_complete().unwrap_or_else(|found| {
-                    error = Some(found);
-                    false
-                })
-            });
-            error.map_or(Ok(()), Err)?;
+        drop_ended(&mut self.current)?;
+        let (phase, lookups): (&[Event], &[Event]) = match group {
+            Group::Lookups => (&self.moved, &[]),
+            Group::Movers => (&self.before, &self.lookups),
+            _ => (&self.before, &[]),
+        };
+        Ok(phase.iter().chain(lookups))
+    }
+
+    /// Notes the end of a batch that has entered, which `record` returns.
+    fn leave(&mut self, group: Group, record: impl Fn() -> Result<Event>) -> Result<()> {
+        match group {
+            Group::Lookups => self.lookups.push(record()?),
+            Group::Movers => {
+                let ends = [record()?, record()?];
+                self.lookups.clear();
+                let [moved, current] = ends.map(|end| vec![end]);
+                (self.moved, self.current) = (moved, current);
+            }
+            _ => self.current.push(record()?),
         }
         Ok(())
     }
+}
+
+/// Drops the events of batches that have ended, if there are many.
+fn drop_ended(events: &mut Vec<Event>) -> Result<()> {
+    let mut error = None;
+    if events.len() >= MANY_EVENTS {
+        events.retain(|event| {
+            !event.is_complete().unwrap_or_else(|found| {
+                error = Some(found);
+                false
+            })
+        });
+    }
+    error.map_or(Ok(()), |error| Err(error.into()))
 }
 
 #[cfg(test)]
@@ -119,11 +193,12 @@ mod tests {
     /// Enters the groups one after the other. Returns for each the number of batches that it waits for.
     fn waits(lock: Lock, groups: &[Group]) -> Vec<usize> {
         let device = Device::emulator(Options::default());
-        let (stream, mut phases) = (device.stream().unwrap(), Phases { lock, ..Phases::default() });
+        let (stream, mut phases) = (device.stream().unwrap(), Phases::default());
         let enter = |&group| {
-            phases.enter(group).unwrap();
-            phases.current.push(stream.record().unwrap());
-            phases.before.len()
+            let group = lock.class(group);
+            let waits = phases.enter(lock, group).unwrap().count();
+            phases.leave(group, || Ok(stream.record()?)).unwrap();
+            waits
         };
         groups.iter().map(enter).collect()
     }
@@ -145,12 +220,34 @@ mod tests {
     }
 
     #[test]
+    fn without_concurrent_lookups_these_are_readers_and_movers_are_inserters() {
+        use Group::*;
+        for lock in [Lock::Groups, Lock::Plain] {
+            assert_eq!(waits(lock, &[Lookups, Readers, Inserters, Lookups, Lookups]), [0, 0, 2, 1, 1]);
+            assert_eq!(waits(lock, &[Lookups, Movers, Inserters, Lookups]), [0, 1, 1, 1]);
+        }
+    }
+
+    #[test]
+    fn concurrent_lookups_wait_only_for_movers_and_only_movers_for_them() {
+        use Group::*;
+        let lock = Lock::Concurrent;
+        assert_eq!(waits(lock, &[Inserters, Lookups, Lookups, Inserters, Readers]), [0, 0, 0, 1, 1]);
+        assert_eq!(waits(lock, &[Updaters, Lookups, Updaters, Inserters]), [0, 0, 0, 2]);
+        // The inserter and both lookups; then the mover only.
+        assert_eq!(waits(lock, &[Lookups, Inserters, Lookups, Movers, Lookups]), [0, 0, 0, 3, 1]);
+        assert_eq!(waits(lock, &[Movers, Lookups, Inserters, Movers, Movers]), [0, 1, 1, 2, 1]);
+    }
+
+    #[test]
     fn a_long_phase_keeps_no_events_of_batches_that_have_ended() {
         let device = Device::emulator(Options::default());
-        let (stream, groups) = (device.stream().unwrap(), Groups::default());
+        let (stream, groups) = (device.stream().unwrap(), Groups::new(Lock::Concurrent));
         for _ in 0..10 * MANY_EVENTS {
             groups.submit(Group::Readers, &stream, || Ok(())).unwrap();
+            groups.submit(Group::Lookups, &stream, || Ok(())).unwrap();
         }
-        assert!(groups.0.lock().unwrap().current.len() <= MANY_EVENTS);
+        let phases = groups.phases.lock().unwrap();
+        assert!(phases.current.len() <= MANY_EVENTS && phases.lookups.len() <= MANY_EVENTS);
     }
 }

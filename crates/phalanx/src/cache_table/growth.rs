@@ -212,7 +212,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         }
         let old = self.memory();
         let shape = Shape { buckets, ..old.shape() };
-        let new = Memory::new(&self.device, shape, old.summary().is_some())?;
+        let new = Memory::new(&self.device, shape, old.summary().is_some(), old.has_versions())?;
         self.rehash(stream, &old, &new)?;
         let (pairs, found) = (self.count_in(stream, &old)?, self.count_in(stream, &new)?);
         if found < pairs {

@@ -4,8 +4,8 @@ use crate::map::launch::THREADS;
 use crate::map::variant::{VariantTag, variants};
 use gpu::{Grid, Stream};
 use phalanx_kernels::cache::kernels::{
-    CacheAccumulate, CacheAssign, CacheContains, CacheGet, CacheGetAndTouch, CacheGetOrInsert, CacheInsert,
-    CacheInsertEvict, CacheRemove, Lookups,
+    CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
+    CacheGetConcurrent, CacheGetOrInsert, CacheInsert, CacheInsertEvict, CacheRemove, Lookups,
 };
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
@@ -21,6 +21,10 @@ pub enum Launch<K, S> {
     Get(Lookups<K>),
     /// Runs [`CacheContains`].
     Contains(BoundedSlice<K>, GlobalSlice<u8>),
+    /// Runs [`CacheGetConcurrent`].
+    GetConcurrent(Lookups<K>),
+    /// Runs [`CacheContainsConcurrent`].
+    ContainsConcurrent(BoundedSlice<K>, GlobalSlice<u8>),
     /// Runs [`CacheInsert`].
     Insert(Changes<K, S>),
     /// Runs [`CacheInsertEvict`].
@@ -56,6 +60,7 @@ impl<K: Word, S: Word> Launch<K, S> {
     pub fn frees_slots(&self) -> bool {
         match self {
             Self::Get(_) | Self::Contains(..) | Self::Count(..) | Self::Export(..) => false,
+            Self::GetConcurrent(_) | Self::ContainsConcurrent(..) => false,
             Self::Assign(_) | Self::GetAndTouch(..) => false,
             Self::Sample(_) | Self::SetBounds(_) | Self::Classify => false,
             Self::Insert(_) | Self::InsertEvict(..) | Self::GetOrInsert(..) | Self::Accumulate(..) => true,
@@ -83,8 +88,8 @@ impl<K: Word, S: Word> Launch<K, S> {
             return batch.keys.max_len();
         }
         let buckets = match self {
-            Self::Get(batch) => return batch.keys.max_len(),
-            Self::Contains(keys, _) => return keys.max_len(),
+            Self::Get(batch) | Self::GetConcurrent(batch) => return batch.keys.max_len(),
+            Self::Contains(keys, _) | Self::ContainsConcurrent(keys, _) => return keys.max_len(),
             Self::Sample(samples) | Self::SetBounds(samples) => return samples.len().max(CLASSES),
             Self::Export(_, span, ..) => span.count.min(buckets),
             _ => buckets,
@@ -107,7 +112,8 @@ pub trait Kernels<K, S>: Send + Sync {
     /// # Safety
     /// - The memory and the slices of the launch live until the stream has executed it. Each slice is as
     ///   long as the launch requires.
-    /// - The launches of different groups on the table do not run at the same time.
+    /// - Launches of groups that exclude each other under the table's lock do not run at the same time. Those
+    ///   that run beside others have `Concurrent` in their names, and the memory has versions.
     unsafe fn launch(
         &self,
         stream: &Stream,
@@ -147,6 +153,10 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                 Launch::Get(batch) => stream.launch(grid, CacheGet { view, batch }),
                 Launch::Contains(keys, outcomes) => {
                     stream.launch(grid, CacheContains { view, keys, outcomes })
+                }
+                Launch::GetConcurrent(batch) => stream.launch(grid, CacheGetConcurrent { view, batch }),
+                Launch::ContainsConcurrent(keys, outcomes) => {
+                    stream.launch(grid, CacheContainsConcurrent { view, keys, outcomes })
                 }
                 Launch::Insert(batch) => stream.launch(grid, CacheInsert { view, batch }),
                 Launch::InsertEvict(batch, evicted) => {

@@ -18,12 +18,14 @@ pub struct Memory<K, S> {
     near: Buffer<u32>,
     far: Buffer<u32>,
     summary: Option<Summary<S>>,
+    /// A version for each slot, if lookups run beside changes; otherwise empty.
+    versions: Buffer<u32>,
     of: PhantomData<K>,
 }
 
 impl<K: Scalar, S: Scalar> Memory<K, S> {
-    /// Allocates the memory of an empty table, with or without a summary of its scores.
-    pub fn new(device: &Device, shape: Shape, has_summary: bool) -> Result<Self>
+    /// Allocates the memory of an empty table, with or without a summary of its scores and versions.
+    pub fn new(device: &Device, shape: Shape, has_summary: bool, has_versions: bool) -> Result<Self>
     where
         S: Number,
     {
@@ -36,6 +38,7 @@ impl<K: Scalar, S: Scalar> Memory<K, S> {
             near: device.buffer(shape.row_words(shape.near_slots))?,
             far: device.buffer_on(Tier::Pinned, shape.row_words(SLOTS - shape.near_slots))?,
             summary: has_summary.then(|| Summary::new(device, slots)).transpose()?,
+            versions: device.zeroed(if has_versions { slots } else { 0 })?,
             of: PhantomData,
         })
     }
@@ -48,12 +51,18 @@ impl<K: Scalar, S: Scalar> Memory<K, S> {
     /// Returns the bytes of device memory.
     pub fn memory_usage(&self) -> usize {
         let summary = self.summary.as_ref().map_or(0, Summary::memory_usage);
-        self.digests.byte_len() + self.entries.byte_len() + self.near.byte_len() + summary
+        let slots = self.digests.byte_len() + self.entries.byte_len() + self.versions.byte_len();
+        slots + self.near.byte_len() + summary
     }
 
     /// Returns the summary of the scores.
     pub fn summary(&self) -> Option<&Summary<S>> {
         self.summary.as_ref()
+    }
+
+    /// Returns whether the slots have versions.
+    pub fn has_versions(&self) -> bool {
+        !self.versions.is_empty()
     }
 
     /// Returns the bytes of pinned host memory.
@@ -84,7 +93,8 @@ impl<K: Scalar, S: Scalar> Memory<K, S> {
         unsafe {
             let rows = Rows::new(self.near.pointer(), self.far.pointer(), near_slots, words);
             let (digests, entries) = (self.digests.pointer(), (entries.cast(), scores));
-            let view = CacheView::new(digests, entries, rows, (buckets, choices), seed);
+            let view = CacheView::new(digests, entries, rows, (buckets, choices), seed)
+                .with_versions(self.versions.global());
             match &self.summary {
                 Some(summary) => view.interleaved().with_summary(summary.view()),
                 None => view,

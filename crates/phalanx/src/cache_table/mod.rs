@@ -123,10 +123,10 @@ pub use summary::Victims;
 ///
 /// # Concurrency
 ///
-/// All batches take `&self`. Those that only read run beside each other. Those that change only rows and
+/// All batches take `&self`. By default, those that only read run beside each other. Those that change only rows and
 /// scores of keys that are present run beside each other: a row is never torn, and each element takes effect
 /// at once. One that places or removes keys runs alone. Batches of different groups take effect in the order
-/// of the calls. Within a batch, outcomes are those of some serial order of its elements, except that an
+/// of the calls. With [`Lock::Concurrent`], lookups run beside all batches except promotions. Within a batch, outcomes are those of some serial order of its elements, except that an
 /// eviction may overlook a key whose slot another element of the batch changes at that moment.
 ///
 /// # Cost
@@ -258,8 +258,9 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             let name = variant.unwrap_or_default().to_owned();
             return Err(Error::UnknownVariant { name, known: Self::variants().join(", ") });
         };
+        let (has_summary, has_versions) = (victims == Victims::Summary, groups.lock().is_concurrent());
         Ok(Self {
-            memory: RwLock::new(Memory::new(device, shape, victims == Victims::Summary)?),
+            memory: RwLock::new(Memory::new(device, shape, has_summary, has_versions)?),
             growth: Mutex::new(growth),
             kernels: kernels.boxed(),
             device: device.clone(),

@@ -144,7 +144,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// # Errors
     /// As [`Self::len`].
     pub fn promote(&self, most: u32) -> Result<usize> {
-        self.count(Group::Inserters, |count| Launch::Promote(most, count))
+        self.count(Group::Movers, |count| Launch::Promote(most, count))
     }
 
     /// Removes all keys.

@@ -225,6 +225,44 @@ impl Batch<'_> {
         wrong(format!("{mine:x?} leave {new:x?}"))
     }
 
+    /// Checks a lookup beside the batch: it returns a row that the key had before, during or after the batch,
+    /// and finds nothing only if the key was absent at one of these moments. Returns 0 if the row is that from
+    /// before the batch, 1 for another one, 2 for none.
+    pub fn check_lookup<C: Config>(&self, answer: &Answer) -> Result<usize, Finding> {
+        let key = answer.element.key;
+        let before = self.before.slots.get(&key).map(|slot| &slot.row);
+        let mine = || self.answers.iter().filter(|change| change.element.key == key);
+        let Some(row) = &answer.row else {
+            let stays = before.is_some() && mine().all(|change| change.outcome != Outcome::Removed);
+            let moves = self.after.slots.get(&key).map(|slot| slot.position);
+            return match self.before.slots.get(&key) {
+                Some(slot) if stays && moves == Some(slot.position) && !self.was_replaced(key) => {
+                    wrong(format!("a lookup misses key {key}, which stays in slot {}", slot.position))
+                }
+                _ => Ok(2),
+            };
+        };
+        if Some(row) == before {
+            return Ok(0);
+        }
+        for change in mine() {
+            let made = match (self.kind, change.action) {
+                (Kind::Change, Action::Assign) => Some(self.row(change)),
+                (Kind::Change | Kind::Remove, _) => None,
+                _ => self.made::<C>(change)?.1.map(|(_, row)| row),
+            };
+            if made.as_ref() == Some(row) {
+                return Ok(1);
+            }
+        }
+        wrong(format!("a lookup of key {key} returns {row:x?}, which it never had"))
+    }
+
+    /// Returns whether the key was evicted and placed again.
+    fn was_replaced(&self, key: u64) -> bool {
+        self.answers.iter().any(|change| change.element.key == key && change.outcome == Outcome::Inserted)
+    }
+
     /// Checks that each present key is removed once.
     fn check_removals(&self) -> Result<(), Finding> {
         for answer in self.answers {

@@ -43,10 +43,23 @@ where
     C::Key: Pod,
     C::Score: Pod,
 {
-    let run = |seed| {
-        let setting = Setting { faults: vec![fault.clone()], ..Setting::new(seed, memory == Memory::Weak) };
-        play::<C>(seed, kinds, &setting)
+    let of = |seed| Setting { faults: vec![fault.clone()], ..Setting::new(seed, memory == Memory::Weak) };
+    is_found_by(&fault, is, |seed| play::<C>(seed, kinds, &of(seed)).map(|_| ()));
+}
+
+/// Requires that one of the seeds finds the fault in lookups beside batches of these kinds.
+#[track_caller]
+fn is_found_by_lookups(kinds: &[Kind], memory: Memory, fault: Fault, is: fn(&Finding) -> bool) {
+    let setting = |seed| Setting {
+        faults: vec![fault.clone()],
+        looks_up: true,
+        ..Setting::new(seed, memory == Memory::Weak)
     };
+    is_found_by(&fault, is, |seed| play::<Usual>(seed, kinds, &setting(seed)).map(|_| ()));
+}
+
+#[track_caller]
+fn is_found_by(fault: &Fault, is: fn(&Finding) -> bool, run: impl Fn(u64) -> Result<(), Finding>) {
     let mut found = (0..SEEDS).filter_map(|seed| run(seed).err().map(|finding| (seed, finding)));
     let (seed, finding) = found
         .find(|(_, finding)| is(finding))
@@ -244,4 +257,74 @@ fn weak_reads_of_digests_are_found() {
 fn weak_reads_of_scores_are_found() {
     let read = site("evict.rs", "lowest", "four_scores(view");
     is_found(&EVICTIONS, Memory::Strong, Fault::order(read, Order::Weak), is_race);
+}
+
+/// A lookup copies a row while the slot changes, and does not notice it.
+#[test]
+fn a_version_that_is_not_compared_is_found() {
+    let second = site("versions.rs", "find_and_copy", "version(view, position, Order::Relaxed)");
+    let first = site("versions.rs", "find_and_copy", "version(view, sought.position");
+    is_found_by_lookups(&CHANGES, Memory::Strong, Fault::early(second, first), is_wrong);
+}
+
+/// The slot has another key when its version is read first.
+#[test]
+fn a_key_that_a_lookup_does_not_compare_again_is_found() {
+    let key = site("versions.rs", "find_and_copy", "has_key(view, position");
+    let search = site("search.rs", "read", "tile.any(active && !empty");
+    is_found_by_lookups(&EVICTIONS, Memory::Strong, Fault::early(key, search), is_wrong);
+}
+
+/// A lookup misses a key whose slot is locked at that moment.
+#[test]
+fn a_lookup_that_ignores_locked_slots_is_found() {
+    let read = site("search.rs", "read", "self.view.read::<N>(");
+    let ignore = |_, word| replaced(word, 1, 2);
+    is_found_by_lookups(&[Kind::Insert], Memory::Strong, Fault::replace(read, ignore), is_wrong);
+}
+
+/// A row is visible before the odd version.
+#[test]
+fn writes_that_are_not_behind_the_odd_version_are_found() {
+    let fence = site("versions.rs", "after_begin_write", "simt::fence(");
+    is_found_by_lookups(&CHANGES, Memory::Weak, Fault::skip(fence), is_wrong);
+}
+
+/// A row is visible after the even version.
+#[test]
+fn an_even_version_that_is_not_released_is_found() {
+    let end = site("versions.rs", "end_write", "fetch_add(1");
+    is_found_by_lookups(&CHANGES, Memory::Weak, Fault::order(end, Order::Relaxed), is_wrong);
+}
+
+/// A lookup reads a row older than the version.
+#[test]
+fn a_version_that_is_not_acquired_is_found() {
+    let first = site("versions.rs", "find_and_copy", "version(view, sought.position");
+    is_found_by_lookups(&CHANGES, Memory::Weak, Fault::order(first, Order::Relaxed), is_wrong);
+}
+
+/// A lookup reads the version the second time before the row.
+#[test]
+fn a_row_that_is_not_before_its_version_is_found() {
+    let fence = site("versions.rs", "find_and_copy", "simt::fence(");
+    is_found_by_lookups(&CHANGES, Memory::Weak, Fault::skip(fence), is_wrong);
+}
+
+/// Lanes read a row before another lane of their warp has read its version, or after it has done so again.
+#[test]
+fn a_lookup_whose_lanes_do_not_wait_for_each_other_is_found() {
+    for index in [0, 1] {
+        let file = "kernels-gpu/src/cache/versions.rs";
+        let sync = SiteId::find_nth(file, "find_and_copy", "warp.sync()", index);
+        let sync = sync.unwrap_or_else(|error| panic!("{error}"));
+        is_found_by_lookups(&CHANGES, Memory::Weak, Fault::skip(sync), is_wrong);
+    }
+}
+
+/// A lookup reads rows through the L1 cache.
+#[test]
+fn weak_reads_of_rows_are_found() {
+    let read = site("rows.rs", "step", "load::<N>(chunk, order)");
+    is_found_by_lookups(&CHANGES, Memory::Strong, Fault::order(read, Order::Weak), is_race);
 }

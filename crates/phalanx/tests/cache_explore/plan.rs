@@ -24,6 +24,8 @@ pub enum Action {
     Assign,
     GetAndTouch,
     Remove,
+    /// Lookups beside the other launches of the batch.
+    LookUp,
 }
 
 /// Element of a batch.
@@ -136,6 +138,21 @@ impl Plan {
                 Part { action: action(rng, kind), elements, now: 100 + table.time * 10 + part }
             })
             .collect()
+    }
+
+    /// Returns launches of lookups: of keys of a batch, of keys that it may evict, and of others.
+    pub fn lookups(&self, rng: &mut Rng, parts: &[Part], table: &Table) -> Vec<Part> {
+        let mut pool: Vec<_> =
+            parts.iter().flat_map(|part| &part.elements).map(|element| element.key).collect();
+        let mut by_score: Vec<_> = table.slots.iter().map(|(&key, slot)| (slot.score, key)).collect();
+        by_score.sort_unstable();
+        pool.extend(by_score.iter().take(3).map(|&(_, key)| key));
+        pool.push(rng.below(2 * KEYS));
+        let part = |_| {
+            let elements = (0..1 + rng.below(4)).map(|_| Element { key: rng.pick(&pool), given: 0, tag: 0 });
+            Part { action: Action::LookUp, elements: elements.collect(), now: 0 }
+        };
+        (0..2).map(part).collect()
     }
 
     /// Returns launches of which one places the key with the lowest score, and the other one or two keys that

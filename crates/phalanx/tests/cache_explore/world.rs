@@ -5,8 +5,8 @@ use crate::plan::{Action, Element, KEYS, Kind, Part, Plan, digest, is_read_befor
 use bytemuck::Pod;
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::cache::kernels::{
-    CacheAccumulate, CacheAssign, CacheGet, CacheGetAndTouch, CacheGetOrInsert, CacheInsert,
-    CacheInsertEvict, CacheRemove,
+    CacheAccumulate, CacheAssign, CacheGet, CacheGetAndTouch, CacheGetConcurrent, CacheGetOrInsert,
+    CacheInsert, CacheInsertEvict, CacheRemove,
 };
 use phalanx_kernels::cache::{
     CLASSES, CacheView, Changes, Chunk, Config, Digest, Evicted, Hashed, Lookups, RowSlice, Rows, SLOTS,
@@ -52,6 +52,8 @@ pub struct Setting {
     pub schedule: Schedule,
     pub weak_memory: WeakMemory,
     pub faults: Vec<Fault>,
+    /// Whether lookups run beside the batches.
+    pub looks_up: bool,
 }
 
 impl Setting {
@@ -63,7 +65,7 @@ impl Setting {
             _ => Schedule::Pct { seed, depth: 10 },
         };
         let weak_memory = if weak { WeakMemory::Ptx } else { WeakMemory::Off };
-        Self { schedule, weak_memory, faults: Vec::new() }
+        Self { schedule, weak_memory, faults: Vec::new(), looks_up: false }
     }
 }
 
@@ -73,6 +75,8 @@ pub struct Played {
     pub steps: u64,
     pub evicted: usize,
     pub outcomes: [usize; 6],
+    /// Lookups beside changes by their result: found as before the batch, found otherwise, absent.
+    pub looked_up: [usize; 3],
 }
 
 impl AddAssign for Played {
@@ -80,12 +84,14 @@ impl AddAssign for Played {
         self.steps += other.steps;
         self.evicted += other.evicted;
         self.outcomes.iter_mut().zip(other.outcomes).for_each(|(sum, more)| *sum += more);
+        self.looked_up.iter_mut().zip(other.looked_up).for_each(|(sum, more)| *sum += more);
     }
 }
 
 impl Played {
     /// Requires that each outcome that the kinds of batches can have has occurred.
-    pub fn assert_rare_paths(&self, kinds: &[Kind]) {
+    pub fn assert_rare_paths(&self, kinds: &[Kind], looks_up: bool) {
+        assert!(!looks_up || self.looked_up.iter().all(|&count| count > 0), "{kinds:?}: {self:?}");
         let expected: &[Outcome] = match kinds[0] {
             Kind::Change => &[Outcome::Replaced, Outcome::Found, Outcome::Absent],
             Kind::Remove => &[Outcome::Removed, Outcome::Inserted, Outcome::Absent],
@@ -150,6 +156,8 @@ struct World<C: Config> {
     classes: Buffer<u8>,
     /// Bounds of classes with one score, and of classes with two.
     bounds: Buffer<C::Score>,
+    /// Versions of the slots; empty unless lookups run beside changes.
+    versions: Buffer<u32>,
 }
 
 /// Buffers of a launch.
@@ -181,7 +189,7 @@ where
     C::Key: Pod,
     C::Score: Pod,
 {
-    fn new(options: Options, plan: Plan) -> gpu::Result<Self> {
+    fn new(options: Options, plan: Plan, looks_up: bool) -> gpu::Result<Self> {
         let (device, slots) = (Device::emulator(options), (plan.buckets * SLOTS) as usize);
         let mut world = Self {
             digests: device.zeroed(slots / 4)?,
@@ -191,6 +199,7 @@ where
             rows: device.buffer(slots * plan.words as usize)?,
             classes: device.zeroed(slots)?,
             bounds: device.from_slice(&BOUNDS.map(C::Score::from_u64))?,
+            versions: device.zeroed(if looks_up { slots } else { 0 })?,
             device,
             plan,
         };
@@ -237,7 +246,8 @@ where
             let rows = Rows::new(rows, far, near, plan.words);
             let (keys, scores) = (self.keys.pointer(), self.scores.pointer());
             let shape = (plan.buckets, plan.choices);
-            let view = CacheView::new(self.digests.pointer(), (keys, scores), rows, shape, plan.seed);
+            let view = CacheView::new(self.digests.pointer(), (keys, scores), rows, shape, plan.seed)
+                .with_versions(self.versions.global());
             let summary = Summary::new(self.classes.global(), self.bounds.global());
             if plan.has_summary() { view.with_summary(summary) } else { view }
         }
@@ -367,6 +377,10 @@ where
             Action::Assign => Launch::new(grid, CacheAssign::<C> { view, batch }),
             Action::GetAndTouch => Launch::new(grid, CacheGetAndTouch::<C> { view, batch, to }),
             Action::Remove => Launch::new(grid, CacheRemove::<C> { view, batch }),
+            Action::LookUp => {
+                let batch = self.lookups(&buffers.keys, (to, &buffers.outcomes));
+                Launch::new(grid, CacheGetConcurrent::<C> { view, batch })
+            }
         }
     }
 
@@ -389,7 +403,8 @@ where
 
     fn answers(&self, part: &Part, buffers: &Buffers<C::Key, C::Score>) -> Vec<Answer> {
         let (outcomes, to) = (buffers.outcomes.read().expect("memory"), buffers.to.read().expect("memory"));
-        let returns = matches!(part.action, Action::Place(Kind::GetOrInsert) | Action::GetAndTouch);
+        let returns =
+            matches!(part.action, Action::Place(Kind::GetOrInsert) | Action::GetAndTouch | Action::LookUp);
         let words = self.plan.words as usize;
         let answer = |(index, &element): (usize, &Element)| {
             let outcome = Outcome::from_code(outcomes[index]).expect("an outcome");
@@ -413,16 +428,10 @@ where
         Ok((0..count).map(lost).collect())
     }
 
-    /// Looks up the keys, which are at most 32, and compares the results with the table.
-    fn look_up(&self, keys: &[u64], table: &Table) -> Result<(), Finding> {
-        let words = self.plan.words as usize;
-        let typed: Vec<_> = keys.iter().map(|&key| C::Key::from_u64(key)).collect();
-        let typed = self.device.from_slice(&typed).expect("memory");
-        let rows = self.device.filled::<u32>(keys.len() * words, 0xee).expect("memory");
-        let outcomes = self.device.filled::<u8>(keys.len(), 0xff).expect("memory");
-        let batch = Lookups {
-            keys: BoundedSlice::from(typed.global()),
-            rows: RowSlice::new(rows.global()),
+    fn lookups(&self, keys: &Buffer<C::Key>, (rows, outcomes): (RowSlice, &Buffer<u8>)) -> Lookups<C::Key> {
+        Lookups {
+            keys: BoundedSlice::from(keys.global()),
+            rows,
             positions: nothing(),
             addresses: nothing(),
             missed: nothing(),
@@ -430,7 +439,17 @@ where
             missed_count: nothing(),
             outcomes: outcomes.global(),
             chunk: self.chunk(),
-        };
+        }
+    }
+
+    /// Looks up the keys, which are at most 32, and compares the results with the table.
+    fn look_up(&self, keys: &[u64], table: &Table) -> Result<(), Finding> {
+        let words = self.plan.words as usize;
+        let typed: Vec<_> = keys.iter().map(|&key| C::Key::from_u64(key)).collect();
+        let typed = self.device.from_slice(&typed).expect("memory");
+        let rows = self.device.filled::<u32>(keys.len() * words, 0xee).expect("memory");
+        let outcomes = self.device.filled::<u8>(keys.len(), 0xff).expect("memory");
+        let batch = self.lookups(&typed, (RowSlice::new(rows.global()), &outcomes));
         self.run(vec![Launch::new(Grid::new(1, 32), CacheGet::<C> { view: self.view(), batch })])?;
         let (rows, outcomes) = (rows.read().expect("memory"), outcomes.read().expect("memory"));
         for (index, key) in keys.iter().enumerate() {
@@ -460,16 +479,24 @@ where
         step_limit: 1 << 20,
         ..Options::explore(setting.schedule.clone())
     };
-    let world = World::<C>::new(options, plan.clone()).expect("memory");
+    let world = World::<C>::new(options, plan.clone(), setting.looks_up).expect("memory");
     let (mut rng, mut table) = (Rng::new(seed ^ 0x77), world.table(0)?);
     let mut played = Played::default();
     for round in 0..2 {
         let kind = if kinds.len() == 2 { kinds[round] } else { rng.pick(kinds) };
-        let parts = plan.batch(&mut rng, kind, &table);
+        let mut parts = plan.batch(&mut rng, kind, &table);
+        if setting.looks_up {
+            parts.extend(plan.lookups(&mut rng, &parts, &table));
+        }
         let (answers, lost, steps) = world.play(&parts)?;
+        let (looked_up, answers): (Vec<_>, Vec<_>) =
+            answers.into_iter().partition(|answer| answer.action == Action::LookUp);
         let after = world.table(table.time + 1)?;
         let checked = check::Batch { plan: &plan, kind, before: &table, answers: &answers, after: &after };
         played.evicted += checked.check::<C>(&lost)?;
+        for answer in &looked_up {
+            played.looked_up[checked.check_lookup::<C>(answer)?] += 1;
+        }
         played.steps += steps;
         answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
         let mut keys: Vec<_> = answers.iter().map(|answer| answer.element.key).collect();

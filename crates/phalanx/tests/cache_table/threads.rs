@@ -1,6 +1,6 @@
 //! Batches of several host threads and streams.
 use crate::model::Table;
-use phalanx::cache_table::Rule;
+use phalanx::cache_table::{Lock, Rule};
 use std::sync::Mutex;
 
 #[test]
@@ -110,4 +110,71 @@ fn growth_leases_and_exports_beside_each_other() {
     assert!(table.leases().is_empty());
     table.reserve(1 << 13).unwrap();
     assert_eq!((table.capacity(), table.get(&keys).unwrap().found()), (1 << 13, 50));
+}
+
+/// Lookups run beside insertions, evictions, removals and growth: rows are whole, later lookups return no
+/// older rows, and keys that stay are never missed.
+#[test]
+fn concurrent_lookups_beside_changes() {
+    let table = Table::builder().capacity(128).max_capacity(1 << 12).dim(8).rule(Rule::Custom);
+    let table = table.lock(Lock::Concurrent).two_buckets(true).build().unwrap();
+    let keys: Vec<u64> = (0..40).collect();
+    let rows = |value: u32| vec![value; 8 * 40];
+    let first = table.insert_scored(&keys, &rows(0), &[u64::MAX; 40]).unwrap();
+    assert!(first.all_placed());
+    const ROUNDS: u32 = 40;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut last = 0;
+                while last < ROUNDS {
+                    let found = table.get(&keys).unwrap();
+                    let mut values = Vec::new();
+                    for row in found.iter() {
+                        let row = row.expect("the key stays");
+                        assert!(row.iter().all(|word| *word == row[0]), "a row is torn: {row:?}");
+                        values.push(row[0]);
+                    }
+                    assert!(values.iter().all(|value| *value >= last), "rows older than {last}: {values:?}");
+                    last = values.into_iter().min().expect("keys");
+                    assert!(table.contains_key(&keys).unwrap().iter().all(|found| *found));
+                }
+            });
+        }
+        for round in 1..=ROUNDS {
+            let others: Vec<u64> = (1000..1100).map(|key| key + u64::from(round) * 100).collect();
+            let outcomes = table.insert_scored(&others, &[round; 8 * 100], &[1; 100]).unwrap();
+            assert!(outcomes.count(phalanx::Outcome::Inserted) > 0);
+            table.remove(&others[..50]).unwrap();
+            assert!(table.insert_scored(&keys, &rows(round), &[u64::MAX; 40]).unwrap().all_placed());
+        }
+    });
+    assert!(table.capacity() > 128);
+}
+
+/// A promotion moves keys, so it excludes concurrent lookups: they miss none.
+#[test]
+fn concurrent_lookups_and_promotions() {
+    let table = Table::builder().capacity(256).dim(4).rule(Rule::Lfu).rows_on_device(0.25);
+    let table = table.lock(Lock::Concurrent).build().unwrap();
+    let keys: Vec<u64> = (0..2000).collect();
+    assert_eq!(table.insert(&keys, &[3; 4 * 2000]).unwrap().len(), 2000);
+    let present = table.contains_key(&keys).unwrap();
+    let keys: Vec<u64> = keys.into_iter().filter(|key| present[*key as usize]).collect();
+    assert_eq!(keys.len(), 256);
+    std::thread::scope(|scope| {
+        let lookups = scope.spawn(|| {
+            for _ in 0..30 {
+                let found = table.get(&keys).unwrap();
+                assert!(found.iter().all(|row| row == Some(&[3; 4])));
+            }
+        });
+        let mut round = 0;
+        while !lookups.is_finished() {
+            round += 1;
+            let hot: Vec<u64> = keys.iter().copied().filter(|key| (key + round) % 3 == 0).collect();
+            assert_eq!(table.assign_scores(&hot, &vec![round; hot.len()]).unwrap().len(), hot.len());
+            table.promote(4).unwrap();
+        }
+    });
 }
