@@ -11,7 +11,10 @@ mod kernels;
 mod lease;
 mod memory;
 mod merge;
+mod queue;
 mod scans;
+#[cfg(test)]
+mod schedules;
 mod since;
 mod summary;
 
