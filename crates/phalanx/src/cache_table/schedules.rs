@@ -2,10 +2,10 @@
 //!
 //! The order of batches and the leases are the table's own code. The device is a model: each queue executes
 //! its work in a thread of its own, and events are flags. shuttle chooses which thread runs next. The model
-//! panics if two batches that exclude each other run at the same time, if a batch does not wait for an earlier
-//! one that it excludes, or if leased rows may be evicted while they are read; shuttle reports a batch that
-//! never runs as a deadlock. So an inserter waits for the batches submitted before it and for no later ones. A
-//! failure prints its schedule, which `shuttle::replay` repeats.
+//! panics if two batches that exclude each other run at the same time, if a batch does not wait for an
+//! earlier one that it excludes, or if leased rows may be evicted while they are read; shuttle reports a
+//! batch that never runs as a deadlock. So an inserter waits for the batches submitted before it, and for no
+//! later ones. A failure prints its schedule, which `shuttle::replay` repeats.
 //!
 //! [`RULES`] states for each [`Lock`] which groups may run beside each other. Another lock is one more line.
 use super::groups::{Group, Groups, Lock};
@@ -39,8 +39,8 @@ const RULES: [(Lock, Table); 2] = [(Lock::Groups, PAPER), (Lock::Plain, READER_W
 /// Number of schedules of each kind.
 const SCHEDULES: usize = 400;
 
-/// Runs `play` under random schedules, and under those of probabilistic concurrency testing with three changes
-/// of priority.
+/// Runs `play` under random schedules, and under those of probabilistic concurrency testing with three
+/// changes of priority.
 fn explore(play: impl Fn() + Send + Sync + Clone + 'static) {
     let run = |scheduler: Box<dyn Scheduler + Send>| {
         let mut config = Config::new();
@@ -197,8 +197,8 @@ impl State {
 
 /// Returns the word of a slice of one word.
 fn load(word: GlobalSlice<u32>) -> u32 {
-    // SAFETY: the emulator's memory is the host's, and the buffer lives until all queues have ended. All threads
-    // of a schedule share one thread of the system.
+    // SAFETY: the emulator's memory is the host's, and the buffer lives until all queues have ended. All
+    // threads of a schedule share one thread of the system.
     unsafe { word.at(0).as_ptr().read() }
 }
 
