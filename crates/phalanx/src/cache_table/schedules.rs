@@ -118,8 +118,9 @@ struct Line {
 }
 
 impl Line {
-    fn push(&self, work: Work) {
+    fn push(&self, work: Work) -> Result<()> {
         self.work.send(work).expect("a queue ends after its host");
+        Ok(())
     }
 }
 
@@ -130,14 +131,14 @@ impl Queue for Line {
         let completes_early = self.fault == Some(Fault::CompletesEarly);
         let flag = Flag { state: Arc::default(), completes_early };
         if self.fault != Some(Fault::SignalsNothing) {
-            self.push(Work::Signal(flag.clone()));
+            self.push(Work::Signal(flag.clone()))?;
         }
         Ok(flag)
     }
 
     fn wait(&self, event: &Flag) -> Result<()> {
         if self.fault != Some(Fault::WaitsForNothing) {
-            self.push(Work::Wait(event.clone()));
+            self.push(Work::Wait(event.clone()))?;
         }
         Ok(())
     }
@@ -147,13 +148,11 @@ impl Queue for Line {
     }
 
     unsafe fn clear_bits(&self, bits: GlobalSlice<u32>) -> Result<()> {
-        self.push(Work::ClearBits(bits));
-        Ok(())
+        self.push(Work::ClearBits(bits))
     }
 
     unsafe fn mark(&self, positions: GlobalSlice<u32>, bits: GlobalSlice<u32>) -> Result<()> {
-        self.push(Work::Mark { positions, bits });
-        Ok(())
+        self.push(Work::Mark { positions, bits })
     }
 }
 
@@ -348,10 +347,10 @@ fn join(threads: Vec<JoinHandle<()>>) {
 }
 
 /// Submission of a batch: a call of [`Groups::submit`], or a wrong one.
-type Submission = fn(&Groups<Flag>, Group, &Line, &dyn Fn());
+type Submission = fn(&Groups<Flag>, Group, &Line, &dyn Fn() -> Result<()>);
 
-fn submitted(groups: &Groups<Flag>, group: Group, line: &Line, submit: &dyn Fn()) {
-    groups.submit(group, line, || Ok(submit())).unwrap();
+fn submitted(groups: &Groups<Flag>, group: Group, line: &Line, submit: &dyn Fn() -> Result<()>) {
+    groups.submit(group, line, submit).unwrap();
 }
 
 /// Hosts that submit batches of any groups.
@@ -453,13 +452,13 @@ impl Shared {
         let begin = || {
             model.update(|state| state.leased.insert(host));
             let number = model.submit(Group::Readers);
-            let locate = |positions| Ok(line.push(Work::Locate { host, positions }));
+            let locate = |positions| line.push(Work::Locate { host, positions });
             let lease = leases.add(device, line, 1, locate)?;
-            line.push(Work::Batch(number));
+            line.push(Work::Batch(number))?;
             Ok((lease, number))
         };
         let (lease, number) = groups.submit(Group::Readers, line, begin).unwrap();
-        line.push(Work::Read(host));
+        line.push(Work::Read(host)).unwrap();
         if is_long {
             let has_evicted = |batch: &(Group, Progress)| *batch == (Group::Inserters, Progress::Ended);
             model.wait_until(|state| state.batches[number..].iter().any(has_evicted));
@@ -474,8 +473,7 @@ impl Shared {
         let submit = || {
             let (number, leased) = (model.submit(Group::Inserters), model.state().leased.clone());
             let bits = eviction(leases, model, device, line);
-            line.push(Work::Evict { number, bits, leased });
-            Ok(())
+            line.push(Work::Evict { number, bits, leased })
         };
         groups.submit(Group::Inserters, line, submit).unwrap();
     }
@@ -535,7 +533,7 @@ fn a_lock_that_shares_too_much_is_found() {
 #[test]
 #[should_panic(expected = "do not wait for")]
 fn batches_without_an_order_are_found() {
-    let submission: Submission = |_, _, _, submit| submit();
+    let submission: Submission = |_, _, _, submit| submit().unwrap();
     Hosts { submission, ..Hosts::of(RULES[0]) }.explore();
 }
 
@@ -545,7 +543,7 @@ fn batches_without_an_order_are_found() {
 fn an_event_that_is_recorded_before_its_batch_is_found() {
     let submission: Submission = |groups, group, line, submit| {
         groups.submit(group, line, || Ok(())).unwrap();
-        submit();
+        submit().unwrap();
     };
     Hosts { submission, ..Hosts::of(RULES[0]) }.explore();
 }
