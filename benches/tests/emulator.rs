@@ -245,6 +245,14 @@ fn cache_tables_of_every_load_run_verified() {
     assert!(variants.iter().any(|record| record.variant == "cache_1x8_u64_u64"));
 }
 
+/// Each load, with keys that are present and absent, by searches with digests and without.
+#[test]
+fn cache_tables_are_searched_without_digests_verified() {
+    let records = run("hkv/table7");
+    let undigested = |record: &&Record| record.variant == "cache_undigested_8x4_u64_u64";
+    assert_eq!((records.len(), records.iter().filter(undigested).count()), (3 * 2 * 2 * 2, 2 * 2 * 2));
+}
+
 #[test]
 fn cache_tables_merge_duplicates_verified() {
     let records = run("hkv/merged");

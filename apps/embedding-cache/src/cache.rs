@@ -151,7 +151,7 @@ impl Cache {
 
     /// Returns the scores of a batch for the rule `Custom`.
     fn scores(&self, len: usize) -> Result<Option<Buffer<u64>>> {
-        let is_custom = self.table.rule() == Rule::Custom;
+        let is_custom = self.table.rule() == Some(Rule::Custom);
         Ok(is_custom.then(|| self.table.device().from_slice(&vec![self.batch; len])).transpose()?)
     }
 }

@@ -31,6 +31,7 @@ type Narrow = Cache<u32, u32, BuiltIn, 8, 4>;
 type Lane = Cache<u64, u64, BuiltIn, 1, 8>;
 type Sector = Cache<u64, u64, BuiltIn, 2, 4>;
 type Line = Cache<u64, u64, BuiltIn, 4, 8>;
+type Undigested = Cache<u64, u64, BuiltIn, 8, 4, false>;
 
 /// Runs `count` seeds of the kinds, a part of them under weak memory; all must be sound.
 fn all_are_sound<C>((kinds, looks_up): (&[Kind], bool), count: u64)
@@ -82,6 +83,11 @@ macro_rules! explore {
             #[test]
             fn four_lanes_a_key() {
                 all_are_sound::<Line>((&$kinds, $looks_up), $seeds / 6);
+            }
+
+            #[test]
+            fn all_keys_compared() {
+                all_are_sound::<Undigested>(&$kinds, $seeds / 6);
             }
         }
     )*};

@@ -15,7 +15,7 @@
 use super::digest::Digest;
 use super::evict::{Eviction, evict};
 use super::hashed::Hashed;
-use super::policy::{ScorePolicy, Time};
+use super::policy::{Scoring, Time};
 use super::rows::{Chunk, Mover, RowSlice, move_rows};
 use super::search::{End, Mode, Sought};
 use super::versions::{after_begin_write, begin_write, end_write};
@@ -43,7 +43,7 @@ pub struct Changes<K, S> {
     pub order: GlobalSlice<u32>,
     /// Time of the batch.
     pub time: Time,
-    /// Parameter of the score policy.
+    /// Parameter of the score policy, or [`EXACTLY`](super::EXACTLY).
     pub parameter: u32,
     /// Number of words that a lane moves at once.
     pub chunk: Chunk,
@@ -135,7 +135,7 @@ pub(super) fn change<C: Config, A: Action<C>>(
     action: A,
 ) {
     let warp = Tile::<32>::lockstep();
-    let policy = C::Policy::new(batch.time, batch.parameter);
+    let policy = Scoring::<C::Policy>::new::<C::Score>(batch.time, batch.parameter);
     let (mut waits, mut outcome) = (batch.change::<C>().exists, Outcome::Refused);
     while warp.any(waits) {
         let (mut held, done) = hold::<C, A>(view, warp, (waits, batch.change()), policy);
@@ -182,7 +182,7 @@ fn hold<C: Config, A: Action<C>>(
     view: CacheView<C>,
     warp: Tile<32, Lockstep>,
     (waits, element): (bool, Change<C>),
-    policy: C::Policy,
+    policy: Scoring<C::Policy>,
 ) -> (LockedSlot, Option<Outcome>) {
     let sought = C::search::<A::Mode>(view, waits, element.key);
     let (mut held, mut done) = (LockedSlot::NOTHING, None);
@@ -232,7 +232,7 @@ fn write_key_and_score<C: Config>(
     view: CacheView<C>,
     element: Change<C>,
     held: LockedSlot,
-    policy: C::Policy,
+    policy: Scoring<C::Policy>,
 ) {
     // SAFETY: the position is that of a slot that the lane has locked.
     unsafe {

@@ -142,6 +142,13 @@ impl<const N: usize> Digests<N> {
         ByteSet(set)
     }
 
+    /// Returns the digests of slots that have keys.
+    pub fn taken(&self) -> ByteSet {
+        let none = self.free().or(self.equal_to(Digest::BUSY));
+        let all = 0x0101_0101 * ((1 << N) - 1);
+        ByteSet(all & !none.0)
+    }
+
     /// Returns the digests of slots in which a key may be placed.
     pub fn free(&self) -> ByteSet {
         self.equal_to(Digest::EMPTY).or(self.equal_to(Digest::ERASED))
@@ -205,6 +212,9 @@ mod tests {
                 found.sort_unstable();
                 assert!(found.into_iter().eq(expected), "{words:x?} {byte:x}");
             }
+            let taken = (0..32).filter(|at| Digest::in_word(words[at / 4], *at as u32 % 4).has_key());
+            assert_eq!(Digests { words }.taken().len() as usize, taken.count(), "{words:x?}");
+            assert!(!Digests { words }.taken().or(Digests { words }.free()).is_empty());
         }
     }
 

@@ -1,15 +1,8 @@
 //! The kinds of cache table that are compiled. A new variant is one line here.
-use super::kernels::{
-    CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
-    CacheGetConcurrent, CacheGetOrInsert, CacheInsert, CacheInsertEvict, CacheRemove,
-};
 use super::policy::BuiltIn;
-use super::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
-use super::summary::{CacheClassify, CacheSample, CacheSetBounds};
 use super::view::Cache;
-use simt::instances;
 
-instances! {
+crate::cache_instances! {
     types {
         // Names: policy, lanes x words of digests per lane, bits of key and score. First the defaults.
         cache_4x8_u64_u64: Cache<u64, u64, BuiltIn, 4, 8>,
@@ -22,11 +15,7 @@ instances! {
         cache_1x8_u64_u64: Cache<u64, u64, BuiltIn, 1, 8>,
         cache_2x4_u64_u64: Cache<u64, u64, BuiltIn, 2, 4>,
         cache_8x4_u64_u64: Cache<u64, u64, BuiltIn, 8, 4>,
+        // Compares all keys of a bucket.
+        cache_undigested_8x4_u64_u64: Cache<u64, u64, BuiltIn, 8, 4, false>,
     }
-    kernels {
-        CacheGet, CacheContains, CacheGetConcurrent, CacheContainsConcurrent, CacheInsert, CacheInsertEvict, CacheGetOrInsert, CacheAccumulate,
-        CacheAssign, CacheGetAndTouch, CacheRemove, CacheCount, CacheExport, CacheRemoveIf,
-        CachePromote, CacheSample, CacheSetBounds, CacheClassify
-    }
-    visitor: super::view::Config
 }

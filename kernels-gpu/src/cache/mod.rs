@@ -41,7 +41,7 @@ pub use hashed::Hashed;
 #[cfg(feature = "cache-table")]
 pub use instances::*;
 pub use kernels::Lookups;
-pub use policy::{BuiltIn, Rule, ScorePolicy, Time};
+pub use policy::{BuiltIn, EXACTLY, Rule, ScorePolicy, Time};
 pub use rows::{Chunk, Element, RowSlice};
 pub use scan::Span;
 pub use summary::{CLASSES, Summary};

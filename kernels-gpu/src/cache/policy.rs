@@ -13,7 +13,12 @@ pub struct Time {
     pub epoch: u32,
 }
 
-/// A rule for scores.
+/// Parameter of a batch that gives its keys exactly the scores that the caller passes, whatever the policy
+/// is.
+pub const EXACTLY: u32 = u32::MAX;
+
+/// A rule for scores. One of your own needs a line of
+/// [`cache_instances!`](crate::cache_instances) for its kernels.
 ///
 /// `given` is the score that the caller passed for the element. Without scores, it is the number of
 /// elements of the batch that have the key: 1 if keys are distinct.
@@ -48,7 +53,7 @@ pub trait ScorePolicy<S: Scalar>: Copy + Send + Sync + 'static {
     const NAME: &'static str;
 
     /// Returns the policy for a batch of this time. The table's owner chooses `parameter`: its meaning is the
-    /// policy's own.
+    /// policy's own. Batches with the parameter [`EXACTLY`] use no policy.
     fn new(time: Time, parameter: u32) -> Self;
 
     /// Returns the score of a key that is placed.
@@ -56,6 +61,40 @@ pub trait ScorePolicy<S: Scalar>: Copy + Send + Sync + 'static {
 
     /// Returns the score of a key with the score `old` after it was used again.
     fn used(self, old: S, given: S) -> S;
+}
+
+/// A policy, or the scores as the caller passes them.
+#[derive(Clone, Copy)]
+pub(super) struct Scoring<P> {
+    policy: P,
+    is_exact: bool,
+}
+
+#[device]
+impl<P> Scoring<P> {
+    /// Returns the scoring of a batch with this time and parameter.
+    pub fn new<S: Scalar>(time: Time, parameter: u32) -> Self
+    where
+        P: ScorePolicy<S>,
+    {
+        Self { policy: P::new(time, parameter), is_exact: parameter == EXACTLY }
+    }
+
+    /// Returns the score of a key that is placed.
+    pub fn placed<S: Scalar>(self, given: S) -> S
+    where
+        P: ScorePolicy<S>,
+    {
+        if self.is_exact { given } else { self.policy.placed(given) }
+    }
+
+    /// Returns the score of a key with the score `old` after it was used again.
+    pub fn used<S: Scalar>(self, old: S, given: S) -> S
+    where
+        P: ScorePolicy<S>,
+    {
+        if self.is_exact { given } else { self.policy.used(old, given) }
+    }
 }
 
 /// The rules of [`BuiltIn`].
@@ -182,6 +221,14 @@ mod tests {
         assert_eq!((placed(Rule::EpochLfu), used(Rule::EpochLfu, 1 << 32 | 9)), (2 << 32 | 3, 2 << 32 | 12));
         assert_eq!(placed(Rule::LfuThenLru), 3 << 32 | 50);
         assert_eq!(used(Rule::LfuThenLru, 7 << 32 | 9), 10 << 32 | 50);
+    }
+
+    #[test]
+    fn exact_scores_depend_on_no_policy() {
+        for (parameter, expected) in [(EXACTLY, (3, 3)), (Rule::Lfu as u32, (3, 10))] {
+            let scoring = Scoring::<BuiltIn>::new::<u64>(Time::default(), parameter);
+            assert_eq!((scoring.placed(3u64), scoring.used(7u64, 3)), expected);
+        }
     }
 
     #[test]

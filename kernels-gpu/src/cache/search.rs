@@ -213,7 +213,7 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
 
     /// Returns the slot among those of this lane that has the key.
     fn compare(&self, first: u32, digests: &Digests<N>, digest: Digest, key: C::Key) -> Sought {
-        let mut candidates = digests.equal_to(digest);
+        let mut candidates = if C::USES_DIGESTS { digests.equal_to(digest) } else { digests.taken() };
         while !candidates.is_empty() {
             let slot = self.slot(first, digests, candidates.first());
             // SAFETY: the position is that of a digest that was read. Its key was written before the digest.

@@ -17,9 +17,11 @@ pub const DIGEST_WORDS: u32 = SLOTS / 4;
 pub const MOST_BUCKETS: u32 = u32::MAX / SLOTS;
 
 /// A kind of cache table: keys `K`, scores `S`, the policy `P`, and searches by tiles of `W` lanes, of which
-/// each reads `N` words of digests at once: all 32 words of a bucket, or the 8 of a sector.
+/// each reads `N` words of digests at once: all 32 words of a bucket, or the 8 of a sector. If `D` is false,
+/// a search compares all keys that it comes to, and not only those with the key's digest: for measurements of
+/// what digests save.
 #[derive(Clone, Copy, Debug)]
-pub struct Cache<K, S, P, const W: u32, const N: usize>(PhantomData<(K, S, P)>);
+pub struct Cache<K, S, P, const W: u32, const N: usize, const D: bool = true>(PhantomData<(K, S, P)>);
 
 /// The types of a [`Cache`], and the search of its tiles.
 pub trait Config: Copy + Send + Sync + 'static {
@@ -29,6 +31,8 @@ pub trait Config: Copy + Send + Sync + 'static {
     type Score: Scalar;
     /// Policy of the scores.
     type Policy: ScorePolicy<Self::Score>;
+    /// Whether a search compares only the keys of slots with the key's digest.
+    const USES_DIGESTS: bool;
 
     /// Searches the keys of all lanes that pass `pending`, each by the lane's tile. All lanes of the warp
     /// call it together.
@@ -36,10 +40,13 @@ pub trait Config: Copy + Send + Sync + 'static {
     fn search<M: Mode>(view: CacheView<Self>, pending: bool, key: Self::Key) -> Sought;
 }
 
-impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Config for Cache<K, S, P, W, N> {
+impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize, const D: bool> Config
+    for Cache<K, S, P, W, N, D>
+{
     type Key = K;
     type Score = S;
     type Policy = P;
+    const USES_DIGESTS: bool = D;
 
     #[device]
     fn search<M: Mode>(view: CacheView<Self>, pending: bool, key: K) -> Sought {
@@ -47,11 +54,43 @@ impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Conf
     }
 }
 
-impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize> Instance
-    for Cache<K, S, P, W, N>
+impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize, const D: bool> Instance
+    for Cache<K, S, P, W, N, D>
 {
-    const NAME: &'static str =
-        const { &Name::of(P::NAME).tile(W, N).unsigned::<K>().unsigned::<S>() }.as_str();
+    const NAME: &'static str = const {
+        let name = Name::of(P::NAME).part(if D { "" } else { "undigested" });
+        &name.tile(W, N).unsigned::<K>().unsigned::<S>()
+    }
+    .as_str();
+}
+
+/// Compiles the kernels of cache tables for kinds of table, like [`simt::instances!`]. A package with a score
+/// policy of its own needs this line:
+///
+/// ```ignore
+/// phalanx_kernels::cache_instances! { types { decaying_4x8_u64_u64: DecayingCache } }
+/// ```
+#[macro_export]
+macro_rules! cache_instances {
+    ($($types:tt)*) => {
+        ::simt::instances! {
+            $($types)*
+            kernels {
+                $crate::cache::kernels::CacheGet, $crate::cache::kernels::CacheContains,
+                $crate::cache::kernels::CacheGetConcurrent,
+                $crate::cache::kernels::CacheContainsConcurrent,
+                $crate::cache::kernels::CacheInsert, $crate::cache::kernels::CacheInsertEvict,
+                $crate::cache::kernels::CacheGetOrInsert, $crate::cache::kernels::CacheAccumulate,
+                $crate::cache::kernels::CacheAssign, $crate::cache::kernels::CacheGetAndTouch,
+                $crate::cache::kernels::CacheRemove,
+                $crate::cache::scan::CacheCount, $crate::cache::scan::CacheExport,
+                $crate::cache::scan::CacheRemoveIf, $crate::cache::scan::CachePromote,
+                $crate::cache::summary::CacheSample, $crate::cache::summary::CacheSetBounds,
+                $crate::cache::summary::CacheClassify,
+            }
+            visitor: $crate::cache::Config
+        }
+    };
 }
 
 /// The slot of no key.

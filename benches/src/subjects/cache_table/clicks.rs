@@ -82,7 +82,7 @@ impl<'a> Clicks<'a> {
             now: 0,
             keys: device.zeroed(n)?,
             rows: device.zeroed(row_len)?,
-            scores: device.zeroed(if table.rule() == Rule::Custom { n } else { 0 })?,
+            scores: device.zeroed(if table.rule() == Some(Rule::Custom) { n } else { 0 })?,
             found: device.zeroed(row_len)?,
             outcomes: device.zeroed(n)?,
             warmup: batches("warmup_fills")?,
@@ -128,7 +128,7 @@ impl<'a> Clicks<'a> {
         middle.synchronize()?;
         let before = self.check_lookups(&numbers)?;
         self.forget_outcomes()?;
-        if matches!(self.table.rule(), Rule::EpochLru | Rule::EpochLfu) {
+        if matches!(self.table.rule(), Some(Rule::EpochLru | Rule::EpochLfu)) {
             self.table.set_epoch(self.now as u32)?;
         }
         let again = self.gpu.stream.record()?;
@@ -165,7 +165,7 @@ impl<'a> Clicks<'a> {
         let (placed, refused) = (of(Outcome::Inserted) + of(Outcome::Replaced), of(Outcome::Refused));
         let all = codes.len() as u64;
         ensure!(placed + refused == all, "batch {}: {placed} placed, {refused} refused of {all}", self.now);
-        let may_refuse = matches!(self.table.rule(), Rule::Lfu | Rule::EpochLfu | Rule::LfuThenLru);
+        let may_refuse = matches!(self.table.rule(), Some(Rule::Lfu | Rule::EpochLfu | Rule::LfuThenLru));
         ensure!(may_refuse || refused == 0, "batch {}: {refused} of the newest keys were refused", self.now);
         Ok(refused)
     }

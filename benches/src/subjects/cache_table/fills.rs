@@ -159,7 +159,7 @@ impl<'a> Burst<'a> {
     /// Returns [`anyhow::Error`] when parameters are missing.
     pub fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
         let (filler, load) = (Filler::new(gpu, case)?, case.number("load")?);
-        ensure!(filler.table.rule() == Rule::Custom, "a burst is measured with the rule Custom");
+        ensure!(filler.table.rule() == Some(Rule::Custom), "a burst is measured with the rule Custom");
         ensure!((0.0..1.0).contains(&load), "`load` is {load}; it must lie in 0..1");
         let len = (filler.table.capacity() as f64 * case.number("burst")?) as u64;
         let len = len.next_multiple_of(case.n);

@@ -81,7 +81,7 @@ impl<'a> Promotion<'a> {
     fn step(&mut self, now: u64) -> Result<Step> {
         let numbers = self.draw(now)?;
         let (table, stream) = (&self.loaded.table, &self.loaded.gpu.stream);
-        if matches!(table.rule(), Rule::EpochLru | Rule::EpochLfu) {
+        if matches!(table.rule(), Some(Rule::EpochLru | Rule::EpochLfu)) {
             table.set_epoch(now as u32 / 4)?;
         }
         let start = stream.record()?;

@@ -117,7 +117,7 @@ impl<'a> Rates<'a> {
     pub fn new(gpu: &'a Gpu, case: &Case, verb: Verb) -> Result<Self> {
         let (loaded, keys, n) = (Loaded::new(gpu, case)?, Keys::of(case)?, case.n as usize);
         let hits = case.number_if_given("hits")?.unwrap_or(verb.usual_hits());
-        ensure!(loaded.table.rule() == Rule::Lru, "rates are measured with the rule Lru");
+        ensure!(loaded.table.rule() == Some(Rule::Lru), "rates are measured with the rule Lru");
         ensure!((0.0..=1.0).contains(&hits), "`hits` is {hits}; it must lie in 0..=1");
         let may_repeat = matches!(verb, Verb::Insert | Verb::InsertEvict);
         ensure!(keys.are_distinct() || may_repeat, "only insertions are measured with duplicate keys");

@@ -13,7 +13,7 @@ use crate::{Error, Outcome, Result};
 use bytemuck::Pod;
 use gpu::{AsBounded, AsSlice, AsSliceMut, Grid, OptionalSliceMut, Slice, SliceMut, Stream};
 use phalanx_kernels::cache::kernels::CacheSpread;
-use phalanx_kernels::cache::{Changes, Chunk, Evicted, Lookups, RowSlice, Rule, Time};
+use phalanx_kernels::cache::{Changes, Chunk, EXACTLY, Evicted, Lookups, RowSlice, Time};
 use phalanx_kernels::keyed::Scalar;
 use simt::{BoundedSlice, GlobalSlice, Word};
 
@@ -89,7 +89,8 @@ pub struct Batches<'a, K, V, S> {
     table: &'a CacheTable<K, V, S>,
     stream: Stream,
     scores: Option<Slice<'a, S>>,
-    rule: Rule,
+    /// Parameter of the score policy.
+    parameter: u32,
     is_distinct: bool,
 }
 
@@ -108,7 +109,8 @@ pub struct EvictedBuffers<'a, K, V, S> {
 
 impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     pub(super) fn new(table: &'a CacheTable<K, V, S>, stream: &Stream) -> Self {
-        Self { table, stream: stream.clone(), scores: None, rule: table.rule(), is_distinct: false }
+        let parameter = table.clock.parameter;
+        Self { table, stream: stream.clone(), scores: None, parameter, is_distinct: false }
     }
 
     /// Promises that the keys of each following batch are distinct, so that they are not sorted.
@@ -119,9 +121,9 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         Self { is_distinct: !cfg!(debug_assertions), ..self }
     }
 
-    /// Gives elements their [scores](Self::scores) exactly, whatever the table's rule is.
+    /// Gives elements their [scores](Self::scores) exactly, whatever the table's score policy is.
     pub(super) fn exactly(self) -> Self {
-        Self { rule: Rule::Custom, ..self }
+        Self { parameter: EXACTLY, ..self }
     }
 
     /// Sets the scores of the elements of the following batches, which rules other than
@@ -491,7 +493,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
             order: nothing(),
             // The submission sets it.
             time: Time::default(),
-            parameter: self.rule as u32,
+            parameter: self.parameter,
             chunk: Chunk::One,
         })
     }

@@ -1,13 +1,16 @@
 //! Options of cache tables.
 use super::groups::Groups;
 use super::growth::Growth;
+use super::kernels::{Kernels, all};
 use super::{CacheTable, Clock, Lock, Shape, Victims};
+use crate::map::variant::VariantTag;
 use crate::number::Number;
 use crate::{Error, Result, program};
 use bytemuck::Pod;
 use gpu::Device;
-use phalanx_kernels::cache::{MOST_BUCKETS, Rule, SLOTS};
+use phalanx_kernels::cache::{Config, MOST_BUCKETS, Rule, SLOTS};
 use phalanx_kernels::keyed::Scalar;
+use simt::Instance;
 use std::marker::PhantomData;
 
 /// Options of a [`CacheTable`]; created by [`CacheTable::builder`].
@@ -51,9 +54,19 @@ pub struct Builder<K, V, S> {
     seed: u64,
     lock: Lock,
     device: Option<Device>,
-    variant: Option<String>,
+    variant: Choice<K, S>,
+    /// Parameter of a policy that is not the library's.
+    parameter: u32,
     victims: Victims,
     of: PhantomData<(K, V, S)>,
+}
+
+/// Choice of a kind of table.
+#[derive(Debug)]
+enum Choice<K, S> {
+    Default,
+    Named(String),
+    Given(fn() -> Box<dyn Kernels<K, S>>),
 }
 
 /// Maximum number of bytes in a row.
@@ -72,7 +85,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             seed: 0,
             lock: Lock::Groups,
             device: None,
-            variant: None,
+            variant: Choice::Default,
+            parameter: 0,
             victims: Victims::default(),
             of: PhantomData,
         }
@@ -158,7 +172,41 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     /// Selects the kernels by their name. Default: the first of
     /// [`CacheTable::variants`].
     pub fn variant(mut self, name: &str) -> Self {
-        self.variant = Some(name.to_owned());
+        self.variant = Choice::Named(name.to_owned());
+        self
+    }
+
+    /// Selects the kernels by their type. It can be one of another package, with a
+    /// [`ScorePolicy`](phalanx_kernels::cache::ScorePolicy) of its own, which then compiles the kernels for
+    /// it ([`cache_instances!`](phalanx_kernels::cache_instances)); on a GPU, register that package's PTX by
+    /// [`Device::add_program`]. A policy of its own takes the place of the [rule](Self::rule).
+    ///
+    /// ```
+    /// use phalanx::CacheTable;
+    /// use phalanx::kernels::cache::{BuiltIn, Cache};
+    ///
+    /// let builder = CacheTable::<u64, f32>::builder().capacity(100);
+    /// let table = builder.variant_of::<Cache<u64, u64, BuiltIn, 4, 8>>().build()?;
+    /// assert_eq!(table.variant(), "cache_4x8_u64_u64");
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn variant_of<C: Config<Key = K, Score = S> + Instance>(mut self) -> Self {
+        self.variant = Choice::Given(|| Box::new(VariantTag::<C>::NEW));
+        self
+    }
+
+    /// Sets the parameter of a score policy of your own. Default: 0. With `u32::MAX`, keys get exactly the
+    /// scores that are passed. Rules have no parameter.
+    ///
+    /// ```
+    /// use phalanx::CacheTable;
+    ///
+    /// let table = CacheTable::<u64, f32>::builder().parameter(7).build()?; // no effect on a rule
+    /// assert!(table.rule().is_some());
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn parameter(mut self, parameter: u32) -> Self {
+        self.parameter = parameter;
         self
     }
 
@@ -179,8 +227,28 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             return Err(Error::LoadFactor(load));
         }
         let growth = Growth::new(shape.buckets, self.max_capacity, load)?;
-        let order = (Clock::new(self.rule), Groups::new(self.lock));
-        CacheTable::create(&device, (shape, growth), order, self.dim, (self.variant.as_deref(), self.victims))
+        let kernels = self.kernels()?;
+        let clock = match kernels.own_policy() {
+            Some(_) => Clock::new(None, self.parameter),
+            None => Clock::new(Some(self.rule), self.rule as u32),
+        };
+        let order = (clock, Groups::new(self.lock));
+        CacheTable::create(&device, kernels, (shape, growth), order, (self.dim, self.victims))
+    }
+
+    /// Returns the kernels of the selected kind.
+    fn kernels(&self) -> Result<Box<dyn Kernels<K, S>>> {
+        let name = match &self.variant {
+            Choice::Default => None,
+            Choice::Named(name) => Some(name.as_str()),
+            Choice::Given(kernels) => return Ok(kernels()),
+        };
+        let is_chosen = |kernels: &&'static dyn Kernels<K, S>| name.is_none_or(|name| kernels.name() == name);
+        let Some(kernels) = all::<K, S>().find(is_chosen) else {
+            let known = CacheTable::<K, V, S>::variants().join(", ");
+            return Err(Error::UnknownVariant { name: name.unwrap_or_default().to_owned(), known });
+        };
+        Ok(kernels.boxed())
     }
 
     fn shape(&self) -> Result<Shape> {

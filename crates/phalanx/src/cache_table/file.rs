@@ -116,8 +116,15 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             ("bits in a score", S::BITS),
             ("bytes in an element", size_of::<V>() as u32),
             ("elements in a row", self.dim as u32),
-            ("as its rule", self.rule() as u32),
+            ("as its rule", self.rule_number()),
         ]
+    }
+
+    /// Returns the number of the table's rule in a file. A policy of the caller's own has one that depends on
+    /// its name, and those of rules are low.
+    fn rule_number(&self) -> u32 {
+        let own = || crc32fast::hash(self.kernels.own_policy().unwrap_or_default().as_bytes()) | 1 << 31;
+        self.rule().map_or_else(own, |rule| rule as u32)
     }
 
     fn write(

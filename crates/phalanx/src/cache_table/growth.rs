@@ -20,7 +20,7 @@ use crate::number::Number;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use gpu::{Buffer, Stream};
-use phalanx_kernels::cache::{Changes, Filter, Lookups, MOST_BUCKETS, Rule, Span, Time};
+use phalanx_kernels::cache::{Changes, EXACTLY, Filter, Lookups, MOST_BUCKETS, Span, Time};
 use phalanx_kernels::keyed::Scalar;
 use simt::BoundedSlice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -238,7 +238,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             ends: nothing(),
             order: nothing(),
             time: Time::default(),
-            parameter: Rule::Custom as u32,
+            parameter: EXACTLY,
             chunk,
         };
         for first in (0..buckets).step_by(count) {

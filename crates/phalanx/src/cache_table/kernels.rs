@@ -10,9 +10,11 @@ use phalanx_kernels::cache::kernels::{
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
 use phalanx_kernels::cache::{
-    self, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, Span,
+    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, ScorePolicy,
+    Span,
 };
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
+use std::any::TypeId;
 
 /// A launch on a table.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +109,9 @@ pub trait Kernels<K, S>: Send + Sync {
     /// Returns the kind's name.
     fn name(&self) -> &'static str;
 
+    /// Returns the name of the kind's score policy, or `None` if it is that of the library's rules.
+    fn own_policy(&self) -> Option<&'static str>;
+
     /// Submits a launch. `leased` has the bits of the leased slots, if there are leases.
     ///
     /// # Safety
@@ -135,6 +140,10 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
 
     fn name(&self) -> &'static str {
         C::NAME
+    }
+
+    fn own_policy(&self) -> Option<&'static str> {
+        (TypeId::of::<C::Policy>() != TypeId::of::<BuiltIn>()).then_some(C::Policy::NAME)
     }
 
     unsafe fn launch(

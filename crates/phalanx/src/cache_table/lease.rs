@@ -1,11 +1,10 @@
 //! Leases: rows that are neither evicted nor removed until their lease ends.
+use super::queue::{Mutex, MutexGuard, Queue};
 use crate::Result;
-use crate::map::launch::THREADS;
-use gpu::{Buffer, Device, Event, Grid, Stream};
-use phalanx_kernels::cache::kernels::CacheMarkLeases;
+use gpu::{Buffer, Device, Event, Stream};
 use simt::GlobalSlice;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// A lease of the rows that a call of [`Batches::get_ref`](super::Batches::get_ref) found.
 ///
@@ -51,32 +50,31 @@ impl Drop for Lease<'_> {
 }
 
 /// The leases of a table.
-#[derive(Debug, Default)]
-pub struct Leases(Mutex<State>);
+#[derive(Debug)]
+pub struct Leases<E = Event>(Mutex<State<E>>);
 
-#[derive(Debug, Default)]
-struct State {
+#[derive(Debug)]
+struct State<E> {
     /// Positions of the slots of each lease that has not ended, by its number.
     current: BTreeMap<u64, Buffer<u32>>,
     /// Number of leases so far.
     count: u64,
-    /// Buffers of leases that have ended, for later ones.
-    spare: Vec<Buffer<u32>>,
-    /// Ends of the streams' work under leases that have ended.
-    ended: Vec<Event>,
+    /// Buffers of leases that have ended, for later ones, and the ends of the work under these leases: the
+    /// launch that writes a buffer may not have run yet.
+    spare: Vec<(Buffer<u32>, Arc<E>)>,
+    /// Ends of the streams' work under leases that have ended, for which no batch of inserters waits yet.
+    ended: Vec<Arc<E>>,
     /// A bit for each slot, and whether the bits are those of the current leases.
     bits: Option<(Buffer<u32>, bool)>,
 }
 
+/// Number of events above which those that have completed are dropped. Low in unit tests, so that short
+/// schedules exceed it.
+const MANY_EVENTS: usize = if cfg!(test) { 2 } else { 64 };
 /// Number of buffers kept for later leases.
 const MOST_SPARE: usize = 8;
 
 impl Leases {
-    // The state is valid even after a panic.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins a lease of at most `len` slots, whose positions `submit` writes by a launch on the stream. The
     /// caller has entered the launch's group: this state is locked after that of the groups, never before.
     pub fn begin(
@@ -85,10 +83,41 @@ impl Leases {
         len: usize,
         submit: impl FnOnce(GlobalSlice<u32>) -> Result<()>,
     ) -> Result<Lease<'_>> {
+        let number = self.add(stream.device(), stream, len, submit)?;
+        Ok(Lease { leases: self, stream: stream.clone(), number })
+    }
+}
+
+impl<E> Default for Leases<E> {
+    fn default() -> Self {
+        let (current, spare, ended) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self(Mutex::new(State { current, count: 0, spare, ended, bits: None }))
+    }
+}
+
+impl<E> Leases<E> {
+    // The state is valid even after a panic.
+    fn state(&self) -> MutexGuard<'_, State<E>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a lease: see [`begin`](Leases::begin). Returns its number.
+    pub(super) fn add(
+        &self,
+        device: &Device,
+        stream: &impl Queue<Event = E>,
+        len: usize,
+        submit: impl FnOnce(GlobalSlice<u32>) -> Result<()>,
+    ) -> Result<u64> {
         let mut state = self.state();
-        let fits = state.spare.iter().position(|buffer| buffer.len() == len);
-        let buffer = fits.map(|place| state.spare.remove(place));
-        let positions = buffer.map_or_else(|| stream.device().buffer(len), Ok)?;
+        let fits = state.spare.iter().position(|(buffer, _)| buffer.len() == len);
+        let positions = match fits.map(|place| state.spare.remove(place)) {
+            Some((buffer, end)) => {
+                stream.wait(&end)?;
+                buffer
+            }
+            None => device.buffer(len)?,
+        };
         submit(positions.global())?;
         state.count += 1;
         let number = state.count;
@@ -96,18 +125,22 @@ impl Leases {
         if let Some((_, is_current)) = &mut state.bits {
             *is_current = false;
         }
-        Ok(Lease { leases: self, stream: stream.clone(), number })
+        Ok(number)
     }
 
     /// Ends a lease behind the work of its stream. If the stream's end cannot be recorded, the lease stays.
-    fn end(&self, number: u64, stream: &Stream) {
+    pub(super) fn end<Q: Queue<Event = E>>(&self, number: u64, stream: &Q) {
         let mut state = self.state();
-        let Ok(event) = stream.record() else { return };
-        state.ended.push(event);
+        let Ok(end) = stream.record().map(Arc::new) else { return };
+        if state.ended.len() >= MANY_EVENTS {
+            // No batch of inserters may come for a long time.
+            state.ended.retain(|end| !Q::is_complete(end).unwrap_or(false));
+        }
+        state.ended.push(end.clone());
         if let Some(positions) = state.current.remove(&number)
             && state.spare.len() < MOST_SPARE
         {
-            state.spare.push(positions);
+            state.spare.push((positions, end));
         }
         if let Some((_, is_current)) = &mut state.bits {
             *is_current = false;
@@ -122,14 +155,20 @@ impl Leases {
     /// Returns the device memory in use, in bytes.
     pub fn memory_usage(&self) -> usize {
         let state = self.state();
-        let positions = state.current.values().chain(&state.spare).map(Buffer::byte_len);
+        let spare = state.spare.iter().map(|(buffer, _)| buffer);
+        let positions = state.current.values().chain(spare).map(Buffer::byte_len);
         positions.sum::<usize>() + state.bits.as_ref().map_or(0, |(bits, _)| bits.byte_len())
     }
 
     /// Lets the stream wait for the work under leases that have ended. Returns the bits of the `slots` slots
     /// for the kernels that the stream executes next: no words if there are no leases. No other launch that
     /// uses the bits may run at the same time.
-    pub fn bits(&self, device: &Device, stream: &Stream, slots: usize) -> Result<Option<GlobalSlice<u32>>> {
+    pub fn bits(
+        &self,
+        device: &Device,
+        stream: &impl Queue<Event = E>,
+        slots: usize,
+    ) -> Result<Option<GlobalSlice<u32>>> {
         let mut state = self.state();
         for event in &state.ended {
             stream.wait(event)?;
@@ -149,14 +188,32 @@ impl Leases {
         if !*is_current {
             // SAFETY: dropping the buffers waits for the launches.
             unsafe {
-                stream.fill(leased, 0)?;
+                stream.clear_bits(leased)?;
                 for positions in current.values() {
-                    let grid = Grid::for_items(positions.len(), THREADS);
-                    stream.launch(grid, CacheMarkLeases { positions: positions.global(), leased })?;
+                    stream.mark(positions.global(), leased)?;
                 }
             }
             *is_current = true;
         }
         Ok(Some(leased))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simt::emulator::Options;
+
+    #[test]
+    fn events_of_ended_leases_do_not_accumulate() {
+        let device = Device::emulator(Options::default());
+        let play = move || {
+            let (stream, leases) = (device.stream().unwrap(), Leases::default());
+            for _ in 0..10 * MANY_EVENTS {
+                drop(leases.begin(&stream, 1, |_| Ok(())).unwrap());
+            }
+            assert!(leases.state().ended.len() <= MANY_EVENTS);
+        };
+        shuttle::check_random(play, 1);
     }
 }

@@ -11,7 +11,10 @@ mod kernels;
 mod lease;
 mod memory;
 mod merge;
+mod queue;
 mod scans;
+#[cfg(test)]
+mod schedules;
 mod since;
 mod summary;
 
@@ -45,7 +48,8 @@ pub use summary::Victims;
 /// bucket. No key is reserved.
 ///
 /// Keys are `u32` or `u64`. A row has [`dim`](Self::dim) elements of any plain type, 4 to 4096 bytes in all.
-/// Scores are `u64` or `u32`; a [`Rule`] says how they change. Source: HierarchicalKV, sections 3.2 to 3.5.
+/// Scores are `u64` or `u32`; a [`Rule`] says how they change, or a policy of your own
+/// ([`Builder::variant_of`]). Source: HierarchicalKV, sections 3.2 to 3.5.
 /// The page `docs/structures/cache-table.md` has the layout and the proof.
 ///
 /// ```
@@ -82,7 +86,7 @@ pub use summary::Victims;
 /// use phalanx::cache_table::Rule;
 ///
 /// let mut table = CacheTable::<u32, u64>::builder().capacity(100).rule(Rule::EpochLru).build()?;
-/// assert!(table.variant() == CacheTable::<u32, u64>::variants()[0] && table.rule() == Rule::EpochLru);
+/// assert!(table.variant() == CacheTable::<u32, u64>::variants()[0] && table.rule() == Some(Rule::EpochLru));
 /// table.set_epoch(3)?;
 /// let (device, stream) = (table.device(), table.device().stream()?);
 /// let (keys, rows) = (device.from_slice(&[1u32, 2])?, device.from_slice(&[10u64, 20])?);
@@ -194,16 +198,19 @@ impl Shape {
     }
 }
 
-/// The time of batches.
+/// The time of batches, and what their score policy makes of it.
 #[derive(Debug)]
 struct Clock {
-    rule: Rule,
+    /// None if the policy is not the library's.
+    rule: Option<Rule>,
+    /// Parameter of the policy.
+    parameter: u32,
     time: Mutex<Time>,
 }
 
 impl Clock {
-    fn new(rule: Rule) -> Self {
-        Self { rule, time: Mutex::default() }
+    fn new(rule: Option<Rule>, parameter: u32) -> Self {
+        Self { rule, parameter, time: Mutex::default() }
     }
 
     /// Returns the time of the next batch. Called when the batch is submitted, in the order of the batches.
@@ -248,21 +255,16 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
 
     fn create(
         device: &Device,
+        kernels: Box<dyn Kernels<K, S>>,
         (shape, growth): (Shape, Growth),
         (clock, groups): (Clock, Groups),
-        dim: usize,
-        (variant, victims): (Option<&str>, Victims),
+        (dim, victims): (usize, Victims),
     ) -> Result<Self> {
-        let named = |kernels: &&'static dyn Kernels<K, S>| variant.is_none_or(|name| kernels.name() == name);
-        let Some(kernels) = kernels::all::<K, S>().find(named) else {
-            let name = variant.unwrap_or_default().to_owned();
-            return Err(Error::UnknownVariant { name, known: Self::variants().join(", ") });
-        };
         let (has_summary, has_versions) = (victims == Victims::Summary, groups.lock().is_concurrent());
         Ok(Self {
             memory: RwLock::new(Memory::new(device, shape, has_summary, has_versions)?),
             growth: Mutex::new(growth),
-            kernels: kernels.boxed(),
+            kernels,
             device: device.clone(),
             dim,
             clock,
@@ -308,8 +310,9 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         self.dim
     }
 
-    /// Returns the rule of the scores.
-    pub fn rule(&self) -> Rule {
+    /// Returns the rule of the scores, or `None` if the table has a score policy of your own: see
+    /// [`Builder::variant_of`].
+    pub fn rule(&self) -> Option<Rule> {
         self.clock.rule
     }
 

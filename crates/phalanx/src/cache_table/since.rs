@@ -83,7 +83,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// buckets. Other batches run between the steps, also insertions.
     ///
     /// `since` depends on the table's rule: the epoch for `EpochLru` and `EpochLfu`, the number of a batch
-    /// for `Lru`, the score for `Custom`. 0 exports all keys. [`ExportSince::next_since`] is the `since` of
+    /// for `Lru`, the score for `Custom` and for a policy of your own. 0 exports all keys. [`ExportSince::next_since`] is the `since` of
     /// the next export, which continues this one; set a higher [epoch](CacheTable::set_epoch) before the
     /// export, so that keys used before are not exported again by the next one.
     ///
@@ -139,9 +139,11 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         let lowest = match self.rule() {
             _ if since == 0 => return Ok(Filter::all()),
             // Epochs saturate at the maximum of their half.
-            Rule::EpochLru | Rule::EpochLfu => since.min(S::MAX.to_u64() >> half) << half,
-            Rule::Lru | Rule::Custom => since.min(S::MAX.to_u64()),
-            rule @ (Rule::Lfu | Rule::LfuThenLru) => return Err(Error::NoTime { rule: format!("{rule:?}") }),
+            Some(Rule::EpochLru | Rule::EpochLfu) => since.min(S::MAX.to_u64() >> half) << half,
+            Some(Rule::Lru | Rule::Custom) | None => since.min(S::MAX.to_u64()),
+            Some(rule @ (Rule::Lfu | Rule::LfuThenLru)) => {
+                return Err(Error::NoTime { rule: format!("{rule:?}") });
+            }
         };
         Ok(Filter::all().scores(S::from_u64(lowest)..))
     }
@@ -150,18 +152,18 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     fn next_since(&self, since: u64) -> u64 {
         let time = *self.clock.time();
         match self.rule() {
-            Rule::EpochLru | Rule::EpochLfu => time.epoch.into(),
-            Rule::Lru => time.now + 1,
-            Rule::Custom => since,
-            Rule::Lfu | Rule::LfuThenLru => 0,
+            Some(Rule::EpochLru | Rule::EpochLfu) => time.epoch.into(),
+            Some(Rule::Lru) => time.now + 1,
+            Some(Rule::Custom) | None => since,
+            Some(Rule::Lfu | Rule::LfuThenLru) => 0,
         }
     }
 }
 
 impl<K: Number + Scalar, V: Pod, S: Number + Scalar> ExportSince<'_, K, V, S> {
     /// Returns the `since` of an export that continues this one: the table's epoch when this export began, or
-    /// the number of the batch after it. With the rule `Custom`, it is this export's own `since`: only the
-    /// caller knows what its scores mean. With `Lfu` and `LfuThenLru` it is 0.
+    /// the number of the batch after it. With the rule `Custom` and with a policy of your own, it is this
+    /// export's own `since`: only the caller knows what its scores mean. With `Lfu` and `LfuThenLru` it is 0.
     pub fn next_since(&self) -> u64 {
         self.next_since
     }

@@ -1,7 +1,7 @@
 //! The variant behaves as `std::collections::HashMap` does, its schedules are explored, and it is measured,
 //! all on the emulator.
 use phalanx_kernels::keyed::kernels::Get;
-use phalanx_test_variant::{LinearTable, SYMBOLS};
+use phalanx_test_variant::{LinearTable, SYMBOLS, cache};
 use ptx_builder::{Arch, PtxBuilder};
 use simt::Kernel;
 use std::collections::BTreeSet;
@@ -11,13 +11,13 @@ phalanx_testing::conformance_suite! { conformance: LinearTable }
 
 phalanx_testing::explore! { linear: LinearTable, 100; }
 
-/// The package's PTX has all kernels of hash maps for the variant, and no other entries.
+/// The package's PTX has all kernels of hash maps and of cache tables for its variants, and no other entries.
 #[test]
 fn the_package_builds_to_ptx() {
     let builder = PtxBuilder::new(env!("CARGO_MANIFEST_DIR")).arch(Arch::Sm80);
     let ptx = builder.build().unwrap_or_else(|error| panic!("{error}"));
     let entries: BTreeSet<_> = ptx.entries().collect();
-    assert_eq!(entries, SYMBOLS.iter().copied().collect());
+    assert_eq!(entries, SYMBOLS.iter().chain(&cache::SYMBOLS).copied().collect());
     assert!(entries.contains(&*Get::<LinearTable>::symbol()));
 }
 
