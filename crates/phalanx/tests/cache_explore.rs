@@ -87,7 +87,7 @@ macro_rules! explore {
 
             #[test]
             fn all_keys_compared() {
-                all_are_sound::<Undigested>(&$kinds, $seeds / 6);
+                all_are_sound::<Undigested>((&$kinds, $looks_up), $seeds / 6);
             }
         }
     )*};

@@ -20,7 +20,7 @@ use super::change::{Changes, change};
 use super::rows::{Chunk, CopyOut, Element, RowSlice, move_rows};
 use super::search::{Changing, End, Placing, Reading};
 use super::versions::{find, find_and_copy};
-use super::view::{CacheView, Config, NOWHERE};
+use super::view::{CacheView, Config, NOWHERE, Rows};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{Outcome, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
@@ -35,6 +35,9 @@ pub struct Lookups<K> {
     pub rows: RowSlice,
     /// Output: the positions of the keys' slots, or [`NOWHERE`].
     pub positions: GlobalSlice<u32>,
+    /// Output: the positions of the keys' slots whose rows are in the far part, otherwise [`NOWHERE`]. If
+    /// wanted, these rows are not copied: see [`cache_copy_far`].
+    pub far: GlobalSlice<u32>,
     /// Output: the addresses of the keys' rows, or 0.
     pub addresses: GlobalSlice<u64>,
     /// Output: the keys that are absent, one behind the other, in any order.
@@ -55,10 +58,33 @@ pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key
     let (exists, key) = batch.element();
     let position = C::search::<Reading>(view, exists, key).position;
     if !batch.rows.is_empty() {
-        let task = (position, Thread::index() as u32);
+        let is_far = !batch.far.is_empty() && position != NOWHERE && view.rows().is_far(position);
+        if exists {
+            write_if(batch.far, Thread::index(), if is_far { position } else { NOWHERE });
+        }
+        let task = (if is_far { NOWHERE } else { position }, Thread::index() as u32);
         move_rows(view.rows(), batch.chunk, Tile::lockstep(), task, CopyOut::<false> { to: batch.rows });
     }
     report(view, batch, (exists, key), position);
+}
+
+/// Copies the rows at ascending positions to the rows of an output that `order` names. Lookups leave far rows
+/// to this kernel ([`Lookups::far`]), which reads host memory page by page. A position [`NOWHERE`] is that of
+/// no row. A thread for each position.
+#[kernel]
+pub fn cache_copy_far(
+    rows: Rows,
+    positions: GlobalSlice<u32>,
+    order: GlobalSlice<u32>,
+    to: RowSlice,
+    chunk: Chunk,
+) {
+    let place = Thread::index();
+    let (mut position, mut index) = (NOWHERE, 0);
+    if place < positions.len() {
+        (position, index) = (positions.read(place), order.read(place));
+    }
+    move_rows(rows, chunk, Tile::lockstep(), (position, index), CopyOut::<false> { to });
 }
 
 /// Looks keys up while other launches change the table, which has versions; nothing may move keys or replace

@@ -27,9 +27,14 @@ struct Chosen<S> {
 
 /// Exchanges the key with the highest score whose row is far for that with the lowest score whose row is
 /// near, or moves it to a near slot whose key was removed. Returns whether a key has moved: it does not if
-/// the far one has no higher score.
+/// the far one has no higher score, or one below `least`.
 #[device]
-pub(super) fn promote_one<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32) -> bool {
+pub(super) fn promote_one<C: Config>(
+    view: CacheView<C>,
+    warp: Tile<32, Lockstep>,
+    bucket: u32,
+    least: C::Score,
+) -> bool {
     let first = bucket * SLOTS + warp.rank() * 4;
     // SAFETY: the lane's slots are those of the bucket.
     let (digests, scores) = unsafe {
@@ -42,7 +47,8 @@ pub(super) fn promote_one<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep
     let near = choose::<C, false>(warp, four, |position| position % SLOTS < near_slots);
     let far = choose::<C, true>(warp, four, |position| position % SLOTS >= near_slots);
     let exists = near.position != NOWHERE && far.position != NOWHERE;
-    let pays = exists && !has_empty && (!near.has_key || far.score > near.score);
+    let is_higher = far.score >= least && (!near.has_key || far.score > near.score);
+    let pays = exists && !has_empty && is_higher;
     if pays {
         exchange(view, warp, (near.position, near.has_key), far.position);
     }

@@ -222,14 +222,19 @@ pub fn cache_remove_if<C: Config + Instance>(
     remove_selected(view, filter, count);
 }
 
-/// Moves keys with high scores to slots whose rows are near: at most `most` keys in each bucket. Adds the
+/// Moves keys with scores of `least` or more to slots whose rows are near: at most `most` keys in each bucket. Adds the
 /// number of keys that moved to `count`. Any number of whole warps. Nothing may use the table meanwhile.
 #[kernel]
-pub fn cache_promote<C: Config + Instance>(view: CacheView<C>, most: u32, count: GlobalSlice<u64>) {
+pub fn cache_promote<C: Config + Instance>(
+    view: CacheView<C>,
+    most: u32,
+    least: C::Score,
+    count: GlobalSlice<u64>,
+) {
     let (warp, mut many) = (Tile::<32>::lockstep(), 0);
     each_bucket(Span::whole(view), |bucket| {
         let mut moves = 0;
-        while moves < most && promote_one(view, warp, bucket) {
+        while moves < most && promote_one(view, warp, bucket, least) {
             moves += 1;
         }
         many += moves;

@@ -154,13 +154,18 @@ impl Rows {
         self.near_slots
     }
 
+    /// Returns whether the row of a slot is in the far part.
+    pub(super) fn is_far(self, position: u32) -> bool {
+        position % SLOTS >= self.near_slots
+    }
+
     /// Returns the row of a slot.
     ///
     /// # Safety
     /// - The position is that of a slot of the table.
     pub(super) unsafe fn of(self, position: u32) -> Global<u32> {
         let (bucket, slot) = ((position / SLOTS) as usize, position % SLOTS);
-        let is_near = slot < self.near_slots;
+        let is_near = !self.is_far(position);
         let far_slots = SLOTS - self.near_slots;
         let row = if is_near {
             bucket * self.near_slots as usize + slot as usize

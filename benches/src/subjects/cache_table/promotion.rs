@@ -32,8 +32,14 @@ pub struct Promotion<'a> {
     theta: f64,
     seed: u64,
     batches: u64,
-    /// Maximum number of keys that each bucket moves after a batch.
+    /// Maximum number of keys that each bucket moves at once.
     most: u32,
+    /// Number of uses, in the current epoch if the rule has epochs, below which a key does not move.
+    least_uses: u64,
+    /// Number of batches in an epoch.
+    epoch: u64,
+    /// Number of batches between promotions.
+    every: u64,
     keys: Buffer<u64>,
     found: Buffer<f32>,
     outcomes: Buffer<u8>,
@@ -55,6 +61,9 @@ impl<'a> Promotion<'a> {
             seed: case.seed,
             batches: count(case, "batches")? as u64,
             most: count(case, "most")? as u32,
+            least_uses: count(case, "least_uses")? as u64,
+            epoch: count(case, "epoch")? as u64,
+            every: count(case, "every")? as u64,
             keys: device.zeroed(n)?,
             found: device.zeroed(n * loaded.table.dim())?,
             outcomes: device.filled(n, UNWRITTEN)?,
@@ -82,7 +91,7 @@ impl<'a> Promotion<'a> {
         let numbers = self.draw(now)?;
         let (table, stream) = (&self.loaded.table, &self.loaded.gpu.stream);
         if matches!(table.rule(), Some(Rule::EpochLru | Rule::EpochLfu)) {
-            table.set_epoch(now as u32 / 4)?;
+            table.set_epoch((now / self.epoch) as u32)?;
         }
         let start = stream.record()?;
         table.on(stream).get(&self.keys, &mut self.found, &mut self.outcomes)?;
@@ -92,8 +101,16 @@ impl<'a> Promotion<'a> {
         self.check(now, &numbers)?;
         table.on(stream).assign_scores(&self.keys, None)?;
         stream.synchronize()?;
+        if (now + 1) % self.every != 0 {
+            return Ok(Step { get_ms, ..Step::default() });
+        }
+        let least = match table.rule() {
+            Rule::EpochLfu => (now / self.epoch) << 32 | self.least_uses,
+            Rule::Lfu => 1 + self.least_uses, // the insertion counts, too
+            _ => 0,
+        };
         let start = Instant::now();
-        let promoted = table.promote(self.most)? as u64;
+        let promoted = table.promote_scored(self.most, least..)? as u64;
         Ok(Step { get_ms, promote_ms: start.elapsed().as_secs_f64() * 1e3, promoted })
     }
 

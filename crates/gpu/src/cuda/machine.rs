@@ -2,6 +2,7 @@
 use super::context::Context;
 use super::driver::{Code, OUT_OF_MEMORY, address, describe, pointer};
 use super::foreign;
+use super::host_memory::HostMemory;
 use super::queue::Queue;
 use crate::machine::{self, Block, Facts};
 use crate::name::KernelId;
@@ -17,11 +18,12 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Machine {
     context: Arc<Context>,
+    host_memory: HostMemory,
 }
 
 impl Machine {
     pub fn new(context: Arc<Context>) -> Self {
-        Self { context }
+        Self { context, host_memory: HostMemory::default() }
     }
 
     fn device_memory(bytes: usize) -> (Block, Code) {
@@ -31,7 +33,15 @@ impl Machine {
         (Block { device: pointer(place), host: null_mut() }, code as Code)
     }
 
-    fn pinned_memory(bytes: usize) -> (Block, Code) {
+    fn pinned_memory(&self, bytes: usize) -> (Block, Code) {
+        if let Some(mut map) = HostMemory::map(bytes) {
+            let host = map.as_mut_ptr();
+            // SAFETY: the mapping is kept until `free`, which disowns it first.
+            if let Ok(device) = unsafe { machine::Machine::adopt(self, host, bytes) } {
+                self.host_memory.keep(map);
+                return (Block { device, host }, 0);
+            }
+        }
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
         let mut host = null_mut();
         // SAFETY: a context is current; the call writes an address on success.
@@ -108,7 +118,7 @@ impl machine::Machine for Machine {
         }
         let (block, code) = match tier {
             Tier::Device => Self::device_memory(bytes),
-            Tier::Pinned => Self::pinned_memory(bytes),
+            Tier::Pinned => self.pinned_memory(bytes),
             Tier::Managed => Self::managed_memory(bytes),
             Tier::File => return Err(Error::NeedsPath),
         };
@@ -128,6 +138,13 @@ impl machine::Machine for Machine {
         if let Err(error) = self.context.synchronize() {
             tracing::debug!(%error, "memory of a lost device is dropped");
             return;
+        }
+        if tier == Tier::Pinned
+            && let Some(map) = self.host_memory.take(block.host)
+        {
+            // SAFETY: adopted when it was allocated.
+            unsafe { machine::Machine::disown(self, block.host) };
+            return drop(map);
         }
         // SAFETY: allocated by the matching function, not used afterwards (the caller's obligation), and no
         // work is running.

@@ -12,6 +12,7 @@ mod driver;
 mod follow;
 mod foreign;
 mod frame;
+mod host_memory;
 mod kernels;
 mod machine;
 mod machine_code;

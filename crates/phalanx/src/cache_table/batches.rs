@@ -147,7 +147,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     ) -> Result<()> {
         let batch = self.lookups(keys, outcomes)?;
         let (rows, chunk) = self.rows("rows", rows.view(), batch.keys.max_len())?;
-        self.submit(Group::Lookups, self.get_launch(Lookups { rows, chunk, ..batch }))
+        self.look_up(nothing(), Lookups { rows, chunk, ..batch })
     }
 
     /// Submits [`CacheTable::get`], and gathers the keys that are absent and their indices in the batch at
@@ -175,9 +175,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
             missed_count,
             ..batch
         };
-        // SAFETY: as for `submit`.
-        let launch = || unsafe { self.table.launch(&self.stream, self.get_launch(batch)) };
-        self.submit_counting(Group::Lookups, missed_count, launch)
+        self.look_up(missed_count, batch)
     }
 
     /// Looks keys up, and writes the device addresses of their rows, or 0 for a key that is absent. The rows
@@ -389,12 +387,19 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         self.submit_counting(group, nothing(), || unsafe { self.table.launch(&self.stream, launch) })
     }
 
-    /// Returns the launch of a lookup that copies rows.
-    fn get_launch(&self, batch: Lookups<K>) -> Launch<K, S> {
-        match self.table.groups.lock().is_concurrent() {
-            true => Launch::GetConcurrent(batch),
-            false => Launch::Get(batch),
-        }
+    /// Submits a lookup that copies rows, after its counter, if it has one, was set to zero.
+    fn look_up(&self, count: GlobalSlice<u32>, batch: Lookups<K>) -> Result<()> {
+        let is_concurrent = self.table.groups.lock().is_concurrent();
+        // SAFETY: as for `submit`.
+        self.submit_counting(Group::Lookups, count, || unsafe {
+            match is_concurrent {
+                true => self.table.launch(&self.stream, Launch::GetConcurrent(batch)),
+                false if self.table.sorts_host_rows(batch.keys.max_len()) => {
+                    self.table.get_sorted(&self.stream, batch)
+                }
+                false => self.table.launch(&self.stream, Launch::Get(batch)),
+            }
+        })
     }
 
     /// Submits launches to the stream, after a counter, if there is one, was set to zero.
@@ -521,6 +526,7 @@ pub(super) fn lookups_of<K: Word>(keys: BoundedSlice<K>) -> Lookups<K> {
         keys,
         rows: no_rows(),
         positions: nothing(),
+        far: nothing(),
         addresses: nothing(),
         missed: nothing(),
         missed_indices: nothing(),

@@ -2,7 +2,7 @@
 use super::groups::Groups;
 use super::growth::Growth;
 use super::kernels::{Kernels, all};
-use super::{CacheTable, Clock, Lock, Shape, Victims};
+use super::{CacheTable, Clock, HostRows, Lock, Shape, Victims};
 use crate::map::variant::VariantTag;
 use crate::number::Number;
 use crate::{Error, Result, program};
@@ -58,6 +58,7 @@ pub struct Builder<K, V, S> {
     /// Parameter of a policy that is not the library's.
     parameter: u32,
     victims: Victims,
+    host_rows: HostRows,
     of: PhantomData<(K, V, S)>,
 }
 
@@ -88,6 +89,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             variant: Choice::Default,
             parameter: 0,
             victims: Victims::default(),
+            host_rows: HostRows::default(),
             of: PhantomData,
         }
     }
@@ -148,6 +150,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     /// [`Victims::Summary`].
     pub fn victims(mut self, victims: Victims) -> Self {
         self.victims = victims;
+        self
+    }
+
+    /// Sets the order in which lookups read rows in host memory. Default: [`HostRows::Auto`].
+    pub fn host_rows(mut self, order: HostRows) -> Self {
+        self.host_rows = order;
         self
     }
 
@@ -233,7 +241,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             None => Clock::new(Some(self.rule), self.rule as u32),
         };
         let order = (clock, Groups::new(self.lock));
-        CacheTable::create(&device, kernels, (shape, growth), order, (self.dim, self.victims))
+        CacheTable::create(&device, kernels, (shape, growth), order, (self.dim, self.victims, self.host_rows))
     }
 
     /// Returns the kernels of the selected kind.

@@ -48,7 +48,7 @@ pub enum Launch<K, S> {
     /// Runs [`CacheRemoveIf`].
     RemoveIf(Filter<K, S>, GlobalSlice<u64>),
     /// Runs [`CachePromote`].
-    Promote(u32, GlobalSlice<u64>),
+    Promote(u32, S, GlobalSlice<u64>),
     /// Runs [`CacheSample`].
     Sample(GlobalSlice<S>),
     /// Runs [`CacheSetBounds`].
@@ -183,7 +183,9 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                     stream.launch(grid, CacheExport { view, span, filter, output, chunk })
                 }
                 Launch::RemoveIf(filter, count) => stream.launch(grid, CacheRemoveIf { view, filter, count }),
-                Launch::Promote(most, count) => stream.launch(grid, CachePromote { view, most, count }),
+                Launch::Promote(most, least, count) => {
+                    stream.launch(grid, CachePromote { view, most, least, count })
+                }
                 Launch::Sample(samples) => stream.launch(grid, CacheSample { view, samples }),
                 Launch::SetBounds(samples) => stream.launch(grid, CacheSetBounds { view, samples }),
                 Launch::Classify => stream.launch(grid, CacheClassify { view }),

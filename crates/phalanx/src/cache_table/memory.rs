@@ -75,12 +75,22 @@ impl<K: Scalar, S: Scalar> Memory<K, S> {
         &mut self.digests
     }
 
+    /// Returns the rows as kernels take them.
+    ///
+    /// # Safety
+    /// - The memory is not dropped while they are used.
+    pub unsafe fn rows(&self) -> Rows {
+        let Shape { near_slots, words, .. } = self.shape;
+        // SAFETY: the buffers have a row for each slot, and the caller's obligation.
+        unsafe { Rows::new(self.near.pointer(), self.far.pointer(), near_slots, words) }
+    }
+
     /// Returns the table as kernels of the kind `C` take it.
     ///
     /// # Safety
     /// - The memory is not dropped while the view is used.
     pub unsafe fn view<C: Config<Key = K, Score = S>>(&self) -> CacheView<C> {
-        let Shape { buckets, choices, words, near_slots, seed } = self.shape;
+        let Shape { buckets, choices, seed, .. } = self.shape;
         let entries = self.entries.pointer();
         // A summary spares evictions the scan of scores, and then a slot's key and score are neighbours.
         let keys_first = match self.summary {
@@ -91,8 +101,7 @@ impl<K: Scalar, S: Scalar> Memory<K, S> {
         // SAFETY: the buffers have an element for each slot, and were initialized as required. Only the
         // kernels of this kind write to them.
         unsafe {
-            let rows = Rows::new(self.near.pointer(), self.far.pointer(), near_slots, words);
-            let (digests, entries) = (self.digests.pointer(), (entries.cast(), scores));
+            let (rows, digests, entries) = (self.rows(), self.digests.pointer(), (entries.cast(), scores));
             let view = CacheView::new(digests, entries, rows, (buckets, choices), seed)
                 .with_versions(self.versions.global());
             match &self.summary {

@@ -39,9 +39,7 @@ impl Merger {
     ///   for the stream.
     pub unsafe fn merge<K: Number>(&self, stream: &Stream, keys: GlobalSlice<K>) -> Result<Merged<K>> {
         let mut workspaces = self.workspaces();
-        let is_own = |workspace: &Workspace| workspace.stream() == stream;
-        let new = || Workspace::new(stream, 0);
-        let work = last_used(&mut workspaces, MOST_WORKSPACES, (is_own, |_: &Workspace| true), new)?;
+        let work = workspace(&mut workspaces, stream)?;
         let len = keys.len();
         let (sorted, spare, runs, [positions, ends, count], outcomes) =
             work.keep(step_bytes::<K>(len), |cutter| {
@@ -63,6 +61,30 @@ impl Merger {
         Ok(Merged { keys, order: sorted.indices, ends, runs: count, outcomes })
     }
 
+    /// Submits `search`, which writes `len` positions, and then their stable sort, with their indices. Waits
+    /// if `len` is greater than any before in that stream.
+    ///
+    /// # Safety
+    /// - As for [`Self::merge`]. The launches of `search` are those of the stream.
+    pub unsafe fn sort_positions(
+        &self,
+        stream: &Stream,
+        len: usize,
+        search: impl FnOnce(GlobalSlice<u32>) -> Result<()>,
+    ) -> Result<Order<u32>> {
+        let mut workspaces = self.workspaces();
+        let work = workspace(&mut workspaces, stream)?;
+        let (positions, sorted, spare) = work.keep(step_bytes::<u32>(len), |cutter| {
+            let [sorted, spare] =
+                [(); 2].map(|()| Order { keys: cutter.words(len), indices: cutter.words(len) });
+            (cutter.words(len), sorted, spare)
+        })?;
+        search(positions)?;
+        // SAFETY: as for `merge`.
+        unsafe { work.sort_with_indices(positions, sorted, spare)? };
+        Ok(sorted)
+    }
+
     /// Returns the device memory in use, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.workspaces().iter().map(Workspace::memory_usage).sum()
@@ -71,4 +93,11 @@ impl Merger {
     fn workspaces(&self) -> MutexGuard<'_, Vec<Workspace>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the workspace of a stream.
+fn workspace<'a>(workspaces: &'a mut Vec<Workspace>, stream: &Stream) -> Result<&'a mut Workspace> {
+    let is_own = |workspace: &Workspace| workspace.stream() == stream;
+    let new = || Workspace::new(stream, 0);
+    last_used(workspaces, MOST_WORKSPACES, (is_own, |_: &Workspace| true), new)
 }

@@ -7,6 +7,7 @@ mod file;
 mod groups;
 mod growth;
 mod host;
+mod host_rows;
 mod kernels;
 mod lease;
 mod memory;
@@ -38,6 +39,7 @@ pub use builder::Builder;
 pub use element::Summand;
 pub use groups::Lock;
 pub use host::{EvictedRows, Exported, Rows};
+pub use host_rows::HostRows;
 pub use lease::Lease;
 pub use phalanx_kernels::cache::{Filter, Rule};
 pub use since::ExportSince;
@@ -170,6 +172,7 @@ pub struct CacheTable<K, V, S = u64> {
     clock: Clock,
     groups: Groups,
     merger: Merger,
+    host_rows: HostRows,
     leases: Leases,
     of: PhantomData<fn() -> V>,
 }
@@ -258,7 +261,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         kernels: Box<dyn Kernels<K, S>>,
         (shape, growth): (Shape, Growth),
         (clock, groups): (Clock, Groups),
-        (dim, victims): (usize, Victims),
+        (dim, victims, host_rows): (usize, Victims, HostRows),
     ) -> Result<Self> {
         let (has_summary, has_versions) = (victims == Victims::Summary, groups.lock().is_concurrent());
         Ok(Self {
@@ -270,6 +273,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             clock,
             groups,
             merger: Merger::default(),
+            host_rows,
             leases: Leases::default(),
             of: PhantomData,
         })
@@ -332,7 +336,9 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
 
     /// Returns the device memory in use, in bytes.
     pub fn memory_usage(&self) -> usize {
-        self.memory().memory_usage() + self.merger.memory_usage() + self.leases.memory_usage()
+        // The memory is not locked while the merger is: a lookup locks them in the other order.
+        let memory = self.memory().memory_usage();
+        memory + self.merger.memory_usage() + self.leases.memory_usage()
     }
 
     /// Returns the pinned host memory in use, in bytes: that of the rows which

@@ -13,7 +13,7 @@ use gpu::{Buffer, Stream};
 use phalanx_kernels::cache::{Chunk, Evicted, Filter, RowSlice, Span};
 use phalanx_kernels::keyed::Scalar;
 use simt::GlobalSlice;
-use std::ops::RangeBounds;
+use std::ops::{RangeBounds, RangeFrom};
 use std::sync::PoisonError;
 
 /// Scans of the whole table.
@@ -144,7 +144,30 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// # Errors
     /// As [`Self::len`].
     pub fn promote(&self, most: u32) -> Result<usize> {
-        self.count(Group::Movers, |count| Launch::Promote(most, count))
+        self.promote_scored(most, S::default()..)
+    }
+
+    /// [`Self::promote`] of keys with a score in the range only: a bound from below keeps keys in host memory
+    /// that were used too seldom to pay for the copy.
+    ///
+    /// ```
+    /// use phalanx::CacheTable;
+    /// use phalanx::cache_table::Rule;
+    ///
+    /// let builder = CacheTable::<u64, u32>::builder().capacity(128).rule(Rule::Lfu);
+    /// let table = builder.rows_on_device(0.25).build()?;
+    /// let keys: Vec<u64> = (0..128).collect();
+    /// assert!(table.insert(&keys, &[7; 128])?.all_placed());
+    /// table.get_and_touch(&keys[..40])?; // two uses each, the insertion included
+    /// assert_eq!(table.promote_scored(128, 3..)?, 0);
+    /// assert!(table.promote_scored(128, 2..)? > 0);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::len`].
+    pub fn promote_scored(&self, most: u32, scores: RangeFrom<S>) -> Result<usize> {
+        self.count(Group::Movers, |count| Launch::Promote(most, scores.start, count))
     }
 
     /// Removes all keys.

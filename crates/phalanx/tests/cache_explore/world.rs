@@ -433,6 +433,7 @@ where
             keys: BoundedSlice::from(keys.global()),
             rows,
             positions: nothing(),
+            far: nothing(),
             addresses: nothing(),
             missed: nothing(),
             missed_indices: nothing(),

@@ -1,14 +1,19 @@
 //! Tables with rows in host memory, and promotion.
 use crate::batches::random;
 use crate::model::{Model, Table};
-use phalanx::cache_table::Rule;
+use phalanx::cache_table::{HostRows, Rule};
 use std::collections::BTreeSet;
 
 #[test]
 fn rows_in_host_memory_are_as_others() {
-    for (share, two_buckets) in [(0.0, false), (0.3, true), (0.5, false)] {
+    for (share, two_buckets, order) in [
+        (0.0, false, HostRows::Sorted),
+        (0.3, true, HostRows::Sorted),
+        (0.3, true, HostRows::Direct),
+        (0.5, false, HostRows::Auto),
+    ] {
         let builder = Table::builder().capacity(512).dim(4).two_buckets(two_buckets).rows_on_device(share);
-        let table = builder.build().unwrap();
+        let table = builder.host_rows(order).build().unwrap();
         assert_eq!(table.host_memory_usage(), 512 * 16 - (128.0 * share).round() as usize * 4 * 16);
         let (mut model, mut random) = (Model::default(), random(3));
         for now in 1..=8 {
