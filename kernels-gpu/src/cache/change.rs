@@ -52,7 +52,6 @@ pub struct Changes<K, S> {
 /// The element or the merged elements of a lane.
 #[derive(Clone, Copy)]
 pub(super) struct Change<C: Config> {
-    exists: bool,
     key: C::Key,
     given: C::Score,
     /// First and last place in the batch's order, or the index of the element.
@@ -63,6 +62,11 @@ pub(super) struct Change<C: Config> {
 
 #[device]
 impl<K: Scalar, S: Scalar> Changes<K, S> {
+    /// Returns whether the calling thread has an element.
+    fn exists(&self) -> bool {
+        Thread::index() < self.keys.resolve().len()
+    }
+
     /// Returns the change of the calling thread.
     fn change<C: Config<Key = K, Score = S>>(&self) -> Change<C> {
         let (keys, index) = (self.keys.resolve(), Thread::index());
@@ -80,7 +84,7 @@ impl<K: Scalar, S: Scalar> Changes<K, S> {
         } else {
             S::narrow((places.1 - places.0) as u128 + 1)
         };
-        Change { exists, key, given, places, row }
+        Change { key, given, places, row }
     }
 }
 
@@ -136,7 +140,7 @@ pub(super) fn change<C: Config, A: Action<C>>(
 ) {
     let warp = Tile::<32>::lockstep();
     let policy = Scoring::<C::Policy>::new::<C::Score>(batch.time, batch.parameter);
-    let (mut waits, mut outcome) = (batch.change::<C>().exists, Outcome::Refused);
+    let (mut waits, mut outcome) = (batch.exists(), Outcome::Refused);
     while warp.any(waits) {
         let (mut held, done) = hold::<C, A>(view, warp, (waits, batch.change()), policy);
         // Read again: a search and an eviction need the registers.
@@ -170,7 +174,7 @@ pub(super) fn change<C: Config, A: Action<C>>(
             simt::spin_hint();
         }
     }
-    if batch.change::<C>().exists {
+    if batch.exists() {
         write_if(batch.outcomes, Thread::index(), outcome as u8);
     }
 }

@@ -33,13 +33,9 @@ pub struct Lookups<K> {
     pub keys: BoundedSlice<K>,
     /// Output: the rows of the keys that are present.
     pub rows: RowSlice,
-    /// Output: the positions of the keys' slots, or [`NOWHERE`].
-    pub positions: GlobalSlice<u32>,
     /// Output: the positions of the keys' slots whose rows are in the far part, otherwise [`NOWHERE`]. If
     /// wanted, these rows are not copied: see [`cache_copy_far`].
     pub far: GlobalSlice<u32>,
-    /// Output: the addresses of the keys' rows, or 0.
-    pub addresses: GlobalSlice<u64>,
     /// Output: the keys that are absent, one behind the other, in any order.
     pub missed: GlobalSlice<K>,
     /// Output: the indices of these keys in the batch.
@@ -65,7 +61,7 @@ pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key
         let task = (if is_far { NOWHERE } else { position }, Thread::index() as u32);
         move_rows(view.rows(), batch.chunk, Tile::lockstep(), task, CopyOut::<false> { to: batch.rows });
     }
-    report(view, batch, (exists, key), position);
+    report(batch, (exists, key), position);
 }
 
 /// Copies the rows at ascending positions to the rows of an output that `order` names. Lookups leave far rows
@@ -93,7 +89,7 @@ pub fn cache_copy_far(
 pub fn cache_get_concurrent<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key>) {
     let element = batch.element();
     let position = find_and_copy(view, Tile::lockstep(), &batch, element);
-    report(view, batch, element, position);
+    report(batch, element, position);
 }
 
 #[device]
@@ -108,12 +104,7 @@ impl<K: Scalar> Lookups<K> {
 
 /// Writes the outputs of a lookup except the row.
 #[device]
-fn report<C: Config>(
-    view: CacheView<C>,
-    batch: Lookups<C::Key>,
-    (exists, key): (bool, C::Key),
-    position: u32,
-) {
+fn report<K: Scalar>(batch: Lookups<K>, (exists, key): (bool, K), position: u32) {
     let (index, warp) = (Thread::index(), Tile::<32>::lockstep());
     let is_missed = exists && position == NOWHERE;
     if !batch.missed_count.is_empty() {
@@ -124,13 +115,30 @@ fn report<C: Config>(
         }
     }
     if exists {
-        write_if(batch.positions, index, position);
-        if !batch.addresses.is_empty() {
-            // SAFETY: a position that is not `NOWHERE` is that of a slot.
-            let row = if is_missed { 0 } else { unsafe { view.rows().of(position) }.as_ptr() as u64 };
-            batch.addresses.write(index, row);
-        }
         write_if(batch.outcomes, index, if is_missed { Outcome::Absent } else { Outcome::Found } as u8);
+    }
+}
+
+/// Looks keys up, and writes the positions of their slots, or [`NOWHERE`], and the addresses of their rows, or 0.
+/// Nothing may change the table meanwhile.
+#[kernel]
+pub fn cache_get_ref<C: Config + Instance>(
+    view: CacheView<C>,
+    keys: BoundedSlice<C::Key>,
+    positions: GlobalSlice<u32>,
+    addresses: GlobalSlice<u64>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let (keys, index) = (keys.resolve(), Thread::index());
+    let exists = index < keys.len();
+    let position = C::search::<Reading>(view, exists, read_if(keys, index, exists)).position;
+    if exists {
+        let found = position != NOWHERE;
+        // SAFETY: a position that is not `NOWHERE` is that of a slot.
+        let row = if found { unsafe { view.rows().of(position) }.as_ptr() as u64 } else { 0 };
+        positions.write(index, position);
+        addresses.write(index, row);
+        outcomes.write(index, if found { Outcome::Found } else { Outcome::Absent } as u8);
     }
 }
 

@@ -77,7 +77,7 @@ macro_rules! cache_instances {
             $($types)*
             kernels {
                 $crate::cache::kernels::CacheGet, $crate::cache::kernels::CacheContains,
-                $crate::cache::kernels::CacheGetConcurrent,
+                $crate::cache::kernels::CacheGetRef, $crate::cache::kernels::CacheGetConcurrent,
                 $crate::cache::kernels::CacheContainsConcurrent,
                 $crate::cache::kernels::CacheInsert, $crate::cache::kernels::CacheInsertEvict,
                 $crate::cache::kernels::CacheGetOrInsert, $crate::cache::kernels::CacheAccumulate,

@@ -5,7 +5,7 @@ use crate::machine::Gpu;
 use anyhow::{Result, ensure};
 use gpu::Buffer;
 use phalanx::CacheTable;
-use phalanx::cache_table::{Lock, Rule, Victims};
+use phalanx::cache_table::{HostRows, Lock, Rule, Victims};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::Permutation;
@@ -46,14 +46,16 @@ pub fn count(case: &Case, name: &str) -> Result<usize> {
     Ok(number as usize)
 }
 
-/// Builds the empty table of a case: its `capacity`, `dim`, `buckets`, `rule`, `on_device`, `lock` and
-/// `victims`.
+/// Builds the empty table of a case: its `capacity`, `dim`, `buckets`, `rule`, `on_device`, `host_rows`,
+/// `lock` and `victims`.
 pub fn build(gpu: &Gpu, case: &Case) -> Result<Table> {
     let two = case.choice("buckets", &[("single", false), ("dual", true)])?;
     let builder = Table::builder().device(&gpu.device).capacity(count(case, "capacity")?).seed(case.seed);
     let builder = builder.dim(count(case, "dim")?).two_buckets(two).rule(rule(case)?);
     let builder = builder.rows_on_device(case.number_if_given("on_device")?.unwrap_or(1.0));
     let builder = builder.lock(case.choice("lock", LOCKS)?);
+    let orders = [("auto", HostRows::Auto), ("direct", HostRows::Direct), ("sorted", HostRows::Sorted)];
+    let builder = builder.host_rows(case.choice("host_rows", &orders)?);
     let victims = [("summary", Victims::Summary), ("exact", Victims::Exact)];
     let builder = builder.victims(case.choice("victims", &victims)?);
     let is_default = case.variant == DEFAULT;

@@ -105,8 +105,8 @@ impl<'a> Promotion<'a> {
             return Ok(Step { get_ms, ..Step::default() });
         }
         let least = match table.rule() {
-            Rule::EpochLfu => (now / self.epoch) << 32 | self.least_uses,
-            Rule::Lfu => 1 + self.least_uses, // the insertion counts, too
+            Some(Rule::EpochLfu) => (now / self.epoch) << 32 | self.least_uses,
+            Some(Rule::Lfu) => 1 + self.least_uses, // the insertion counts, too
             _ => 0,
         };
         let start = Instant::now();

@@ -82,7 +82,7 @@ impl<'a> Threads<'a> {
     /// # Errors
     /// Returns [`anyhow::Error`] when parameters are missing or the table does not fill.
     pub fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
-        let (loaded, n, batches) = (Loaded::new(gpu, case)?, case.n as usize, count(case, "batches")?);
+        let (loaded, batches) = (Loaded::new(gpu, case)?, count(case, "batches")?);
         let mut workers = Vec::new();
         for (role, name) in Role::ALL {
             for _ in 0..case.number_if_given(name)?.unwrap_or(0.0) as usize {

@@ -211,12 +211,12 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         addresses: impl AsSliceMut<u64>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<Lease<'a>> {
-        let batch = self.lookups(keys, outcomes)?;
-        let len = batch.keys.max_len();
+        let Lookups { keys, outcomes, .. } = self.lookups(keys, outcomes)?;
+        let len = keys.max_len();
         let addresses = slice(self.table.device(), "addresses", addresses, len)?;
         self.submit_counting(Group::Readers, nothing(), || {
             self.table.leases.begin(&self.stream, len, |positions| {
-                let launch = Launch::Get(Lookups { addresses, positions, ..batch });
+                let launch = Launch::GetRef(keys, positions, addresses, outcomes);
                 // SAFETY: as for `submit`.
                 unsafe { self.table.launch(&self.stream, launch) }
             })
@@ -525,9 +525,7 @@ pub(super) fn lookups_of<K: Word>(keys: BoundedSlice<K>) -> Lookups<K> {
     Lookups {
         keys,
         rows: no_rows(),
-        positions: nothing(),
         far: nothing(),
-        addresses: nothing(),
         missed: nothing(),
         missed_indices: nothing(),
         missed_count: nothing(),

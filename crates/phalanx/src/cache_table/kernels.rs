@@ -5,7 +5,7 @@ use crate::map::variant::{VariantTag, variants};
 use gpu::{Grid, Stream};
 use phalanx_kernels::cache::kernels::{
     CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
-    CacheGetConcurrent, CacheGetOrInsert, CacheInsert, CacheInsertEvict, CacheRemove, Lookups,
+    CacheGetConcurrent, CacheGetOrInsert, CacheGetRef, CacheInsert, CacheInsertEvict, CacheRemove, Lookups,
 };
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
@@ -21,6 +21,8 @@ use std::any::TypeId;
 pub enum Launch<K, S> {
     /// Runs [`CacheGet`].
     Get(Lookups<K>),
+    /// Runs [`CacheGetRef`], which writes positions, addresses and outcomes.
+    GetRef(BoundedSlice<K>, GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u8>),
     /// Runs [`CacheContains`].
     Contains(BoundedSlice<K>, GlobalSlice<u8>),
     /// Runs [`CacheGetConcurrent`].
@@ -62,7 +64,7 @@ impl<K: Word, S: Word> Launch<K, S> {
     pub fn frees_slots(&self) -> bool {
         match self {
             Self::Get(_) | Self::Contains(..) | Self::Count(..) | Self::Export(..) => false,
-            Self::GetConcurrent(_) | Self::ContainsConcurrent(..) => false,
+            Self::GetConcurrent(_) | Self::ContainsConcurrent(..) | Self::GetRef(..) => false,
             Self::Assign(_) | Self::GetAndTouch(..) => false,
             Self::Sample(_) | Self::SetBounds(_) | Self::Classify => false,
             Self::Insert(_) | Self::InsertEvict(..) | Self::GetOrInsert(..) | Self::Accumulate(..) => true,
@@ -92,6 +94,7 @@ impl<K: Word, S: Word> Launch<K, S> {
         let buckets = match self {
             Self::Get(batch) | Self::GetConcurrent(batch) => return batch.keys.max_len(),
             Self::Contains(keys, _) | Self::ContainsConcurrent(keys, _) => return keys.max_len(),
+            Self::GetRef(keys, ..) => return keys.max_len(),
             Self::Sample(samples) | Self::SetBounds(samples) => return samples.len().max(CLASSES),
             Self::Export(_, span, ..) => span.count.min(buckets),
             _ => buckets,
@@ -162,6 +165,9 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                 Launch::Get(batch) => stream.launch(grid, CacheGet { view, batch }),
                 Launch::Contains(keys, outcomes) => {
                     stream.launch(grid, CacheContains { view, keys, outcomes })
+                }
+                Launch::GetRef(keys, positions, addresses, outcomes) => {
+                    stream.launch(grid, CacheGetRef { view, keys, positions, addresses, outcomes })
                 }
                 Launch::GetConcurrent(batch) => stream.launch(grid, CacheGetConcurrent { view, batch }),
                 Launch::ContainsConcurrent(keys, outcomes) => {

@@ -432,9 +432,7 @@ where
         Lookups {
             keys: BoundedSlice::from(keys.global()),
             rows,
-            positions: nothing(),
             far: nothing(),
-            addresses: nothing(),
             missed: nothing(),
             missed_indices: nothing(),
             missed_count: nothing(),
