@@ -49,7 +49,7 @@ pub struct Lookups<K> {
 }
 
 /// Looks keys up. Nothing may change the table meanwhile.
-#[kernel]
+#[kernel(registers = 40)]
 pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key>) {
     let (exists, key) = batch.element();
     let position = C::search::<Reading>(view, exists, key).position;
@@ -85,7 +85,7 @@ pub fn cache_copy_far(
 
 /// Looks keys up while other launches change the table, which has versions; nothing may move keys or replace
 /// the table's memory meanwhile. The batch has rows; that of an absent key is arbitrary.
-#[kernel]
+#[kernel(registers = 40)]
 pub fn cache_get_concurrent<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key>) {
     let element = batch.element();
     let position = find_and_copy(view, Tile::lockstep(), &batch, element);
@@ -121,7 +121,7 @@ fn report<K: Scalar>(batch: Lookups<K>, (exists, key): (bool, K), position: u32)
 
 /// Looks keys up, and writes the positions of their slots, or [`NOWHERE`], and the addresses of their rows, or 0.
 /// Nothing may change the table meanwhile.
-#[kernel]
+#[kernel(registers = 40)]
 pub fn cache_get_ref<C: Config + Instance>(
     view: CacheView<C>,
     keys: BoundedSlice<C::Key>,
@@ -143,7 +143,7 @@ pub fn cache_get_ref<C: Config + Instance>(
 }
 
 /// Looks keys up without their rows. Nothing may change the table meanwhile.
-#[kernel]
+#[kernel(registers = 40)]
 pub fn cache_contains<C: Config + Instance>(
     view: CacheView<C>,
     keys: BoundedSlice<C::Key>,
@@ -158,7 +158,7 @@ pub fn cache_contains<C: Config + Instance>(
 }
 
 /// [`cache_contains`], while other launches change the table: see [`cache_get_concurrent`].
-#[kernel]
+#[kernel(registers = 40)]
 pub fn cache_contains_concurrent<C: Config + Instance>(
     view: CacheView<C>,
     keys: BoundedSlice<C::Key>,
@@ -173,13 +173,13 @@ pub fn cache_contains_concurrent<C: Config + Instance>(
 }
 
 /// Places keys and rows; replaces the rows of keys that are present.
-#[kernel]
+#[kernel(registers = 64)]
 pub fn cache_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>) {
     change(view, batch, Insert);
 }
 
 /// [`cache_insert`], which copies what it evicts to an output.
-#[kernel]
+#[kernel(registers = 64)]
 pub fn cache_insert_evict<C: Config + Instance>(
     view: CacheView<C>,
     batch: Changes<C::Key, C::Score>,

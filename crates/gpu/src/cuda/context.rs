@@ -1,5 +1,6 @@
 //! A device's primary context, shared by everything created in it.
 use super::driver::{self, Code, describe, failed};
+use super::events::Events;
 use super::kernels::Kernels;
 use crate::machine::Facts;
 use crate::{Error, LaunchName, Result};
@@ -18,6 +19,8 @@ pub struct Context {
     has_unordered_streams: OnceLock<()>,
     /// Last launch, reported as the probable cause when the context is lost.
     last_launch: Mutex<Option<LaunchName>>,
+    /// Events that nobody uses. Creating one takes longer than recording it.
+    pub events: Events,
     /// Declared after `kernels`, so that the kernels are unloaded before the context is released.
     primary: cust::context::Context,
 }
@@ -34,8 +37,9 @@ impl Context {
             arch = facts.arch,
             "opened a CUDA device"
         );
-        let (kernels, last_launch) = (Kernels::default(), Mutex::new(None));
-        Ok(Self { facts, kernels, has_unordered_streams: OnceLock::new(), last_launch, primary })
+        let (kernels, events, last_launch) = (Kernels::default(), Events::default(), Mutex::new(None));
+        let has_unordered_streams = OnceLock::new();
+        Ok(Self { facts, kernels, has_unordered_streams, last_launch, events, primary })
     }
 
     /// Makes the context current in the calling thread. Always calls the driver, which takes tens of
@@ -98,6 +102,7 @@ impl Drop for Context {
             tracing::debug!(%error, "a context is dropped that cannot be made current");
         }
         self.kernels.unload();
+        self.events.destroy();
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod context;
 mod driver;
+mod events;
 mod follow;
 mod foreign;
 mod frame;

@@ -168,13 +168,9 @@ unsafe impl Send for Mark {}
 unsafe impl Sync for Mark {}
 
 impl Mark {
-    /// Creates an event in `context`, which must be current.
+    /// Returns an event of `context`, which must be current.
     fn new(context: Arc<Context>) -> Result<Self> {
-        let mut event = null_mut();
-        // SAFETY: a context is current; the call writes the event on success. No flags: the event records its
-        // time.
-        let code = unsafe { sys::cuEventCreate(&mut event, 0) };
-        context.check("cuEventCreate", code as Code)?;
+        let event = context.events.take().map_err(|code| context.error("cuEventCreate", code))?;
         Ok(Self { event, context })
     }
 
@@ -211,6 +207,6 @@ impl Drop for Mark {
             tracing::debug!(%error, "an event of a lost device is dropped");
         }
         // SAFETY: `self` owns the event, which is not used afterwards.
-        unsafe { sys::cuEventDestroy_v2(self.event) };
+        unsafe { self.context.events.give_back(self.event) };
     }
 }
