@@ -28,7 +28,7 @@ const GROUPS: [Group; 3] = [Group::Readers, Group::Updaters, Group::Inserters];
 /// Whether two groups may run beside each other, by their places in [`GROUPS`].
 type Table = [[bool; 3]; 3];
 
-/// HierarchicalKV, table 4.
+/// The paper's rule (HierarchicalKV, table 4).
 const PAPER: Table = [[true, false, false], [false, true, false], [false, false, false]];
 /// A reader-writer lock.
 const READER_WRITER: Table = [[true, false, false], [false, false, false], [false, false, false]];
@@ -436,7 +436,7 @@ fn all_leased(leases: &Leases<Flag>, _: &Model, device: &Device, line: &Line) ->
 
 const LESSEES: Lessees = Lessees { fault: None, is_long: false, eviction: all_leased };
 
-/// What the hosts of a schedule share.
+/// State that the hosts of a schedule share.
 #[derive(Clone)]
 struct Shared {
     model: Arc<Model>,
