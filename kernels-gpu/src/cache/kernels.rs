@@ -173,13 +173,13 @@ pub fn cache_contains_concurrent<C: Config + Instance>(
 }
 
 /// Places keys and rows; replaces the rows of keys that are present.
-#[kernel(registers = 64)]
+#[kernel]
 pub fn cache_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>) {
     change(view, batch, Insert);
 }
 
 /// [`cache_insert`], which copies what it evicts to an output.
-#[kernel(registers = 64)]
+#[kernel]
 pub fn cache_insert_evict<C: Config + Instance>(
     view: CacheView<C>,
     batch: Changes<C::Key, C::Score>,

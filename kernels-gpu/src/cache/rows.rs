@@ -130,7 +130,7 @@ fn store<const N: usize>(place: Global<u32>, words: [u32; N], order: Order) {
 }
 
 /// Copies rows of the table to the rows of an output that the tasks name. Unless `CONCURRENT`, nothing writes
-/// them meanwhile.
+/// them meanwhile. Otherwise the reads precede all later accesses of the lane.
 #[derive(Clone, Copy)]
 pub(super) struct CopyOut<const CONCURRENT: bool> {
     pub to: RowSlice,
@@ -141,7 +141,7 @@ impl<const CONCURRENT: bool> Mover for CopyOut<CONCURRENT> {
     type Task = u32;
 
     fn step<const N: usize>(&self, index: u32, chunk: Global<u32>, words: u32, first: u32) {
-        let order = if CONCURRENT { Order::Relaxed } else { Order::Weak };
+        let order = if CONCURRENT { Order::Acquire } else { Order::Weak };
         store::<N>(self.to.chunk::<N>(index, words, first), load::<N>(chunk, order), Order::Weak);
     }
 }

@@ -5,11 +5,13 @@
 //! lock the slot: its digest is BUSY            search the key; BUSY and not found: search again
 //! version += 1              odd from now on    first = version, acquired; odd: search again
 //! barrier of the warp; fence of each lane      barrier of the warp; read key and row
-//! write key, score, row                        fence of each lane; barrier of the warp
+//! write key, score, row                        (these reads acquire) barrier of the warp
 //! barrier of the warp                          another version or key: search again
 //! version += 1, released    even again
 //! release the slot
 //! ```
+//!
+//! Acquiring reads instead of a fence of the lookup: a fence would also wait for the writes to the output.
 //!
 //! A lookup takes no lock and changes nothing, so changes never wait for it. It waits for changes under way.
 use super::kernels::Lookups;
@@ -78,8 +80,7 @@ pub(super) fn find_and_copy<C: Config>(
         let task = (position, Thread::index() as u32);
         move_rows(view.rows(), batch.chunk, warp, task, CopyOut::<true> { to: batch.rows });
         let is_same = has_key(view, position, key);
-        // All reads of the row are before the second read of its version.
-        simt::fence(Scope::Device);
+        // All reads of the row and of the key acquire, so they are before the second read of the version.
         warp.sync();
         if is_same && version(view, position, Order::Relaxed) == first {
             found = position;
@@ -101,5 +102,5 @@ fn version<C: Config>(view: CacheView<C>, position: u32, order: Order) -> u32 {
 #[device(caller)]
 fn has_key<C: Config>(view: CacheView<C>, position: u32, key: C::Key) -> bool {
     // SAFETY: a position that is not `NOWHERE` is that of a slot.
-    position != NOWHERE && unsafe { view.key(position) }.load(Order::Relaxed, Scope::Device) == key
+    position != NOWHERE && unsafe { view.key(position) }.load(Order::Acquire, Scope::Device) == key
 }

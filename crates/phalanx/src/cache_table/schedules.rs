@@ -28,6 +28,7 @@ const GROUPS: [Group; 5] = [Group::Lookups, Group::Readers, Group::Updaters, Gro
 /// Whether two groups may run beside each other, by their places in [`GROUPS`].
 type Table = [[bool; 5]; 5];
 
+<<<<<<< HEAD
 /// Returns the table in which these pairs of groups may run beside each other.
 const fn table(pairs: &[(Group, Group)]) -> Table {
     let (mut table, mut pair) = ([[false; 5]; 5], 0);
@@ -46,6 +47,10 @@ const PAPER: Table = table(&[
     (Group::Readers, Group::Readers),
     (Group::Updaters, Group::Updaters),
 ]);
+=======
+/// The paper's rule (HierarchicalKV, table 4).
+const PAPER: Table = [[true, false, false], [false, true, false], [false, false, false]];
+>>>>>>> w-host
 /// A reader-writer lock.
 const READER_WRITER: Table = table(&[
     (Group::Lookups, Group::Lookups),
@@ -467,7 +472,7 @@ fn all_leased(leases: &Leases<Flag>, _: &Model, device: &Device, line: &Line) ->
 
 const LESSEES: Lessees = Lessees { fault: None, is_long: false, eviction: all_leased };
 
-/// What the hosts of a schedule share.
+/// State that the hosts of a schedule share.
 #[derive(Clone)]
 struct Shared {
     model: Arc<Model>,

@@ -83,9 +83,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// buckets. Other batches run between the steps, also insertions.
     ///
     /// `since` depends on the table's rule: the epoch for `EpochLru` and `EpochLfu`, the number of a batch
-    /// for `Lru`, the score for `Custom` and for a policy of your own. 0 exports all keys. [`ExportSince::next_since`] is the `since` of
-    /// the next export, which continues this one; set a higher [epoch](CacheTable::set_epoch) before the
-    /// export, so that keys used before are not exported again by the next one.
+    /// for `Lru`, the score for `Custom` and for a policy of your own. 0 exports all keys.
+    /// [`ExportSince::next_since`] is the `since` of the next export, which continues this one; set a higher
+    /// [epoch](CacheTable::set_epoch) before the export, so that keys used before are not exported again by
+    /// the next one.
     ///
     /// A key that is in the table with such a score from the beginning to the end of the export is returned
     /// once, with a row and a score that it had together at one point in time. A key that is evicted or

@@ -45,7 +45,7 @@ impl Model {
     }
 }
 
-/// Fills a table of one bucket by batches of one key, and uses some keys several times and others not for long.
+/// Fills a table of one bucket by batches of one key, and uses some keys later.
 fn filled(table: &Table) -> Model {
     let mut model = Model::default();
     for key in 0..128 {

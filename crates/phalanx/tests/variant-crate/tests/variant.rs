@@ -17,7 +17,7 @@ fn the_package_builds_to_ptx() {
     let builder = PtxBuilder::new(env!("CARGO_MANIFEST_DIR")).arch(Arch::Sm80);
     let ptx = builder.build().unwrap_or_else(|error| panic!("{error}"));
     let entries: BTreeSet<_> = ptx.entries().collect();
-    assert_eq!(entries, SYMBOLS.iter().chain(&cache::SYMBOLS).copied().collect());
+    assert_eq!(entries, SYMBOLS.iter().chain(cache::SYMBOLS).copied().collect());
     assert!(entries.contains(&*Get::<LinearTable>::symbol()));
 }
 
