@@ -1,4 +1,4 @@
-//! Lookups that run beside changes of the table: a version per slot tells whether a row was copied as a whole.
+//! Lookups that run beside changes of the table: a version per slot tells whether a row was copied whole.
 //!
 //! ```text
 //! change                                       lookup

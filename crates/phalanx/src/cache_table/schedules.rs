@@ -28,7 +28,6 @@ const GROUPS: [Group; 5] = [Group::Lookups, Group::Readers, Group::Updaters, Gro
 /// Whether two groups may run beside each other, by their places in [`GROUPS`].
 type Table = [[bool; 5]; 5];
 
-<<<<<<< HEAD
 /// Returns the table in which these pairs of groups may run beside each other.
 const fn table(pairs: &[(Group, Group)]) -> Table {
     let (mut table, mut pair) = ([[false; 5]; 5], 0);
@@ -40,17 +39,13 @@ const fn table(pairs: &[(Group, Group)]) -> Table {
     table
 }
 
-/// Lookups are readers, and movers are inserters: HierarchicalKV, table 4.
+/// The paper's rule (HierarchicalKV, table 4): lookups are readers, and movers are inserters.
 const PAPER: Table = table(&[
     (Group::Lookups, Group::Lookups),
     (Group::Lookups, Group::Readers),
     (Group::Readers, Group::Readers),
     (Group::Updaters, Group::Updaters),
 ]);
-=======
-/// The paper's rule (HierarchicalKV, table 4).
-const PAPER: Table = [[true, false, false], [false, true, false], [false, false, false]];
->>>>>>> w-host
 /// A reader-writer lock.
 const READER_WRITER: Table = table(&[
     (Group::Lookups, Group::Lookups),
