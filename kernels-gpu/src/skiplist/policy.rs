@@ -68,7 +68,9 @@ macro_rules! policies {
 }
 
 policies! {
-    Unsorted = "list" {} {}
+    Unsorted = "list" {
+        const SHARES: bool = true;
+    } {}
     Sorted = "list_sorted" {
         const SORTED: bool = true;
     } {}

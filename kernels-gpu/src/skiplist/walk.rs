@@ -247,8 +247,9 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         }
     }
 
-    /// Executes the operation on the current node as a sharer, if the tile `shares` it. Returns whether the
-    /// operation is done, and whether the tile holds the node alone now.
+    /// Executes the operation on the current node as a sharer, if the tile `shares` it, or goes to the next
+    /// node if the key is beyond this one. Returns whether the operation is done, and whether the tile holds
+    /// the node alone now.
     fn share(
         &mut self,
         tile: Tile<W, impl Convergence>,
@@ -256,13 +257,15 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         is_mine: bool,
         request: &Request<T::Slot, O>,
     ) -> (bool, bool) {
-        let (end, holds) = self.nodes.share_leaf(tile, self.at, shares, request);
+        let (end, holds, next) = self.nodes.share_leaf(tile, self.at, shares, request);
         if end.done && is_mine {
             self.result = (end.outcome, end.value);
         }
         if shares {
             self.stage = Stage::Write;
-            if !end.done && !holds {
+            if !next.is_none() {
+                (self.at, self.previous_zombie) = (next, Handle::NONE);
+            } else if !end.done && !holds {
                 self.back_off();
             }
         }
