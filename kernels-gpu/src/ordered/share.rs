@@ -40,7 +40,8 @@
 //!
 //! A tile makes a leaf shared if it holds the latch, has found its key, and had to try
 //! [`LOSSES_BEFORE_SHARING`] times before. A tile that closes a shared leaf, because its key is absent or to
-//! be removed, leaves it not shared.
+//! be removed, leaves it not shared. In skip lists a tile that removes pairs for its other lanes leaves it
+//! not shared, too, so a zombie never is.
 use super::access::Access;
 use super::backoff::FIRST_BACKOFF_NS;
 use super::latch::LatchedNode;

@@ -320,7 +320,9 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             raised = (raises && made.1 && held.handle == ROOT) as u32;
             cut = if raises { made } else { cut };
         }
-        self.release(tile, has_latch && stays, on_data, &held, (raised, own));
+        // A node that has lost pairs may have merged. A zombie has no pair to update.
+        let updater = if removed { 0 } else { own };
+        self.release(tile, has_latch && stays, on_data, &held, (raised, updater));
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
         tile.sync();
@@ -361,8 +363,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     }
 
     /// Releases a latch, if `gives`. The level rises by `raised`; `own` is the mask of the lane with the
-    /// current operation. The version of a data node is incremented if the node may have changed, and stays
-    /// the same otherwise.
+    /// current operation, or 0 if the node must not become shared. The version of a data node is incremented
+    /// if the node may have changed, and stays the same otherwise.
     fn release(
         &self,
         tile: Tile<W, impl Convergence>,
