@@ -99,10 +99,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         Attempt { held, has_latch, is_shared: is_shared && !before.is_closed() }
     }
 
-    /// Executes an operation on a leaf as a sharer, if the tile `shares` it and the key is present. If the key
-    /// is absent or to be removed, tries to close the leaf. All lanes of the tile (in lockstep: of the warp)
-    /// call it together. Returns the operation's result, whether the tile holds the leaf alone, and the next
-    /// leaf, if leaves merge and the key is above this one's; otherwise none.
+    /// Executes an operation on a leaf as a sharer, if the tile `shares` it and the key is present. If it is
+    /// absent or to be removed, tries to close the leaf. All lanes of the tile (in lockstep: of the warp)
+    /// call this together. Returns the operation's result, whether the tile holds the leaf alone, and the
+    /// next leaf if leaves merge and the key is above this one's, otherwise none.
     ///
     /// The sharers of a warp leave before a tile of the warp waits for sharers.
     pub(crate) fn share_leaf<O: Operation>(
