@@ -5,7 +5,7 @@
 //! A tile that holds a latch executes all pending operations of its lanes on that node: where keys come in
 //! order, neighbouring lanes want the same node.
 use super::policy::{Event, Policy};
-use super::split::IndexEntry;
+use super::split::{IndexEntry, choose_entry};
 use crate::keyed::{Change, Lane, Operation, Outcome, Request, Scalar, Slot};
 use crate::ordered::access::Access;
 use crate::ordered::backoff::back_off;
@@ -313,12 +313,12 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         if tile.any_converged(full) {
             let pair = (request.key, T::Slot::pack(request.key, request.argument));
             let made = self.nodes.split_data(tile.rematerialize(), full, &held, pair);
-            cut = if full { made } else { cut };
+            cut = choose_entry::<T::Slot>(full, made, cut);
         }
         if tile.any_converged(raises) {
             let made = self.nodes.insert_index_entry(tile.rematerialize(), raises, &held, self.index_entry);
             raised = (raises && made.1 && held.handle == ROOT) as u32;
-            cut = if raises { made } else { cut };
+            cut = choose_entry::<T::Slot>(raises, made, cut);
         }
         // A node that has lost pairs may have merged. A zombie has no pair to update.
         let updater = if removed { 0 } else { own };
