@@ -276,3 +276,22 @@ fn cache_tables_keep_what_their_rules_say() {
         assert!(single < dual, "{op}: {single} with one bucket, {dual} with two");
     }
 }
+
+/// Arguments that run one cell of the stress test of streams.
+const ONE_CELL: [&str; 5] = ["streams", "--sizes", "400", "--filter", "slab_set/400/contains_key+remove"];
+
+#[test]
+fn each_cell_of_streams_is_reported() {
+    let lines = printed(&[&ONE_CELL[..], &["--seconds", "0"]].concat());
+    assert_eq!(lines.lines().next(), Some("slab_set/400/contains_key+remove: ok"), "{lines}");
+}
+
+/// Without patience every cell counts as hung.
+#[test]
+fn a_cell_that_hangs_is_reported_and_its_process_ends() {
+    let output = output(&[&ONE_CELL[..], &["--seconds", "600", "--patience", "0"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.starts_with("FAILED slab_set/400/contains_key+remove: its process ended"), "{text}");
+    assert!(text.contains("slab_set/400/contains_key+remove hangs"), "{text}");
+}

@@ -153,7 +153,8 @@ fn say(message: &Message) -> StdoutLock<'static> {
     output
 }
 
-/// Ends the process when a cell makes no progress.
+/// Ends the process when a cell makes no progress. It aborts, because exit handlers of a driver may wait for
+/// the kernel that hangs.
 fn watch(progress: &Progress, patience: Duration) {
     loop {
         std::thread::sleep(Duration::from_millis(100));
@@ -163,36 +164,47 @@ fn watch(progress: &Progress, patience: Duration) {
             .map(|(cell, (what, _))| format!("{cell} hangs: {what}"));
         if let Some(stuck) = stuck {
             eprintln!("{stuck}");
-            std::process::exit(3);
+            std::process::abort();
         }
     }
 }
 
 fn supervise(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
     let start = Instant::now();
-    let mut known = known(arguments)?;
-    let mut file = arguments
+    let file = arguments
         .json
         .as_ref()
         .map(|path| File::options().create(true).append(true).open(path))
         .transpose()?;
+    let mut results = Results { known: known(arguments)?, file };
     let total = cells.len();
     loop {
         let names = cells.iter().map(Cell::to_string);
-        let left: Vec<String> = names.filter(|name| !known.contains_key(name)).collect();
+        let left: Vec<String> = names.filter(|name| !results.known.contains_key(name)).collect();
         let time = arguments.limit - start.elapsed().as_secs_f64();
         if left.is_empty() || time <= 0.0 {
-            return Ok(summarise(&known, total));
+            return Ok(summarise(&results.known, total));
         }
-        for record in run_child(arguments, &left, time)? {
-            if let Some(file) = &mut file {
-                writeln!(file, "{}", serde_json::to_string(&record)?)?;
-            }
-            if record.verdict != "ok" {
-                println!("FAILED {}: {}", record.cell, record.verdict);
-            }
-            known.insert(record.cell.clone(), record);
+        run_child(arguments, &left, time, &mut results)?;
+    }
+}
+
+/// Results of cells so far, and the file that receives them.
+struct Results {
+    known: BTreeMap<String, Record>,
+    file: Option<File>,
+}
+
+impl Results {
+    /// Prints and stores a result, as soon as it is known: a run that is stopped later keeps it.
+    fn add(&mut self, record: Record) -> Result<()> {
+        if let Some(file) = &mut self.file {
+            writeln!(file, "{}", serde_json::to_string(&record)?)?;
         }
+        let mark = if record.verdict == "ok" { "" } else { "FAILED " };
+        println!("{mark}{}: {}", record.cell, record.verdict);
+        self.known.insert(record.cell.clone(), record);
+        Ok(())
     }
 }
 
@@ -206,8 +218,8 @@ fn known(arguments: &Arguments) -> Result<BTreeMap<String, Record>> {
     file.into_iter().flat_map(|file| BufReader::new(file).lines()).map(read).collect()
 }
 
-/// Runs cells in a child process, and returns the results of those that started.
-fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<Record>> {
+/// Runs cells in a child process, and adds the results of those that started.
+fn run_child(arguments: &Arguments, cells: &[String], limit: f64, results: &mut Results) -> Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     let sizes: Vec<String> = arguments.sizes.iter().map(usize::to_string).collect();
     command.args([COMMAND, "--child", "--device", &arguments.device.name(), "--sizes", &sizes.join(",")]);
@@ -219,7 +231,7 @@ fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<
     drop(input);
     let stderr = child.stderr.take().context("standard error")?;
     let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
-    let (mut begun, mut records) = (BTreeSet::new(), Vec::new());
+    let (mut begun, mut ended, mut is_well) = (BTreeSet::new(), 0, true);
     for line in BufReader::new(child.stdout.take().context("standard output")?).lines() {
         match serde_json::from_str(&line?) {
             Ok(Message::Begins(cell)) => {
@@ -227,22 +239,22 @@ fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<
             }
             Ok(Message::Ends(record)) => {
                 begun.remove(&record.cell);
-                records.push(*record);
+                is_well &= record.verdict == "ok";
+                ended += 1;
+                results.add(*record)?;
             }
             Err(_) => {}
         }
     }
     let status = child.wait()?;
     let errors = errors.join().unwrap_or_default();
-    ensure!(!records.is_empty() || !begun.is_empty() || status.success(), "no cell began: {errors}");
+    ensure!(ended > 0 || !begun.is_empty() || status.success(), "no cell began: {errors}");
     // Cells that ran concurrently with a failed one are run again. If the errors name no cell, any of them
     // may have failed.
     let is_named = |cell: &&String| errors.contains(&format!("{cell} hangs"));
-    let is_well = records.iter().all(|record| record.verdict == "ok");
     let named: Vec<&String> = begun.iter().filter(is_named).collect();
-    let ended = if named.is_empty() && is_well { begun.iter().collect() } else { named };
-    records.extend(ended.into_iter().map(|cell| lost(cell, status, &errors)));
-    Ok(records)
+    let failed = if named.is_empty() && is_well { begun.iter().collect() } else { named };
+    failed.into_iter().try_for_each(|cell| results.add(lost(cell, status, &errors)))
 }
 
 /// Returns the record of a cell whose process ended first.

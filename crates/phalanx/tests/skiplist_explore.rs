@@ -87,6 +87,18 @@ fn hot_keys_are_updated_beside_splits_and_merges() {
 }
 
 #[test]
+fn warps_update_a_hot_key_beside_splits_and_merges() {
+    hot::warps_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("warps_4x2_u32_u32", SEEDS);
+    hot::warps_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>>("warps_8x1_u64_u64", SEEDS / 2);
+}
+
+/// A sharer that goes back to the index if its key is beyond the node comes to the node again, forever.
+#[test]
+fn hot_keys_behind_a_shared_node_without_an_index_entry_are_updated() {
+    hot::linked_ones_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("linked_4x2_u32_u32", SEEDS);
+}
+
+#[test]
 fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
 }

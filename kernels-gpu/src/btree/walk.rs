@@ -219,7 +219,7 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         end: OperationResult<Value<T>>,
         request: &Request<T::Slot, O>,
     ) -> (OperationResult<Value<T>>, bool) {
-        let (shared, holds) = self.tree.share_leaf(tile, self.at, shares, request);
+        let (shared, holds, _) = self.tree.share_leaf(tile, self.at, shares, request);
         if shares {
             self.stage = Stage::Write;
             if !shared.done && !holds {

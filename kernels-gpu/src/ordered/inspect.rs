@@ -16,7 +16,7 @@ pub struct Findings {
     pub nodes: u32,
     /// Number of its children.
     pub children: u32,
-    /// 1 if it is latched or closed, or has sharers.
+    /// 1 if it is latched or closed, or has sharers, or is a shared zombie.
     pub latched: u32,
     /// Number of pairs out of order or out of the node's bounds, and of duplicate keys.
     pub misplaced: u32,

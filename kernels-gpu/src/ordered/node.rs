@@ -205,8 +205,12 @@ impl<S: Slot, const L: usize> Lane<S, L> {
 
     /// Returns high key and link, for the whole tile.
     pub fn tail<const W: u32>(&self, tile: Tile<W, impl Convergence>) -> (S::Stored, Handle) {
-        let word = self.words[L - 1];
-        (tile.shuffle(S::key(word), W - 1), tile.shuffle(handle_of(S::value(word)), W - 1))
+        (tile.shuffle(S::key(self.words[L - 1]), W - 1), self.link(tile))
+    }
+
+    /// Returns the link, for the whole tile.
+    pub fn link<const W: u32>(&self, tile: Tile<W, impl Convergence>) -> Handle {
+        tile.shuffle(handle_of(S::value(self.words[L - 1])), W - 1)
     }
 
     /// Whether `key` is above the node's keys. The result is the same in every lane.

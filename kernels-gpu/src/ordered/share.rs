@@ -34,11 +34,14 @@
 //!    sequence.
 //! 5. *Progress.* A sharer waits for nothing. A tile that was refused leaves at once, and does not come again
 //!    while it sees that the leaf is closed. So a tile that closes a leaf waits for finitely many steps of
-//!    others. The sharers of its own warp have left before: see [`Nodes::share_leaf`].
+//!    others. The sharers of its own warp have left before: see [`Nodes::share_leaf`]. A sharer whose key is
+//!    above the leaf's goes on by the link where leaves merge. There an entry of the index may lead to this
+//!    leaf for ever, so a sharer that went back to the index would never reach the leaf of its key.
 //!
 //! A tile makes a leaf shared if it holds the latch, has found its key, and had to try
 //! [`LOSSES_BEFORE_SHARING`] times before. A tile that closes a shared leaf, because its key is absent or to
-//! be removed, leaves it not shared.
+//! be removed, leaves it not shared. In skip lists a tile that removes pairs for its other lanes leaves it
+//! not shared, too, so a zombie never is.
 use super::access::Access;
 use super::backoff::FIRST_BACKOFF_NS;
 use super::latch::LatchedNode;
@@ -96,9 +99,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         Attempt { held, has_latch, is_shared: is_shared && !before.is_closed() }
     }
 
-    /// Executes an operation on a leaf as a sharer, if the tile `shares` it and the key is present. Otherwise
-    /// tries to close the leaf. All lanes of the tile (in lockstep: of the warp) call it together. Returns
-    /// the operation's result, and whether the tile holds the leaf alone.
+    /// Executes an operation on a leaf as a sharer, if the tile `shares` it and the key is present. If it is
+    /// absent or to be removed, tries to close the leaf. All lanes of the tile (in lockstep: of the warp)
+    /// call this together. Returns the operation's result, whether the tile holds the leaf alone, and the
+    /// next leaf if leaves merge and the key is above this one's, otherwise none.
     ///
     /// The sharers of a warp leave before a tile of the warp waits for sharers.
     pub(crate) fn share_leaf<O: Operation>(
@@ -107,12 +111,17 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         handle: Handle,
         shares: bool,
         request: &Request<T::Slot, O>,
-    ) -> (OperationResult<Value<T>>, bool) {
+    ) -> (OperationResult<Value<T>>, bool, Handle) {
         let (node, erases) = (self.node(handle), request.operation.change() == Change::Erase);
         let is_sharer = tile.any(shares && !erases && tile.rank() == 0 && Self::enter(node));
         tile.sync();
         let read = node.read_rarely(tile.rank(), is_sharer, Order::Relaxed);
         let beyond = read.is_beyond(tile, request.key);
+        let mut next = Handle::NONE;
+        if T::Access::MERGES {
+            let link = read.link(tile);
+            next = if is_sharer && beyond { link } else { next };
+        }
         let covered = is_sharer && !beyond;
         let hit = read.last(tile.rank(), |position, word| {
             position < Node::<T::Slot, W, L>::SLOTS && T::Slot::key(word) == request.key
@@ -132,7 +141,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         let closes = if erases { shares } else { covered && !found };
         let holds = Self::close_leaf(tile, node, closes);
-        (request.updated(found, found, false, value), holds)
+        (request.updated(found, found, false, value), holds, next)
     }
 
     /// Makes the calling lane's tile a sharer of a leaf. Returns whether it is one.

@@ -30,8 +30,9 @@ pub(super) fn examine<T: Types<Access: Policy>, const W: u32, const L: usize>(
     let (node, ends) = (nodes.node(handle), nodes.ends(handle));
     found.nodes = 1;
     found.inner = !ends.meta.is_leaf() as u32;
-    found.latched = ends.meta.is_held::<T>() as u32;
     let is_zombie = is_zombie(handle, ends);
+    let shares_in_vain = T::Access::SHARES && is_zombie && ends.meta.is_shared();
+    found.latched = (ends.meta.is_held::<T>() || shares_in_vain) as u32;
     let is_first = ends.low.to_u64() == 0 && handle != ROOT && handle != RESERVED_LEAF;
     found.children = is_zombie as u32 + is_first as u32;
     match nodes.next(handle, ends) {

@@ -10,6 +10,9 @@
 //! 5. next node: the thin one's low key; release its latch
 //! ```
 //!
+//! The next node's latch is refused if that node is shared. To hold a shared node, the tile would have to
+//! wait for its sharers while it holds a latch.
+//!
 //! The low key of a thin node is above 0, because the first node of the layer never merges. So a high key of
 //! 0 in the tail marks a zombie, and a traversal that reaches it goes to the right, as from any node whose
 //! keys have moved. A zombie is unlinked only when it is passed: a tile that holds the latch of the node

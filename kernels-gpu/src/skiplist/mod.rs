@@ -40,8 +40,9 @@
 //!
 //! A lookup reads one node of 128 or 256 bytes per layer below the directory's; a miss one more, and its
 //! tail. An update executes an atomic to latch the data node, a store per word that changes, and a store to
-//! release it. A split allocates a slab, writes half a node and two words, fences, and then latches and
-//! shifts a node of layer 1. A merge latches the next node and writes at most a third of a node.
+//! release it; in a shared node, four atomics and a read of the node. A split allocates a slab, writes half a
+//! node and two words, fences, and then latches and shifts a node of layer 1. A merge latches the next node
+//! and writes at most a third of a node.
 //! [`Layers::gather`], [`Layers::sweep_nodes`] and [`Layers::relink`] read a data node each;
 //! [`Layers::claim`] executes an atomic per word of the bitmap from which it takes slabs; [`Layers::index`]
 //! writes a node. The methods of [`Layout`] (`within`, `slabs`, `slabs_upto`) are arithmetic, O(layers).

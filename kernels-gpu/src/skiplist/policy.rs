@@ -33,7 +33,8 @@ impl Event {
     pub const ALL: [Self; 4] = [Self::Attempt, Self::Latch, Self::Lateral, Self::Down];
 }
 
-/// Pairs of the data layer are in any free slot, and are ranked when a node is split (section 4.2.1).
+/// Pairs of the data layer are in any free slot, and are ranked when a node is split (section 4.2.1). Data
+/// nodes with many updates are [shared](Access::SHARES).
 #[derive(Clone, Copy, Debug)]
 pub struct Unsorted;
 
@@ -42,11 +43,11 @@ pub struct Unsorted;
 #[derive(Clone, Copy, Debug)]
 pub struct Sorted;
 
-/// [`Unsorted`], and the tiles of a warp read together and write together.
+/// [`Unsorted`] without shared nodes, and the tiles of a warp read together and write together.
 #[derive(Clone, Copy, Debug)]
 pub struct Together;
 
-/// [`Unsorted`], with counters.
+/// [`Unsorted`] without shared nodes, with counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted;
 
@@ -68,7 +69,9 @@ macro_rules! policies {
 }
 
 policies! {
-    Unsorted = "list" {} {}
+    Unsorted = "list" {
+        const SHARES: bool = true;
+    } {}
     Sorted = "list_sorted" {
         const SORTED: bool = true;
     } {}

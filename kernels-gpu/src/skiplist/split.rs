@@ -33,6 +33,16 @@ use simt::{Convergence, Order, Scope, Tile, device, fence};
 /// An entry of a new node to be raised to the layer above, and whether a new node was made.
 pub(super) type IndexEntry<S> = ((<S as Slot>::Stored, Handle), bool);
 
+/// Returns `one` if it is `wanted`, otherwise `other`: field by field, because a selection between structures
+/// copies their padding through local memory.
+#[device]
+pub(super) fn choose_entry<S: Slot>(wanted: bool, one: IndexEntry<S>, other: IndexEntry<S>) -> IndexEntry<S> {
+    let key = if wanted { one.0.0 } else { other.0.0 };
+    let node = if wanted { one.0.1 } else { other.0.1 };
+    let is_made = if wanted { one.1 } else { other.1 };
+    ((key, node), is_made)
+}
+
 /// Division of a full node with sorted words, and a new word, between two nodes, as every lane knows it.
 #[derive(Clone, Copy)]
 struct SplitPlanSorted<S: Slot> {
@@ -130,7 +140,7 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         let mut raised = ((key, node), false);
         if tile.any_converged(splits) {
             let cut = self.split_sorted(tile.rematerialize(), splits, held, place, word);
-            raised = if splits { cut } else { raised };
+            raised = choose_entry::<T::Slot>(splits, cut, raised);
         }
         raised
     }

@@ -5,7 +5,7 @@
 //! A tile that holds a latch executes all pending operations of its lanes on that node: where keys come in
 //! order, neighbouring lanes want the same node.
 use super::policy::{Event, Policy};
-use super::split::IndexEntry;
+use super::split::{IndexEntry, choose_entry};
 use crate::keyed::{Change, Lane, Operation, Outcome, Request, Scalar, Slot};
 use crate::ordered::access::Access;
 use crate::ordered::backoff::back_off;
@@ -247,8 +247,9 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         }
     }
 
-    /// Executes the operation on the current node as a sharer, if the tile `shares` it. Returns whether the
-    /// operation is done, and whether the tile holds the node alone now.
+    /// Executes the operation on the current node as a sharer, if the tile `shares` it, or goes to the next
+    /// node if the key is beyond this one. Returns whether the operation is done, and whether the tile holds
+    /// the node alone now.
     fn share(
         &mut self,
         tile: Tile<W, impl Convergence>,
@@ -256,13 +257,15 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         is_mine: bool,
         request: &Request<T::Slot, O>,
     ) -> (bool, bool) {
-        let (end, holds) = self.nodes.share_leaf(tile, self.at, shares, request);
+        let (end, holds, next) = self.nodes.share_leaf(tile, self.at, shares, request);
         if end.done && is_mine {
             self.result = (end.outcome, end.value);
         }
         if shares {
             self.stage = Stage::Write;
-            if !end.done && !holds {
+            if !next.is_none() {
+                (self.at, self.previous_zombie) = (next, Handle::NONE);
+            } else if !end.done && !holds {
                 self.back_off();
             }
         }
@@ -310,14 +313,16 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         if tile.any_converged(full) {
             let pair = (request.key, T::Slot::pack(request.key, request.argument));
             let made = self.nodes.split_data(tile.rematerialize(), full, &held, pair);
-            cut = if full { made } else { cut };
+            cut = choose_entry::<T::Slot>(full, made, cut);
         }
         if tile.any_converged(raises) {
             let made = self.nodes.insert_index_entry(tile.rematerialize(), raises, &held, self.index_entry);
             raised = (raises && made.1 && held.handle == ROOT) as u32;
-            cut = if raises { made } else { cut };
+            cut = choose_entry::<T::Slot>(raises, made, cut);
         }
-        self.release(tile, has_latch && stays, on_data, &held, (raised, own));
+        // A node that has lost pairs may have merged. A zombie has no pair to update.
+        let updater = if removed { 0 } else { own };
+        self.release(tile, has_latch && stays, on_data, &held, (raised, updater));
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
         tile.sync();
@@ -358,8 +363,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     }
 
     /// Releases a latch, if `gives`. The level rises by `raised`; `own` is the mask of the lane with the
-    /// current operation. The version of a data node is incremented if the node may have changed, and stays
-    /// the same otherwise.
+    /// current operation, or 0 if the node must not become shared. The version of a data node is incremented
+    /// if the node may have changed, and stays the same otherwise.
     fn release(
         &self,
         tile: Tile<W, impl Convergence>,

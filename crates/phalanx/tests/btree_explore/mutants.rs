@@ -1,6 +1,5 @@
 //! Mutation tests: faults injected into the kernels of the tree, one at a time. The exploration must find
 //! each within a given number of seeds, and replay it. Without a fault, the same plans must pass.
-use crate::common::{replay, seeds};
 use crate::faults::{self, assert_effects, site, with};
 use crate::hot;
 use crate::mutation::{all_are_sound, is_found_by_exchanges, setting};
@@ -21,21 +20,6 @@ type Small = Tree<Packed, Spread<64>, Concurrent, 4, 2>;
 /// Requires that the plans of all maps find a race caused by the fault.
 fn is_found_as_race(name: &str, fault: Fault) {
     faults::is_found_as_race::<Small>(name, SEEDS, fault);
-}
-
-/// Requires that one of `count` seeds of plans with a hot key finds the fault, by a finding that satisfies
-/// `is`, and replays it.
-fn is_found_by_hot_keys(name: &str, count: u64, fault: Fault, is: fn(&Finding) -> bool) {
-    let faults = [fault];
-    let play = |seed| hot::play::<Small>(seed, &with(&faults)(setting::<Small>(seed)));
-    let (seed, finding) = seeds(count)
-        .filter_map(|seed| play(seed).err().map(|finding| (seed, finding)))
-        .find(|(_, finding)| is(finding))
-        .unwrap_or_else(|| panic!("{name}: not found by {count} seeds, {} effects", faults[0].effects()));
-    let again = play(seed).expect_err("it replays");
-    assert!(again.is_same(&finding), "{name}: {finding} and {again}; {}", replay(seed));
-    println!("{name}: found by seed {seed}: {finding}");
-    assert_effects(&faults);
 }
 
 /// The writes of the latch's previous holder may be invisible.
@@ -77,35 +61,35 @@ fn a_split_without_its_fence_is_found() {
 fn a_holder_that_does_not_wait_for_sharers_is_found() {
     let count = site("ordered/share.rs", "close_leaf", "node.meta(Order::Acquire)");
     let none = |_, meta| meta & ((1 << 11) - 1);
-    is_found_by_hot_keys("no wait", 8 * SEEDS, Fault::replace(count, none), |_| true);
+    hot::is_found::<Small>("no wait", 8 * SEEDS, Fault::replace(count, none), |_| true);
 }
 
 /// A tile that closes a shared leaf does not mark it, so others become sharers meanwhile.
 #[test]
 fn a_leaf_that_is_not_closed_is_found() {
     let close = site("ordered/share.rs", "close_leaf", "node.set(Meta::CLOSED");
-    is_found_by_hot_keys("not closed", SEEDS, Fault::skip(close), |_| true);
+    hot::is_found::<Small>("not closed", SEEDS, Fault::skip(close), |_| true);
 }
 
 /// A sharer leaves without a trace in the count.
 #[test]
 fn a_sharer_that_stays_in_the_count_is_found() {
     let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
-    is_found_by_hot_keys("no leave", SEEDS, Fault::skip(leave), |_| true);
+    hot::is_found::<Small>("no leave", SEEDS, Fault::skip(leave), |_| true);
 }
 
 /// A sharer leaves before its change of the value is visible.
 #[test]
 fn a_sharer_that_releases_nothing_is_found() {
     let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
-    is_found_by_hot_keys("no release by a sharer", 8 * SEEDS, Fault::order(leave, Order::Relaxed), is_race);
+    hot::is_found::<Small>("no release by a sharer", 8 * SEEDS, Fault::order(leave, Order::Relaxed), is_race);
 }
 
 /// Sharers change values by a load and a store.
 #[test]
 fn a_value_that_changes_in_two_steps_is_found() {
     let change = site("ordered/share.rs", "share_leaf", "request.change_value(");
-    is_found_by_hot_keys("a torn sum", SEEDS, Fault::tear(change), is_wrong);
+    hot::is_found::<Small>("a torn sum", SEEDS, Fault::tear(change), is_wrong);
 }
 
 /// A search reads nodes through the L1 cache.

@@ -1,16 +1,18 @@
 //! Mutation tests: faults injected into the kernels of the list, one at a time, which the exploration must
 //! find and replay. Without a fault, the same plans must pass.
 use crate::faults::{self, assert_effects, last_site, site, with};
+use crate::hot;
 use crate::mutation::{all_are_sound, is_found_by_exchanges, setting};
 use crate::order::is_found_where_others_pass;
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
-use crate::world::{Finding, explore, is_wrong};
+use crate::thin::is_found_by_thin_nodes;
+use crate::world::{Finding, explore, is_race, is_wrong};
 use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::skiplist::{List, Sorted, Unsorted};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
-use simt::emulator::Fault;
+use simt::emulator::{Fault, SiteId};
 
 /// Number of seeds within which a fault must be found.
 const SEEDS: u64 = 1000;
@@ -26,22 +28,114 @@ fn is_found_as_race(name: &str, fault: Fault) {
 /// The writes of the latch's previous holder may be invisible.
 #[test]
 fn a_latch_that_acquires_nothing_is_found() {
-    let latch = site("ordered/latch.rs", "try_latch", "node.set(Meta::LATCH");
+    let latch = site("ordered/share.rs", "try_hold", "node.set(Meta::LATCH");
     is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
+}
+
+/// The latch of lists that share no node.
+fn sorted_latch() -> SiteId {
+    site("ordered/latch.rs", "try_latch", "node.set(Meta::LATCH")
+}
+
+#[test]
+fn a_latch_of_a_sorted_list_that_acquires_nothing_is_found() {
+    let fault = Fault::order(sorted_latch(), Order::Relaxed);
+    faults::is_found_as_race::<SmallSorted>("no acquire, sorted", SEEDS, fault);
+}
+
+/// The same site is the latch of the next node, into which an underfull node merges.
+#[test]
+fn a_latch_of_the_next_node_that_acquires_nothing_is_found() {
+    is_found_by_thin_nodes(
+        "no acquire of the next node",
+        Fault::order(sorted_latch(), Order::Relaxed),
+        is_race,
+    );
 }
 
 /// Two tiles hold the latch at a time, so both may take the same pair.
 #[test]
 fn a_latch_in_two_steps_is_found_by_exchanges() {
-    let latch = Fault::tear(site("ordered/latch.rs", "try_latch", "node.set(Meta::LATCH"));
+    let latch = Fault::tear(site("ordered/share.rs", "try_hold", "node.set(Meta::LATCH"));
     is_found_by_exchanges::<Small, ByLanes>("a torn latch", SEEDS, &[latch], is_wrong);
+}
+
+#[test]
+fn a_latch_of_a_sorted_list_in_two_steps_is_found_by_exchanges() {
+    let latch = Fault::tear(sorted_latch());
+    is_found_by_exchanges::<SmallSorted, ByLanes>("a torn latch, sorted", SEEDS, &[latch], is_wrong);
+}
+
+#[test]
+fn a_latch_of_the_next_node_in_two_steps_is_found() {
+    is_found_by_thin_nodes("a torn latch of the next node", Fault::tear(sorted_latch()), |_| true);
 }
 
 /// The latch is released before the writes under it are visible.
 #[test]
 fn a_latch_that_releases_nothing_is_found() {
-    let release = site("skiplist/walk.rs", "release", "held.node.release_as(");
+    let release = site("ordered/latch.rs", "release_node", "held.node.add(");
     is_found_as_race("no release", Fault::order(release, Order::Relaxed));
+}
+
+#[test]
+fn a_latch_of_a_sorted_list_that_releases_nothing_is_found() {
+    let release = site("skiplist/walk.rs", "release", "held.node.release_as(");
+    faults::is_found_as_race::<SmallSorted>(
+        "no release, sorted",
+        SEEDS,
+        Fault::order(release, Order::Relaxed),
+    );
+}
+
+/// A tile that closes a shared node does not wait for the sharers to leave.
+#[test]
+fn a_holder_that_does_not_wait_for_sharers_is_found() {
+    let count = site("ordered/share.rs", "close_leaf", "node.meta(Order::Acquire)");
+    let none = |_, meta| meta & ((1 << 11) - 1);
+    hot::is_found::<Small>("no wait", 8 * SEEDS, Fault::replace(count, none), |_| true);
+}
+
+/// A tile that closes a shared node does not mark it, so others become sharers meanwhile.
+#[test]
+fn a_node_that_is_not_closed_is_found() {
+    let close = site("ordered/share.rs", "close_leaf", "node.set(Meta::CLOSED");
+    hot::is_found::<Small>("not closed", SEEDS, Fault::skip(close), |_| true);
+}
+
+/// A sharer leaves without a trace in the count.
+#[test]
+fn a_sharer_that_stays_in_the_count_is_found() {
+    let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
+    hot::is_found::<Small>("no leave", SEEDS, Fault::skip(leave), |_| true);
+}
+
+/// A sharer leaves before its change of the value is visible.
+#[test]
+fn a_sharer_that_releases_nothing_is_found() {
+    let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
+    hot::is_found::<Small>("no release by a sharer", 8 * SEEDS, Fault::order(leave, Order::Relaxed), is_race);
+}
+
+/// Sharers change values by a load and a store.
+#[test]
+fn a_value_that_changes_in_two_steps_is_found() {
+    let change = site("ordered/share.rs", "share_leaf", "request.change_value(");
+    hot::is_found::<Small>("a torn sum", SEEDS, Fault::tear(change), is_wrong);
+}
+
+/// A tile that has latched a shared node, which means nothing, does not give the latch back.
+#[test]
+fn a_latch_of_a_shared_node_that_stays_is_found() {
+    let latch = site("ordered/share.rs", "try_hold", "node.add(Meta::LATCH.wrapping_neg()");
+    hot::is_found::<Small>("the latch stays", SEEDS, Fault::skip(latch), |_| true);
+}
+
+/// The same, for the next node, into which an underfull node would merge if it were not shared.
+#[test]
+fn a_latch_of_a_shared_next_node_that_stays_is_found() {
+    let latch = site("ordered/latch.rs", "try_latch", "node.add(Meta::LATCH.wrapping_neg()");
+    hot::is_found::<Small>("the next node's latch stays", 8 * SEEDS, Fault::skip(latch), |_| true);
 }
 
 /// A new node is linked before its contents are guaranteed to be visible.

@@ -1,14 +1,16 @@
 //! Lists of underfull nodes: removals of adjacent keys merge nodes, while other launches look up, insert and
 //! list the moved keys.
 use crate::common::{Rng, replay, seeds};
+use crate::faults::{assert_effects, with};
 use crate::mutation::setting;
 use crate::plan::{Part, Plan, Step};
-use crate::script::{ByLanes, Execution, MIXED, NOTHING};
+use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, HasFixture, explore};
 use phalanx_kernels::btree::Config;
 use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
 use phalanx_kernels::slab::Spread;
+use simt::emulator::Fault;
 
 /// Returns a plan with keys inserted in ascending order, so that nodes are half full, and three launches: one
 /// removes adjacent keys, the others perform all operations on them.
@@ -35,16 +37,28 @@ fn plan<M: HasFixture + Config>(seed: u64) -> Plan {
 }
 
 /// Runs the plan of a seed.
-fn explore_thin<M: HasFixture + Config>(seed: u64) -> Result<(), Finding>
-where
-    ByLanes: Execution<M>,
-{
-    explore::<M, ByLanes>(&plan::<M>(seed), &setting::<M>(seed)).map(drop)
+fn explore_thin<A: Policy>(seed: u64, faults: &[Fault]) -> Result<(), Finding> {
+    type Small<A> = List<Packed, Spread<64>, A, 4, 2>;
+    let setting = with(faults)(setting::<Small<A>>(seed));
+    explore::<Small<A>, ByLanes>(&plan::<Small<A>>(seed), &setting).map(drop)
+}
+
+/// Requires that these plans find the fault, by a finding that satisfies `is`, and replay it.
+pub fn is_found_by_thin_nodes(name: &str, fault: Fault, is: fn(&Finding) -> bool) {
+    let faults = [fault];
+    let (seed, finding) = seeds(2000)
+        .filter_map(|seed| explore_thin::<Unsorted>(seed, &faults).err().map(|finding| (seed, finding)))
+        .find(|(_, finding)| is(finding))
+        .unwrap_or_else(|| panic!("{name}: not found, {} effects", faults[0].effects()));
+    let again = explore_thin::<Unsorted>(seed, &faults).expect_err("it replays");
+    assert!(again.is_same(&finding), "{name}: {finding} and {again}; {}", replay(seed));
+    println!("{name}: found by seed {seed}: {finding}");
+    assert_effects(&faults);
 }
 
 fn all_are_sound<A: Policy>(count: u64) {
     for seed in seeds(count) {
-        let found = explore_thin::<List<Packed, Spread<64>, A, 4, 2>>(seed);
+        let found = explore_thin::<A>(seed, &[]);
         found.unwrap_or_else(|finding| panic!("{finding}\n{}", replay(seed)));
     }
 }
