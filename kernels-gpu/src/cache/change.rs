@@ -18,7 +18,7 @@ use super::hashed::Hashed;
 use super::policy::{Scoring, Time};
 use super::rows::{Chunk, Mover, RowSlice, move_rows};
 use super::search::{End, Mode, Sought};
-use super::versions::{after_begin_write, begin_write, end_write};
+use super::versions::{begin_write, end_write, order_versions};
 use super::view::{CacheView, Config, NOWHERE};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{Outcome, Scalar};
@@ -148,12 +148,12 @@ pub(super) fn change<C: Config, A: Action<C>>(
         held.output = action.keep_evicted(view, warp, held);
         let (slot_is_held, writes) = (held.position != NOWHERE, held.position != NOWHERE && !A::REMOVES);
         begin_write(view, (writes, held.position));
-        // A lane's lock is before the accesses of all lanes to the row.
-        warp.sync();
-        after_begin_write(view);
         if writes {
             write_key_and_score(view, element, held, policy);
         }
+        // A lane's lock is before the accesses of all lanes to the row.
+        warp.sync();
+        order_versions(view);
         if let Some(mover) = action.mover(&batch) {
             move_rows(view.rows(), batch.chunk, warp, (held.position, A::task(&element, held)), mover);
         }

@@ -17,7 +17,7 @@
 //! the version twice.
 use super::action::{Accumulate, Assign, Evicted, Insert, InsertEvict, ReadRows, Remove, reserve};
 use super::change::{Changes, change};
-use super::rows::{Chunk, CopyOut, Element, RowSlice, move_rows};
+use super::rows::{Chunk, CopyOut, Element, RowSlice, copy_chunk, move_rows};
 use super::search::{Changing, End, Placing, Reading};
 use super::versions::{find, find_and_copy};
 use super::view::{CacheView, Config, NOWHERE, Rows};
@@ -65,8 +65,8 @@ pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key
 }
 
 /// Copies the rows at ascending positions to the rows of an output that `order` names. Lookups leave far rows
-/// to this kernel ([`Lookups::far`]), which reads host memory page by page. A position [`NOWHERE`] is that of
-/// no row. A thread for each position.
+/// to this kernel ([`Lookups::far`]). A position [`NOWHERE`] is that of no row. A thread for each chunk of each
+/// row: so the rows that are read at the same time are neighbours, and few pages of host memory.
 #[kernel]
 pub fn cache_copy_far(
     rows: Rows,
@@ -75,12 +75,16 @@ pub fn cache_copy_far(
     to: RowSlice,
     chunk: Chunk,
 ) {
-    let place = Thread::index();
-    let (mut position, mut index) = (NOWHERE, 0);
-    if place < positions.len() {
-        (position, index) = (positions.read(place), order.read(place));
+    let chunks = rows.words() as usize / chunk as usize;
+    let (place, first) = (Thread::index() / chunks, Thread::index() % chunks * chunk as usize);
+    if place >= positions.len() || positions.read(place) == NOWHERE {
+        return;
     }
-    move_rows(rows, chunk, Tile::lockstep(), (position, index), CopyOut::<false> { to });
+    let task = (positions.read(place), order.read(place));
+    match chunk {
+        Chunk::One => copy_chunk::<1>(rows, task, to, first as u32),
+        Chunk::Four => copy_chunk::<4>(rows, task, to, first as u32),
+    }
 }
 
 /// Looks keys up while other launches change the table, which has versions; nothing may move keys or replace
@@ -173,13 +177,13 @@ pub fn cache_contains_concurrent<C: Config + Instance>(
 }
 
 /// Places keys and rows; replaces the rows of keys that are present.
-#[kernel]
+#[kernel(registers = 72)]
 pub fn cache_insert<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::Key, C::Score>) {
     change(view, batch, Insert);
 }
 
 /// [`cache_insert`], which copies what it evicts to an output.
-#[kernel]
+#[kernel(registers = 72)]
 pub fn cache_insert_evict<C: Config + Instance>(
     view: CacheView<C>,
     batch: Changes<C::Key, C::Score>,

@@ -146,6 +146,20 @@ impl<const CONCURRENT: bool> Mover for CopyOut<CONCURRENT> {
     }
 }
 
+/// Copies the `N` words from the word `first` on of the row at a position to row `index` of an output. Nothing
+/// writes the row meanwhile.
+#[device]
+pub(super) fn copy_chunk<const N: usize>(
+    rows: Rows,
+    (position, index): (u32, u32),
+    to: RowSlice,
+    first: u32,
+) {
+    // SAFETY: the position is that of a slot, and the chunk lies in its row.
+    let place = unsafe { rows.of(position).offset(first as usize) };
+    CopyOut::<false> { to }.step::<N>(index, place, rows.words(), first);
+}
+
 /// Copies the rows of a batch that the tasks name to locked slots.
 #[derive(Clone, Copy)]
 pub(super) struct CopyIn {

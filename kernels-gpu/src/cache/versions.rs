@@ -26,13 +26,15 @@ use simt::{Lockstep, Order, Scope, Thread, Tile, device};
 pub(super) fn begin_write<C: Config>(view: CacheView<C>, (writes, position): (bool, u32)) {
     if writes && !view.versions().is_empty() {
         view.versions().at(position as usize).fetch_add(1, Order::Relaxed, Scope::Device);
+        order_versions(view);
     }
 }
 
 /// Orders the odd versions before what the calling lane writes from now on: a lookup that reads that sees the
-/// odd version, or a later one. All lanes of the warp that move rows call it, after a barrier.
+/// odd version, or a later one. The holder of a slot calls
+/// it before it writes key and score, and all lanes of the warp after a barrier, before they move rows.
 #[device]
-pub(super) fn after_begin_write<C: Config>(view: CacheView<C>) {
+pub(super) fn order_versions<C: Config>(view: CacheView<C>) {
     if !view.versions().is_empty() {
         simt::fence(Scope::Device);
     }

@@ -80,7 +80,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             let sorted = self.merger.sort_positions(stream, len, search)?;
             let (positions, order, rows) = (sorted.keys, sorted.indices, self.memory().rows());
             let kernel = CacheCopyFar { rows, positions, order, to: batch.rows, chunk: batch.chunk };
-            Ok(stream.launch(Grid::for_items(len, THREADS), kernel)?)
+            let chunks = self.shape().words as usize / kernel.chunk as usize;
+            Ok(stream.launch(Grid::for_items(len * chunks, THREADS), kernel)?)
         }
     }
 }

@@ -562,7 +562,7 @@ fn a_lock_that_shares_too_much_is_found() {
 }
 
 #[test]
-#[should_panic(expected = "Lookups do not wait for")]
+#[should_panic(expected = "do not wait for")]
 fn lookups_that_do_not_wait_for_inserters_are_found() {
     Hosts::of((Lock::Concurrent, PAPER)).explore();
 }

@@ -218,7 +218,10 @@ fn a_locked_slot_that_is_ignored_is_found() {
 #[test]
 fn places_of_evicted_keys_that_are_reserved_in_two_steps_are_found() {
     let reserve = site("action.rs", "keep_evicted", "reserve(warp");
-    is_found(&EVICTIONS, Memory::Strong, Fault::tear(reserve), |_| true);
+    let fault = Fault::tear(reserve);
+    let setting =
+        |seed| Setting { faults: vec![fault.clone()], is_crowded: true, ..Setting::new(seed, false) };
+    is_found_by(&fault, |_| true, |seed| play::<Usual>(seed, &EVICTIONS, &setting(seed)).map(|_| ()));
 }
 
 /// An insertion evicts although slots are free.
@@ -286,7 +289,7 @@ fn a_lookup_that_ignores_locked_slots_is_found() {
 /// A row is visible before the odd version.
 #[test]
 fn writes_that_are_not_behind_the_odd_version_are_found() {
-    let fence = site("versions.rs", "after_begin_write", "simt::fence(");
+    let fence = site("versions.rs", "order_versions", "simt::fence(");
     is_found_by_lookups(&CHANGES, Memory::Weak, Fault::skip(fence), is_wrong);
 }
 

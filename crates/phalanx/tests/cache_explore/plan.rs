@@ -58,6 +58,8 @@ pub struct Plan {
     /// Whether a batch places keys while another tile looks for the key that they evict. All have the same
     /// digest.
     pub is_duel: bool,
+    /// Whether each launch has many elements, which evict one after the other in a table of few buckets.
+    pub is_crowded: bool,
     /// Number of keys that are placed, and then removed, before the first batch.
     pub fill: (usize, usize),
     /// Keys from which batches choose.
@@ -86,7 +88,8 @@ impl Plan {
         let rule = rng.pick(&[Rule::Lru, Rule::Lfu, Rule::Lfu, Rule::Custom, Rule::Custom]);
         let fill = (slots - free, removed);
         let is_duel = choices == 1 && free + removed == 0 && rng.below(3) > 0;
-        let mut plan = Self { buckets, choices, words, seed, rule, is_duel, fill, keys: Vec::new() };
+        let mut plan =
+            Self { buckets, choices, words, seed, rule, is_duel, is_crowded: false, fill, keys: Vec::new() };
         // The batches of half of the other plans have keys with few digests, too.
         let (first, digests) = match (is_duel, rng.below(2)) {
             (true, _) => (rng.below(200) as u32, 1),
@@ -118,7 +121,7 @@ impl Plan {
     /// Returns a batch of this kind as launches to run concurrently.
     pub fn batch(&self, rng: &mut Rng, kind: Kind, table: &Table) -> Vec<Part> {
         let parts = 2 + rng.below(2);
-        if self.is_duel && !matches!(kind, Kind::Change | Kind::Remove) {
+        if self.is_duel && !self.is_crowded && !matches!(kind, Kind::Change | Kind::Remove) {
             return self.duel(rng, kind, table);
         }
         let pool = self.pool(rng, table, kind);
@@ -126,7 +129,7 @@ impl Plan {
         let mut tag = 0;
         (0..parts)
             .map(|part| {
-                let many = if rng.below(6) == 0 { 12 } else { 1 + rng.below(3) };
+                let many = if self.is_crowded || rng.below(6) == 0 { 12 } else { 1 + rng.below(3) };
                 let elements = (0..many).filter_map(|_| {
                     tag += 1;
                     let key = rng.pick(&pool);

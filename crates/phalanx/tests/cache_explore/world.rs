@@ -54,6 +54,8 @@ pub struct Setting {
     pub faults: Vec<Fault>,
     /// Whether lookups run beside the batches.
     pub looks_up: bool,
+    /// Whether each launch has many elements.
+    pub is_crowded: bool,
 }
 
 impl Setting {
@@ -65,7 +67,7 @@ impl Setting {
             _ => Schedule::Pct { seed, depth: 10 },
         };
         let weak_memory = if weak { WeakMemory::Ptx } else { WeakMemory::Off };
-        Self { schedule, weak_memory, faults: Vec::new(), looks_up: false }
+        Self { schedule, weak_memory, faults: Vec::new(), looks_up: false, is_crowded: false }
     }
 }
 
@@ -470,7 +472,7 @@ where
     C::Key: Pod,
     C::Score: Pod,
 {
-    let plan = Plan::new(seed);
+    let plan = Plan { is_crowded: setting.is_crowded, ..Plan::new(seed) };
     let options = Options {
         stale_l1: true,
         weak_memory: setting.weak_memory,
