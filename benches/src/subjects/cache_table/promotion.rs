@@ -101,7 +101,7 @@ impl<'a> Promotion<'a> {
         self.check(now, &numbers)?;
         table.on(stream).assign_scores(&self.keys, None)?;
         stream.synchronize()?;
-        if (now + 1) % self.every != 0 {
+        if !(now + 1).is_multiple_of(self.every) {
             return Ok(Step { get_ms, ..Step::default() });
         }
         let least = match table.rule() {
