@@ -65,8 +65,8 @@ pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key
 }
 
 /// Copies the rows at ascending positions to the rows of an output that `order` names. Lookups leave far rows
-/// to this kernel ([`Lookups::far`]). A position [`NOWHERE`] is that of no row. A thread for each chunk of each
-/// row: so the rows that are read at the same time are neighbours, and few pages of host memory.
+/// to this kernel ([`Lookups::far`]). A position [`NOWHERE`] is that of no row. A thread for each chunk of
+/// each row: so the rows that are read at the same time are neighbours, and few pages of host memory.
 #[kernel]
 pub fn cache_copy_far(
     rows: Rows,
@@ -123,8 +123,8 @@ fn report<K: Scalar>(batch: Lookups<K>, (exists, key): (bool, K), position: u32)
     }
 }
 
-/// Looks keys up, and writes the positions of their slots, or [`NOWHERE`], and the addresses of their rows, or 0.
-/// Nothing may change the table meanwhile.
+/// Looks keys up, and writes the positions of their slots, or [`NOWHERE`], and the addresses of their rows,
+/// or 0. Nothing may change the table meanwhile.
 #[kernel(registers = 40)]
 pub fn cache_get_ref<C: Config + Instance>(
     view: CacheView<C>,

@@ -146,8 +146,8 @@ impl<const CONCURRENT: bool> Mover for CopyOut<CONCURRENT> {
     }
 }
 
-/// Copies the `N` words from the word `first` on of the row at a position to row `index` of an output. Nothing
-/// writes the row meanwhile.
+/// Copies the `N` words from the word `first` on of the row at a position to row `index` of an output.
+/// Nothing writes the row meanwhile.
 #[device]
 pub(super) fn copy_chunk<const N: usize>(
     rows: Rows,

@@ -222,8 +222,9 @@ pub fn cache_remove_if<C: Config + Instance>(
     remove_selected(view, filter, count);
 }
 
-/// Moves keys with scores of `least` or more to slots whose rows are near: at most `most` keys in each bucket. Adds the
-/// number of keys that moved to `count`. Any number of whole warps. Nothing may use the table meanwhile.
+/// Moves keys with scores of `least` or more to slots whose rows are near: at most `most` keys in each
+/// bucket. Adds the number of keys that moved to `count`. Any number of whole warps. Nothing may use the
+/// table meanwhile.
 #[kernel]
 pub fn cache_promote<C: Config + Instance>(
     view: CacheView<C>,

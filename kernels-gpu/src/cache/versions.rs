@@ -31,8 +31,8 @@ pub(super) fn begin_write<C: Config>(view: CacheView<C>, (writes, position): (bo
 }
 
 /// Orders the odd versions before what the calling lane writes from now on: a lookup that reads that sees the
-/// odd version, or a later one. The holder of a slot calls it before it writes key and score, and all lanes of
-/// the warp after a barrier, before they move rows.
+/// odd version, or a later one. The holder of a slot calls it before it writes key and score, and all lanes
+/// of the warp after a barrier, before they move rows.
 #[device]
 pub(super) fn order_versions<C: Config>(view: CacheView<C>) {
     if !view.versions().is_empty() {

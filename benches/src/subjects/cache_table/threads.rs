@@ -66,8 +66,8 @@ impl Worker {
     }
 }
 
-/// Prepared case: `readers`, `updaters`, `inserters` and `newcomers` are numbers of threads, each with `batches`
-/// batches of `n` distinct keys, which are present unless newcomers bring them.
+/// Prepared case: `readers`, `updaters`, `inserters` and `newcomers` are numbers of threads, each with
+/// `batches` batches of `n` distinct keys, which are present unless newcomers bring them.
 pub struct Threads<'a> {
     loaded: Loaded<'a>,
     workers: Vec<Worker>,
@@ -123,8 +123,8 @@ impl<'a> Threads<'a> {
         is(RowOf::Loaded(number)) || writers.any(|(thread, _)| is(RowOf::Given(thread as u64)))
     }
 
-    /// Checks the last results of a thread. Only if there are newcomers may keys be absent: `left` are then the
-    /// outcomes of lookups after all batches, and a key that was evicted is not there again.
+    /// Checks the last results of a thread. Only if there are newcomers may keys be absent: `left` are then
+    /// the outcomes of lookups after all batches, and a key that was evicted is not there again.
     fn check(
         &self,
         thread: usize,

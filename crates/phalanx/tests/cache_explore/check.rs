@@ -226,8 +226,8 @@ impl Batch<'_> {
     }
 
     /// Checks a lookup beside the batch: it returns a row that the key had before, during or after the batch,
-    /// and finds nothing only if the key was absent at one of these moments. Returns 0 if the row is that from
-    /// before the batch, 1 for another one, 2 for none.
+    /// and finds nothing only if the key was absent at one of these moments. Returns 0 if the row is that
+    /// from before the batch, 1 for another one, 2 for none.
     pub fn check_lookup<C: Config>(&self, answer: &Answer) -> Result<usize, Finding> {
         let key = answer.element.key;
         let before = self.before.slots.get(&key).map(|slot| &slot.row);
