@@ -127,3 +127,56 @@ pub fn is_found<M: HasFixture + Config>(name: &str, count: u64, fault: Fault, is
     println!("{name}: found by seed {seed}: {finding}");
     assert_effects(&faults);
 }
+
+/// Tests that faults of the protocol of shared leaves are found in a kind with small nodes, within a number
+/// of seeds. Names and texts say leaf for a data node of a list, too.
+macro_rules! sharing_faults {
+    ($kind:ty, $seeds:expr) => {
+        mod shared_leaves {
+            use super::*;
+            use $crate::faults::site;
+            use $crate::world::{is_race, is_wrong};
+
+            /// A tile that closes a shared leaf does not wait for the sharers to leave.
+            #[test]
+            fn a_holder_that_does_not_wait_for_sharers_is_found() {
+                let count = site("ordered/share.rs", "close_leaf", "node.meta(Order::Acquire)");
+                let none = |_, meta| meta & ((1 << 11) - 1);
+                hot::is_found::<$kind>("no wait", 8 * $seeds, Fault::replace(count, none), |_| true);
+            }
+
+            /// A tile that closes a shared leaf does not mark it, so others become sharers meanwhile.
+            #[test]
+            fn a_leaf_that_is_not_closed_is_found() {
+                let close = site("ordered/share.rs", "close_leaf", "node.set(Meta::CLOSED");
+                hot::is_found::<$kind>("not closed", $seeds, Fault::skip(close), |_| true);
+            }
+
+            /// The place where a sharer leaves the count.
+            fn leave() -> SiteId {
+                site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()")
+            }
+
+            /// A sharer leaves without a trace in the count.
+            #[test]
+            fn a_sharer_that_stays_in_the_count_is_found() {
+                hot::is_found::<$kind>("no leave", $seeds, Fault::skip(leave()), |_| true);
+            }
+
+            /// A sharer leaves before its change of the value is visible.
+            #[test]
+            fn a_sharer_that_releases_nothing_is_found() {
+                let fault = Fault::order(leave(), Order::Relaxed);
+                hot::is_found::<$kind>("no release by a sharer", 8 * $seeds, fault, is_race);
+            }
+
+            /// Sharers change values by a load and a store.
+            #[test]
+            fn a_value_that_changes_in_two_steps_is_found() {
+                let change = site("ordered/share.rs", "share_leaf", "request.change_value(");
+                hot::is_found::<$kind>("a torn sum", $seeds, Fault::tear(change), is_wrong);
+            }
+        }
+    };
+}
+pub(crate) use sharing_faults;

@@ -5,7 +5,7 @@ use crate::hot;
 use crate::mutation::{all_are_sound, is_found_by_exchanges, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
-use crate::world::{Finding, Played, explore, is_race, is_wrong};
+use crate::world::{Finding, Played, explore, is_wrong};
 use phalanx_kernels::btree::{Concurrent, Tree};
 use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::slab::Spread;
@@ -56,41 +56,7 @@ fn a_split_without_its_fence_is_found() {
     is_found_as_race("no fence", Fault::skip(site("btree/split.rs", "split", "fence(Scope::Device)")));
 }
 
-/// A tile that closes a shared leaf does not wait for the sharers to leave.
-#[test]
-fn a_holder_that_does_not_wait_for_sharers_is_found() {
-    let count = site("ordered/share.rs", "close_leaf", "node.meta(Order::Acquire)");
-    let none = |_, meta| meta & ((1 << 11) - 1);
-    hot::is_found::<Small>("no wait", 8 * SEEDS, Fault::replace(count, none), |_| true);
-}
-
-/// A tile that closes a shared leaf does not mark it, so others become sharers meanwhile.
-#[test]
-fn a_leaf_that_is_not_closed_is_found() {
-    let close = site("ordered/share.rs", "close_leaf", "node.set(Meta::CLOSED");
-    hot::is_found::<Small>("not closed", SEEDS, Fault::skip(close), |_| true);
-}
-
-/// A sharer leaves without a trace in the count.
-#[test]
-fn a_sharer_that_stays_in_the_count_is_found() {
-    let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
-    hot::is_found::<Small>("no leave", SEEDS, Fault::skip(leave), |_| true);
-}
-
-/// A sharer leaves before its change of the value is visible.
-#[test]
-fn a_sharer_that_releases_nothing_is_found() {
-    let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
-    hot::is_found::<Small>("no release by a sharer", 8 * SEEDS, Fault::order(leave, Order::Relaxed), is_race);
-}
-
-/// Sharers change values by a load and a store.
-#[test]
-fn a_value_that_changes_in_two_steps_is_found() {
-    let change = site("ordered/share.rs", "share_leaf", "request.change_value(");
-    hot::is_found::<Small>("a torn sum", SEEDS, Fault::tear(change), is_wrong);
-}
+hot::sharing_faults!(Small, SEEDS);
 
 /// A search reads nodes through the L1 cache.
 #[test]

@@ -88,41 +88,7 @@ fn a_latch_of_a_sorted_list_that_releases_nothing_is_found() {
     );
 }
 
-/// A tile that closes a shared node does not wait for the sharers to leave.
-#[test]
-fn a_holder_that_does_not_wait_for_sharers_is_found() {
-    let count = site("ordered/share.rs", "close_leaf", "node.meta(Order::Acquire)");
-    let none = |_, meta| meta & ((1 << 11) - 1);
-    hot::is_found::<Small>("no wait", 8 * SEEDS, Fault::replace(count, none), |_| true);
-}
-
-/// A tile that closes a shared node does not mark it, so others become sharers meanwhile.
-#[test]
-fn a_node_that_is_not_closed_is_found() {
-    let close = site("ordered/share.rs", "close_leaf", "node.set(Meta::CLOSED");
-    hot::is_found::<Small>("not closed", SEEDS, Fault::skip(close), |_| true);
-}
-
-/// A sharer leaves without a trace in the count.
-#[test]
-fn a_sharer_that_stays_in_the_count_is_found() {
-    let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
-    hot::is_found::<Small>("no leave", SEEDS, Fault::skip(leave), |_| true);
-}
-
-/// A sharer leaves before its change of the value is visible.
-#[test]
-fn a_sharer_that_releases_nothing_is_found() {
-    let leave = site("ordered/share.rs", "share_leaf", "node.add(Meta::SHARER.wrapping_neg()");
-    hot::is_found::<Small>("no release by a sharer", 8 * SEEDS, Fault::order(leave, Order::Relaxed), is_race);
-}
-
-/// Sharers change values by a load and a store.
-#[test]
-fn a_value_that_changes_in_two_steps_is_found() {
-    let change = site("ordered/share.rs", "share_leaf", "request.change_value(");
-    hot::is_found::<Small>("a torn sum", SEEDS, Fault::tear(change), is_wrong);
-}
+hot::sharing_faults!(Small, SEEDS);
 
 /// A tile that has latched a shared node, which means nothing, does not give the latch back.
 #[test]
