@@ -1,5 +1,5 @@
 //! The paper's three groups of batches, and the order of streams that keeps them apart.
-use super::queue::{Mutex, Queue};
+use super::queue::{Mutex, Queue, drop_ended};
 use crate::Result;
 use gpu::Event;
 use std::sync::PoisonError;
@@ -110,10 +110,6 @@ struct Phases<E> {
     moved: Vec<E>,
 }
 
-/// Number of events above which those of batches that have ended are dropped. Low in unit tests, so that
-/// short schedules exceed it.
-const MANY_EVENTS: usize = if cfg!(test) { 2 } else { 64 };
-
 impl<E> Groups<E> {
     /// Creates the order of a table without batches.
     pub fn new(lock: Lock) -> Self {
@@ -163,8 +159,8 @@ impl<E> Phases<E> {
                 self.before = std::mem::take(&mut self.current);
             }
         }
-        drop_ended::<Q>(&mut self.current)?;
-        drop_ended::<Q>(&mut self.lookups)?;
+        drop_ended::<Q, E>(&mut self.current)?;
+        drop_ended::<Q, E>(&mut self.lookups)?;
         let (phase, lookups): (&[E], &[E]) = match group {
             Group::Lookups => (&self.moved, &[]),
             Group::Movers => (&self.before, &self.lookups),
@@ -188,23 +184,10 @@ impl<E> Phases<E> {
     }
 }
 
-/// Drops the events of batches that have ended, if there are many.
-fn drop_ended<Q: Queue>(events: &mut Vec<Q::Event>) -> Result<()> {
-    let mut error = None;
-    if events.len() >= MANY_EVENTS {
-        events.retain(|event| {
-            !Q::is_complete(event).unwrap_or_else(|found| {
-                error = Some(found);
-                false
-            })
-        });
-    }
-    error.map_or(Ok(()), Err)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache_table::queue::MANY_EVENTS;
     use gpu::{Device, Stream};
     use simt::emulator::Options;
 

@@ -1,5 +1,5 @@
 //! Leases: rows that are neither evicted nor removed until their lease ends.
-use super::queue::{Mutex, MutexGuard, Queue};
+use super::queue::{Mutex, MutexGuard, Queue, drop_ended};
 use crate::Result;
 use gpu::{Buffer, Device, Event, Stream};
 use simt::GlobalSlice;
@@ -68,9 +68,6 @@ struct State<E> {
     bits: Option<(Buffer<u32>, bool)>,
 }
 
-/// Number of events above which those that have completed are dropped. Low in unit tests, so that short
-/// schedules exceed it.
-const MANY_EVENTS: usize = if cfg!(test) { 2 } else { 64 };
 /// Number of buffers kept for later leases.
 const MOST_SPARE: usize = 8;
 
@@ -132,10 +129,8 @@ impl<E> Leases<E> {
     pub(super) fn end<Q: Queue<Event = E>>(&self, number: u64, stream: &Q) {
         let mut state = self.state();
         let Ok(end) = stream.record().map(Arc::new) else { return };
-        if state.ended.len() >= MANY_EVENTS {
-            // No batch of inserters may come for a long time.
-            state.ended.retain(|end| !Q::is_complete(end).unwrap_or(false));
-        }
+        // No batch of inserters may come for a long time. Events of a lost device stay.
+        let _ = drop_ended::<Q, _>(&mut state.ended);
         state.ended.push(end.clone());
         if let Some(positions) = state.current.remove(&number)
             && state.spare.len() < MOST_SPARE
@@ -202,6 +197,7 @@ impl<E> Leases<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache_table::queue::MANY_EVENTS;
     use simt::emulator::Options;
 
     #[test]

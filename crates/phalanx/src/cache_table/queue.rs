@@ -5,6 +5,7 @@ use crate::map::launch::THREADS;
 use gpu::{Event, Grid, Stream};
 use phalanx_kernels::cache::kernels::CacheMarkLeases;
 use simt::GlobalSlice;
+use std::borrow::Borrow;
 
 #[cfg(test)]
 pub use shuttle::sync::{Mutex, MutexGuard};
@@ -51,6 +52,28 @@ pub trait Queue {
     /// # Errors
     /// As [`Self::record`].
     unsafe fn mark(&self, positions: GlobalSlice<u32>, bits: GlobalSlice<u32>) -> Result<()>;
+}
+
+/// Number of events above which those that have completed are dropped. Low in unit tests, so that short
+/// schedules exceed it.
+pub const MANY_EVENTS: usize = if cfg!(test) { 2 } else { 64 };
+
+/// Drops the events that have completed, if there are many. Keeps those of which the queue cannot say it.
+///
+/// # Errors
+/// [`Error::Device`](crate::Error::Device) if the device is lost.
+pub fn drop_ended<Q: Queue, E: Borrow<Q::Event>>(events: &mut Vec<E>) -> Result<()> {
+    let mut result = Ok(());
+    if events.len() >= MANY_EVENTS {
+        events.retain(|event| match Q::is_complete(event.borrow()) {
+            Ok(is_complete) => !is_complete,
+            Err(error) => {
+                result = Err(error);
+                true
+            }
+        });
+    }
+    result
 }
 
 impl Queue for Stream {
