@@ -51,7 +51,7 @@ pub struct Lookups<K> {
 /// Looks keys up. Nothing may change the table meanwhile.
 #[kernel(registers = 40)]
 pub fn cache_get<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key>) {
-    let (exists, key) = batch.element();
+    let (exists, key) = element(batch.keys);
     let position = C::search::<Reading>(view, exists, key).position;
     if !batch.rows.is_empty() {
         let is_far = !batch.far.is_empty() && position != NOWHERE && view.rows().is_far(position);
@@ -91,18 +91,25 @@ pub fn cache_copy_far(
 /// the table's memory meanwhile. The batch has rows; that of an absent key is arbitrary.
 #[kernel(registers = 40)]
 pub fn cache_get_concurrent<C: Config + Instance>(view: CacheView<C>, batch: Lookups<C::Key>) {
-    let element = batch.element();
+    let element = element(batch.keys);
     let position = find_and_copy(view, Tile::lockstep(), &batch, element);
     report(batch, element, position);
 }
 
+/// Returns whether the calling thread has an element of a lookup, and its key.
 #[device]
-impl<K: Scalar> Lookups<K> {
-    /// Returns whether the calling thread has an element, and its key.
-    fn element(&self) -> (bool, K) {
-        let (keys, index) = (self.keys.resolve(), Thread::index());
-        let exists = index < keys.len();
-        (exists, read_if(keys, index, exists))
+fn element<K: Scalar>(keys: BoundedSlice<K>) -> (bool, K) {
+    let (keys, index) = (keys.resolve(), Thread::index());
+    let exists = index < keys.len();
+    (exists, read_if(keys, index, exists))
+}
+
+/// Writes whether the key of the calling thread's element is present.
+#[device]
+fn report_presence(outcomes: GlobalSlice<u8>, exists: bool, is_present: bool) {
+    if exists {
+        let outcome = if is_present { Outcome::Found } else { Outcome::Absent };
+        outcomes.write(Thread::index(), outcome as u8);
     }
 }
 
@@ -133,17 +140,16 @@ pub fn cache_get_ref<C: Config + Instance>(
     addresses: GlobalSlice<u64>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let (keys, index) = (keys.resolve(), Thread::index());
-    let exists = index < keys.len();
-    let position = C::search::<Reading>(view, exists, read_if(keys, index, exists)).position;
+    let (exists, key) = element(keys);
+    let position = C::search::<Reading>(view, exists, key).position;
+    let found = position != NOWHERE;
     if exists {
-        let found = position != NOWHERE;
         // SAFETY: a position that is not `NOWHERE` is that of a slot.
         let row = if found { unsafe { view.rows().of(position) }.as_ptr() as u64 } else { 0 };
-        positions.write(index, position);
-        addresses.write(index, row);
-        outcomes.write(index, if found { Outcome::Found } else { Outcome::Absent } as u8);
+        positions.write(Thread::index(), position);
+        addresses.write(Thread::index(), row);
     }
+    report_presence(outcomes, exists, found);
 }
 
 /// Looks keys up without their rows. Nothing may change the table meanwhile.
@@ -153,12 +159,9 @@ pub fn cache_contains<C: Config + Instance>(
     keys: BoundedSlice<C::Key>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let (keys, index) = (keys.resolve(), Thread::index());
-    let exists = index < keys.len();
-    let found = C::search::<Reading>(view, exists, read_if(keys, index, exists)).end == End::Present;
-    if exists {
-        outcomes.write(index, if found { Outcome::Found } else { Outcome::Absent } as u8);
-    }
+    let (exists, key) = element(keys);
+    let found = C::search::<Reading>(view, exists, key).end == End::Present;
+    report_presence(outcomes, exists, found);
 }
 
 /// [`cache_contains`], while other launches change the table: see [`cache_get_concurrent`].
@@ -168,12 +171,9 @@ pub fn cache_contains_concurrent<C: Config + Instance>(
     keys: BoundedSlice<C::Key>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let (keys, index) = (keys.resolve(), Thread::index());
-    let exists = index < keys.len();
-    let found = find(view, (exists, read_if(keys, index, exists))).end == End::Present;
-    if exists {
-        outcomes.write(index, if found { Outcome::Found } else { Outcome::Absent } as u8);
-    }
+    let (exists, key) = element(keys);
+    let found = find(view, (exists, key)).end == End::Present;
+    report_presence(outcomes, exists, found);
 }
 
 /// Places keys and rows; replaces the rows of keys that are present.
