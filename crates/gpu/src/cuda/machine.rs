@@ -133,18 +133,18 @@ impl machine::Machine for Machine {
     }
 
     unsafe fn free(&self, tier: Tier, block: Block) {
-        // `cuMemFree` synchronizes; for the other functions this is undocumented. A lost context frees its
-        // memory itself.
-        if let Err(error) = self.context.synchronize() {
-            tracing::debug!(%error, "memory of a lost device is dropped");
-            return;
-        }
         if tier == Tier::Pinned
             && let Some(map) = self.host_memory.take(block.host)
         {
             // SAFETY: adopted when it was allocated.
             unsafe { machine::Machine::disown(self, block.host) };
             return drop(map);
+        }
+        // `cuMemFree` synchronizes; for the other functions this is undocumented. A lost context frees its
+        // memory itself.
+        if let Err(error) = self.context.synchronize() {
+            tracing::debug!(%error, "memory of a lost device is dropped");
+            return;
         }
         // SAFETY: allocated by the matching function, not used afterwards (the caller's obligation), and no
         // work is running.
