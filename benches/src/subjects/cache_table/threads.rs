@@ -24,7 +24,7 @@ enum Role {
 }
 
 impl Role {
-    /// Roles by the parameters with their numbers of threads. The last one may be left out.
+    /// Roles by the parameters with their numbers of threads. Of a role that is left out there are none.
     const ALL: [(Self, &str); 4] = [
         (Self::Reader, "readers"),
         (Self::Updater, "updaters"),
@@ -89,7 +89,10 @@ impl<'a> Threads<'a> {
                 workers.push(Self::worker(&loaded, (role, workers.len() as u64), batches, case.seed)?);
             }
         }
-        ensure!(!workers.is_empty(), "no threads: `readers`, `updaters` and `inserters` are all 0");
+        ensure!(
+            !workers.is_empty(),
+            "no threads: `readers`, `updaters`, `inserters` and `newcomers` are all 0"
+        );
         Ok(Self { loaded, workers, batches, ms: 0.0 })
     }
 
