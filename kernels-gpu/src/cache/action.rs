@@ -55,12 +55,19 @@ impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
 
     #[device]
     fn keep_evicted(self, view: CacheView<C>, warp: Tile<32, Lockstep>, held: LockedSlot) -> u32 {
-        let index = reserve(warp, self.evicted.count, held.evicts);
+        let (mut key, mut score) = (C::Key::default(), C::Score::default());
         if held.evicts {
             // SAFETY: the position is that of a slot that the lane has locked.
-            let (key, score) = unsafe { (view.key(held.position), view.score(held.position)) };
-            self.evicted.keys.write(index as usize, key.load(Order::Relaxed, Scope::Device));
-            self.evicted.scores.write(index as usize, score.load(Order::Relaxed, Scope::Device));
+            unsafe {
+                key = view.key(held.position).load(Order::Relaxed, Scope::Device);
+                score = view.score(held.position).load(Order::Relaxed, Scope::Device);
+            }
+        }
+        // Beside the loads, which nothing has waited for yet.
+        let index = reserve(warp, self.evicted.count, held.evicts);
+        if held.evicts {
+            self.evicted.keys.write(index as usize, key);
+            self.evicted.scores.write(index as usize, score);
         }
         if held.evicts { index } else { NOWHERE }
     }

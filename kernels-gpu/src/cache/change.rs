@@ -4,7 +4,7 @@
 //! while an element of the warp is not done
 //!     search the keys                                            tiles, an element each
 //!     lock the slots: those of the keys, or free ones            a lane for each element
-//!     evict for the elements that found no free slot             tiles, an element each
+//!     evict for the elements that found no free slot             tiles, an element each; up to three times
 //!     write keys and scores                                      a lane for each element
 //!     move the rows                                              the warp, 16 bytes a lane
 //!     release the slots
@@ -142,7 +142,7 @@ pub(super) fn change<C: Config, A: Action<C>>(
     let policy = Scoring::<C::Policy>::new::<C::Score>(batch.time, batch.parameter);
     let (mut waits, mut outcome) = (batch.exists(), Outcome::Refused);
     while warp.any(waits) {
-        let (mut held, done) = hold::<C, A>(view, warp, (waits, batch.change()), policy);
+        let (mut held, done) = hold::<C, A>(view, warp, (waits, &batch), policy);
         // Read again: a search and an eviction need the registers.
         let element = batch.change::<C>();
         held.output = action.keep_evicted(view, warp, held);
@@ -185,26 +185,35 @@ pub(super) fn change<C: Config, A: Action<C>>(
 fn hold<C: Config, A: Action<C>>(
     view: CacheView<C>,
     warp: Tile<32, Lockstep>,
-    (waits, element): (bool, Change<C>),
+    (waits, batch): (bool, &Changes<C::Key, C::Score>),
     policy: Scoring<C::Policy>,
 ) -> (LockedSlot, Option<Outcome>) {
-    let sought = C::search::<A::Mode>(view, waits, element.key);
+    let key = batch.change::<C>().key;
+    let sought = C::search::<A::Mode>(view, waits, key);
     let (mut held, mut done) = (LockedSlot::NOTHING, None);
     let has_slot = sought.end == End::Present || sought.end == End::Free;
     if A::REMOVES && waits && has_slot && view.is_leased(sought.position) {
         done = Some(Outcome::Refused);
     } else if waits && has_slot {
-        held = lock(view, sought, element.key);
+        held = lock(view, sought, key);
     }
     let found_none = waits && sought.end == End::Absent;
     if A::Mode::PLACES {
-        let hashed = Hashed::of(element.key, view.seed());
-        match evict(view, warp, found_none, (hashed, policy.placed(element.given))) {
-            Eviction::Locked(position) if found_none => {
-                held = LockedSlot { position, is_new: true, evicts: true, output: NOWHERE };
+        let hashed = Hashed::of(key, view.seed());
+        let (mut wants, mut tries) = (found_none, 0);
+        while tries < EVICTIONS && warp.any(wants) {
+            match evict(view, warp, wants, hashed, || policy.placed(batch.change::<C>().given)) {
+                Eviction::Locked(position) if wants => {
+                    held = LockedSlot { position, is_new: true, evicts: true, output: NOWHERE };
+                    wants = false;
+                }
+                Eviction::Refused if wants => {
+                    done = Some(Outcome::Refused);
+                    wants = false;
+                }
+                _ => {}
             }
-            Eviction::Refused if found_none => done = Some(Outcome::Refused),
-            _ => {}
+            tries += 1;
         }
     } else if found_none {
         done = Some(Outcome::Absent);
@@ -212,22 +221,31 @@ fn hold<C: Config, A: Action<C>>(
     (held, done)
 }
 
+/// Number of evictions that a lane tries before its warp moves the rows of the slots that other lanes hold. In
+/// a full table, two tiles often choose the same victim. The one that comes late takes another at once,
+/// instead of going through the whole loop for it.
+const EVICTIONS: u32 = 3;
+
 /// Locks the slot of a search's result, if it still has or can take the key.
 #[device]
 fn lock<C: Config>(view: CacheView<C>, sought: Sought, key: C::Key) -> LockedSlot {
     let (position, digest, is_new) = (sought.position, sought.digest(), sought.end == End::Free);
     // SAFETY: the position is that of a slot that was read; it is released only if it was locked here.
     unsafe {
+        if is_new {
+            let position = view.lock_free(position, sought.seen);
+            return LockedSlot { position, is_new, ..LockedSlot::NOTHING };
+        }
         if !view.lock(position, digest, sought.seen) {
             return LockedSlot::NOTHING;
         }
         // Meanwhile the key may have been evicted, and one with the same digest been placed.
-        if !is_new && view.key(position).load(Order::Relaxed, Scope::Device) != key {
+        if view.key(position).load(Order::Relaxed, Scope::Device) != key {
             view.release(position, digest);
             return LockedSlot::NOTHING;
         }
     }
-    LockedSlot { position, is_new, ..LockedSlot::NOTHING }
+    LockedSlot { position, ..LockedSlot::NOTHING }
 }
 
 /// Writes the key of a new slot, and the score.

@@ -80,13 +80,28 @@ impl Digest {
     }
 }
 
-/// Returns a word with the bit `0x80` set in each byte in which `word` has the digest, and no other bits.
+/// Returns a word with the bit `0x80` set in each byte in which `word` has the byte, and no other bits.
 #[device]
-fn equal_bytes(word: u32, digest: Digest) -> u32 {
+pub(super) fn equal_bytes(word: u32, byte: u32) -> u32 {
     const LOW: u32 = 0x7f7f_7f7f;
-    let differences = word ^ digest.byte().wrapping_mul(0x0101_0101);
+    let differences = word ^ byte.wrapping_mul(0x0101_0101);
     // The sum sets the top bit of each byte with another bit set below. Bytes do not carry into each other.
     !(((differences & LOW) + LOW) | differences | LOW)
+}
+
+/// Returns a word with the bit `0x80` set in each byte of `word` that is the digest of a free slot, and no
+/// other bits.
+#[device]
+pub(super) fn free_bytes(word: u32) -> u32 {
+    const { assert!(Digest::EMPTY.0 == 0 && Digest::ERASED.0.is_power_of_two()) };
+    equal_bytes(word & !(Digest::ERASED.0 * 0x0101_0101), 0)
+}
+
+/// Returns a word with the bit `0x80` set in each byte of `word` that is the digest of a key, and no other
+/// bits.
+#[device]
+pub(super) fn taken_bytes(word: u32) -> u32 {
+    (free_bytes(word) | equal_bytes(word, Digest::BUSY.0)) ^ 0x8080_8080
 }
 
 /// A set of digests among the words that a lane has read, at most eight.
@@ -95,6 +110,9 @@ pub(super) struct ByteSet(u32);
 
 #[device]
 impl ByteSet {
+    /// The set of no digest.
+    pub const NOTHING: Self = Self(0);
+
     /// Returns whether the set has no digest.
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -133,25 +151,28 @@ pub(super) struct Digests<const N: usize> {
 impl<const N: usize> Digests<N> {
     /// Returns the digests that equal this one.
     pub fn equal_to(&self, digest: Digest) -> ByteSet {
-        const { assert!(N <= 8, "a set has a bit per digest of eight words") };
-        let (mut set, mut word) = (0, 0);
-        while word < N {
-            set |= (equal_bytes(self.words[word], digest) >> 7) << word;
-            word += 1;
-        }
-        ByteSet(set)
+        self.set_of(|word| equal_bytes(word, digest.byte()))
     }
 
     /// Returns the digests of slots that have keys.
     pub fn taken(&self) -> ByteSet {
-        let none = self.free().or(self.equal_to(Digest::BUSY));
-        let all = 0x0101_0101 * ((1 << N) - 1);
-        ByteSet(all & !none.0)
+        self.set_of(taken_bytes)
     }
 
     /// Returns the digests of slots in which a key may be placed.
     pub fn free(&self) -> ByteSet {
-        self.equal_to(Digest::EMPTY).or(self.equal_to(Digest::ERASED))
+        self.set_of(free_bytes)
+    }
+
+    /// Returns the digests for which `bytes` sets the bit `0x80` of their bytes, given a word of them.
+    fn set_of(&self, bytes: impl Fn(u32) -> u32) -> ByteSet {
+        const { assert!(N <= 8, "a set has a bit per digest of eight words") };
+        let (mut set, mut word) = (0, 0);
+        while word < N {
+            set |= (bytes(self.words[word]) >> 7) << word;
+            word += 1;
+        }
+        ByteSet(set)
     }
 
     /// Returns the word of this index.

@@ -1,6 +1,6 @@
 //! Eviction: tiles look for the key with the lowest score in the buckets of a key that found no free slot,
 //! and the key's lane locks its slot.
-use super::digest::{Digest, Digests, selected};
+use super::digest::{Digest, Digests, equal_bytes, taken_bytes};
 use super::hashed::Hashed;
 use super::summary::CLASSES;
 use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, SLOTS};
@@ -31,14 +31,15 @@ pub(super) enum Eviction {
 }
 
 /// Evicts a key for each lane that `wants` a slot: the key with the lowest score in the lane's buckets,
-/// unless that is above the lane's `score`. Of lanes with the same bucket, it serves one, since they would
-/// choose the same key.
+/// unless that is above the lane's score, which `score` returns. Of lanes with the same bucket, it serves one,
+/// since they would choose the same key.
 #[device]
 pub(super) fn evict<C: Config>(
     view: CacheView<C>,
     warp: Tile<32, Lockstep>,
     wants: bool,
-    (hashed, score): (Hashed, C::Score),
+    hashed: Hashed,
+    score: impl Fn() -> C::Score,
 ) -> Eviction {
     let buckets = [0, 1].map(|choice| hashed.bucket(choice, view.buckets()));
     let peers = warp.match_any(if wants { buckets[0] } else { NOWHERE });
@@ -48,7 +49,7 @@ pub(super) fn evict<C: Config>(
     } else {
         victims(view, warp, is_served, buckets, lowest)
     };
-    if is_served { take(view, victim, score) } else { Eviction::Failed }
+    if is_served { take(view, victim, score()) } else { Eviction::Failed }
 }
 
 /// Returns the victim of each lane that `wants` one. `lowest` shows a tile the lowest key of a bucket, if it
@@ -147,7 +148,10 @@ fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32, 
 /// Number of lanes that look for a victim by the summary: each reads the classes of 16 slots.
 const SUMMARY_LANES: u32 = 8;
 
-/// The slots of a lane that have the lowest class among its 16 slots.
+/// Number of words of digests, and of classes, that such a lane reads.
+const WORDS: usize = (DIGEST_WORDS / SUMMARY_LANES) as usize;
+
+/// The slots of a lane that have the lowest class among its slots.
 #[derive(Clone, Copy)]
 struct Class {
     /// The class; [`CLASSES`] if no slot may be evicted.
@@ -169,7 +173,7 @@ fn lowest_of_class<C: Config>(
     let first = bucket * SLOTS + tile.rank() * 16;
     // SAFETY: the bucket is one of the table.
     let (digests, classes) = unsafe {
-        let digests = view.read::<4>(bucket * DIGEST_WORDS, (tile.rank(), SUMMARY_LANES), active);
+        let digests = view.read::<WORDS>(bucket * DIGEST_WORDS, (tile.rank(), SUMMARY_LANES), active);
         (digests, view.summary().read(first, active))
     };
     let leased = if active { view.leased(first, 16) } else { 0 };
@@ -190,8 +194,8 @@ fn lowest_of_class<C: Config>(
     Victim { position, score, seen, is_locked }
 }
 
-/// Returns the slot with the lowest score among those whose bits are set, of 16 from the position `first` on,
-/// or [`NOWHERE`]. Leaves slots out whose score is above the class.
+/// Returns the slot with the lowest score among those whose bits are set, from the position `first` on, or
+/// [`NOWHERE`]. Leaves slots out whose score is above the class.
 #[device]
 fn lowest_of<C: Config>(view: CacheView<C>, first: u32, (mut slots, class): (u32, u32)) -> (u32, C::Score) {
     let (mut best, mut score) = (NOWHERE, C::Score::MAX);
@@ -208,22 +212,50 @@ fn lowest_of<C: Config>(view: CacheView<C>, first: u32, (mut slots, class): (u32
     (best, score)
 }
 
-/// Returns the slots with the lowest class among the 16 of a lane that may be evicted. `leased` has a bit for
+/// Returns the slots with the lowest class among those of a lane that may be evicted. `leased` has a bit for
 /// each.
 #[device]
-fn lowest_class(digests: &Digests<4>, classes: &[u32; 4], leased: u32) -> Class {
-    let (mut found, mut slot) = (Class { class: CLASSES as u32, slots: 0, is_locked: false }, 0);
-    while slot < 16 {
-        let has_key = Digest::in_word(digests.word(slot / 4), slot % 4).has_key();
-        let class = selected(classes, slot / 4) >> (slot % 4 * 8) & 0xff;
-        found.is_locked |= !has_key;
-        if has_key && leased >> slot & 1 == 0 && class <= found.class {
-            found.slots = if class < found.class { 0 } else { found.slots } | 1 << slot;
+fn lowest_class(digests: &Digests<WORDS>, classes: &[u32; WORDS], leased: u32) -> Class {
+    let (mut found, mut word) = (Class { class: CLASSES as u32, slots: 0, is_locked: false }, 0);
+    while word < WORDS {
+        let taken = taken_bytes(digests.words[word]);
+        found.is_locked |= taken != TOP_BITS;
+        let may = taken & !(spread(leased >> (4 * word)) << 7);
+        let class = lowest_byte(classes[word], may);
+        if class <= found.class {
+            let slots = gather((equal_bytes(classes[word], class) & may) >> 7) << (4 * word);
+            found.slots = if class < found.class { slots } else { found.slots | slots };
             found.class = class;
         }
-        slot += 1;
+        word += 1;
     }
     found
+}
+
+/// Returns the lowest of those bytes of a word whose top bits are set in `wanted`; 256 or more if none is.
+#[device]
+fn lowest_byte(word: u32, wanted: u32) -> u32 {
+    let others = wanted ^ TOP_BITS;
+    // Halves of 16 bits with a byte each, and a bit above it if it is not wanted.
+    let even = word & 0x00ff_00ff | others << 1 & 0x0100_0100;
+    let odd = word >> 8 & 0x00ff_00ff | others >> 7 & 0x0100_0100;
+    (even & 0xffff).min(even >> 16).min(odd & 0xffff).min(odd >> 16)
+}
+
+/// The top bits of a word's bytes.
+const TOP_BITS: u32 = 0x8080_8080;
+
+/// Returns a word whose bytes are the lowest four bits.
+#[device]
+fn spread(bits: u32) -> u32 {
+    // The product has bit `i` at `i`, `i + 7`, `i + 14` and `i + 21`: bit `i` comes to byte `i`.
+    (bits & 0xf).wrapping_mul(0x0020_4081) & 0x0101_0101
+}
+
+/// Returns the bits of a word whose bytes are 0 or 1, as the lowest four.
+#[device]
+fn gather(bytes: u32) -> u32 {
+    bytes.wrapping_mul(0x0102_0408) >> 24
 }
 
 /// Loads the scores of four slots from the position `first` on, 16 bytes at once.

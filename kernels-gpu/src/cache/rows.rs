@@ -188,11 +188,13 @@ impl Mover for Exchange {
     type Task = (u32, u32);
 
     fn step<const N: usize>(&self, (index, old): (u32, u32), chunk: Global<u32>, words: u32, first: u32) {
+        // Both loads before the first store, which waits for one.
+        let new = load::<N>(self.from.chunk::<N>(index, words, first), Order::Weak);
         if old != NOWHERE {
             let row = load::<N>(chunk, Order::Relaxed);
             store::<N>(self.evicted.chunk::<N>(old, words, first), row, Order::Weak);
         }
-        CopyIn { from: self.from }.step::<N>(index, chunk, words, first);
+        store::<N>(chunk, new, Order::Relaxed);
     }
 }
 

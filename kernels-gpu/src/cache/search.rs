@@ -11,7 +11,7 @@
 //!
 //! An insertion fills the sectors of a bucket in the order in which searches read them, and no slot becomes
 //! EMPTY again: a removed key leaves ERASED. So a sector with an EMPTY slot ends the search of the bucket.
-use super::digest::{Digest, Digests};
+use super::digest::{ByteSet, Digest, Digests};
 use super::hashed::Hashed;
 use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, word_of};
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, share_work};
@@ -145,15 +145,16 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
     };
     /// Bit of a step's description: the last one of its bucket.
     const LAST: u32 = 1 << 8;
+    /// Bit of a step's description: a step in the last bucket.
+    const LAST_BUCKET: u32 = 1 << 9;
 
     /// Executes one step of the current search. Returns whether it is finished.
     fn round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let (first, about) = (turn.from_owner(self.first_word()), turn.from_owner(self.description()));
         let key = turn.from_owner(self.key);
         let step = self.read(turn, (first, Digest::from_byte(about)), key);
-        let is_last_step = about & Self::LAST != 0;
-        let leaves = step.has_empty || is_last_step;
-        let is_last_bucket = turn.from_owner(self.step / Self::STEPS + 1 == self.view.choices());
+        let leaves = Self::STEPS == 1 || step.has_empty || about & Self::LAST != 0;
+        let is_last_bucket = about & Self::LAST_BUCKET != 0;
         let found = step.found.position != NOWHERE;
         if turn.is_mine() {
             self.note(step, leaves, leaves && is_last_bucket);
@@ -168,11 +169,14 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
         self.bucket() * DIGEST_WORDS + sector * (DIGEST_WORDS / Self::STEPS)
     }
 
-    /// Returns the digest of the key, and whether the next step is the last one of its bucket.
+    /// Returns the digest of the key, and whether the next step is the last one of its bucket, and is in the
+    /// last bucket.
     #[device]
     fn description(&self) -> u32 {
         let is_last = self.step % Self::STEPS == Self::STEPS - 1;
-        self.hashed.digest().byte() | if is_last { Self::LAST } else { 0 }
+        let is_last_bucket = self.step / Self::STEPS + 1 == self.view.choices();
+        let bits = if is_last { Self::LAST } else { 0 } | if is_last_bucket { Self::LAST_BUCKET } else { 0 };
+        self.hashed.digest().byte() | bits
     }
 
     /// Reads the digests from the word `first` on, and looks for the key among those that equal `digest`.
@@ -185,10 +189,10 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
         let (tile, active) = (turn.tile(), turn.is_active());
         // SAFETY: buckets and sectors are those of the table.
         let digests = unsafe { self.view.read::<N>(first, (tile.rank(), W), active) };
-        let mine = if active { self.compare(first, &digests, digest, key) } else { Sought::NOTHING };
-        let found = chosen(tile, End::Present, mine);
-        let empty = digests.equal_to(Digest::EMPTY);
-        let has_empty = tile.any(active && !empty.is_empty());
+        let mine = if active { self.compare(first, &digests, digest, key) } else { NOWHERE };
+        let found = chosen::<M, W>(tile, End::Present, self.slot(first, &digests, mine));
+        // If a step reads a whole bucket, it is the bucket's last one anyway.
+        let has_empty = Self::STEPS > 1 && tile.any(active && !digests.equal_to(Digest::EMPTY).is_empty());
         let mut step = Step { found, free: Sought::NOTHING, load: 0, has_empty, has_busy: false };
         if M::WAITS {
             step.has_busy = tile.any(active && !digests.equal_to(Digest::BUSY).is_empty());
@@ -196,34 +200,41 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
         if M::PLACES {
             let free = digests.free();
             let exists = active && !free.is_empty();
-            let slot = self.slot(first, &digests, free.first());
-            step.free = chosen(tile, End::Free, if exists { slot } else { Sought::NOTHING });
+            let mine = if exists { self.position(first, free.first()) } else { NOWHERE };
+            step.free = chosen::<M, W>(tile, End::Free, self.slot(first, &digests, mine));
             step.load = if self.view.choices() > 1 { tile.reduce_add(4 * N as u32 - free.len()) } else { 0 };
         }
         step
     }
 
-    /// Returns the slot of a digest that this lane has read, by its word and byte.
+    /// Returns the position of the slot of a digest that this lane has read, by its word and byte.
     #[device]
-    fn slot(&self, first: u32, digests: &Digests<N>, (word, byte): (u32, u32)) -> Sought {
+    fn position(&self, first: u32, (word, byte): (u32, u32)) -> u32 {
         let rank = Tile::<W>::lockstep().rank();
-        let position = (first + word_of(rank, W, word)) * 4 + byte;
-        Sought { end: End::Present, position, seen: digests.word(word) }
+        (first + word_of(rank, W, word)) * 4 + byte
     }
 
-    /// Returns the slot among those of this lane that has the key.
-    fn compare(&self, first: u32, digests: &Digests<N>, digest: Digest, key: C::Key) -> Sought {
+    /// Returns a slot of a digest that this lane has read, or of none if the position is [`NOWHERE`].
+    #[device]
+    fn slot(&self, first: u32, digests: &Digests<N>, position: u32) -> Sought {
+        // The inverse of `word_of`.
+        let index = (position / 4).wrapping_sub(first);
+        let seen = digests.word(index / (4 * W) * 4 + index % 4);
+        Sought { end: End::Present, position, seen }
+    }
+
+    /// Returns the position of the slot among those of this lane that has the key, or [`NOWHERE`].
+    fn compare(&self, first: u32, digests: &Digests<N>, digest: Digest, key: C::Key) -> u32 {
         let mut candidates = if C::USES_DIGESTS { digests.equal_to(digest) } else { digests.taken() };
+        let mut found = NOWHERE;
         while !candidates.is_empty() {
-            let slot = self.slot(first, digests, candidates.first());
+            let position = self.position(first, candidates.first());
             // SAFETY: the position is that of a digest that was read. Its key was written before the digest.
-            let found = unsafe { self.view.key(slot.position) }.load(Order::Relaxed, Scope::Device);
-            if found == key {
-                return slot;
-            }
-            candidates = candidates.without_first();
+            let is_same = unsafe { self.view.key(position) }.load(Order::Relaxed, Scope::Device) == key;
+            found = if is_same { position } else { NOWHERE };
+            candidates = if is_same { ByteSet::NOTHING } else { candidates.without_first() };
         }
-        Sought::NOTHING
+        found
     }
 
     /// Notes what the tile found for the lane's own search. `leaves` is whether the search of the bucket ends
@@ -267,10 +278,12 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
 }
 
 /// Returns the slot of the first lane that has one, in all lanes of the tile, as the result of a search that
-/// ends so.
+/// ends so. Only a search that precedes a lock returns the digests.
 #[device(caller)]
-fn chosen<const W: u32>(tile: Tile<W, impl Convergence>, end: End, mine: Sought) -> Sought {
+fn chosen<M: Mode, const W: u32>(tile: Tile<W, impl Convergence>, end: End, mine: Sought) -> Sought {
     let holders = tile.ballot(mine.position != NOWHERE);
-    let (position, seen) = tile.shuffle((mine.position, mine.seen), holders.trailing_zeros() % W);
+    let holder = holders.trailing_zeros() % W;
+    let position = tile.shuffle(mine.position, holder);
+    let seen = if M::PLACES || M::WAITS { tile.shuffle(mine.seen, holder) } else { 0 };
     if holders == 0 { Sought::NOTHING } else { Sought { end, position, seen } }
 }

@@ -1,5 +1,5 @@
 //! A kind of cache table, and the table as kernels see it.
-use super::digest::{Digest, Digests};
+use super::digest::{Digest, Digests, free_bytes};
 use super::policy::ScorePolicy;
 use super::search::{Mode, Sought, search};
 use super::summary::Summary;
@@ -449,6 +449,31 @@ impl<C: Config> CacheView<C> {
             }
         }
         false
+    }
+
+    /// [Locks](Self::lock) the slot of a position if it is free, or else another free one whose digest is in
+    /// the same word, and so in the same sector. Returns the slot's position, or [`NOWHERE`] if all four are
+    /// taken or locked.
+    ///
+    /// # Safety
+    /// - As for [`Self::lock`].
+    #[device(caller)]
+    pub(super) unsafe fn lock_free(self, position: u32, mut seen: u32) -> u32 {
+        let (first, mut byte) = (position / 4 * 4, position % 4);
+        // SAFETY: the caller's obligation.
+        let word = unsafe { self.digest_word(position) };
+        loop {
+            let free = free_bytes(seen);
+            if free == 0 {
+                return NOWHERE;
+            }
+            byte = if Digest::in_word(free, byte).byte() == 0 { free.trailing_zeros() / 8 } else { byte };
+            let busy = Digest::BUSY.put_in(seen, byte);
+            match word.compare_exchange(seen, busy, Order::Acquire, Scope::Device) {
+                Ok(_) => return first + byte,
+                Err(now) => seen = now,
+            }
+        }
     }
 
     /// Releases a slot that the caller has locked, with its new digest. Its key, score and row are complete.
