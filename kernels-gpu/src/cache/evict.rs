@@ -258,20 +258,27 @@ fn gather(bytes: u32) -> u32 {
     bytes.wrapping_mul(0x0102_0408) >> 24
 }
 
-/// Loads the scores of four slots from the position `first` on, 16 bytes at once.
+/// Loads the scores of four slots from the position `first` on, 16 bytes at once where they lie next to each
+/// other.
 ///
 /// # Safety
 /// - The positions are those of slots of the table, and `first` is a multiple of four.
 #[device(caller)]
 pub(super) unsafe fn four_scores<C: Config>(view: CacheView<C>, first: u32) -> [C::Score; EACH] {
-    let each = 128 / C::Score::BITS as usize;
+    // SAFETY: the caller's obligation.
+    let place = |slot: usize| unsafe { view.score(first + slot as u32) };
     let (mut scores, mut slot) = ([C::Score::MAX; EACH], 0);
+    if !view.has_score_chunks() {
+        while slot < EACH {
+            scores[slot] = place(slot).load(Order::Relaxed, Scope::Device);
+            slot += 1;
+        }
+        return scores;
+    }
+    let each = 128 / C::Score::BITS as usize;
     while slot < EACH {
-        // SAFETY: the caller's obligation; scores are aligned to 128 bytes.
-        let chunk = unsafe {
-            let place = view.score(first + slot as u32);
-            <C::Score as Scalar>::Chunk::load_if(place, true, Order::Relaxed)
-        };
+        // SAFETY: the chunk's scores are neighbours; those of a bucket are aligned to 128 bytes.
+        let chunk = unsafe { <C::Score as Scalar>::Chunk::load_if(place(slot), true, Order::Relaxed) };
         let mut i = 0;
         while i < each {
             scores[slot + i] = chunk.word(i);

@@ -9,6 +9,7 @@
 //! scores    128 scores
 //! classes   128 bytes   a byte per slot: the class of its score, if the table has a summary of the scores
 //! versions  128 words   a version per slot, if lookups run beside changes
+//!                       keys, scores and versions are arrays, or lie in turns: see [`CacheView`]
 //! rows      by position: the row of slot s of bucket b is the (128 b + s)-th
 //! ```
 //!
@@ -45,4 +46,4 @@ pub use policy::{BuiltIn, EXACTLY, Rule, ScorePolicy, Time};
 pub use rows::{Chunk, Element, RowSlice};
 pub use scan::Span;
 pub use summary::{CLASSES, Summary};
-pub use view::{Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Rows, SLOTS};
+pub use view::{Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Record, Rows, SLOTS, block};

@@ -22,6 +22,8 @@ pub trait Mode: Copy + 'static {
     const PLACES: bool;
     /// Whether a locked slot may have the key. If not, nobody else changes a slot of this key.
     const WAITS: bool;
+    /// Whether the caller locks the slot that the search finds.
+    const LOCKS: bool;
 }
 
 /// Reads, while nothing changes the table.
@@ -31,6 +33,17 @@ pub(super) struct Reading;
 impl Mode for Reading {
     const PLACES: bool = false;
     const WAITS: bool = false;
+    const LOCKS: bool = false;
+}
+
+/// Reads beside changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watching;
+
+impl Mode for Watching {
+    const PLACES: bool = false;
+    const WAITS: bool = true;
+    const LOCKS: bool = false;
 }
 
 /// Changes of keys that are present, beside others.
@@ -40,6 +53,7 @@ pub(super) struct Changing;
 impl Mode for Changing {
     const PLACES: bool = false;
     const WAITS: bool = true;
+    const LOCKS: bool = true;
 }
 
 /// Insertions. The keys of a batch are distinct, and batches run one after the other.
@@ -49,6 +63,7 @@ pub(super) struct Placing;
 impl Mode for Placing {
     const PLACES: bool = true;
     const WAITS: bool = false;
+    const LOCKS: bool = true;
 }
 
 /// Result of a search, without its slot.
@@ -284,6 +299,6 @@ fn chosen<M: Mode, const W: u32>(tile: Tile<W, impl Convergence>, end: End, mine
     let holders = tile.ballot(mine.position != NOWHERE);
     let holder = holders.trailing_zeros() % W;
     let position = tile.shuffle(mine.position, holder);
-    let seen = if M::PLACES || M::WAITS { tile.shuffle(mine.seen, holder) } else { 0 };
+    let seen = if M::LOCKS { tile.shuffle(mine.seen, holder) } else { 0 };
     if holders == 0 { Sought::NOTHING } else { Sought { end, position, seen } }
 }

@@ -16,7 +16,7 @@
 //! A lookup takes no lock and changes nothing, so changes never wait for it. It waits for changes under way.
 use super::kernels::Lookups;
 use super::rows::{CopyOut, move_rows};
-use super::search::{Changing, End, Sought};
+use super::search::{End, Sought, Watching};
 use super::view::{CacheView, Config, NOWHERE};
 use simt::{Lockstep, Order, Scope, Thread, Tile, device};
 
@@ -24,8 +24,8 @@ use simt::{Lockstep, Order, Scope, Thread, Tile, device};
 /// if the table has no versions.
 #[device]
 pub(super) fn begin_write<C: Config>(view: CacheView<C>, (writes, position): (bool, u32)) {
-    if writes && !view.versions().is_empty() {
-        view.versions().at(position as usize).fetch_add(1, Order::Relaxed, Scope::Device);
+    if writes && view.has_versions() {
+        view.version(position).fetch_add(1, Order::Relaxed, Scope::Device);
         order_versions(view);
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn begin_write<C: Config>(view: CacheView<C>, (writes, position): (bo
 /// of the warp after a barrier, before they move rows.
 #[device]
 pub(super) fn order_versions<C: Config>(view: CacheView<C>) {
-    if !view.versions().is_empty() {
+    if view.has_versions() {
         simt::fence(Scope::Device);
     }
 }
@@ -43,8 +43,8 @@ pub(super) fn order_versions<C: Config>(view: CacheView<C>) {
 /// Makes the version of a slot even again if the caller `writes` to it, after all writes of its warp.
 #[device]
 pub(super) fn end_write<C: Config>(view: CacheView<C>, (writes, position): (bool, u32)) {
-    if writes && !view.versions().is_empty() {
-        view.versions().at(position as usize).fetch_add(1, Order::Release, Scope::Device);
+    if writes && view.has_versions() {
+        view.version(position).fetch_add(1, Order::Release, Scope::Device);
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn end_write<C: Config>(view: CacheView<C>, (writes, position): (bool
 pub(super) fn find<C: Config>(view: CacheView<C>, (exists, key): (bool, C::Key)) -> Sought {
     let (mut waits, mut sought) = (exists, Sought::NOTHING);
     while Tile::<32>::lockstep().any(waits) {
-        let found = C::search::<Changing>(view, waits, key);
+        let found = C::search::<Watching>(view, waits, key);
         if waits {
             sought = found;
         }
@@ -74,7 +74,7 @@ pub(super) fn find_and_copy<C: Config>(
 ) -> u32 {
     let (mut waits, mut found) = (exists, NOWHERE);
     while warp.any(waits) {
-        let sought = C::search::<Changing>(view, waits, key);
+        let sought = C::search::<Watching>(view, waits, key);
         let first = version(view, sought.position, Order::Acquire);
         let position = if first.is_multiple_of(2) { sought.position } else { NOWHERE };
         // The lane's version is before the reads of the row by all lanes.
@@ -97,7 +97,7 @@ pub(super) fn find_and_copy<C: Config>(
 /// Returns the version of a slot; an odd one for no slot.
 #[device(caller)]
 fn version<C: Config>(view: CacheView<C>, position: u32, order: Order) -> u32 {
-    if position == NOWHERE { 1 } else { view.versions().at(position as usize).load(order, Scope::Device) }
+    if position == NOWHERE { 1 } else { view.version(position).load(order, Scope::Device) }
 }
 
 /// Returns whether the position is that of a slot, which has the key.

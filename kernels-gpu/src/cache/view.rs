@@ -178,10 +178,40 @@ impl Rows {
     }
 }
 
+/// Returns the number of keys in a block of an [interleaved](CacheView::interleaved) table: a sector of 32
+/// bytes has a block of keys and scores if they have the same size.
+#[device]
+pub fn block<K: Scalar, S: Scalar>() -> u32 {
+    if K::BITS + S::BITS == 128 { 2 } else { 4 }
+}
+
+/// Layout of the record of a slot whose key, score and version are neighbours, in words of four bytes. It
+/// begins with the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Number of words: a sector of 32 bytes has whole records.
+    pub words: u32,
+    /// Index of the score's first word.
+    pub score: u32,
+    /// Index of the version.
+    pub version: u32,
+}
+
+#[device]
+impl Record {
+    /// Returns the layout for keys and scores of these types.
+    pub fn of<K: Scalar, S: Scalar>() -> Self {
+        let (key, score) = (K::BITS / 32, S::BITS / 32);
+        // The version fills the gap that a score's alignment leaves behind a shorter key.
+        let (score_at, version_at) = if score > key { (score, key) } else { (key, key + score) };
+        Self { words: (key + score + 1).next_power_of_two(), score: score_at, version: version_at }
+    }
+}
+
 /// A cache table as a kernel sees it.
 ///
 /// ```
-/// use phalanx_kernels::cache::{BuiltIn, Cache, CacheView, RowSlice, Rows, SLOTS, Summary};
+/// use phalanx_kernels::cache::{BuiltIn, Cache, CacheView, Record, RowSlice, Rows, SLOTS, Summary, block};
 /// use simt::GlobalSlice;
 ///
 /// type Kind = Cache<u64, u64, BuiltIn, 8, 4>;
@@ -202,7 +232,9 @@ impl Rows {
 ///     let view = unsafe { CacheView::<Kind>::new(digests, entries, rows, (1, 1), 0) };
 ///     assert!((view.buckets(), view.choices(), view.seed(), view.rows().words()) == (1, 1, 0, 8));
 ///     let view = view.with_summary(Summary::new(classes, bounds));
-///     assert!(CacheView::<Kind>::block() == 2); // of `view.interleaved()`
+///     assert!(block::<u64, u64>() == 2); // of `view.interleaved()`
+///     let record = Record::of::<u64, u64>(); // of `view.with_records(versions)`
+///     assert!((record.words, record.score, record.version) == (8, 2, 4));
 ///     assert!(RowSlice::new(leased).is_empty() == leased.is_empty());
 ///     view.with_leases(leased).with_versions(versions)
 /// }
@@ -221,24 +253,27 @@ pub struct CacheView<C: Config> {
     leased: GlobalSlice<u32>,
     summary: Summary<C::Score>,
     blocks: Blocks,
-    /// A version for each slot, or no words: see [`versions`](super::versions).
+    /// Words from the first slot's version on, or no words: see [`versions`](super::versions).
     versions: GlobalSlice<u32>,
 }
 
-/// The places of keys and scores: blocks of `1 << shift` neighbouring keys, and of as many scores. A block
-/// begins `key_pitch` keys, or `score_pitch` scores, behind the one before.
+/// The places of keys, scores and versions: blocks of `1 << shift` neighbouring keys, and of as many scores. A
+/// block begins `key_pitch` keys, or `score_pitch` scores, behind the one before, and the version of a slot
+/// `version_pitch` words behind that of the slot before.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Blocks {
     shift: u32,
     key_pitch: u32,
     score_pitch: u32,
+    version_pitch: u32,
 }
 
 #[device]
 impl Blocks {
-    /// Keys and scores in an array each.
-    const SEPARATE: Self = Self { shift: SLOTS.trailing_zeros(), key_pitch: SLOTS, score_pitch: SLOTS };
+    /// Keys, scores and versions in an array each.
+    const SEPARATE: Self =
+        Self { shift: SLOTS.trailing_zeros(), key_pitch: SLOTS, score_pitch: SLOTS, version_pitch: 1 };
 
     /// Returns the index of a slot's element among elements of this pitch.
     fn index(self, position: u32, pitch: u32) -> usize {
@@ -310,17 +345,37 @@ impl<C: Config> CacheView<C> {
         Self { summary, ..self }
     }
 
-    /// Returns the view of a table whose keys and scores alternate: [`Self::block`] keys, as many scores, and
-    /// so on. A slot's key and score are then neighbours.
+    /// Returns the view of a table whose keys and scores alternate: [`block`] keys, as many scores, and so on.
+    /// A slot's key and score are then neighbours.
     ///
     /// # Safety
     /// - The memory that was passed as that of the keys has this layout; the scores that were passed are
     ///   those behind the first block of keys in it.
     pub unsafe fn interleaved(self) -> Self {
-        let block = Self::block();
+        let block = block::<C::Key, C::Score>();
         let words = block * (C::Key::BITS + C::Score::BITS) / 32;
         let (key_pitch, score_pitch) = (words / (C::Key::BITS / 32), words / (C::Score::BITS / 32));
-        Self { blocks: Blocks { shift: block.trailing_zeros(), key_pitch, score_pitch }, ..self }
+        let blocks = Blocks { shift: block.trailing_zeros(), key_pitch, score_pitch, ..self.blocks };
+        Self { blocks, ..self }
+    }
+
+    /// Returns the view of a table with a record for each slot, see [`Record`]: key, score and version. So a
+    /// lookup beside changes reads the version from the sector that it reads the key from.
+    ///
+    /// # Safety
+    /// - The memory that was passed as that of the keys has this layout, aligned to 32 bytes. The scores that
+    ///   were passed begin with that of the first record, and `versions` with its version; they are all words
+    ///   from there on. All versions are even before the first operation.
+    pub unsafe fn with_records(self, versions: GlobalSlice<u32>) -> Self {
+        let Record { words, .. } = Record::of::<C::Key, C::Score>();
+        let (key_pitch, score_pitch) = (words / (C::Key::BITS / 32), words / (C::Score::BITS / 32));
+        Self { blocks: Blocks { shift: 0, key_pitch, score_pitch, version_pitch: words }, versions, ..self }
+    }
+
+    /// Returns whether the scores of slots that begin at a multiple of four lie next to each other in chunks of
+    /// 16 bytes.
+    pub(super) fn has_score_chunks(self) -> bool {
+        self.blocks.shift > 0
     }
 
     /// Returns the number of keys in a block of an [interleaved](Self::interleaved) table: a sector of 32
@@ -329,9 +384,15 @@ impl<C: Config> CacheView<C> {
         if C::Key::BITS + C::Score::BITS == 128 { 2 } else { 4 }
     }
 
-    /// Returns the versions of the slots.
-    pub(super) fn versions(self) -> GlobalSlice<u32> {
-        self.versions
+    /// Returns whether the slots have versions.
+    pub(super) fn has_versions(self) -> bool {
+        !self.versions.is_empty()
+    }
+
+    /// Returns the version of a slot. Ends the launch if the slots have no versions.
+    #[device(caller)]
+    pub(super) fn version(self, position: u32) -> Global<u32> {
+        self.versions.at(position as usize * self.blocks.version_pitch as usize)
     }
 
     /// Returns the summary of the scores.

@@ -177,7 +177,7 @@ fn a_key_that_is_written_after_the_release_is_found() {
 #[test]
 fn a_key_that_is_not_compared_again_is_found() {
     let key = site("change.rs", "lock", "view.key(position).load(");
-    let search = site("search.rs", "read", "tile.any(active && !empty");
+    let search = site("search.rs", "read", "chosen::<M, W>(tile, End::Present");
     is_found(&EVICTIONS, Memory::Strong, Fault::early(key, search), is_wrong);
 }
 
@@ -274,7 +274,7 @@ fn a_version_that_is_not_compared_is_found() {
 #[test]
 fn a_key_that_a_lookup_does_not_compare_again_is_found() {
     let key = site("versions.rs", "find_and_copy", "has_key(view, position");
-    let search = site("search.rs", "read", "tile.any(active && !empty");
+    let search = site("search.rs", "read", "chosen::<M, W>(tile, End::Present");
     is_found_by_lookups(&EVICTIONS, Memory::Strong, Fault::early(key, search), is_wrong);
 }
 

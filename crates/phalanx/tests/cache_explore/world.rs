@@ -9,8 +9,8 @@ use phalanx_kernels::cache::kernels::{
     CacheInsert, CacheInsertEvict, CacheRemove,
 };
 use phalanx_kernels::cache::{
-    CLASSES, CacheView, Changes, Chunk, Config, Digest, Evicted, Hashed, Lookups, RowSlice, Rows, SLOTS,
-    Summary, Time,
+    CLASSES, CacheView, Changes, Chunk, Config, Digest, Evicted, Hashed, Lookups, Record, RowSlice, Rows,
+    SLOTS, Summary, Time,
 };
 use phalanx_kernels::keyed::{Outcome, Scalar};
 use simt::emulator::{Failure, Fault, Launch, Options, Schedule, WeakMemory};
@@ -160,6 +160,9 @@ struct World<C: Config> {
     bounds: Buffer<C::Score>,
     /// Versions of the slots; empty unless lookups run beside changes.
     versions: Buffer<u32>,
+    /// A record for each slot in place of `keys`, `scores` and `versions`, if lookups run beside changes of a
+    /// table with a summary.
+    records: Option<Buffer<u32>>,
 }
 
 /// Buffers of a launch.
@@ -202,6 +205,9 @@ where
             classes: device.zeroed(slots)?,
             bounds: device.from_slice(&BOUNDS.map(C::Score::from_u64))?,
             versions: device.zeroed(if looks_up { slots } else { 0 })?,
+            records: (looks_up && plan.has_summary())
+                .then(|| device.zeroed(slots * Record::of::<C::Key, C::Score>().words as usize))
+                .transpose()?,
             device,
             plan,
         };
@@ -226,8 +232,7 @@ where
                 break;
             }
             digests[free as usize] = hashed.digest();
-            self.keys.write_at(free as usize, &[C::Key::from_u64(key)])?;
-            self.scores.write_at(free as usize, &[C::Score::from_u64(score)])?;
+            self.write_entry(free as usize, C::Key::from_u64(key), C::Score::from_u64(score))?;
             self.rows.write_at(self.row_of(free), &row(key, 0, words))?;
             let class = BOUNDS.iter().filter(|&&bound| bound <= score).count();
             self.classes.write_at(free as usize, &[class as u8])?;
@@ -239,6 +244,34 @@ where
         self.digests.write(&digests.chunks(4).map(word).collect::<Vec<_>>())
     }
 
+    /// Writes the key and the score of a slot.
+    fn write_entry(&mut self, position: usize, key: C::Key, score: C::Score) -> gpu::Result<()> {
+        let Record { words, score: at, .. } = Record::of::<C::Key, C::Score>();
+        if let Some(records) = &mut self.records {
+            let first = position * words as usize;
+            records.write_at(first, bytemuck::cast_slice(&[key]))?;
+            return records.write_at(first + at as usize, bytemuck::cast_slice(&[score]));
+        }
+        self.keys.write_at(position, &[key])?;
+        self.scores.write_at(position, &[score])
+    }
+
+    /// Reads the keys and the scores of all slots.
+    fn entries(&self) -> gpu::Result<(Vec<C::Key>, Vec<C::Score>)> {
+        let Some(records) = &self.records else { return Ok((self.keys.read()?, self.scores.read()?)) };
+        let Record { words, score, .. } = Record::of::<C::Key, C::Score>();
+        let all = records.read()?;
+        let slots = all.chunks(words as usize);
+        let key = |record: &[u32]| {
+            bytemuck::pod_read_unaligned(bytemuck::cast_slice(&record[..size_of::<C::Key>() / 4]))
+        };
+        let score = |record: &[u32]| {
+            let words = &record[score as usize..][..size_of::<C::Score>() / 4];
+            bytemuck::pod_read_unaligned(bytemuck::cast_slice(words))
+        };
+        Ok(slots.map(|record| (key(record), score(record))).unzip())
+    }
+
     fn view(&self) -> CacheView<C> {
         let (rows, plan) = (self.rows.pointer(), &self.plan);
         let near = plan.near_slots();
@@ -246,10 +279,17 @@ where
         // SAFETY: the memory has the right sizes and outlives every launch here.
         unsafe {
             let rows = Rows::new(rows, far, near, plan.words);
-            let (keys, scores) = (self.keys.pointer(), self.scores.pointer());
             let shape = (plan.buckets, plan.choices);
-            let view = CacheView::new(self.digests.pointer(), (keys, scores), rows, shape, plan.seed)
-                .with_versions(self.versions.global());
+            let view = |entries| CacheView::new(self.digests.pointer(), entries, rows, shape, plan.seed);
+            let view = if let Some(records) = &self.records {
+                let Record { score, version, .. } = Record::of::<C::Key, C::Score>();
+                let (first, versions) =
+                    (records.pointer(), records.global().part(version as usize, usize::MAX));
+                view((first.cast(), first.wrapping_add(score as usize).cast())).with_records(versions)
+            } else {
+                let entries = (self.keys.pointer(), self.scores.pointer());
+                view(entries).with_versions(self.versions.global())
+            };
             let summary = Summary::new(self.classes.global(), self.bounds.global());
             if plan.has_summary() { view.with_summary(summary) } else { view }
         }
@@ -274,7 +314,7 @@ where
     /// Reads the table, and checks that each key is in a slot where searches look for it.
     fn table(&self, time: u64) -> Result<Table, Finding> {
         let words = self.digests.read().expect("memory");
-        let (keys, scores) = (self.keys.read().expect("memory"), self.scores.read().expect("memory"));
+        let (keys, scores) = self.entries().expect("memory");
         let rows = self.rows.read().expect("memory");
         let digests: Vec<_> =
             (0..words.len() * 4).map(|slot| Digest::in_word(words[slot / 4], slot as u32 % 4)).collect();
