@@ -100,6 +100,27 @@ pub enum Error {
         current: u32,
     },
 
+    /// Tables of one call differ in what they must have in common.
+    #[error(
+        "table {index} differs from the first one in its {what}: one call takes cache tables of the same \
+         device, variant and length of rows"
+    )]
+    Unlike {
+        /// Number of the table, from 0.
+        index: usize,
+        /// Name of the property.
+        what: &'static str,
+    },
+
+    /// One call takes each table once.
+    #[error("the tables {first} and {second} are the same: pass the keys of both as those of one")]
+    SameTable {
+        /// Number of the table, from 0.
+        first: usize,
+        /// Number under which it was passed again.
+        second: usize,
+    },
+
     /// Another number that must be at least 1 is 0.
     #[error("the number of {what} is 0; it must be at least 1")]
     Zero {

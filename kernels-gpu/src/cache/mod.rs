@@ -24,6 +24,9 @@ mod hashed;
 #[cfg(feature = "cache-table")]
 mod instances;
 pub mod kernels;
+pub mod many;
+pub mod merge;
+mod parts;
 mod policy;
 mod promote;
 mod rows;
@@ -41,6 +44,7 @@ pub use hashed::Hashed;
 #[cfg(feature = "cache-table")]
 pub use instances::*;
 pub use kernels::Lookups;
+pub use parts::{MOST_TABLES, Parts};
 pub use policy::{BuiltIn, EXACTLY, Rule, ScorePolicy, Time};
 pub use rows::{Chunk, Element, RowSlice};
 pub use scan::Span;

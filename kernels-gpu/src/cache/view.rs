@@ -83,6 +83,7 @@ macro_rules! cache_instances {
                 $crate::cache::kernels::CacheGetOrInsert, $crate::cache::kernels::CacheAccumulate,
                 $crate::cache::kernels::CacheAssign, $crate::cache::kernels::CacheGetAndTouch,
                 $crate::cache::kernels::CacheRemove,
+                $crate::cache::many::CacheGetOfMany, $crate::cache::many::CacheGetOrInsertOfMany,
                 $crate::cache::scan::CacheCount, $crate::cache::scan::CacheExport,
                 $crate::cache::scan::CacheRemoveIf, $crate::cache::scan::CachePromote,
                 $crate::cache::summary::CacheSample, $crate::cache::summary::CacheSetBounds,

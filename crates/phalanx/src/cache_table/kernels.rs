@@ -7,11 +7,14 @@ use phalanx_kernels::cache::kernels::{
     CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
     CacheGetConcurrent, CacheGetOrInsert, CacheGetRef, CacheInsert, CacheInsertEvict, CacheRemove, Lookups,
 };
+use phalanx_kernels::cache::many::{
+    CacheGetOfMany, CacheGetOrInsertOfMany, LookupsOfMany, Member, Members,
+};
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
 use phalanx_kernels::cache::{
-    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, ScorePolicy,
-    Span,
+    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, MOST_TABLES, Parts, RowSlice,
+    SLOTS, ScorePolicy, Span, Time,
 };
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
 use std::any::TypeId;
@@ -104,6 +107,27 @@ impl<K: Word, S: Word> Launch<K, S> {
     }
 }
 
+/// A launch on several tables.
+#[derive(Clone, Copy, Debug)]
+pub enum LaunchOfMany<K, S> {
+    /// Runs [`CacheGetOfMany`].
+    Get(LookupsOfMany<K>),
+    /// Runs [`CacheGetOrInsertOfMany`] with the counts of keys and the output rows.
+    GetOrInsert(Changes<K, S>, GlobalSlice<u32>, RowSlice),
+}
+
+/// A table of a launch on several.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberOf<'a, K, S> {
+    pub memory: &'a Memory<K, S>,
+    /// Bits of the leased slots, if there are leases.
+    pub leased: Option<GlobalSlice<u32>>,
+    /// Time of the batch.
+    pub time: Time,
+    /// Parameter of the score policy.
+    pub parameter: u32,
+}
+
 /// Launches on tables of one kind.
 pub trait Kernels<K, S>: Send + Sync {
     /// Returns an owned copy, which takes no memory.
@@ -111,6 +135,9 @@ pub trait Kernels<K, S>: Send + Sync {
 
     /// Returns the kind's name.
     fn name(&self) -> &'static str;
+
+    /// Returns the kind as a type.
+    fn kind(&self) -> TypeId;
 
     /// Returns the name of the kind's score policy, or `None` if it is that of the library's rules.
     fn own_policy(&self) -> Option<&'static str>;
@@ -129,6 +156,19 @@ pub trait Kernels<K, S>: Send + Sync {
         leased: Option<GlobalSlice<u32>>,
         launch: Launch<K, S>,
     ) -> gpu::Result<()>;
+
+    /// Submits a launch on several tables of this kind: at least one, and at most [`MOST_TABLES`]. The parts
+    /// of the batch are those of the tables.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch`], for each of the tables.
+    unsafe fn launch_of_many(
+        &self,
+        stream: &Stream,
+        tables: &[MemberOf<'_, K, S>],
+        parts: Parts,
+        launch: LaunchOfMany<K, S>,
+    ) -> gpu::Result<()>;
 }
 
 variants! {
@@ -143,6 +183,10 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
 
     fn name(&self) -> &'static str {
         C::NAME
+    }
+
+    fn kind(&self) -> TypeId {
+        TypeId::of::<C>()
     }
 
     fn own_policy(&self) -> Option<&'static str> {
@@ -195,6 +239,32 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                 Launch::Sample(samples) => stream.launch(grid, CacheSample { view, samples }),
                 Launch::SetBounds(samples) => stream.launch(grid, CacheSetBounds { view, samples }),
                 Launch::Classify => stream.launch(grid, CacheClassify { view }),
+            }
+        }
+    }
+
+    unsafe fn launch_of_many(
+        &self,
+        stream: &Stream,
+        tables: &[MemberOf<'_, C::Key, C::Score>],
+        parts: Parts,
+        launch: LaunchOfMany<C::Key, C::Score>,
+    ) -> gpu::Result<()> {
+        let member = |number: usize| {
+            let MemberOf { memory, leased, time, parameter } = tables[number.min(tables.len() - 1)];
+            // SAFETY: the caller's obligation.
+            let view = unsafe { memory.view::<C>() };
+            Member { view: leased.map_or(view, |leased| view.with_leases(leased)), time, parameter }
+        };
+        let tables = Members { members: std::array::from_fn::<_, MOST_TABLES, _>(member), parts };
+        let grid = Grid::for_items(parts.threads(1), THREADS);
+        // SAFETY: the caller's obligations. The grid has the parts' warps.
+        unsafe {
+            match launch {
+                LaunchOfMany::Get(batch) => stream.launch(grid, CacheGetOfMany { tables, batch }),
+                LaunchOfMany::GetOrInsert(batch, counts, to) => {
+                    stream.launch(grid, CacheGetOrInsertOfMany { tables, batch, counts, to })
+                }
             }
         }
     }
