@@ -112,15 +112,6 @@ pub enum Error {
         what: &'static str,
     },
 
-    /// One call takes each table once.
-    #[error("the tables {first} and {second} are the same: pass the keys of both as those of one")]
-    SameTable {
-        /// Number of the table, from 0.
-        first: usize,
-        /// Number under which it was passed again.
-        second: usize,
-    },
-
     /// Another number that must be at least 1 is 0.
     #[error("the number of {what} is 0; it must be at least 1")]
     Zero {

@@ -21,20 +21,22 @@ use std::ops::Range;
 /// Several cache tables whose keys one call looks up: those of a model's features, for example.
 ///
 /// The tables have the same kind of keys, rows and scores. Keys of different tables are independent: a key may
-/// be in several tables, with a row of its own in each.
+/// be in several tables, with a row of its own in each. Indexing returns a table, whose other operations are
+/// available as ever.
 ///
 /// ```
 /// use phalanx::CacheTable;
 /// use phalanx::cache_table::CacheTables;
 ///
 /// let table = || CacheTable::<u64, f32>::builder().capacity(1000).dim(2).build();
-/// let (users, items) = (table()?, table()?);
-/// assert!(users.insert(&[7], &[0.5, 1.5])?.all_placed());
-/// let both = CacheTables::new(&[&users, &items])?;
+/// let both = CacheTables::new(vec![table()?, table()?])?; // users, items
+/// assert!(both[0].insert(&[7], &[0.5, 1.5])?.all_placed());
 /// let rows = both.get(&[&[7, 8, 7], &[7]])?;
 /// assert_eq!((rows[0].of(2), rows[0].found(), rows[1].of(0)), (Some(&[0.5, 1.5][..]), 2, None));
 /// let rows = both.get_or_insert(&[&[7], &[7, 7]], &[&[9.0; 2], &[3.0; 4]])?;
 /// assert_eq!((rows[0].of(0), rows[1].of(1)), (Some(&[0.5, 1.5][..]), Some(&[3.0; 2][..])));
+/// assert!(both.len() == 2 && !both.is_empty() && both.memory_usage() > 0);
+/// assert_eq!(both.into_tables()[1].len()?, 1);
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
@@ -42,22 +44,27 @@ use std::ops::Range;
 ///
 /// A call is a batch of each of its tables, of the readers' group (`get`, `get_missed`) or of the inserters'
 /// (`get_or_insert`), and is ordered with the other batches of each table as these: see [`CacheTable`]. This
-/// also holds for lookups in tables with [`Lock::Concurrent`](super::Lock::Concurrent). Calls for the same
-/// tables in different orders do not block each other.
+/// also holds for lookups in tables with [`Lock::Concurrent`](super::Lock::Concurrent).
 ///
 /// # Cost
 ///
 /// `new` compares the tables on the host. See [`BatchesOfMany`] for calls on device buffers; `get` and
 /// `get_or_insert` also allocate device memory for keys, rows and outcomes, copy them, and wait.
-pub struct CacheTables<'a, K, V, S = u64> {
-    tables: Vec<&'a CacheTable<K, V, S>>,
-    /// Numbers of the tables in the order of their addresses. Their groups are entered in this order, so that
-    /// no two calls wait for each other.
-    order: Vec<usize>,
+pub struct CacheTables<K, V, S = u64> {
+    /// Groups are entered in this order, so that no two calls wait for each other.
+    tables: Vec<CacheTable<K, V, S>>,
     merger: Merger,
 }
 
-impl<K, V, S> std::fmt::Debug for CacheTables<'_, K, V, S> {
+impl<K, V, S> std::ops::Index<usize> for CacheTables<K, V, S> {
+    type Output = CacheTable<K, V, S>;
+
+    fn index(&self, index: usize) -> &Self::Output {
+        &self.tables[index]
+    }
+}
+
+impl<K, V, S> std::fmt::Debug for CacheTables<K, V, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CacheTables").field("tables", &self.tables).finish()
     }
@@ -66,13 +73,13 @@ impl<K, V, S> std::fmt::Debug for CacheTables<'_, K, V, S> {
 /// Maximum number of keys of a call.
 const MOST_KEYS: usize = (1 << 30) - 1;
 
-impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<'a, K, V, S> {
-    /// Returns these tables as one.
+impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<K, V, S> {
+    /// Takes these tables, so that one call can look keys up in all of them.
     ///
     /// # Errors
-    /// [`Error::Zero`] without tables; [`Error::SameTable`] if a table occurs twice; [`Error::Unlike`] if
-    /// tables differ in device, variant or length of rows.
-    pub fn new(tables: &[&'a CacheTable<K, V, S>]) -> Result<Self> {
+    /// [`Error::Zero`] without tables; [`Error::Unlike`] if tables differ in device, variant or length of
+    /// rows.
+    pub fn new(tables: Vec<CacheTable<K, V, S>>) -> Result<Self> {
         let Some(first) = tables.first() else { return Err(Error::Zero { what: "tables" }) };
         for (index, table) in tables.iter().enumerate() {
             let unlike = |what| Err(Error::Unlike { index, what });
@@ -86,13 +93,12 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<'a, K, V, S
                 return unlike("length of rows");
             }
         }
-        let address = |index: &usize| std::ptr::from_ref(tables[*index]).addr();
-        let mut order: Vec<_> = (0..tables.len()).collect();
-        order.sort_by_key(address);
-        if let Some(same) = order.windows(2).find(|pair| address(&pair[0]) == address(&pair[1])) {
-            return Err(Error::SameTable { first: same[0], second: same[1] });
-        }
-        Ok(Self { tables: tables.to_vec(), order, merger: Merger::default() })
+        Ok(Self { tables, merger: Merger::default() })
+    }
+
+    /// Returns the tables.
+    pub fn into_tables(self) -> Vec<CacheTable<K, V, S>> {
+        self.tables
     }
 
     /// Returns the number of tables.
@@ -105,9 +111,9 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<'a, K, V, S
         self.tables.is_empty()
     }
 
-    /// Returns the device memory of the calls' scratch, in bytes, without that of the tables.
+    /// Returns the device memory of the tables and of the calls' scratch, in bytes.
     pub fn memory_usage(&self) -> usize {
-        self.merger.memory_usage()
+        self.tables.iter().map(CacheTable::memory_usage).sum::<usize>() + self.merger.memory_usage()
     }
 
     /// Returns the batches on device buffers, submitted to a stream.
@@ -189,10 +195,9 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<'a, K, V, S
 /// use phalanx::{CacheTable, Outcome};
 ///
 /// let table = || CacheTable::<u64, f32>::builder().capacity(1000).build();
-/// let (users, items) = (table()?, table()?);
-/// assert!(users.insert(&[7], &[0.5])?.all_placed());
-/// let both = CacheTables::new(&[&users, &items])?;
-/// let (device, stream) = (users.device(), users.device().stream()?);
+/// let both = CacheTables::new(vec![table()?, table()?])?; // users, items
+/// assert!(both[0].insert(&[7], &[0.5])?.all_placed());
+/// let (device, stream) = (both[0].device(), both[0].device().stream()?);
 /// let keys = device.from_slice(&[7u64, 8, 8, 7])?; // three of users, one of items
 /// let (mut rows, mut outcomes) = (device.zeroed::<f32>(4)?, device.zeroed::<u8>(4)?);
 /// let (mut missed, mut tables) = (device.zeroed::<u64>(4)?, device.zeroed::<u32>(4)?);
@@ -221,7 +226,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<'a, K, V, S
 /// call waits for the device, except to enlarge the scratch when a batch is longer than any before in the
 /// stream, and for the growth of a table.
 pub struct BatchesOfMany<'a, K, V, S> {
-    all: &'a CacheTables<'a, K, V, S>,
+    all: &'a CacheTables<K, V, S>,
     stream: Stream,
     defaults: Option<Slice<'a, V>>,
 }
@@ -342,7 +347,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let (keys, rows, results) = (keys.view(), rows.view(), results.view());
-        let (first, device, len) = (self.all.tables[0], self.all.device(), keys.len());
+        let (first, device, len) = (&self.all.tables[0], self.all.device(), keys.len());
         let shares = self.shares(lens, len)?;
         let (rows, chunk) = first.row_slice("rows", rows, len)?;
         let (_, chunk_of_results) = first.row_slice("results", results, len)?;
@@ -366,31 +371,26 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
         rows: Slice<'_, V>,
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<LookupsOfMany<K>> {
-        let (first, device, len) = (self.all.tables[0], self.all.device(), keys.len());
+        let (first, device, len) = (&self.all.tables[0], self.all.device(), keys.len());
         let keys = slice(device, "keys", keys, len)?;
         let (rows, mut chunk) = first.row_slice("rows", rows, len)?;
         if let Some(defaults) = self.defaults {
             chunk = least(chunk, first.row_slice("default rows", defaults, self.all.len())?.1);
         }
-        let (indices, has_defaults) = (nothing(), self.defaults.is_some());
-        let claims = Claims { keys, slots: nothing() };
-        let (missed, missed_count) = (nothing(), nothing());
-        let outcomes = slice(device, "outcomes", outcomes, len)?;
-        let batch = LookupsOfMany {
-            claims,
+        Ok(LookupsOfMany {
+            claims: Claims { keys, slots: nothing() },
             rows,
             defaults: self.defaults_from(0),
-            has_defaults,
-            missed,
-            missed_tables: indices,
-            missed_indices: indices,
-            missed_count,
+            has_defaults: self.defaults.is_some(),
+            missed: nothing(),
+            missed_tables: nothing(),
+            missed_indices: nothing(),
+            missed_count: nothing(),
             first_table: 0,
             first_index: 0,
-            outcomes,
+            outcomes: slice(device, "outcomes", outcomes, len)?,
             chunk,
-        };
-        Ok(batch)
+        })
     }
 
     /// Returns the default rows of the tables from `first` on, by position.
@@ -479,7 +479,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
         // SAFETY: the caller's obligations.
         let merged = unsafe { self.all.merger.by_hash(&self.stream, share.of(batch.keys), share.parts())? };
         for (number, range) in share.ranges().enumerate() {
-            let table = self.all.tables[share.tables.start + number];
+            let table = &self.all.tables[share.tables.start + number];
             table.grow_for(&self.stream, merged.keys(number, range))?;
             table.prepare_summary(&self.stream, range.1)?;
         }
@@ -524,17 +524,17 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
     /// Submits launches after entering a group of each table.
     fn submit(&self, group: Group, launches: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         check_same_device(self.all.device(), "stream", self.stream.device())?;
-        self.enter(group, &self.all.order, launches)
+        self.enter(group, &self.all.tables, launches)
     }
 
     fn enter(
         &self,
         group: Group,
-        tables: &[usize],
+        tables: &[CacheTable<K, V, S>],
         launches: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let [first, rest @ ..] = tables else { return launches() };
-        self.all.tables[*first].groups.submit(group, &self.stream, || self.enter(group, rest, launches))
+        first.groups.submit(group, &self.stream, || self.enter(group, rest, launches))
     }
 }
 

@@ -33,7 +33,7 @@ pub enum MergeBy {
     Auto,
     /// A stable sort of the keys: 10 launches for keys of 32 bits, 14 for those of 64.
     Sort,
-    /// A hash table in scratch memory: 3 launches, and 32 to 48 bytes of memory for an element. `accumulate`
+    /// A hash table in scratch memory: 3 launches, and 37 to 49 bytes of memory per element. `accumulate`
     /// sorts all the same.
     Hash,
 }
