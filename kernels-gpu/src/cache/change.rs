@@ -41,8 +41,6 @@ pub struct Changes<K, S> {
     pub ends: GlobalSlice<u32>,
     /// Indices of the elements, those with equal keys next to each other, in the order of the batch.
     pub order: GlobalSlice<u32>,
-    /// Index of the thread that brings the first key.
-    pub first_thread: usize,
     /// Time of the batch.
     pub time: Time,
     /// Parameter of the score policy, or [`EXACTLY`](super::EXACTLY).
@@ -64,19 +62,14 @@ pub(super) struct Change<C: Config> {
 
 #[device]
 impl<K: Scalar, S: Scalar> Changes<K, S> {
-    /// Returns the index of the calling thread's key.
-    fn index(&self) -> usize {
-        Thread::index() - self.first_thread
-    }
-
     /// Returns whether the calling thread has an element.
     fn exists(&self) -> bool {
-        self.index() < self.keys.resolve().len()
+        Thread::index() < self.keys.resolve().len()
     }
 
     /// Returns the change of the calling thread.
     fn change<C: Config<Key = K, Score = S>>(&self) -> Change<C> {
-        let (keys, index) = (self.keys.resolve(), self.index());
+        let (keys, index) = (self.keys.resolve(), Thread::index());
         let exists = index < keys.len();
         let key = read_if(keys, index, exists);
         let index = index as u32;
@@ -182,7 +175,7 @@ pub(super) fn change<C: Config, A: Action<C>>(
         }
     }
     if batch.exists() {
-        write_if(batch.outcomes, batch.index(), outcome as u8);
+        write_if(batch.outcomes, Thread::index(), outcome as u8);
     }
 }
 

@@ -1,45 +1,21 @@
-//! Batches for several tables: one launch for all of them.
+//! Lookups in several tables: one launch for all of them.
 //!
-//! Each warp processes elements of one table ([`Parts`]), so it runs the code of a batch for one table. The
-//! tables' views are arguments of the kernel.
+//! Each warp processes elements of one table ([`Parts`]), so it runs the code of a batch for one table. It
+//! reads the words of the table's view first, which are in the L1 cache.
 //!
 //! # Cost
 //!
-//! As the kernels for one table: see [`kernels`](super::kernels). A key that is absent claims a slot of a
+//! As the kernels for one table, and ten words for each warp: see [`kernels`](super::kernels). A key that is absent claims a slot of a
 //! table in scratch memory if absent keys are wanted: see [`merge`](super::merge).
-use super::action::{ReadRows, reserve};
-use super::change::{Changes, change};
+use super::action::reserve;
 use super::merge::Claims;
-use super::parts::{MOST_TABLES, Parts};
-use super::policy::Time;
+use super::parts::Parts;
 use super::rows::{Chunk, CopyOut, RowSlice, move_rows};
-use super::search::{Placing, Reading};
-use super::view::{CacheView, Config, NOWHERE, Rows};
+use super::search::Reading;
+use super::view::{CacheView, Config, NOWHERE, Rows, VIEW_WORDS};
 use crate::keyed::Outcome;
 use crate::keyed::kernels::{read_if, write_if};
 use simt::{GlobalSlice, Instance, Tile, kernel};
-
-/// A table of a batch for several.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Member<C: Config> {
-    /// The table.
-    pub view: CacheView<C>,
-    /// Time of the batch in this table.
-    pub time: Time,
-    /// Parameter of the table's score policy.
-    pub parameter: u32,
-}
-
-/// The tables of a batch, and their parts of it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Members<C: Config> {
-    /// The tables, in the order of the parts; after the last one, any.
-    pub members: [Member<C>; MOST_TABLES],
-    /// The parts.
-    pub parts: Parts,
-}
 
 /// The elements of lookups in several tables, and their outputs. An output that is not wanted is empty.
 #[repr(C)]
@@ -71,13 +47,22 @@ pub struct LookupsOfMany<K> {
     pub chunk: Chunk,
 }
 
-/// Looks keys up in several tables. Nothing may change the tables meanwhile. A warp for 32 elements of a
-/// part.
+/// Looks keys up in several tables. `views` has the words of their views, [`CacheView::to_words`]. Nothing
+/// may change the tables meanwhile. A warp for 32 elements of a part.
 #[kernel]
-pub fn cache_get_of_many<C: Config + Instance>(tables: Members<C>, batch: LookupsOfMany<C::Key>) {
-    let (warp, part) = (Tile::<32>::lockstep(), tables.parts.of_warp(1));
-    let view = tables.members[part.table as usize % MOST_TABLES].view;
+pub fn cache_get_of_many<C: Config + Instance>(
+    views: GlobalSlice<u64>,
+    parts: Parts,
+    batch: LookupsOfMany<C::Key>,
+) {
+    let (warp, part) = (Tile::<32>::lockstep(), parts.of_warp(1));
     let index = part.index(1);
+    // Warps behind the last element have a part without a table.
+    let table = if index < part.end { part.table as usize } else { 0 };
+    let table = warp.shuffle(table as u32, 0) as usize;
+    let words = views.part(table * VIEW_WORDS, VIEW_WORDS);
+    // SAFETY: these are the words of the table's view.
+    let view: CacheView<C> = unsafe { CacheView::from_words(|word| words.read(word)) };
     let exists = index < part.end;
     let key = read_if(batch.claims.keys, index as usize, exists);
     let position = C::search::<Reading>(view, exists, key).position;
@@ -103,30 +88,4 @@ pub fn cache_get_of_many<C: Config + Instance>(tables: Members<C>, batch: Lookup
         let outcome = if is_missed { Outcome::Absent } else { Outcome::Found };
         write_if(batch.outcomes, index as usize, outcome as u8);
     }
-}
-
-/// Copies the rows of keys that are present in their tables to `to`, and places the others. The batch has
-/// the elements of each part by keys, from the index of its first element on, and outcomes likewise. `counts`
-/// has two words for each table, of which the second is the number of its keys. A warp for 32 keys of a part.
-#[kernel]
-pub fn cache_get_or_insert_of_many<C: Config + Instance>(
-    tables: Members<C>,
-    batch: Changes<C::Key, C::Score>,
-    counts: GlobalSlice<u32>,
-    to: RowSlice,
-) {
-    let part = tables.parts.of_warp(1);
-    let member = tables.members[part.table as usize % MOST_TABLES];
-    let (first, len) = (part.first as usize, counts.read(2 * part.table as usize + 1) as usize);
-    let batch = Changes {
-        keys: batch.keys.part(first, len),
-        ends: batch.ends.part(first, len),
-        order: batch.order.part(first, part.len()),
-        outcomes: batch.outcomes.part(first, len),
-        first_thread: part.first_thread(),
-        time: member.time,
-        parameter: member.parameter,
-        ..batch
-    };
-    change(member.view, batch, ReadRows::<Placing>::to(to));
 }

@@ -132,7 +132,8 @@ pub fn cache_claim<M: Moved + Instance>(claims: Claims<M::Word>, found: Owners, 
     // The lanes with the same hash, of which the first one searches for all that have its key.
     let same = warp.match_any(hash_of(key, part)) & warp.ballot(exists);
     let leader = if same == 0 { 0 } else { same.trailing_zeros() };
-    let follows = exists && shuffle_key(warp, key, leader) == key;
+    let theirs = shuffle_key(warp, key, leader);
+    let follows = exists && theirs == key;
     let same = same & warp.ballot(follows);
     let (rank, mut owner) = (warp.rank(), 0);
     let searches = exists && !(follows && leader != rank);

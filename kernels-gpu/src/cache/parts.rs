@@ -62,19 +62,9 @@ pub(super) struct Part {
 
 #[device]
 impl Part {
-    /// Returns the number of elements.
-    pub fn len(self) -> usize {
-        (self.end - self.first) as usize
-    }
-
     /// Returns whether the part has the element with this index.
     pub fn has(self, index: u32) -> bool {
         self.first <= index && index < self.end
-    }
-
-    /// Returns the index of the part's first thread.
-    pub fn first_thread(self) -> usize {
-        32 * self.first_warp as usize
     }
 
     /// Returns the index of the first of the calling thread's elements, `each` per thread. It is not below

@@ -440,7 +440,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
             if !self.is_distinct && len > 1 {
                 let found = self.merge(keys, part.in_order)?;
                 let ByKeys { ends, order, .. } = found.by_keys;
-                let (keys, outcomes) = (found.keys(0, (0, len)), found.outcomes);
+                let (keys, outcomes) = (found.keys(0, 0, len), found.outcomes);
                 (batch, merged) = (Changes { keys, order, ends, outcomes, ..batch }, Some(found));
             }
             self.table.grow_for(&self.stream, batch.keys)?;
@@ -559,7 +559,6 @@ pub(super) fn changes_of<K: Word, S: Word>(keys: BoundedSlice<K>) -> Changes<K, 
         outcomes: nothing(),
         ends: nothing(),
         order: nothing(),
-        first_thread: 0,
         // The submission sets it.
         time: Time::default(),
         parameter: 0,

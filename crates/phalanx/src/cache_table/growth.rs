@@ -15,7 +15,6 @@ use super::kernels::Launch;
 use super::memory::Memory;
 use super::scans::Output;
 use super::{CacheTable, SLOTS, Shape};
-use crate::map::launch::nothing;
 use crate::number::Number;
 use crate::{Error, Result};
 use bytemuck::Pod;

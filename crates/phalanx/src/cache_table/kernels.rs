@@ -7,14 +7,12 @@ use phalanx_kernels::cache::kernels::{
     CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
     CacheGetConcurrent, CacheGetOrInsert, CacheGetRef, CacheInsert, CacheInsertEvict, CacheRemove, Lookups,
 };
-use phalanx_kernels::cache::many::{
-    CacheGetOfMany, CacheGetOrInsertOfMany, LookupsOfMany, Member, Members,
-};
+use phalanx_kernels::cache::many::{CacheGetOfMany, LookupsOfMany};
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
 use phalanx_kernels::cache::{
-    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, MOST_TABLES, Parts, RowSlice,
-    SLOTS, ScorePolicy, Span, Time,
+    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, Parts, RowSlice, SLOTS,
+    ScorePolicy, Span, VIEW_WORDS,
 };
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
 use std::any::TypeId;
@@ -107,27 +105,6 @@ impl<K: Word, S: Word> Launch<K, S> {
     }
 }
 
-/// A launch on several tables.
-#[derive(Clone, Copy, Debug)]
-pub enum LaunchOfMany<K, S> {
-    /// Runs [`CacheGetOfMany`].
-    Get(LookupsOfMany<K>),
-    /// Runs [`CacheGetOrInsertOfMany`] with the counts of keys and the output rows.
-    GetOrInsert(Changes<K, S>, GlobalSlice<u32>, RowSlice),
-}
-
-/// A table of a launch on several.
-#[derive(Clone, Copy, Debug)]
-pub struct MemberOf<'a, K, S> {
-    pub memory: &'a Memory<K, S>,
-    /// Bits of the leased slots, if there are leases.
-    pub leased: Option<GlobalSlice<u32>>,
-    /// Time of the batch.
-    pub time: Time,
-    /// Parameter of the score policy.
-    pub parameter: u32,
-}
-
 /// Launches on tables of one kind.
 pub trait Kernels<K, S>: Send + Sync {
     /// Returns an owned copy, which takes no memory.
@@ -157,17 +134,22 @@ pub trait Kernels<K, S>: Send + Sync {
         launch: Launch<K, S>,
     ) -> gpu::Result<()>;
 
-    /// Submits a launch on several tables of this kind: at least one, and at most [`MOST_TABLES`]. The parts
-    /// of the batch are those of the tables.
+    /// Returns the words of the memory's view for [`Self::get_of_many`].
     ///
     /// # Safety
-    /// - As for [`Self::launch`], for each of the tables.
-    unsafe fn launch_of_many(
+    /// - The memory is not dropped while kernels use them.
+    unsafe fn view_words(&self, memory: &Memory<K, S>) -> [u64; VIEW_WORDS];
+
+    /// Submits [`CacheGetOfMany`] with the words of the tables' views.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch`], for each of the tables, which are of this kind.
+    unsafe fn get_of_many(
         &self,
         stream: &Stream,
-        tables: &[MemberOf<'_, K, S>],
+        views: GlobalSlice<u64>,
         parts: Parts,
-        launch: LaunchOfMany<K, S>,
+        batch: LookupsOfMany<K>,
     ) -> gpu::Result<()>;
 }
 
@@ -243,29 +225,20 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
         }
     }
 
-    unsafe fn launch_of_many(
+    unsafe fn view_words(&self, memory: &Memory<C::Key, C::Score>) -> [u64; VIEW_WORDS] {
+        // SAFETY: the caller's obligation.
+        unsafe { memory.view::<C>() }.to_words()
+    }
+
+    unsafe fn get_of_many(
         &self,
         stream: &Stream,
-        tables: &[MemberOf<'_, C::Key, C::Score>],
+        views: GlobalSlice<u64>,
         parts: Parts,
-        launch: LaunchOfMany<C::Key, C::Score>,
+        batch: LookupsOfMany<C::Key>,
     ) -> gpu::Result<()> {
-        let member = |number: usize| {
-            let MemberOf { memory, leased, time, parameter } = tables[number.min(tables.len() - 1)];
-            // SAFETY: the caller's obligation.
-            let view = unsafe { memory.view::<C>() };
-            Member { view: leased.map_or(view, |leased| view.with_leases(leased)), time, parameter }
-        };
-        let tables = Members { members: std::array::from_fn::<_, MOST_TABLES, _>(member), parts };
         let grid = Grid::for_items(parts.threads(1), THREADS);
         // SAFETY: the caller's obligations. The grid has the parts' warps.
-        unsafe {
-            match launch {
-                LaunchOfMany::Get(batch) => stream.launch(grid, CacheGetOfMany { tables, batch }),
-                LaunchOfMany::GetOrInsert(batch, counts, to) => {
-                    stream.launch(grid, CacheGetOrInsertOfMany { tables, batch, counts, to })
-                }
-            }
-        }
+        unsafe { stream.launch(grid, CacheGetOfMany::<C> { views, parts, batch }) }
     }
 }

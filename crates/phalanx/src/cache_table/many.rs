@@ -1,7 +1,7 @@
 //! One call over several tables.
 use super::batches::{changes_of, least, words_of};
 use super::groups::Group;
-use super::kernels::{LaunchOfMany, MemberOf};
+use super::kernels::Launch;
 use super::merge::Merger;
 use super::{CacheTable, Rows};
 use crate::map::batches::{check_same_device, slice};
@@ -13,10 +13,11 @@ use bytemuck::Pod;
 use gpu::{AsSlice, AsSliceMut, Buffer, Device, Slice, SliceMut, Stream};
 use phalanx_kernels::cache::many::LookupsOfMany;
 use phalanx_kernels::cache::merge::Claims;
-use phalanx_kernels::cache::{self, Changes, Chunk, MOST_TABLES, Parts, RowSlice, SLOTS, Time};
+use phalanx_kernels::cache::{self, Changes, Chunk, MOST_TABLES, Parts, RowSlice, SLOTS, VIEW_WORDS};
 use phalanx_kernels::keyed::Scalar;
 use simt::GlobalSlice;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Several cache tables whose keys one call looks up: those of a model's features, for example.
 ///
@@ -53,6 +54,8 @@ use std::ops::Range;
 pub struct CacheTables<K, V, S = u64> {
     /// Groups are entered in this order, so that no two calls wait for each other.
     tables: Vec<CacheTable<K, V, S>>,
+    /// The words of the tables' views, and where they are on the device.
+    views: Mutex<(Vec<u64>, Buffer<u64>)>,
     merger: Merger,
 }
 
@@ -93,7 +96,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<K, V, S> {
                 return unlike("length of rows");
             }
         }
-        Ok(Self { tables, merger: Merger::default() })
+        let views = Mutex::new((Vec::new(), first.device().buffer(0)?));
+        Ok(Self { tables, views, merger: Merger::default() })
     }
 
     /// Returns the tables.
@@ -175,6 +179,22 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<K, V, S> {
         Ok(lens.into_iter().map(of_table).collect())
     }
 
+    /// Returns the words of the tables' views on the device. They are copied there if a table has grown. The
+    /// caller has entered a group of each table.
+    fn views(&self) -> Result<GlobalSlice<u64>> {
+        // SAFETY: tables replace their memory only as inserters, and dropping it waits for launches.
+        let words_of = |table: &CacheTable<K, V, S>| unsafe { table.kernels.view_words(&table.memory()) };
+        let words: Vec<_> = self.tables.iter().flat_map(words_of).collect();
+        // Both parts are valid even after a panic: at worst, the words are copied again.
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        if views.0 != words {
+            // Dropping the old buffer waits for its launches.
+            views.1 = self.device().from_slice(&words)?;
+            views.0 = words;
+        }
+        Ok(views.1.global())
+    }
+
     fn device(&self) -> &Device {
         self.tables[0].device()
     }
@@ -220,11 +240,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<K, V, S> {
 ///
 /// # Cost
 ///
-/// A call launches a kernel for each 16 tables. `get_missed` also clears 8 to 16 bytes of scratch for each
-/// key. `get_or_insert` merges equal keys by three launches more ([`MergeBy::Hash`](super::MergeBy)), and
-/// passes rows and outcomes on to equal keys by another one. Each call records an event for each table. No
-/// call waits for the device, except to enlarge the scratch when a batch is longer than any before in the
-/// stream, and for the growth of a table.
+/// `get` and `get_missed` launch a kernel for each 16 tables; `get_missed` also clears 8 to 16 bytes of scratch
+/// for each key. `get_or_insert` merges equal keys by three launches for each 16 tables
+/// ([`MergeBy::Hash`](super::MergeBy)), launches a kernel for each table, and another one for each 16, which
+/// passes rows and outcomes on to equal keys. Each call records an event for each table. No call waits for the
+/// device, except to enlarge the scratch when a batch is longer than any before in the stream, for the growth
+/// of a table, and in the first lookup after it.
 pub struct BatchesOfMany<'a, K, V, S> {
     all: &'a CacheTables<K, V, S>,
     stream: Stream,
@@ -458,67 +479,45 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
             outcomes: share.of(batch.outcomes),
             ..batch
         };
+        let views = self.all.views()?.part(share.tables.start * VIEW_WORDS, usize::MAX);
         // SAFETY: the caller's obligations.
-        unsafe { self.launch(share, LaunchOfMany::Get(batch)) }
+        unsafe { Ok(self.all.tables[0].kernels.get_of_many(&self.stream, views, share.parts(), batch)?) }
     }
 
-    /// Submits the part in some tables of a batch that places keys.
+    /// Submits the part in some tables of a batch that places keys: a launch for each table, after one that
+    /// merges the keys of all.
     ///
     /// # Safety
     /// - As for [`Self::look_up_share`], with the inserters' group.
     unsafe fn place(&self, share: &Share, batch: &Placing<K>) -> Result<()> {
+        let words = self.all.tables[0].shape().words;
+        let range = |len: usize| (share.first * len, share.len() * len);
+        let (first, len) = range(words as usize);
+        let (rows, results) = (batch.rows.part(first, len), batch.results.part(first, len));
         if share.len() == 0 {
             return Ok(());
         }
-        let words = self.all.tables[0].shape().words;
-        let dim = words as usize;
-        let (rows, results) = (
-            batch.rows.part(share.first * dim, share.len() * dim),
-            batch.results.part(share.first * dim, share.len() * dim),
-        );
         // SAFETY: the caller's obligations.
         let merged = unsafe { self.all.merger.by_hash(&self.stream, share.of(batch.keys), share.parts())? };
-        for (number, range) in share.ranges().enumerate() {
-            let table = &self.all.tables[share.tables.start + number];
-            table.grow_for(&self.stream, merged.keys(number, range))?;
-            table.prepare_summary(&self.stream, range.1)?;
+        for (number, (first, len)) in share.ranges().enumerate().filter(|(_, (_, len))| *len > 0) {
+            let (table, keys) = (&self.all.tables[share.tables.start + number], merged.keys(number, first, len));
+            let changes = Changes {
+                rows,
+                outcomes: merged.outcomes.part(first, len),
+                ends: merged.by_keys.ends.part(first, len),
+                order: merged.by_keys.order.part(first, len),
+                parameter: table.clock.parameter,
+                chunk: batch.chunk,
+                ..changes_of(keys)
+            };
+            table.grow_for(&self.stream, keys)?;
+            table.prepare_summary(&self.stream, len)?;
+            // SAFETY: the caller's obligations.
+            unsafe { table.launch(&self.stream, Launch::GetOrInsert(changes, RowSlice::new(results)))? };
         }
-        let changes = Changes {
-            rows,
-            outcomes: merged.outcomes,
-            ends: merged.by_keys.ends,
-            order: merged.by_keys.order,
-            chunk: batch.chunk,
-            ..changes_of(merged.by_keys.keys.into())
-        };
-        let launch = LaunchOfMany::GetOrInsert(changes, merged.counts(), RowSlice::new(results));
         let outcomes = (Outcome::Found, share.of(batch.outcomes));
         // SAFETY: the caller's obligations.
-        unsafe {
-            self.launch(share, launch)?;
-            Merger::spread(&self.stream, &merged, outcomes, (results, words, batch.chunk_of_results))
-        }
-    }
-
-    /// Submits a launch on some tables.
-    ///
-    /// # Safety
-    /// - As for [`Self::look_up_share`], with the launch's group.
-    unsafe fn launch(&self, share: &Share, launch: LaunchOfMany<K, S>) -> Result<()> {
-        let tables = &self.all.tables[share.tables.clone()];
-        let memories: Vec<_> = tables.iter().map(|table| table.memory()).collect();
-        let changes = matches!(launch, LaunchOfMany::GetOrInsert(..));
-        let members = tables.iter().zip(&memories).map(|(table, memory)| {
-            let (mut leased, mut time) = (None, Time::default());
-            if changes {
-                leased = table.leases.bits(table.device(), &self.stream, memory.shape().slots())?;
-                time = table.clock.next_time();
-            }
-            Ok(MemberOf { memory, leased, time, parameter: table.clock.parameter })
-        });
-        let members = members.collect::<Result<Vec<_>>>()?;
-        // SAFETY: the caller's obligations. Dropping the memories waits for the launch.
-        unsafe { Ok(tables[0].kernels.launch_of_many(&self.stream, &members, share.parts(), launch)?) }
+        unsafe { Merger::spread(&self.stream, &merged, outcomes, (results, words, batch.chunk_of_results)) }
     }
 
     /// Submits launches after entering a group of each table.

@@ -58,7 +58,7 @@ impl<K: Word> Merged<K> {
     }
 
     /// Returns the distinct keys of a table, whose part of the batch has `len` elements from `first` on.
-    pub fn keys(&self, table: usize, (first, len): (usize, usize)) -> BoundedSlice<K> {
+    pub fn keys(&self, table: usize, first: usize, len: usize) -> BoundedSlice<K> {
         BoundedSlice::new(self.by_keys.keys.part(first, len), self.counts().part(2 * table + 1, 1))
     }
 }

@@ -49,7 +49,7 @@ impl World {
             slots: device.zeroed((2 * len).next_power_of_two())?,
             words: [device.zeroed(len)?, device.zeroed(len)?, device.zeroed(len)?, device.zeroed(len)?]
                 .into_iter()
-                .chain([device.filled(len, u32::MAX)?, device.filled(len, u32::MAX)?])
+                .chain([device.filled(len, 0xff)?, device.filled(len, 0xff)?])
                 .collect::<Vec<_>>()
                 .try_into()
                 .expect("six"),

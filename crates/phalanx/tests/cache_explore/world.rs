@@ -356,7 +356,6 @@ where
             outcomes: buffers.outcomes.global(),
             ends: nothing(),
             order: nothing(),
-            first_thread: 0,
             time: Time { now: part.now, epoch: 0 },
             parameter: self.plan.rule as u32,
             chunk: self.chunk(),
