@@ -1,17 +1,17 @@
 //! Lookups in several tables: one launch for all of them.
 //!
-//! Each warp processes elements of one table ([`Parts`]), so it runs the code of a batch for one table. It
+//! Each warp processes elements of one table ([`Sections`]), so it runs the code of a batch for one table. It
 //! reads the words of the table's view first, which are in the L1 cache.
 //!
 //! # Cost
 //!
-//! As the kernels for one table, and ten words for each warp: see [`kernels`](super::kernels). A key that is absent claims a slot of a
-//! table in scratch memory if absent keys are wanted: see [`merge`](super::merge).
+//! As the kernels for one table, and ten words for each warp: see [`kernels`](super::kernels). A key that is
+//! absent claims a slot of a table in scratch memory if absent keys are wanted: see [`merge`](super::merge).
 use super::action::reserve;
-use super::merge::Claims;
-use super::parts::Parts;
+use super::merge::ClaimTable;
 use super::rows::{Chunk, CopyOut, RowSlice, move_rows};
 use super::search::Reading;
+use super::sections::Sections;
 use super::view::{CacheView, Config, NOWHERE, Rows, VIEW_WORDS};
 use crate::keyed::Outcome;
 use crate::keyed::kernels::{read_if, write_if};
@@ -22,7 +22,7 @@ use simt::{GlobalSlice, Instance, Tile, kernel};
 #[derive(Clone, Copy, Debug)]
 pub struct LookupsOfMany<K> {
     /// Keys, and slots by which equal keys that are absent are merged.
-    pub claims: Claims<K>,
+    pub claims: ClaimTable<K>,
     /// Output: a row for each key.
     pub rows: RowSlice,
     /// A row for each table, by position: that of its absent keys.
@@ -48,22 +48,22 @@ pub struct LookupsOfMany<K> {
 }
 
 /// Looks keys up in several tables. `views` has the words of their views, [`CacheView::to_words`]. Nothing
-/// may change the tables meanwhile. A warp for 32 elements of a part.
+/// may change the tables meanwhile. A warp for 32 elements of a section.
 #[kernel]
 pub fn cache_get_of_many<C: Config + Instance>(
     views: GlobalSlice<u64>,
-    parts: Parts,
+    sections: Sections,
     batch: LookupsOfMany<C::Key>,
 ) {
-    let (warp, part) = (Tile::<32>::lockstep(), parts.of_warp(1));
-    let index = part.index(1);
-    // Warps behind the last element have a part without a table.
-    let table = if index < part.end { part.table as usize } else { 0 };
+    let (warp, section) = (Tile::<32>::lockstep(), sections.of_warp(1));
+    let index = section.index(1);
+    // Warps behind the last element have a section without a table.
+    let table = if index < section.end { section.table as usize } else { 0 };
     let table = warp.shuffle(table as u32, 0) as usize;
     let words = views.part(table * VIEW_WORDS, VIEW_WORDS);
     // SAFETY: these are the words of the table's view.
     let view: CacheView<C> = unsafe { CacheView::from_words(|word| words.read(word)) };
-    let exists = index < part.end;
+    let exists = index < section.end;
     let key = read_if(batch.claims.keys, index as usize, exists);
     let position = C::search::<Reading>(view, exists, key).position;
     let mover = CopyOut::<false> { to: batch.rows };
@@ -71,15 +71,15 @@ pub fn cache_get_of_many<C: Config + Instance>(
     let is_missed = exists && position == NOWHERE;
     if warp.any(is_missed) {
         if batch.has_defaults {
-            let row = if is_missed { part.table } else { NOWHERE };
+            let row = if is_missed { section.table } else { NOWHERE };
             move_rows(batch.defaults, batch.chunk, warp, (row, index), mover);
         }
         if !batch.missed_count.is_empty() {
-            let is_first = is_missed && batch.claims.owner(part, key, index) == index;
+            let is_first = is_missed && batch.claims.owner(section, key, index) == index;
             let place = reserve(warp, batch.missed_count, is_first) as usize;
             if is_first {
                 write_if(batch.missed, place, key);
-                write_if(batch.missed_tables, place, batch.first_table + part.table);
+                write_if(batch.missed_tables, place, batch.first_table + section.table);
                 write_if(batch.missed_indices, place, batch.first_index + index);
             }
         }

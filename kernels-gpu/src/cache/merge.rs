@@ -9,11 +9,11 @@
 //! cache_place    the elements between a key's first and last one take the other places
 //! ```
 //!
-//! The result is that of a sort: the distinct keys, and the elements by keys. Two differences: the keys are in
-//! any order, and so are the elements of a key except the first and the last one.
+//! The result is that of a sort: the distinct keys, and the elements by keys. Two differences: the keys are
+//! in any order, and so are the elements of a key except the first and the last one.
 //!
-//! The batch may be one of several tables ([`Parts`]). Each part has its own keys, numbers and places, from
-//! the index of its first element on.
+//! The batch may be one of several tables ([`Sections`]). Each section has its own keys, numbers and places,
+//! from the index of its first element on.
 //!
 //! # Why a search ends with the right owner
 //!
@@ -27,11 +27,11 @@
 //! Per element: a slot and a key in `cache_claim`, both at random addresses, and a word of output; a word in
 //! `cache_number` and in `cache_place`. Lanes of a warp with equal keys search once. A key with several
 //! elements costs three atomics per warp that has one of them.
-use super::parts::{Part, Parts};
 use super::rows::{Chunk, CopyOut, RowSlice, move_rows};
+use super::sections::{Section, Sections};
 use super::view::{NOWHERE, Rows};
-use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::Outcome;
+use crate::keyed::kernels::{read_if, write_if};
 use crate::primitives::words::Moved;
 use simt::hash::mix64;
 use simt::{GlobalSlice, Instance, Order, Scope, Tile, Word, device, kernel};
@@ -39,7 +39,7 @@ use simt::{GlobalSlice, Instance, Order, Scope, Tile, Word, device, kernel};
 /// The keys of a batch, and the slots that they claim.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Claims<K> {
+pub struct ClaimTable<K> {
     /// Keys of the elements.
     pub keys: GlobalSlice<K>,
     /// A power of two of words, at least twice as many as keys, all 0 before the first claim.
@@ -50,19 +50,19 @@ pub struct Claims<K> {
 /// share a slot.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Hashes a key of a part.
+/// Hashes a key of a section.
 #[device]
-fn hash_of<K: Word>(key: K, part: Part) -> u32 {
-    mix64((key.widen() as u64 ^ SALT).wrapping_add((part.table as u64) << 40)) as u32
+fn hash_of<K: Word>(key: K, section: Section) -> u32 {
+    mix64((key.widen() as u64 ^ SALT).wrapping_add((section.table as u64) << 40)) as u32
 }
 
 #[device(caller)]
-impl<K: Word> Claims<K> {
-    /// Returns the owner of a key of the part. It is `index`, the caller's element, if no element with this
-    /// key has claimed a slot before.
-    pub(super) fn owner(self, part: Part, key: K, index: u32) -> u32 {
+impl<K: Word> ClaimTable<K> {
+    /// Returns the owner of a key of the section. It is `index`, the caller's element, if no element with
+    /// this key has claimed a slot before.
+    pub(super) fn owner(self, section: Section, key: K, index: u32) -> u32 {
         let last = self.slots.len() - 1;
-        let mut at = hash_of(key, part) as usize & last;
+        let mut at = hash_of(key, section) as usize & last;
         loop {
             let slot = self.slots.at(at);
             let mut seen = slot.load(Order::Relaxed, Scope::Device);
@@ -73,7 +73,7 @@ impl<K: Word> Claims<K> {
                 }
             }
             let other = seen - 1;
-            if part.has(other) && self.keys.read(other as usize) == key {
+            if section.has(other) && self.keys.read(other as usize) == key {
                 return other;
             }
             at = (at + 1) & last;
@@ -81,7 +81,8 @@ impl<K: Word> Claims<K> {
     }
 }
 
-/// What `cache_claim` notes of each element, one word of each. All are zero before, except the owners.
+/// Notes of `cache_claim` on the elements, a word of each kind per element. All are zero before, except the
+/// owners.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Owners {
@@ -111,7 +112,7 @@ impl Owners {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ByKeys<K> {
-    /// The distinct keys of each part.
+    /// The distinct keys of each section.
     pub keys: GlobalSlice<K>,
     /// For each of them, the last of its places. Its first place follows the last one of the key before.
     pub ends: GlobalSlice<u32>,
@@ -122,15 +123,15 @@ pub struct ByKeys<K> {
     pub counts: GlobalSlice<u64>,
 }
 
-/// Claims a slot for each distinct key, and counts its elements. A warp for 32 elements of a part.
+/// ClaimTable a slot for each distinct key, and counts its elements. A warp for 32 elements of a section.
 #[kernel]
-pub fn cache_claim<M: Moved + Instance>(claims: Claims<M::Word>, found: Owners, parts: Parts) {
-    let (warp, part) = (Tile::<32>::lockstep(), parts.of_warp(1));
-    let index = part.index(1);
-    let exists = index < part.end;
+pub fn cache_claim<M: Moved + Instance>(claims: ClaimTable<M::Word>, found: Owners, sections: Sections) {
+    let (warp, section) = (Tile::<32>::lockstep(), sections.of_warp(1));
+    let index = section.index(1);
+    let exists = index < section.end;
     let key = read_if(claims.keys, index as usize, exists);
     // The lanes with the same hash, of which the first one searches for all that have its key.
-    let same = warp.match_any(hash_of(key, part)) & warp.ballot(exists);
+    let same = warp.match_any(hash_of(key, section)) & warp.ballot(exists);
     let leader = if same == 0 { 0 } else { same.trailing_zeros() };
     let theirs = shuffle_key(warp, key, leader);
     let follows = exists && theirs == key;
@@ -138,7 +139,7 @@ pub fn cache_claim<M: Moved + Instance>(claims: Claims<M::Word>, found: Owners, 
     let (rank, mut owner) = (warp.rank(), 0);
     let searches = exists && !(follows && leader != rank);
     if searches {
-        owner = claims.owner(part, key, index);
+        owner = claims.owner(section, key, index);
         let group = if follows { same } else { 1 << rank };
         let first = index - rank;
         let others = group.count_ones() - (owner == index) as u32;
@@ -166,31 +167,31 @@ fn shuffle_key<K: Word>(warp: Tile<32>, key: K, rank: u32) -> K {
 /// Number of elements that a thread of `cache_number` processes: fewer reservations.
 pub const NUMBERED: u32 = 4;
 
-/// Numbers the distinct keys of each part, reserves places for their elements, and places the first and the
-/// last one of each. A thread for [`NUMBERED`] elements of a part.
+/// Numbers the distinct keys of each section, reserves places for their elements, and places the first and
+/// the last one of each. A thread for [`NUMBERED`] elements of a section.
 #[kernel]
 pub fn cache_number<M: Moved + Instance>(
-    claims: Claims<M::Word>,
+    claims: ClaimTable<M::Word>,
     found: Owners,
     by_keys: ByKeys<M::Word>,
-    parts: Parts,
+    sections: Sections,
 ) {
-    let (warp, part) = (Tile::<32>::lockstep(), parts.of_warp(NUMBERED));
-    let first = part.index(NUMBERED);
+    let (warp, section) = (Tile::<32>::lockstep(), sections.of_warp(NUMBERED));
+    let first = section.index(NUMBERED);
     let mut mine = 0u64;
     let mut each = 0;
     while each < NUMBERED {
-        mine += needed(found, part, first + each);
+        mine += needed(found, section, first + each);
         each += 1;
     }
-    let mut next = reserve_places(warp, by_keys.counts, part, mine);
+    let mut next = reserve_places(warp, by_keys.counts, section, mine);
     let mut each = 0;
     while each < NUMBERED {
         let index = first + each;
-        let needed = needed(found, part, index);
+        let needed = needed(found, section, index);
         if needed != 0 {
             let (number, place, len) = (next >> 32, next as u32, needed as u32);
-            let base = part.first as usize;
+            let base = section.first as usize;
             let (lowest, highest) = found.ends(index, len > 1);
             let at = base + number as usize;
             by_keys.keys.write(at, claims.keys.read(index as usize));
@@ -209,17 +210,18 @@ pub fn cache_number<M: Moved + Instance>(
 /// Returns what an element reserves: if it is an owner, a number, in the high half, and a place for each
 /// element with its key.
 #[device(caller)]
-fn needed(found: Owners, part: Part, index: u32) -> u64 {
-    if index >= part.end || found.owners.read(index as usize) != index {
+fn needed(found: Owners, section: Section, index: u32) -> u64 {
+    if index >= section.end || found.owners.read(index as usize) != index {
         return 0;
     }
     let others = found.others.at(index as usize).load(Order::Weak, Scope::Device);
     (1 << 32) + 1 + others as u64
 }
 
-/// Reserves numbers and places of the part for each lane, by one atomic per warp. Returns the lane's first.
+/// Reserves numbers and places of the section for each lane, by one atomic per warp. Returns the lane's
+/// first.
 #[device(caller)]
-fn reserve_places(warp: Tile<32>, counts: GlobalSlice<u64>, part: Part, mine: u64) -> u64 {
+fn reserve_places(warp: Tile<32>, counts: GlobalSlice<u64>, section: Section, mine: u64) -> u64 {
     let (mut sum, mut by) = (mine, 1);
     while by < 32 {
         let before = warp.shuffle_up(sum, by);
@@ -230,18 +232,18 @@ fn reserve_places(warp: Tile<32>, counts: GlobalSlice<u64>, part: Part, mine: u6
     }
     let mut base = 0;
     if warp.rank() == 31 && sum != 0 {
-        base = counts.at(part.table as usize).fetch_add(sum, Order::Relaxed, Scope::Device);
+        base = counts.at(section.table as usize).fetch_add(sum, Order::Relaxed, Scope::Device);
     }
     warp.shuffle(base, 31) + sum - mine
 }
 
 /// Places the elements that are neither the first nor the last one of their key. A warp for 32 elements of a
-/// part.
+/// section.
 #[kernel]
-pub fn cache_place(found: Owners, order: GlobalSlice<u32>, parts: Parts) {
-    let (warp, part) = (Tile::<32>::lockstep(), parts.of_warp(1));
-    let index = part.index(1);
-    let (exists, mut owner, mut is_inner) = (index < part.end, index, false);
+pub fn cache_place(found: Owners, order: GlobalSlice<u32>, sections: Sections) {
+    let (warp, section) = (Tile::<32>::lockstep(), sections.of_warp(1));
+    let index = section.index(1);
+    let (exists, mut owner, mut is_inner) = (index < section.end, index, false);
     if exists {
         owner = found.owners.read(index as usize);
         let (lowest, highest) = found.ends(owner, true);
@@ -258,7 +260,7 @@ pub fn cache_place(found: Owners, order: GlobalSlice<u32>, parts: Parts) {
     }
     let place = warp.shuffle(place, leader) + (same & ((1 << rank) - 1)).count_ones();
     if is_inner {
-        order.write((part.first + place) as usize, index);
+        order.write((section.first + place) as usize, index);
     }
 }
 
@@ -266,10 +268,10 @@ pub fn cache_place(found: Owners, order: GlobalSlice<u32>, parts: Parts) {
 /// the first element of a key has its outcome, and the others `present` if the key was placed by the first.
 /// If `rows` are wanted, those of the keys' last elements are copied to the others. `sources` are the same
 /// rows, by position. `counts` has two words for each table, of which the second is the number of its keys. A
-/// warp for 32 elements of a part.
+/// warp for 32 elements of a section.
 #[kernel]
 pub fn cache_spread(
-    parts: Parts,
+    sections: Sections,
     order: GlobalSlice<u32>,
     ends: GlobalSlice<u32>,
     counts: GlobalSlice<u32>,
@@ -280,12 +282,12 @@ pub fn cache_spread(
     sources: Rows,
     chunk: Chunk,
 ) {
-    let part = parts.of_warp(1);
-    let (index, base) = (part.index(1), part.first as usize);
+    let section = sections.of_warp(1);
+    let (index, base) = (section.index(1), section.first as usize);
     let (mut element, mut source) = (0, NOWHERE);
-    if index < part.end {
-        let ends = ends.part(base, counts.read(2 * part.table as usize + 1) as usize);
-        let place = index - part.first;
+    if index < section.end {
+        let ends = ends.part(base, counts.read(2 * section.table as usize + 1) as usize);
+        let place = index - section.first;
         let run = first_at_least(ends, place);
         let first = if run == 0 { 0 } else { ends.read(run - 1) + 1 };
         element = order.read(index as usize);

@@ -13,7 +13,7 @@ use crate::{Error, Outcome, Result};
 use bytemuck::Pod;
 use gpu::{AsBounded, AsSlice, AsSliceMut, OptionalSliceMut, Slice, SliceMut, Stream};
 use phalanx_kernels::cache::merge::ByKeys;
-use phalanx_kernels::cache::{Changes, Chunk, EXACTLY, Evicted, Lookups, Parts, RowSlice, Time};
+use phalanx_kernels::cache::{Changes, Chunk, EXACTLY, Evicted, Lookups, RowSlice, Sections, Time};
 use phalanx_kernels::keyed::Scalar;
 use simt::{BoundedSlice, GlobalSlice, Word};
 
@@ -81,8 +81,9 @@ use simt::{BoundedSlice, GlobalSlice, Word};
 /// `get`, `get_missed`, `contains_key`, `assign`, `assign_scores`, `get_and_touch` and `remove` launch one
 /// kernel; `get_missed` also sets its counter to zero, and so does `insert_evict`. A batch that places keys
 /// (`insert`, `insert_evict`, `get_or_insert`, `accumulate`) launches one kernel, too, but first merges equal
-/// keys ([`MergeBy`](super::MergeBy)), unless it has one key or is [`distinct`](Self::distinct). Each call records an event. No call waits for the device, except to enlarge
-/// the workspace when a batch is longer than any before in the stream.
+/// keys ([`MergeBy`](super::MergeBy)), unless it has one key or is [`distinct`](Self::distinct). Each call
+/// records an event. No call waits for the device, except to enlarge the workspace when a batch is longer
+/// than any before in the stream.
 #[derive(Debug)]
 pub struct Batches<'a, K, V, S> {
     table: &'a CacheTable<K, V, S>,
@@ -463,7 +464,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
             if in_order || self.table.merge_by == MergeBy::Sort {
                 return merger.by_sort(&self.stream, keys);
             }
-            merger.by_hash(&self.stream, keys, Parts::of(&[keys.len() as u32]))
+            merger.by_hash(&self.stream, keys, Sections::of(&[keys.len() as u32]))
         }
     }
 

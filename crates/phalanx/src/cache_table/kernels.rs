@@ -11,8 +11,8 @@ use phalanx_kernels::cache::many::{CacheGetOfMany, LookupsOfMany};
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
 use phalanx_kernels::cache::{
-    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, Parts, RowSlice, SLOTS,
-    ScorePolicy, Span, VIEW_WORDS,
+    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, ScorePolicy,
+    Sections, Span, VIEW_WORDS,
 };
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
 use std::any::TypeId;
@@ -148,7 +148,7 @@ pub trait Kernels<K, S>: Send + Sync {
         &self,
         stream: &Stream,
         views: GlobalSlice<u64>,
-        parts: Parts,
+        sections: Sections,
         batch: LookupsOfMany<K>,
     ) -> gpu::Result<()>;
 }
@@ -234,11 +234,11 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
         &self,
         stream: &Stream,
         views: GlobalSlice<u64>,
-        parts: Parts,
+        sections: Sections,
         batch: LookupsOfMany<C::Key>,
     ) -> gpu::Result<()> {
-        let grid = Grid::for_items(parts.threads(1), THREADS);
-        // SAFETY: the caller's obligations. The grid has the parts' warps.
-        unsafe { stream.launch(grid, CacheGetOfMany::<C> { views, parts, batch }) }
+        let grid = Grid::for_items(sections.threads(1), THREADS);
+        // SAFETY: the caller's obligations. The grid has the sections' warps.
+        unsafe { stream.launch(grid, CacheGetOfMany::<C> { views, sections, batch }) }
     }
 }

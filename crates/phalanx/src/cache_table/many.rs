@@ -12,8 +12,8 @@ use crate::{Error, Outcome, Outcomes, Result};
 use bytemuck::Pod;
 use gpu::{AsSlice, AsSliceMut, Buffer, Device, Slice, SliceMut, Stream};
 use phalanx_kernels::cache::many::LookupsOfMany;
-use phalanx_kernels::cache::merge::Claims;
-use phalanx_kernels::cache::{self, Changes, Chunk, MOST_TABLES, Parts, RowSlice, SLOTS, VIEW_WORDS};
+use phalanx_kernels::cache::merge::ClaimTable;
+use phalanx_kernels::cache::{self, Changes, Chunk, MOST_TABLES, RowSlice, SLOTS, Sections, VIEW_WORDS};
 use phalanx_kernels::keyed::Scalar;
 use simt::GlobalSlice;
 use std::ops::Range;
@@ -21,9 +21,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Several cache tables whose keys one call looks up: those of a model's features, for example.
 ///
-/// The tables have the same kind of keys, rows and scores. Keys of different tables are independent: a key may
-/// be in several tables, with a row of its own in each. Indexing returns a table, whose other operations are
-/// available as ever.
+/// The tables have the same kind of keys, rows and scores. Keys of different tables are independent: a key
+/// may be in several tables, with a row of its own in each. Indexing returns a table, whose other operations
+/// are available as ever.
 ///
 /// ```
 /// use phalanx::CacheTable;
@@ -240,12 +240,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<K, V, S> {
 ///
 /// # Cost
 ///
-/// `get` and `get_missed` launch a kernel for each 16 tables; `get_missed` also clears 8 to 16 bytes of scratch
-/// for each key. `get_or_insert` merges equal keys by three launches for each 16 tables
+/// `get` and `get_missed` launch a kernel for each 16 tables; `get_missed` also clears 8 to 16 bytes of
+/// scratch for each key. `get_or_insert` merges equal keys by three launches for each 16 tables
 /// ([`MergeBy::Hash`](super::MergeBy)), launches a kernel for each table, and another one for each 16, which
-/// passes rows and outcomes on to equal keys. Each call records an event for each table. No call waits for the
-/// device, except to enlarge the scratch when a batch is longer than any before in the stream, for the growth
-/// of a table, and in the first lookup after it.
+/// passes rows and outcomes on to equal keys. Each call records an event for each table. No call waits for
+/// the device, except to enlarge the scratch when a batch is longer than any before in the stream, for the
+/// growth of a table, and in the first lookup after it.
 pub struct BatchesOfMany<'a, K, V, S> {
     all: &'a CacheTables<K, V, S>,
     stream: Stream,
@@ -287,8 +287,8 @@ impl Share {
         self.ends.last().map_or(0, |end| *end as usize)
     }
 
-    fn parts(&self) -> Parts {
-        Parts::of(&self.ends)
+    fn sections(&self) -> Sections {
+        Sections::of(&self.ends)
     }
 
     /// Returns the elements of this share.
@@ -296,7 +296,7 @@ impl Share {
         elements.part(self.first, self.len())
     }
 
-    /// Returns the part of each table: its first element, and their number.
+    /// Returns the section of each table: its first element, and their number.
     fn ranges(&self) -> impl Iterator<Item = (usize, usize)> {
         let firsts = std::iter::once(0).chain(self.ends.iter().copied());
         firsts.zip(&self.ends).map(|(first, end)| (first as usize, (end - first) as usize))
@@ -304,8 +304,8 @@ impl Share {
 }
 
 impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V, S> {
-    /// Sets the rows that `get` and `get_missed` write for absent keys: a row for each table. Without it, they
-    /// leave these rows as they are.
+    /// Sets the rows that `get` and `get_missed` write for absent keys: a row for each table. Without it,
+    /// they leave these rows as they are.
     pub fn defaults(self, rows: impl Into<Slice<'a, V>>) -> Self {
         Self { defaults: Some(rows.into()), ..self }
     }
@@ -399,7 +399,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
             chunk = least(chunk, first.row_slice("default rows", defaults, self.all.len())?.1);
         }
         Ok(LookupsOfMany {
-            claims: Claims { keys, slots: nothing() },
+            claims: ClaimTable { keys, slots: nothing() },
             rows,
             defaults: self.defaults_from(0),
             has_defaults: self.defaults.is_some(),
@@ -471,7 +471,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
         };
         let dim = self.all.tables[0].shape().words as usize;
         let batch = LookupsOfMany {
-            claims: Claims { keys: share.of(batch.claims.keys), slots },
+            claims: ClaimTable { keys: share.of(batch.claims.keys), slots },
             rows: batch.rows.part(share.first * dim, share.len() * dim),
             defaults: self.defaults_from(share.tables.start),
             first_table: share.tables.start as u32,
@@ -481,7 +481,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
         };
         let views = self.all.views()?.part(share.tables.start * VIEW_WORDS, usize::MAX);
         // SAFETY: the caller's obligations.
-        unsafe { Ok(self.all.tables[0].kernels.get_of_many(&self.stream, views, share.parts(), batch)?) }
+        unsafe { Ok(self.all.tables[0].kernels.get_of_many(&self.stream, views, share.sections(), batch)?) }
     }
 
     /// Submits the part in some tables of a batch that places keys: a launch for each table, after one that
@@ -498,9 +498,11 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
             return Ok(());
         }
         // SAFETY: the caller's obligations.
-        let merged = unsafe { self.all.merger.by_hash(&self.stream, share.of(batch.keys), share.parts())? };
+        let merged =
+            unsafe { self.all.merger.by_hash(&self.stream, share.of(batch.keys), share.sections())? };
         for (number, (first, len)) in share.ranges().enumerate().filter(|(_, (_, len))| *len > 0) {
-            let (table, keys) = (&self.all.tables[share.tables.start + number], merged.keys(number, first, len));
+            let (table, keys) =
+                (&self.all.tables[share.tables.start + number], merged.keys(number, first, len));
             let changes = Changes {
                 rows,
                 outcomes: merged.outcomes.part(first, len),

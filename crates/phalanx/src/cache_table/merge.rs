@@ -6,9 +6,9 @@ use crate::primitives::{Fold, Workspace, last_used};
 use crate::{Outcome, Result};
 use gpu::Stream;
 use phalanx_kernels::cache::merge::{
-    ByKeys, CacheClaim, CacheNumber, CachePlace, CacheSpread, Claims, NUMBERED, Owners,
+    ByKeys, CacheClaim, CacheNumber, CachePlace, CacheSpread, ClaimTable, NUMBERED, Owners,
 };
-use phalanx_kernels::cache::{Chunk, MOST_TABLES, Parts, RowSlice, Rows, SLOTS};
+use phalanx_kernels::cache::{Chunk, MOST_TABLES, RowSlice, Rows, SLOTS, Sections};
 use phalanx_kernels::primitives::words::{CountUp, Words};
 use simt::{BoundedSlice, GlobalSlice, Grid, Word};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,8 +43,8 @@ pub enum MergeBy {
 pub struct Merged<K> {
     /// The elements by keys.
     pub by_keys: ByKeys<K>,
-    /// The tables' parts of the batch.
-    pub parts: Parts,
+    /// The tables' sections of the batch.
+    pub sections: Sections,
     /// Place for an outcome for each key.
     pub outcomes: GlobalSlice<u8>,
 }
@@ -57,7 +57,7 @@ impl<K: Word> Merged<K> {
         unsafe { GlobalSlice::from_raw_parts(counts.as_ptr().cast(), 2 * counts.len()) }
     }
 
-    /// Returns the distinct keys of a table, whose part of the batch has `len` elements from `first` on.
+    /// Returns the distinct keys of a table, whose section of the batch has `len` elements from `first` on.
     pub fn keys(&self, table: usize, first: usize, len: usize) -> BoundedSlice<K> {
         BoundedSlice::new(self.by_keys.keys.part(first, len), self.counts().part(2 * table + 1, 1))
     }
@@ -90,7 +90,7 @@ impl Merger {
             })?;
         let runs = Order { indices: ends, ..runs };
         let by_keys = ByKeys { keys: runs.keys, ends, order: sorted.indices, counts };
-        let merged = Merged { by_keys, parts: Parts::of(&[len as u32]), outcomes };
+        let merged = Merged { by_keys, sections: Sections::of(&[len as u32]), outcomes };
         // SAFETY: the caller's obligation. The workspace is dropped only after a wait for its launches, and
         // its pieces do not overlap.
         unsafe {
@@ -102,7 +102,7 @@ impl Merger {
         Ok(merged)
     }
 
-    /// Submits the merging of the parts of a batch by a hash table: see
+    /// Submits the merging of the sections of a batch by a hash table: see
     /// [`merge`](phalanx_kernels::cache::merge). Waits if the batch is longer than any before in that stream.
     ///
     /// # Safety
@@ -111,7 +111,7 @@ impl Merger {
         &self,
         stream: &Stream,
         keys: GlobalSlice<K>,
-        parts: Parts,
+        sections: Sections,
     ) -> Result<Merged<K>> {
         let mut workspaces = self.workspaces();
         let work = workspace(&mut workspaces, stream)?;
@@ -131,16 +131,16 @@ impl Merger {
         let found = Owners { owners, others: cut(len), lowest: cut(len), highest: cut(len) };
         // SAFETY: these are pairs of the words, which are aligned to 256 bytes.
         let counts = unsafe { GlobalSlice::from_raw_parts(counts.as_ptr().cast(), MOST_TABLES) };
-        let (claims, by_keys) = (Claims { keys, slots }, ByKeys { keys: distinct, ends, order, counts });
-        let grid = |each| Grid::for_items(parts.threads(each), THREADS);
+        let (claims, by_keys) = (ClaimTable { keys, slots }, ByKeys { keys: distinct, ends, order, counts });
+        let grid = |each| Grid::for_items(sections.threads(each), THREADS);
         // SAFETY: as for `by_sort`.
         unsafe {
             stream.fill(zeros, 0)?;
-            stream.launch(grid(1), CacheClaim::<Words<K>> { claims, found, parts })?;
-            stream.launch(grid(NUMBERED), CacheNumber::<Words<K>> { claims, found, by_keys, parts })?;
-            stream.launch(grid(1), CachePlace { found, order, parts })?;
+            stream.launch(grid(1), CacheClaim::<Words<K>> { claims, found, sections })?;
+            stream.launch(grid(NUMBERED), CacheNumber::<Words<K>> { claims, found, by_keys, sections })?;
+            stream.launch(grid(1), CachePlace { found, order, sections })?;
         }
-        Ok(Merged { by_keys, parts, outcomes })
+        Ok(Merged { by_keys, sections, outcomes })
     }
 
     /// Submits the clearing of slots for `len` keys that kernels of the stream merge. Waits if there are more
@@ -157,8 +157,8 @@ impl Merger {
         Ok(slots)
     }
 
-    /// Launches [`CacheSpread`]: writes the outcomes of all elements, after the launch that wrote those of the
-    /// keys. Elements of a key that was placed have the outcome `present`, except the first. If there are
+    /// Launches [`CacheSpread`]: writes the outcomes of all elements, after the launch that wrote those of
+    /// the keys. Elements of a key that was placed have the outcome `present`, except the first. If there are
     /// `rows` of `words` words, that of a key's last element is copied to the others.
     ///
     /// # Safety
@@ -169,13 +169,13 @@ impl Merger {
         (present, outcomes): (Outcome, GlobalSlice<u8>),
         (rows, words, chunk): (GlobalSlice<u32>, u32, Chunk),
     ) -> Result<()> {
-        let (first, parts) = (rows.as_ptr(), merged.parts);
+        let (first, sections) = (rows.as_ptr(), merged.sections);
         let ByKeys { ends, order, .. } = merged.by_keys;
         // SAFETY: rows of the batch are read by their indices, and only chunks of one word if they are not
         // aligned.
         let sources = unsafe { Rows::new(first, first, SLOTS, words) };
         let kernel = CacheSpread {
-            parts,
+            sections,
             order,
             ends,
             counts: merged.counts(),
@@ -187,7 +187,7 @@ impl Merger {
             chunk,
         };
         // SAFETY: the caller's obligation.
-        unsafe { Ok(stream.launch(Grid::for_items(parts.threads(1), THREADS), kernel)?) }
+        unsafe { Ok(stream.launch(Grid::for_items(sections.threads(1), THREADS), kernel)?) }
     }
 
     /// Submits `search`, which writes `len` positions, and then their stable sort, with their indices. Waits

@@ -2,9 +2,9 @@
 use crate::common::{Rng, replay, seeds};
 use crate::world::{Finding, Setting};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::cache::Parts;
+use phalanx_kernels::cache::Sections;
 use phalanx_kernels::cache::merge::{
-    ByKeys, CacheClaim, CacheNumber, CachePlace, Claims, NUMBERED, Owners,
+    ByKeys, CacheClaim, CacheNumber, CachePlace, ClaimTable, NUMBERED, Owners,
 };
 use phalanx_kernels::primitives::words::Words;
 use simt::emulator::{Fault, Launch, Options, SiteId};
@@ -62,19 +62,18 @@ impl World {
 
     /// Runs the kernels one after the other.
     fn run(&self) -> Result<(), Finding> {
-        let parts = Parts::of(&self.ends);
+        let sections = Sections::of(&self.ends);
         let [owners, others, lowest, highest, ends, order] =
             [0, 1, 2, 3, 4, 5].map(|index: usize| self.words[index].global());
         let found = Owners { owners, others, lowest, highest };
-        let claims = Claims { keys: self.typed.global(), slots: self.slots.global() };
-        let by_keys =
-            ByKeys { keys: self.distinct.global(), ends, order, counts: self.counts.global() };
-        let grid = |each| Grid::new(parts.threads(each) as u32 / 32, 32);
+        let claims = ClaimTable { keys: self.typed.global(), slots: self.slots.global() };
+        let by_keys = ByKeys { keys: self.distinct.global(), ends, order, counts: self.counts.global() };
+        let grid = |each| Grid::new(sections.threads(each) as u32 / 32, 32);
         let emulator = self.device.emulator_handle().expect("an emulator");
         for launch in [
-            Launch::new(grid(1), CacheClaim::<Words<u64>> { claims, found, parts }),
-            Launch::new(grid(NUMBERED), CacheNumber::<Words<u64>> { claims, found, by_keys, parts }),
-            Launch::new(grid(1), CachePlace { found, order, parts }),
+            Launch::new(grid(1), CacheClaim::<Words<u64>> { claims, found, sections }),
+            Launch::new(grid(NUMBERED), CacheNumber::<Words<u64>> { claims, found, by_keys, sections }),
+            Launch::new(grid(1), CachePlace { found, order, sections }),
         ] {
             emulator.launch_all(vec![launch]).map_err(Finding::Machine)?;
         }
@@ -95,7 +94,11 @@ impl World {
             let wrong = |text: String| Err(Finding::Wrong(format!("table {table}: {text}")));
             let (keys, places) = ((counts[table] >> 32) as usize, counts[table] as u32 as usize);
             if (keys, places) != (model.len(), end - first) {
-                return wrong(format!("{keys} keys and {places} places, not {} and {}", model.len(), end - first));
+                return wrong(format!(
+                    "{keys} keys and {places} places, not {} and {}",
+                    model.len(),
+                    end - first
+                ));
             }
             let mut place = first;
             for number in first..first + keys {

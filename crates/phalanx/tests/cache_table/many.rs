@@ -232,7 +232,9 @@ fn both_ways_of_merging_do_the_same() {
                 _ => table.accumulate(&keys, &rows).unwrap(),
             };
             assert_eq!(run(&sorting), run(&hashing));
-            assert!(sorting.get_or_insert(&keys, &rows).unwrap() == hashing.get_or_insert(&keys, &rows).unwrap());
+            assert!(
+                sorting.get_or_insert(&keys, &rows).unwrap() == hashing.get_or_insert(&keys, &rows).unwrap()
+            );
             let contents = |table: &CacheTable<u32, u32>| {
                 let all = table.export(..).unwrap();
                 let rows = all.rows.chunks(3).map(<[u32]>::to_vec);

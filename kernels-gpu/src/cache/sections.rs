@@ -1,4 +1,4 @@
-//! The parts of a batch: its elements by tables, and the warps that process them.
+//! The sections of a batch: its elements by tables, and the warps that process them.
 //!
 //! ```text
 //! elements   | table 0           | table 1 | table 2 ...
@@ -13,26 +13,26 @@ use simt::{Thread, device};
 /// Maximum number of tables of a batch.
 pub const MOST_TABLES: usize = 16;
 
-/// Elements of a batch by tables: those of table `t` are the ones from `ends[t - 1]` to `ends[t]`. Ends do not
-/// decrease; those beyond the last table are equal to the last one's.
+/// The elements of a batch by tables: those of table `t` begin at `ends[t - 1]` and end before `ends[t]`.
+/// Ends do not decrease; those beyond the last table are equal to the last one's.
 ///
 /// ```
-/// use phalanx_kernels::cache::{MOST_TABLES, Parts};
+/// use phalanx_kernels::cache::{MOST_TABLES, Sections};
 ///
-/// let (one, two) = (Parts::of(&[100]), Parts::of(&[70, 100]));
+/// let (one, two) = (Sections::of(&[100]), Sections::of(&[70, 100]));
 /// assert_eq!((one.threads(1), two.threads(1), two.threads(4)), (128, 160, 64));
 /// assert!(MOST_TABLES == 16);
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Parts {
+pub struct Sections {
     ends: [u32; MOST_TABLES],
     tables: u32,
 }
 
-impl Parts {
-    /// Returns the parts of at most [`MOST_TABLES`] tables with these ends, which do not decrease. Other ends
-    /// are left out.
+impl Sections {
+    /// Returns the sections of at most [`MOST_TABLES`] tables with these ends, which do not decrease. Other
+    /// ends are left out.
     pub fn of(ends: &[u32]) -> Self {
         let (tables, last) = (ends.len().min(MOST_TABLES), ends.last().copied().unwrap_or(0));
         let mut all = [last; MOST_TABLES];
@@ -47,48 +47,48 @@ impl Parts {
     }
 }
 
-/// The part of a batch that the calling warp processes.
+/// The section of a batch that the calling warp processes.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct Section {
     /// Number of the table.
     pub table: u32,
-    /// Index of the part's first element.
+    /// Index of the section's first element.
     pub first: u32,
     /// Index behind its last element.
     pub end: u32,
-    /// Number of the part's first warp.
+    /// Number of the section's first warp.
     first_warp: u32,
 }
 
 #[device]
-impl Part {
-    /// Returns whether the part has the element with this index.
+impl Section {
+    /// Returns whether the section has the element with this index.
     pub fn has(self, index: u32) -> bool {
         self.first <= index && index < self.end
     }
 
     /// Returns the index of the first of the calling thread's elements, `each` per thread. It is not below
-    /// the part's end if there is none.
+    /// the section's end if there is none.
     pub fn index(self, each: u32) -> u32 {
         self.first + (Thread::index() as u32 - 32 * self.first_warp) * each
     }
 }
 
 #[device]
-impl Parts {
-    /// Returns the part of the calling warp, if threads process `each` elements each.
-    pub(super) fn of_warp(&self, each: u32) -> Part {
+impl Sections {
+    /// Returns the section of the calling warp, if threads process `each` elements each.
+    pub(super) fn of_warp(&self, each: u32) -> Section {
         let warp = Thread::index() as u32 / 32;
-        let mut part = Part { table: 0, first: 0, end: self.ends[0], first_warp: 0 };
+        let mut section = Section { table: 0, first: 0, end: self.ends[0], first_warp: 0 };
         let mut table = 1;
         while table < MOST_TABLES {
             let (first, end) = (self.ends[table - 1], self.ends[table]);
             let first_warp = first / (32 * each) + table as u32;
             if warp >= first_warp {
-                part = Part { table: table as u32, first, end, first_warp };
+                section = Section { table: table as u32, first, end, first_warp };
             }
             table += 1;
         }
-        part
+        section
     }
 }
