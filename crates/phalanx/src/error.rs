@@ -100,6 +100,18 @@ pub enum Error {
         current: u32,
     },
 
+    /// Tables of one call differ in what they must have in common.
+    #[error(
+        "table {index} differs from the first one in its {what}: one call takes cache tables of the same \
+         device, variant and length of rows"
+    )]
+    Unlike {
+        /// Number of the table, from 0.
+        index: usize,
+        /// Name of the property.
+        what: &'static str,
+    },
+
     /// Another number that must be at least 1 is 0.
     #[error("the number of {what} is 0; it must be at least 1")]
     Zero {

@@ -10,6 +10,8 @@ mod common;
 #[cfg(feature = "variants")]
 #[path = "cache_explore/fresh.rs"]
 mod fresh;
+#[path = "cache_explore/merging.rs"]
+mod merging;
 #[path = "cache_explore/mutants.rs"]
 mod mutants;
 #[path = "cache_explore/plan.rs"]

@@ -19,3 +19,13 @@ crate::cache_instances! {
         cache_undigested_8x4_u64_u64: Cache<u64, u64, BuiltIn, 8, 4, false>,
     }
 }
+
+/// Words of keys whose batches are merged.
+pub mod merged {
+    use crate::cache::merge::{CacheClaim, CacheNumber};
+    use crate::primitives::words::Words;
+    simt::instances! {
+        types { u32: Words<u32>, u64: Words<u64> }
+        kernels { CacheClaim, CacheNumber }
+    }
+}

@@ -234,53 +234,6 @@ pub fn cache_remove<C: Config + Instance>(view: CacheView<C>, batch: Changes<C::
     change(view, batch, Remove);
 }
 
-/// Passes the outcomes and rows of merged elements on to all of them. `ends` has `runs[0]` words, and
-/// `merged` the outcome of each run; the first element of a run has its outcome, and the others `present` if
-/// the key was placed by the first. The rows at the indices of the runs' last elements are copied to the
-/// others, if `rows` is not empty. A thread for each element.
-#[kernel]
-pub fn cache_spread(
-    order: GlobalSlice<u32>,
-    ends: GlobalSlice<u32>,
-    runs: GlobalSlice<u32>,
-    merged: GlobalSlice<u8>,
-    present: u32,
-    outcomes: GlobalSlice<u8>,
-    rows: GlobalSlice<u32>,
-    words: u32,
-) {
-    let place = Thread::index();
-    if place >= order.len() {
-        return;
-    }
-    let run = first_at_least(ends.part(0, runs.read(0) as usize), place as u32);
-    let first = if run == 0 { 0 } else { ends.read(run - 1) + 1 };
-    let (index, outcome) = (order.read(place), merged.read(run) as u32);
-    let was_placed = outcome == Outcome::Inserted as u32 && place as u32 != first;
-    write_if(outcomes, index as usize, if was_placed { present } else { outcome } as u8);
-    let source = order.read(ends.read(run) as usize);
-    if !rows.is_empty() && source != index {
-        let (from, to) = (source as usize * words as usize, index as usize * words as usize);
-        let mut word = 0;
-        while word < words as usize {
-            rows.write(to + word, rows.read(from + word));
-            word += 1;
-        }
-    }
-}
-
-/// Returns the index of the first word that is at least `least`, among ascending words of which the last one
-/// is.
-#[device]
-fn first_at_least(words: GlobalSlice<u32>, least: u32) -> usize {
-    let (mut low, mut high) = (0, words.len() - 1);
-    while low < high {
-        let middle = (low + high) / 2;
-        if words.read(middle) < least { low = middle + 1 } else { high = middle }
-    }
-    low
-}
-
 /// Sets the bits of slots, those of a lease: bit `i % 32` of word `i / 32` for the position `i`. A thread for
 /// each position; positions of no slot are left out.
 #[kernel]

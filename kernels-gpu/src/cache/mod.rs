@@ -25,11 +25,14 @@ mod hashed;
 #[cfg(feature = "cache-table")]
 mod instances;
 pub mod kernels;
+pub mod many;
+pub mod merge;
 mod policy;
 mod promote;
 mod rows;
 pub mod scan;
 mod search;
+mod sections;
 pub mod summary;
 mod versions;
 mod view;
@@ -45,5 +48,8 @@ pub use kernels::Lookups;
 pub use policy::{BuiltIn, EXACTLY, Rule, ScorePolicy, Time};
 pub use rows::{Chunk, Element, RowSlice};
 pub use scan::Span;
+pub use sections::{MOST_TABLES, Sections};
 pub use summary::{CLASSES, Summary};
-pub use view::{Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Record, Rows, SLOTS, block};
+pub use view::{
+    Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Record, Rows, SLOTS, VIEW_WORDS, block,
+};

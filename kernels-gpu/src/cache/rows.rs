@@ -43,6 +43,12 @@ impl RowSlice {
         self.words.is_empty()
     }
 
+    /// Returns at most `len` words from the word `first` on.
+    #[device]
+    pub fn part(self, first: usize, len: usize) -> Self {
+        Self { words: self.words.part(first, len) }
+    }
+
     /// Returns the chunk of row `index` that begins at the word `first` and has `N` words; rows have `words`
     /// words. Ends the launch if there is no such row.
     fn chunk<const N: usize>(self, index: u32, words: u32, first: u32) -> Global<u32> {

@@ -83,6 +83,7 @@ macro_rules! cache_instances {
                 $crate::cache::kernels::CacheGetOrInsert, $crate::cache::kernels::CacheAccumulate,
                 $crate::cache::kernels::CacheAssign, $crate::cache::kernels::CacheGetAndTouch,
                 $crate::cache::kernels::CacheRemove,
+                $crate::cache::many::CacheGetOfMany,
                 $crate::cache::scan::CacheCount, $crate::cache::scan::CacheExport,
                 $crate::cache::scan::CacheRemoveIf, $crate::cache::scan::CachePromote,
                 $crate::cache::summary::CacheSample, $crate::cache::summary::CacheSetBounds,
@@ -208,6 +209,15 @@ impl Record {
     }
 }
 
+/// Number of words of [`CacheView::to_words`].
+pub const VIEW_WORDS: usize = 10;
+
+/// Returns the low and the high half of a word.
+#[device]
+fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
 /// A cache table as a kernel sees it.
 ///
 /// ```
@@ -235,6 +245,7 @@ impl Record {
 ///     assert!(block::<u64, u64>() == 2); // of `view.interleaved()`
 ///     let record = Record::of::<u64, u64>(); // of `view.with_records(versions)`
 ///     assert!((record.words, record.score, record.version) == (8, 2, 4));
+///     assert!(view.to_words()[7] == 0); // the seed
 ///     assert!(RowSlice::new(leased).is_empty() == leased.is_empty());
 ///     view.with_leases(leased).with_versions(versions)
 /// }
@@ -325,6 +336,44 @@ impl<C: Config> CacheView<C> {
         };
         let (summary, blocks, versions) = (Summary::new(classes, bounds), Blocks::SEPARATE, leased);
         Self { digests, keys, scores, rows, buckets, choices, seed, leased, summary, blocks, versions }
+    }
+
+    /// Returns the words of the view for lookups in several tables: without leases, versions and summary.
+    pub fn to_words(self) -> [u64; VIEW_WORDS] {
+        let pair = |low: u32, high: u32| low as u64 | (high as u64) << 32;
+        let Self { rows, blocks, .. } = self;
+        [
+            self.digests.as_ptr() as u64,
+            self.keys.as_ptr() as u64,
+            self.scores.as_ptr() as u64,
+            rows.near.as_ptr() as u64,
+            rows.far.as_ptr() as u64,
+            pair(rows.near_slots, rows.words),
+            pair(self.buckets, self.choices),
+            self.seed,
+            pair(blocks.shift, blocks.key_pitch),
+            blocks.score_pitch as u64,
+        ]
+    }
+
+    /// Returns the view with the words that `word` returns for their indices.
+    ///
+    /// # Safety
+    /// - The words are those of a view of this kind: see [`Self::to_words`]. Its memory outlives all uses.
+    #[device(caller)]
+    pub(super) unsafe fn from_words(word: impl Fn(usize) -> u64) -> Self {
+        let (near_slots, words) = halves(word(5));
+        let (buckets, choices) = halves(word(6));
+        let (shift, key_pitch) = halves(word(8));
+        let rows = (word(3) as usize as *mut u32, word(4) as usize as *mut u32);
+        let entries = (word(1) as usize as *mut C::Key, word(2) as usize as *mut C::Score);
+        // SAFETY: the caller's obligation.
+        let view = unsafe {
+            let rows = Rows::new(rows.0, rows.1, near_slots, words);
+            Self::new(word(0) as usize as *mut u32, entries, rows, (buckets, choices), word(7))
+        };
+        let blocks = Blocks { shift, key_pitch, score_pitch: word(9) as u32, ..view.blocks };
+        Self { blocks, ..view }
     }
 
     /// Returns the view of a table of whose rows some are leased: those of the slots whose bits are set, bit

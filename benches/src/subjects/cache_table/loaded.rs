@@ -5,7 +5,7 @@ use crate::machine::Gpu;
 use anyhow::{Result, ensure};
 use gpu::Buffer;
 use phalanx::CacheTable;
-use phalanx::cache_table::{HostRows, Lock, Rule, Victims};
+use phalanx::cache_table::{HostRows, Lock, MergeBy, Rule, Victims};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::Permutation;
@@ -47,7 +47,7 @@ pub fn count(case: &Case, name: &str) -> Result<usize> {
 }
 
 /// Builds the empty table of a case: its `capacity`, `dim`, `buckets`, `rule`, `on_device`, `host_rows`,
-/// `lock` and `victims`.
+/// `lock`, `victims` and `merge_by`.
 pub fn build(gpu: &Gpu, case: &Case) -> Result<Table> {
     let two = case.choice("buckets", &[("single", false), ("dual", true)])?;
     let builder = Table::builder().device(&gpu.device).capacity(count(case, "capacity")?).seed(case.seed);
@@ -58,6 +58,8 @@ pub fn build(gpu: &Gpu, case: &Case) -> Result<Table> {
     let builder = builder.host_rows(case.choice("host_rows", &orders)?);
     let victims = [("summary", Victims::Summary), ("exact", Victims::Exact)];
     let builder = builder.victims(case.choice("victims", &victims)?);
+    let ways = [("auto", MergeBy::Auto), ("sort", MergeBy::Sort), ("hash", MergeBy::Hash)];
+    let builder = builder.merge_by(case.choice("merge_by", &ways)?);
     let is_default = case.variant == DEFAULT;
     Ok(if is_default { builder } else { builder.variant(&case.variant) }.build()?)
 }

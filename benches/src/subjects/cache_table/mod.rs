@@ -11,13 +11,14 @@
 //! | `first_eviction` | empty | insertions up to the first batch that evicts a key |
 //! | `promotion` | filled to `load` | Zipf lookups while hot rows move to the device |
 //! | `round_get`, `round_get_or_insert` | `tables` tables, filled to `load` | a batch for each table |
+//! | `call_get`, `call_get_missed`, `call_get_or_insert` | the same | one call for all tables |
 //! | `threads` | filled to `load` | batches of several host threads |
 //! | `admission` | filled to `load` | a burst of new keys with the score `score` |
 //!
 //! Streams draw from `universe` keys for each slot, with the exponent `theta`. A burst has `burst` keys for
 //! each slot. `hits` replaces the fraction of keys that are present. `keys` is `distinct` (the call promises
 //! that they are), `merged` (they are, without the promise), `uniform` or `zipf` (with duplicates, for
-//! insertions).
+//! insertions). `merge_by` is `auto`, `sort` or `hash`.
 mod addresses;
 mod batch;
 mod clicks;
@@ -39,7 +40,7 @@ use fills::{Burst, FirstEviction};
 use loaded::{DEFAULT, Table};
 use promotion::Promotion;
 use rates::{Rates, VERBS};
-use rounds::Rounds;
+use rounds::{ROUNDS, Rounds};
 use threads::Threads;
 
 /// Variants of the cache table.
@@ -58,7 +59,7 @@ impl Structure for CacheTables<'_> {
     fn ops(&self) -> Vec<&'static str> {
         let rates = VERBS.iter().map(|(name, _)| *name);
         let rates = rates.chain(["hit_rate", "retention", "first_eviction", "admission"]);
-        rates.chain(["promotion", "round_get", "round_get_or_insert", "threads"]).collect()
+        rates.chain(["promotion", "threads"]).chain(ROUNDS.iter().map(|(name, _)| *name)).collect()
     }
 
     fn is_possible(&self, case: &Case) -> bool {
@@ -71,11 +72,12 @@ impl Structure for CacheTables<'_> {
             "retention" => Box::new(Clicks::new(self.0, case, true)?),
             "first_eviction" => Box::new(FirstEviction::new(self.0, case)?),
             "promotion" => Box::new(Promotion::new(self.0, case)?),
-            "round_get" => Box::new(Rounds::new(self.0, case, false)?),
-            "round_get_or_insert" => Box::new(Rounds::new(self.0, case, true)?),
             "threads" => Box::new(Threads::new(self.0, case)?),
             "admission" => Box::new(Burst::new(self.0, case)?),
             op => {
+                if let Some((_, round)) = ROUNDS.iter().find(|(name, _)| *name == op) {
+                    return Ok(Box::new(Rounds::new(self.0, case, *round)?));
+                }
                 let verb = VERBS.iter().find(|(name, _)| *name == op);
                 let (_, verb) = verb.with_context(|| format!("a cache table has no '{op}'"))?;
                 Box::new(Rates::new(self.0, case, *verb)?)

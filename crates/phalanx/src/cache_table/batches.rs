@@ -4,16 +4,16 @@ use super::element::Summand;
 use super::groups::Group;
 use super::kernels::Launch;
 use super::lease::Lease;
-use super::merge::Merged;
+use super::merge::{MergeBy, Merged, Merger};
 use crate::map::batches::{check_same_device, elements_of, optional_slice, slice};
 use crate::map::check;
-use crate::map::launch::{THREADS, nothing};
+use crate::map::launch::nothing;
 use crate::number::Number;
 use crate::{Error, Outcome, Result};
 use bytemuck::Pod;
-use gpu::{AsBounded, AsSlice, AsSliceMut, Grid, OptionalSliceMut, Slice, SliceMut, Stream};
-use phalanx_kernels::cache::kernels::CacheSpread;
-use phalanx_kernels::cache::{Changes, Chunk, EXACTLY, Evicted, Lookups, RowSlice, Time};
+use gpu::{AsBounded, AsSlice, AsSliceMut, OptionalSliceMut, Slice, SliceMut, Stream};
+use phalanx_kernels::cache::merge::ByKeys;
+use phalanx_kernels::cache::{Changes, Chunk, EXACTLY, Evicted, Lookups, RowSlice, Sections, Time};
 use phalanx_kernels::keyed::Scalar;
 use simt::{BoundedSlice, GlobalSlice, Word};
 
@@ -80,10 +80,10 @@ use simt::{BoundedSlice, GlobalSlice, Word};
 ///
 /// `get`, `get_missed`, `contains_key`, `assign`, `assign_scores`, `get_and_touch` and `remove` launch one
 /// kernel; `get_missed` also sets its counter to zero, and so does `insert_evict`. A batch that places keys
-/// (`insert`, `insert_evict`, `get_or_insert`, `accumulate`) launches one kernel, too, but first sorts its
-/// keys (10 launches for keys of 32 bits, 14 for those of 64), unless it has one key or is
-/// [`distinct`](Self::distinct). Each call records an event. No call waits for the device, except to enlarge
-/// the workspace when a batch is longer than any before in the stream.
+/// (`insert`, `insert_evict`, `get_or_insert`, `accumulate`) launches one kernel, too, but first merges equal
+/// keys ([`MergeBy`](super::MergeBy)), unless it has one key or is [`distinct`](Self::distinct). Each call
+/// records an event. No call waits for the device, except to enlarge the workspace when a batch is longer
+/// than any before in the stream.
 #[derive(Debug)]
 pub struct Batches<'a, K, V, S> {
     table: &'a CacheTable<K, V, S>,
@@ -113,10 +113,10 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         Self { table, stream: stream.clone(), scores: None, parameter, is_distinct: false }
     }
 
-    /// Promises that the keys of each following batch are distinct, so that they are not sorted.
+    /// Promises that the keys of each following batch are distinct, so that they are not merged.
     ///
     /// If they are not, a key may get several slots: later batches find any of them. Builds with debug
-    /// assertions sort all the same, and merge equal keys.
+    /// assertions merge equal keys all the same.
     pub fn distinct(self) -> Self {
         Self { is_distinct: !cfg!(debug_assertions), ..self }
     }
@@ -249,7 +249,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         let (keys, rows) = (keys.view(), Some(rows.view()));
         let outcomes = self.outcomes(outcomes, keys.len())?;
         self.place(
-            Part { keys, rows, outcomes, count: nothing(), spread: None },
+            Part { keys, rows, outcomes, count: nothing(), spread: None, in_order: false },
             Outcome::Replaced,
             Launch::Insert,
         )
@@ -276,7 +276,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
             count,
         };
         let outcomes = self.outcomes(outcomes, keys.len())?;
-        let part = Part { keys, rows: Some(rows), outcomes, count, spread: None };
+        let part = Part { keys, rows: Some(rows), outcomes, count, spread: None, in_order: false };
         self.place(part, Outcome::Replaced, |batch: Changes<K, S>| {
             Launch::InsertEvict(Changes { chunk: least(batch.chunk, chunk), ..batch }, output)
         })
@@ -296,7 +296,8 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         let (keys, rows, results) = (keys.view(), rows.view(), results.view());
         let (to, chunk) = self.rows("results", results, keys.len())?;
         let outcomes = slice(self.table.device(), "outcomes", outcomes, keys.len())?;
-        let part = Part { keys, rows: Some(rows), outcomes, count: nothing(), spread: Some(results) };
+        let (rows, spread) = (Some(rows), Some(results));
+        let part = Part { keys, rows, outcomes, count: nothing(), spread, in_order: false };
         self.place(part, Outcome::Found, |batch: Changes<K, S>| {
             Launch::GetOrInsert(Changes { chunk: least(batch.chunk, chunk), ..batch }, to)
         })
@@ -317,7 +318,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     {
         let (keys, rows) = (keys.view(), Some(rows.view()));
         let outcomes = self.outcomes(outcomes, keys.len())?;
-        let part = Part { keys, rows, outcomes, count: nothing(), spread: None };
+        let part = Part { keys, rows, outcomes, count: nothing(), spread: None, in_order: true };
         self.place(part, Outcome::Replaced, |batch| Launch::Accumulate(batch, V::KIND))
     }
 
@@ -379,6 +380,8 @@ struct Part<'a, K, V> {
     count: GlobalSlice<u32>,
     /// Output rows that all elements with the same key get.
     spread: Option<Slice<'a, V>>,
+    /// Whether the elements of a key are merged in the order of the batch.
+    in_order: bool,
 }
 
 impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
@@ -436,39 +439,47 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         self.submit_counting(Group::Inserters, part.count, || unsafe {
             let (mut batch, mut merged) = (batch, None);
             if !self.is_distinct && len > 1 {
-                let found = self.table.merger.merge(&self.stream, keys)?;
-                let Merged { keys, order, ends, outcomes, .. } = found;
+                let found = self.merge(keys, part.in_order)?;
+                let ByKeys { ends, order, .. } = found.by_keys;
+                let (keys, outcomes) = (found.keys(0, 0, len), found.outcomes);
                 (batch, merged) = (Changes { keys, order, ends, outcomes, ..batch }, Some(found));
             }
             self.table.grow_for(&self.stream, batch.keys)?;
             self.table.prepare_summary(&self.stream, len)?;
             self.table.launch(&self.stream, launch(batch))?;
-            merged.map_or(Ok(()), |merged| self.spread(&part, merged, present))
+            merged.map_or(Ok(()), |merged| self.spread(&part, &merged, present))
         })
     }
 
-    /// Launches [`CacheSpread`].
+    /// Submits the merging of equal keys. `in_order` asks for the elements of a key in the order of the
+    /// batch.
+    ///
+    /// # Safety
+    /// - The keys live until the stream has executed the launches. The result is valid until the next call
+    ///   for the stream.
+    unsafe fn merge(&self, keys: GlobalSlice<K>, in_order: bool) -> Result<Merged<K>> {
+        let merger = &self.table.merger;
+        // SAFETY: the caller's obligations.
+        unsafe {
+            if in_order || self.table.merge_by == MergeBy::Sort {
+                return merger.by_sort(&self.stream, keys);
+            }
+            merger.by_hash(&self.stream, keys, Sections::of(&[keys.len() as u32]))
+        }
+    }
+
+    /// Passes the outcomes of merged elements on to all of them.
     ///
     /// # Safety
     /// - The buffers live until the stream has executed the launch.
-    unsafe fn spread(&self, part: &Part<'_, K, V>, merged: Merged<K>, present: Outcome) -> Result<()> {
+    unsafe fn spread(&self, part: &Part<'_, K, V>, merged: &Merged<K>, present: Outcome) -> Result<()> {
         if part.outcomes.is_empty() && part.spread.is_none() {
             return Ok(());
         }
-        let rows = part.spread.map_or_else(nothing, words_of);
-        let kernel = CacheSpread {
-            order: merged.order,
-            ends: merged.ends,
-            runs: merged.runs,
-            merged: merged.outcomes,
-            present: present as u32,
-            outcomes: part.outcomes,
-            rows,
-            words: self.table.shape().words,
-        };
-        let grid = Grid::for_items(merged.order.len(), THREADS);
+        let chunk = part.spread.map_or(Ok(Chunk::One), |rows| self.table.chunk_of("results", rows))?;
+        let rows = (part.spread.map_or_else(nothing, words_of), self.table.shape().words, chunk);
         // SAFETY: the caller's obligation.
-        unsafe { Ok(self.stream.launch(grid, kernel)?) }
+        unsafe { Merger::spread(&self.stream, merged, (present, part.outcomes), rows) }
     }
 
     /// Returns the batch of a lookup without rows.
@@ -489,18 +500,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
         let device = self.table.device();
         let scores =
             self.scores.map_or_else(|| Ok(nothing()), |scores| slice(device, "scores", scores, len))?;
-        Ok(Changes {
-            keys,
-            scores,
-            rows: no_rows(),
-            outcomes: nothing(),
-            ends: nothing(),
-            order: nothing(),
-            // The submission sets it.
-            time: Time::default(),
-            parameter: self.parameter,
-            chunk: Chunk::One,
-        })
+        Ok(Changes { scores, parameter: self.parameter, ..changes_of(keys) })
     }
 
     fn outcomes(&self, outcomes: impl OptionalSliceMut<u8>, len: usize) -> Result<GlobalSlice<u8>> {
@@ -509,14 +509,31 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'_, K, V, S> {
 
     /// Returns the rows of `len` elements as kernels take them, and how many words lanes can move at once.
     fn rows(&self, what: &'static str, rows: Slice<'_, V>, len: usize) -> Result<(RowSlice, Chunk)> {
-        check(what, len * self.table.dim(), rows.len())?;
-        check_same_device(self.table.device(), what, rows.device())?;
+        self.table.row_slice(what, rows, len)
+    }
+}
+
+impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
+    /// Returns the rows of `len` elements as kernels take them, and how many words lanes can move at once.
+    pub(super) fn row_slice(
+        &self,
+        what: &'static str,
+        rows: Slice<'_, V>,
+        len: usize,
+    ) -> Result<(RowSlice, Chunk)> {
+        check(what, len * self.dim(), rows.len())?;
+        check_same_device(self.device(), what, rows.device())?;
+        Ok((RowSlice::new(words_of(rows)), self.chunk_of(what, rows)?))
+    }
+
+    /// Returns how many words of rows lanes can move at once.
+    fn chunk_of(&self, what: &'static str, rows: Slice<'_, V>) -> Result<Chunk> {
         let address = rows.pointer().addr();
         if !address.is_multiple_of(4) {
             return Err(Error::Misaligned { what });
         }
-        let is_wide = address.is_multiple_of(16) && self.table.shape().words.is_multiple_of(4);
-        Ok((RowSlice::new(words_of(rows)), if is_wide { Chunk::Four } else { Chunk::One }))
+        let is_wide = address.is_multiple_of(16) && self.shape().words.is_multiple_of(4);
+        Ok(if is_wide { Chunk::Four } else { Chunk::One })
     }
 }
 
@@ -534,6 +551,22 @@ pub(super) fn lookups_of<K: Word>(keys: BoundedSlice<K>) -> Lookups<K> {
     }
 }
 
+/// Returns the batch of a change of these keys, without rows and outputs.
+pub(super) fn changes_of<K: Word, S: Word>(keys: BoundedSlice<K>) -> Changes<K, S> {
+    Changes {
+        keys,
+        scores: nothing(),
+        rows: no_rows(),
+        outcomes: nothing(),
+        ends: nothing(),
+        order: nothing(),
+        // The submission sets it.
+        time: Time::default(),
+        parameter: 0,
+        chunk: Chunk::One,
+    }
+}
+
 /// Returns the words of rows.
 pub(super) fn words_of<V: Pod>(rows: Slice<'_, V>) -> GlobalSlice<u32> {
     let words = rows.len() * size_of::<V>() / 4;
@@ -547,6 +580,6 @@ pub(super) fn no_rows() -> RowSlice {
 }
 
 /// Returns the smaller of two chunks.
-fn least(a: Chunk, b: Chunk) -> Chunk {
+pub(super) fn least(a: Chunk, b: Chunk) -> Chunk {
     if a == Chunk::Four { b } else { a }
 }

@@ -2,7 +2,7 @@
 use super::groups::Groups;
 use super::growth::Growth;
 use super::kernels::{Kernels, all};
-use super::{CacheTable, Clock, HostRows, Lock, Shape, Victims};
+use super::{CacheTable, Clock, HostRows, Lock, MergeBy, Shape, Victims};
 use crate::map::variant::VariantTag;
 use crate::number::Number;
 use crate::{Error, Result, program};
@@ -59,6 +59,7 @@ pub struct Builder<K, V, S> {
     parameter: u32,
     victims: Victims,
     host_rows: HostRows,
+    merge_by: MergeBy,
     of: PhantomData<(K, V, S)>,
 }
 
@@ -90,6 +91,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             parameter: 0,
             victims: Victims::default(),
             host_rows: HostRows::default(),
+            merge_by: MergeBy::default(),
             of: PhantomData,
         }
     }
@@ -156,6 +158,12 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     /// Sets the order in which lookups read rows in host memory. Default: [`HostRows::Auto`].
     pub fn host_rows(mut self, order: HostRows) -> Self {
         self.host_rows = order;
+        self
+    }
+
+    /// Sets how batches that place keys merge elements with equal keys. Default: [`MergeBy::Auto`].
+    pub fn merge_by(mut self, way: MergeBy) -> Self {
+        self.merge_by = way;
         self
     }
 
@@ -241,7 +249,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
             None => Clock::new(Some(self.rule), self.rule as u32),
         };
         let order = (clock, Groups::new(self.lock));
-        CacheTable::create(&device, kernels, (shape, growth), order, (self.dim, self.victims, self.host_rows))
+        let options = (self.dim, self.victims, self.host_rows, self.merge_by);
+        CacheTable::create(&device, kernels, (shape, growth), order, options)
     }
 
     /// Returns the kernels of the selected kind.

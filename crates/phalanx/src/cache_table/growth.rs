@@ -9,18 +9,17 @@
 //!
 //! Doubling splits each bucket: the buckets 2 b and 2 b + 1 get the keys whose first bucket is b. So with one
 //! bucket per key all keys fit. With two they almost always do; if not, the table keeps its old memory.
-use super::batches::lookups_of;
+use super::batches::{changes_of, lookups_of};
 use super::groups::Group;
 use super::kernels::Launch;
 use super::memory::Memory;
 use super::scans::Output;
 use super::{CacheTable, SLOTS, Shape};
-use crate::map::launch::nothing;
 use crate::number::Number;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use gpu::{Buffer, Stream};
-use phalanx_kernels::cache::{Changes, EXACTLY, Filter, Lookups, MOST_BUCKETS, Span, Time};
+use phalanx_kernels::cache::{Changes, EXACTLY, Filter, Lookups, MOST_BUCKETS, Span};
 use phalanx_kernels::keyed::Scalar;
 use simt::BoundedSlice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -231,15 +230,11 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         let output = Output::new(self, count * SLOTS as usize)?;
         let part = output.slices();
         let batch = Changes {
-            keys: BoundedSlice::new(part.keys, part.count),
             scores: part.scores,
             rows: part.rows,
-            outcomes: nothing(),
-            ends: nothing(),
-            order: nothing(),
-            time: Time::default(),
             parameter: EXACTLY,
             chunk,
+            ..changes_of(BoundedSlice::new(part.keys, part.count))
         };
         for first in (0..buckets).step_by(count) {
             let span = Span { first, count: count as u32 };

@@ -37,6 +37,11 @@ pub struct Rows<V> {
 }
 
 impl<V> Rows<V> {
+    /// Returns the rows of `dim` elements, with an outcome for each.
+    pub(super) fn new(elements: Vec<V>, outcomes: Outcomes, dim: usize) -> Self {
+        Self { elements, outcomes, dim }
+    }
+
     /// Returns the row of the key with this index, if the key is present.
     ///
     /// # Panics

@@ -7,11 +7,12 @@ use phalanx_kernels::cache::kernels::{
     CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
     CacheGetConcurrent, CacheGetOrInsert, CacheGetRef, CacheInsert, CacheInsertEvict, CacheRemove, Lookups,
 };
+use phalanx_kernels::cache::many::{CacheGetOfMany, LookupsOfMany};
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
 use phalanx_kernels::cache::{
     self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, ScorePolicy,
-    Span,
+    Sections, Span, VIEW_WORDS,
 };
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
 use std::any::TypeId;
@@ -112,6 +113,9 @@ pub trait Kernels<K, S>: Send + Sync {
     /// Returns the kind's name.
     fn name(&self) -> &'static str;
 
+    /// Returns the kind as a type.
+    fn kind(&self) -> TypeId;
+
     /// Returns the name of the kind's score policy, or `None` if it is that of the library's rules.
     fn own_policy(&self) -> Option<&'static str>;
 
@@ -129,6 +133,24 @@ pub trait Kernels<K, S>: Send + Sync {
         leased: Option<GlobalSlice<u32>>,
         launch: Launch<K, S>,
     ) -> gpu::Result<()>;
+
+    /// Returns the words of the memory's view for [`Self::get_of_many`].
+    ///
+    /// # Safety
+    /// - The memory is not dropped while kernels use them.
+    unsafe fn view_words(&self, memory: &Memory<K, S>) -> [u64; VIEW_WORDS];
+
+    /// Submits [`CacheGetOfMany`] with the words of the tables' views.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch`], for each of the tables, which are of this kind.
+    unsafe fn get_of_many(
+        &self,
+        stream: &Stream,
+        views: GlobalSlice<u64>,
+        sections: Sections,
+        batch: LookupsOfMany<K>,
+    ) -> gpu::Result<()>;
 }
 
 variants! {
@@ -143,6 +165,10 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
 
     fn name(&self) -> &'static str {
         C::NAME
+    }
+
+    fn kind(&self) -> TypeId {
+        TypeId::of::<C>()
     }
 
     fn own_policy(&self) -> Option<&'static str> {
@@ -197,5 +223,22 @@ impl<C: Config + Instance> Kernels<C::Key, C::Score> for VariantTag<C> {
                 Launch::Classify => stream.launch(grid, CacheClassify { view }),
             }
         }
+    }
+
+    unsafe fn view_words(&self, memory: &Memory<C::Key, C::Score>) -> [u64; VIEW_WORDS] {
+        // SAFETY: the caller's obligation.
+        unsafe { memory.view::<C>() }.to_words()
+    }
+
+    unsafe fn get_of_many(
+        &self,
+        stream: &Stream,
+        views: GlobalSlice<u64>,
+        sections: Sections,
+        batch: LookupsOfMany<C::Key>,
+    ) -> gpu::Result<()> {
+        let grid = Grid::for_items(sections.threads(1), THREADS);
+        // SAFETY: the caller's obligations. The grid has the sections' warps.
+        unsafe { stream.launch(grid, CacheGetOfMany::<C> { views, sections, batch }) }
     }
 }

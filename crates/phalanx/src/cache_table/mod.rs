@@ -10,6 +10,7 @@ mod host;
 mod host_rows;
 mod kernels;
 mod lease;
+mod many;
 mod memory;
 mod merge;
 mod queue;
@@ -41,6 +42,8 @@ pub use groups::Lock;
 pub use host::{EvictedRows, Exported, Rows};
 pub use host_rows::HostRows;
 pub use lease::Lease;
+pub use many::{BatchesOfMany, CacheTables, MissedBuffers};
+pub use merge::MergeBy;
 pub use phalanx_kernels::cache::{Filter, Rule};
 pub use since::ExportSince;
 pub use summary::Victims;
@@ -174,6 +177,7 @@ pub struct CacheTable<K, V, S = u64> {
     groups: Groups,
     merger: Merger,
     host_rows: HostRows,
+    merge_by: MergeBy,
     leases: Leases,
     of: PhantomData<fn() -> V>,
 }
@@ -262,7 +266,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         kernels: Box<dyn Kernels<K, S>>,
         (shape, growth): (Shape, Growth),
         (clock, groups): (Clock, Groups),
-        (dim, victims, host_rows): (usize, Victims, HostRows),
+        (dim, victims, host_rows, merge_by): (usize, Victims, HostRows, MergeBy),
     ) -> Result<Self> {
         let (has_summary, has_versions) = (victims == Victims::Summary, groups.lock().is_concurrent());
         Ok(Self {
@@ -275,6 +279,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             groups,
             merger: Merger::default(),
             host_rows,
+            merge_by,
             leases: Leases::default(),
             of: PhantomData,
         })

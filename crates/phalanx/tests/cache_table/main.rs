@@ -9,6 +9,7 @@ mod filters;
 mod growth;
 mod host_slices;
 mod leases;
+mod many;
 mod model;
 mod since;
 mod threads;
