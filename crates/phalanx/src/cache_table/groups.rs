@@ -41,7 +41,9 @@ pub enum Lock {
     /// As `Groups`, but `get`, `get_missed` and `contains_key` run beside all batches except
     /// [`promote`](super::CacheTable::promote). They return a row that the key had at one moment while they
     /// ran. They do not wait for batches that other streams or host threads have submitted before, and those
-    /// do not wait for them: only a stream orders its own batches. Costs 4 bytes per slot.
+    /// do not wait for them: only a stream orders its own batches. Costs 4 bytes per slot, and with
+    /// [`Victims::Summary`](super::Victims::Summary) up to 12 more, since key, score and version then share a
+    /// record of 16 or 32 bytes.
     ///
     /// ```
     /// use phalanx::CacheTable;
