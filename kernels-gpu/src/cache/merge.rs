@@ -56,7 +56,7 @@ fn hash_of<K: Word>(key: K, section: Section) -> u32 {
     mix64((key.widen() as u64 ^ SALT).wrapping_add((section.table as u64) << 40)) as u32
 }
 
-#[device(caller)]
+#[device]
 impl<K: Word> ClaimTable<K> {
     /// Returns the owner of a key of the section. It is `index`, the caller's element, if no element with
     /// this key has claimed a slot before.
@@ -220,7 +220,7 @@ fn needed(found: Owners, section: Section, index: u32) -> u64 {
 
 /// Reserves numbers and places of the section for each lane, by one atomic per warp. Returns the lane's
 /// first.
-#[device(caller)]
+#[device]
 fn reserve_places(warp: Tile<32>, counts: GlobalSlice<u64>, section: Section, mine: u64) -> u64 {
     let (mut sum, mut by) = (mine, 1);
     while by < 32 {
@@ -264,24 +264,34 @@ pub fn cache_place(found: Owners, order: GlobalSlice<u32>, sections: Sections) {
     }
 }
 
-/// Passes the outcomes and rows of merged elements on to all of them. `merged` has the outcome of each key;
-/// the first element of a key has its outcome, and the others `present` if the key was placed by the first.
-/// If `rows` are wanted, those of the keys' last elements are copied to the others. `sources` are the same
-/// rows, by position. `counts` has two words for each table, of which the second is the number of its keys. A
-/// warp for 32 elements of a section.
+/// The elements of a merged batch by keys, and the outputs of all elements.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MergedBatch {
+    /// Indices of the elements, by places.
+    pub order: GlobalSlice<u32>,
+    /// For each key, the last of its places.
+    pub ends: GlobalSlice<u32>,
+    /// Two words for each table, of which the second is the number of its keys.
+    pub counts: GlobalSlice<u32>,
+    /// An outcome for each key.
+    pub merged: GlobalSlice<u8>,
+    /// Outcome of the elements of a key that was placed, except the first one, which has the key's.
+    pub present: u32,
+    /// Number of words that a lane moves at once.
+    pub chunk: Chunk,
+    /// Output: an outcome for each element.
+    pub outcomes: GlobalSlice<u8>,
+    /// Output, if wanted: the rows of the elements. That of a key's last element is there before.
+    pub rows: RowSlice,
+    /// The same rows, by position.
+    pub sources: Rows,
+}
+
+/// Passes the outcomes and rows of merged elements on to all of them. A warp for 32 elements of a section.
 #[kernel]
-pub fn cache_spread(
-    sections: Sections,
-    order: GlobalSlice<u32>,
-    ends: GlobalSlice<u32>,
-    counts: GlobalSlice<u32>,
-    merged: GlobalSlice<u8>,
-    present: u32,
-    outcomes: GlobalSlice<u8>,
-    rows: RowSlice,
-    sources: Rows,
-    chunk: Chunk,
-) {
+pub fn cache_spread(sections: Sections, batch: MergedBatch) {
+    let MergedBatch { order, ends, counts, merged, present, chunk, outcomes, rows, sources } = batch;
     let section = sections.of_warp(1);
     let (index, base) = (section.index(1), section.first as usize);
     let (mut element, mut source) = (0, NOWHERE);

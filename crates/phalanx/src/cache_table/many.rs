@@ -451,6 +451,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
         self.submit(Group::Readers, &mut || {
             // SAFETY: the tables and the buffers outlive the launches, since dropping them waits.
             unsafe { self.stream.fill(batch.missed_count, 0)? };
+            // SAFETY: as above.
             shares.iter().try_for_each(|share| unsafe { self.look_up_share(share, batch) })
         })
     }

@@ -6,7 +6,7 @@ use crate::primitives::{Fold, Workspace, last_used};
 use crate::{Outcome, Result};
 use gpu::Stream;
 use phalanx_kernels::cache::merge::{
-    ByKeys, CacheClaim, CacheNumber, CachePlace, CacheSpread, ClaimTable, NUMBERED, Owners,
+    ByKeys, CacheClaim, CacheNumber, CachePlace, CacheSpread, ClaimTable, MergedBatch, NUMBERED, Owners,
 };
 use phalanx_kernels::cache::{Chunk, MOST_TABLES, RowSlice, Rows, SLOTS, Sections};
 use phalanx_kernels::primitives::words::{CountUp, Words};
@@ -174,18 +174,18 @@ impl Merger {
         // SAFETY: rows of the batch are read by their indices, and only chunks of one word if they are not
         // aligned.
         let sources = unsafe { Rows::new(first, first, SLOTS, words) };
-        let kernel = CacheSpread {
-            sections,
+        let batch = MergedBatch {
             order,
             ends,
             counts: merged.counts(),
             merged: merged.outcomes,
             present: present as u32,
+            chunk,
             outcomes,
             rows: RowSlice::new(rows),
             sources,
-            chunk,
         };
+        let kernel = CacheSpread { sections, batch };
         // SAFETY: the caller's obligation.
         unsafe { Ok(stream.launch(Grid::for_items(sections.threads(1), THREADS), kernel)?) }
     }

@@ -175,7 +175,7 @@ fn last_elements_that_are_noted_in_two_steps_are_found() {
 /// Two keys get the same number.
 #[test]
 fn numbers_that_are_reserved_in_two_steps_are_found() {
-    is_found_torn("reserve_places", "counts.at(part.table");
+    is_found_torn("reserve_places", "counts.at(section.table");
 }
 
 /// Two elements get the same place.

@@ -59,7 +59,7 @@ fn absent_keys_are_gathered_once_and_get_default_rows() {
         let members: Vec<_> = (0..tables).map(|number| table(number as u64, dim)).collect();
         let members = CacheTables::new(members).unwrap();
         let (device, mut random) = (members[0].device(), random(5));
-        let defaults: Vec<_> = (0..tables as u32 * dim as u32).map(|word| word + 7_000_000).collect();
+        let defaults: Vec<_> = (0..tables as u32 * dim as u32).map(|word| word + 70_000_000).collect();
         let defaults = device.from_slice(&defaults).unwrap();
         for _ in 0..3 {
             let keys = draw(tables, 70, &mut random);
@@ -84,10 +84,10 @@ fn absent_keys_are_gathered_once_and_get_default_rows() {
             for (index, (key, number)) in keys.iter().zip(&numbers).enumerate() {
                 let expected = match members[*number].get(&[*key]).unwrap().of(0) {
                     Some(row) => row.to_vec(),
-                    None => (0..dim).map(|at| (number * dim + at) as u32 + 7_000_000).collect(),
+                    None => (0..dim).map(|at| (number * dim + at) as u32 + 70_000_000).collect(),
                 };
                 let found = Outcome::from_code(outcomes[index]) == Some(Outcome::Found);
-                assert_eq!((&rows[index * dim..][..dim], found), (&expected[..], expected[0] < 7_000_000));
+                assert_eq!((&rows[index * dim..][..dim], found), (&expected[..], expected[0] < 70_000_000));
                 if !found {
                     absent.insert((*number as u32, *key));
                 }
