@@ -91,7 +91,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// Sets the number of shards, a power of two up to 2^20. Default: one table in device memory if it fits
-    /// the budget; otherwise so many that a shard has at most a 64th of the budget, but at least about half a
+    /// the budget; otherwise so many that a shard has at most a 48th of the budget, but at least about half a
     /// MiB.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);

@@ -6,6 +6,7 @@ use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
 use crate::primitives::{Bits, Cutter, Workspace, sort_bytes};
 use gpu::{Buffer, Device, Grid, Stream, Tier};
+use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::primitives::words::Words;
 use phalanx_kernels::tiered::Route;
 use phalanx_kernels::tiered::kernels::{
@@ -43,6 +44,11 @@ impl Has {
 }
 
 impl<K, V> Request<'_, K, V> {
+    /// Returns whether an element has found no room, by its outcome.
+    pub fn is_refused(&self, place: usize) -> bool {
+        self.op.places() && self.outcomes[place] == Outcome::Refused as u8
+    }
+
     /// Returns the columns of the batch.
     pub fn has(&self) -> Has {
         Has {
@@ -273,6 +279,15 @@ impl<K: Word, V: Word> Lane<K, V> {
             }
         }
         Ok(())
+    }
+
+    /// Submits a fill of outcomes with `Refused`, which elements have until they are executed.
+    ///
+    /// # Safety
+    /// - The outcomes live until the stream has executed the fill; nothing else uses them.
+    pub unsafe fn refuse(&self, outcomes: GlobalSlice<u8>) -> Result<()> {
+        // SAFETY: the caller's obligations.
+        Ok(unsafe { self.stream.fill(outcomes, Outcome::Refused as u8)? })
     }
 
     /// Submits the copy of results to the order of the batch.

@@ -10,24 +10,38 @@ use crate::error::or_later;
 use crate::hash_map::{Growth, most_taken, size_for};
 use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
-use crate::map::launch::BatchOp;
+use crate::map::launch::{Batch, BatchOp};
 use crate::map::sketch;
 use crate::{Error, Result};
 use gpu::Tier;
 use phalanx_kernels::keyed::Outcome;
 use std::collections::BTreeMap;
 
+/// Number of elements of a shard that are looked up before a full estimate.
+const SAMPLE: usize = 1 << 12;
+
 impl<K: Word, V: Word> Tiers<K, V> {
-    /// Runs a batch, and retries refused elements as long as shards grow. Elements for which there is no
-    /// memory stay refused. Maintenance that lacks memory afterwards is left to the next call.
-    pub fn run(&mut self, request: &mut Request<'_, K, V>) -> Result<()> {
+    /// Runs a batch, and retries refused elements as long as shards grow. Returns the number of elements that
+    /// stay refused, for which there is no memory. Maintenance that lacks memory afterwards is left to the
+    /// next call.
+    pub fn run(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
         let (op, keys) = (request.op, request.keys.len());
         self.grow_resident(request)?;
-        let refused = self.attempt(request).map_err(|failure| interrupted(op, keys, failure))?;
+        let mut refused = self.attempt(request).map_err(|failure| interrupted(op, keys, failure))?;
         if refused > 0 && op.places() && self.grows() {
-            self.retry(request)?;
+            refused = self.retry(request)?;
         }
-        if op.writes() && self.grows() { or_later(self.maintain()) } else { Ok(()) }
+        let maintained = if op.writes() && self.grows() { or_later(self.maintain()) } else { Ok(()) };
+        match maintained {
+            Ok(()) => Ok(refused),
+            Err(source) => Err(interrupted(op, keys, self.failed(request, source))),
+        }
+    }
+
+    /// Returns the failure of a step after a batch: all elements are done that are not refused.
+    fn failed(&mut self, request: &Request<'_, K, V>, source: Error) -> Failure {
+        self.settle();
+        Failure { source, done: (0..request.keys.len()).map(|place| !request.is_refused(place)).collect() }
     }
 
     /// Returns whether shards grow.
@@ -35,17 +49,20 @@ impl<K: Word, V: Word> Tiers<K, V> {
         self.config.growth == Growth::Doubling
     }
 
-    /// Retries refused elements until none is, or there is no memory.
-    fn retry(&mut self, request: &mut Request<'_, K, V>) -> Result<()> {
+    /// Retries refused elements until none is, or there is no memory. Returns their number.
+    fn retry(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
         loop {
             let refused = refused_of(request.outcomes);
             if refused.is_empty() {
-                return Ok(());
+                return Ok(0);
             }
             let mut again = Again::new(request, &refused);
             match self.grow_for(&again.keys) {
-                Err(error) if error.is_lack_of_room() => return Ok(()),
-                grown => grown?,
+                Err(error) if error.is_lack_of_room() => return Ok(refused.len() as u64),
+                Err(source) => {
+                    return Err(interrupted(request.op, request.keys.len(), self.failed(request, source)));
+                }
+                Ok(()) => {}
             }
             if let Err(Failure { source, done }) = self.attempt(&mut again.request(request.op)) {
                 return Err(again.interrupted(request, (&refused, &done), source));
@@ -100,11 +117,32 @@ impl<K: Word, V: Word> Tiers<K, V> {
         counts.taken.saturating_add(more) <= most_taken(self.config.load_factor, size.slots)
     }
 
-    /// Estimates how many pairs a batch will add to a shard.
-    fn estimate(&mut self, work: &Work<K, V>, shard: usize, most: usize) -> Result<usize> {
+    /// Estimates how many pairs a batch of `many` elements will add to a shard. Lookups are in place, so a few
+    /// elements are looked up first: most of the others need not be if most keys are present.
+    fn estimate(&mut self, work: &Work<K, V>, shard: usize, many: usize) -> Result<usize> {
+        if many > 4 * SAMPLE {
+            let mut parts = work.parts_of(shard);
+            let sample = parts.next().map(|(_, batch)| batch.part(0, SAMPLE));
+            let len = sample.map_or(1, |batch| batch.keys.max_len());
+            let absent = self.count_absent(shard, sample.into_iter(), len)?;
+            let more = (absent as f64 / len as f64 * many as f64).ceil() as usize;
+            if self.takes(shard, more) {
+                return Ok(more);
+            }
+        }
+        self.count_absent(shard, work.parts_of(shard).map(|(_, batch)| batch), many)
+    }
+
+    /// Estimates the number of distinct keys of batches that are absent in a shard; at most `most`.
+    fn count_absent(
+        &mut self,
+        shard: usize,
+        batches: impl Iterator<Item = Batch<K, V>>,
+        most: usize,
+    ) -> Result<usize> {
         self.sketch.fill_bytes(0)?;
         let (table, stream) = (self.raw_in_place(shard, 0), self.places[0].stream.clone());
-        for (_, batch) in work.parts_of(shard) {
+        for batch in batches {
             let registers = self.sketch.global();
             // SAFETY: all live until the stream is waited for; nothing else uses the shard.
             unsafe { self.kernels.launch_sketch(&stream, &table, batch.keys, registers)? };
@@ -153,6 +191,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let Shard { size, counts, .. } = self.shards[shard];
         let pairs = counts.live + more;
         let mut slots = size_for(self.config.load_factor, pairs, size.slots, counts);
+        if self.plan.form == Form::Flat && !self.config.placement.is_flat() {
+            return self.repartition(slots);
+        }
         loop {
             match self.rehashed(shard, slots) {
                 Ok(Some(new)) => {
@@ -214,17 +255,18 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Replaces the slots by larger ones if the largest shard does not fit, and the memory suffices for the
-    /// least number of them. If it does not suffice for shards of the average size, divides the map into more
-    /// shards. Otherwise shards that do not fit are served in place.
+    /// least number of them. If it does not suffice for half of the shards, divides the map into more shards.
+    /// Otherwise shards that do not fit are served in place.
     fn fit_slots(&mut self) -> Result<()> {
-        let sizes = || self.shards.iter().map(|shard| shard.size.words);
-        let largest = sizes().max().unwrap_or(0);
+        let mut sizes: Vec<usize> = self.shards.iter().map(|shard| shard.size.words).collect();
+        sizes.sort_unstable();
+        let (median, largest) = (sizes[sizes.len() / 2], sizes[sizes.len() - 1]);
         if largest <= self.slots.words() || !matches!(self.plan.form, Form::Sharded { .. }) {
             return Ok(());
         }
         let all = self.slots.len() * (self.slots.words() + COUNTER_WORDS);
         let most = all / (DEPTH - 1) - COUNTER_WORDS.min(all / (DEPTH - 1));
-        if sizes().sum::<usize>() / self.shards.len() > most {
+        if median > most {
             let slots = self.shards.iter().map(|shard| shard.size.slots).sum();
             return or_later(self.repartition(slots));
         }

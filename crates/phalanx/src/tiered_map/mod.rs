@@ -190,6 +190,33 @@ impl<K: Key, V: Value> TieredMap<K, V> {
         self.tiers().traffic
     }
 
+    /// Returns the costs by which shards are placed.
+    pub fn costs(&self) -> Costs {
+        self.tiers().config.costs
+    }
+
+    /// Changes where operations on shards are executed from now on. A map without shards stays as it is;
+    /// [`Placement::Remote`] and [`Placement::Managed`] stand for [`Placement::AlwaysInPlace`].
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    /// use phalanx::tiered_map::Placement;
+    ///
+    /// let mut map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
+    /// map.set_placement(Placement::AlwaysInPlace);
+    /// assert!(map.insert(&[1], &[10])?.all_placed());
+    /// assert_eq!((map.traffic().in_place, map.traffic().copied_in), (1, 0));
+    /// assert!(map.costs().copy_rate > 0.0);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn set_placement(&mut self, placement: Placement) {
+        let tiers = self.tiers_mut();
+        if matches!(tiers.plan.form, plan::Form::Sharded { .. }) {
+            let is_flat = placement.is_flat();
+            tiers.config.placement = if is_flat { Placement::AlwaysInPlace } else { placement };
+        }
+    }
+
     /// Returns the number of pairs.
     #[doc(alias = "size")]
     pub fn len(&self) -> usize {
@@ -267,6 +294,51 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     #[doc(alias = "insert_or_assign")]
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Outcomes> {
         self.run_pairs(BatchOp::Insert, keys, values, false).map(Results::into_outcomes)
+    }
+
+    /// Inserts pairs as [`Self::insert`] does, and writes the outcomes to a slice of the caller, as codes of
+    /// [`Outcome`] ([`Outcome::from_code`] decodes them). If all slices are in pinned memory, the device
+    /// copies from and to them, and the host converts nothing.
+    ///
+    /// ```
+    /// use phalanx::{Outcome, TieredMap};
+    ///
+    /// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
+    /// let mut outcomes = [0; 2];
+    /// map.insert_into(&[1, 2], &[10, 20], &mut outcomes)?;
+    /// assert_eq!(outcomes, [Outcome::Inserted as u8; 2]);
+    /// map.remove_into(&[1, 3], &mut outcomes)?;
+    /// assert_eq!(outcomes, [Outcome::Removed as u8, Outcome::Absent as u8]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::insert`]; the outcomes are those of [`Error::NoRoom`], too.
+    pub fn insert_into(&self, keys: &[K], values: &[V], outcomes: &mut [u8]) -> Result<()> {
+        check("values", keys.len(), values.len())?;
+        let refused = self.change_into(BatchOp::Insert, keys, values, outcomes)?;
+        if refused == 0 || !self.tiers().grows() {
+            return Ok(());
+        }
+        Results::<V::Word>::of_codes(outcomes, Vec::new())?.or_no_room().map(drop)
+    }
+
+    /// Removes keys as [`Self::remove`] does, and writes the outcomes as [`Self::insert_into`] does.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; otherwise as [`Self::remove`].
+    pub fn remove_into(&self, keys: &[K], outcomes: &mut [u8]) -> Result<()> {
+        self.change_into(BatchOp::Remove, keys, &[], outcomes).map(drop)
+    }
+
+    /// Runs a batch that returns no values. Returns the number of refused elements.
+    fn change_into(&self, op: BatchOp, keys: &[K], values: &[V], outcomes: &mut [u8]) -> Result<u64> {
+        check("outcomes", keys.len(), outcomes.len())?;
+        outcomes.fill(Outcome::Refused as u8);
+        let (keys, arguments) = (K::encode_all(keys), V::encode_all(values));
+        let (codes, results) = (&[][..], &mut [][..]);
+        let (keys, arguments, as_bools) = (&keys, &arguments, false);
+        self.tiers().run(&mut Request { op, codes, keys, arguments, results, outcomes, as_bools })
     }
 
     /// Inserts the pairs whose keys are absent.
@@ -361,7 +433,7 @@ impl<K: Key, V: Value> TieredMap<K, V> {
         let outcomes = unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), found.len()) };
         let (codes, arguments) = (&[][..], &[][..]);
         let mut request = Request { op, codes, keys: &keys, arguments, results, outcomes, as_bools: true };
-        self.tiers().run(&mut request)
+        self.tiers().run(&mut request).map(drop)
     }
 
     /// Returns for each key whether it is in the map.

@@ -28,7 +28,7 @@ const CHUNKS: (usize, usize) = (128, 1 << 26);
 /// Share of the budget for the chunks of a batch: one in this number.
 const OF_CHUNKS: usize = 3;
 /// Share of the budget for one shard, if the number of shards is not given: one in this number.
-const OF_SHARD: usize = 64;
+const OF_SHARD: usize = 48;
 /// Bytes of a shard up to which a larger number of shards gains nothing.
 const SMALL_SHARD: usize = 1 << 20;
 

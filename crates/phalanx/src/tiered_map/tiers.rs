@@ -266,29 +266,28 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Runs a batch on a table without shards.
     fn run_whole(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
-        let (table, mut done) = (self.raw_of_whole(), 0);
+        let (table, mut launched) = (self.raw_of_whole(), 0);
         let mut chunks = self.chunks(request.keys.len()).into_iter().enumerate();
         let submitted = chunks.try_for_each(|(index, range)| -> Result<()> {
             let lane = &self.lanes[index % self.lanes.len()];
             lane.stream.synchronize()?;
+            let given = lane.given(range.len());
             // SAFETY: the batch lives until the lanes' streams are waited for below or in `settle`; the table
             // stays, and nothing else uses the lane.
             unsafe {
                 lane.upload_keys(request, &range)?;
                 lane.upload_rest(request, &range)?;
-                let given = lane.given(range.len());
-                let batch = given.batch(request.op, request.has());
-                self.kernels.launch_batch(&lane.stream, &table, batch)?;
-                done = range.end;
-                lane.count_refused(given.outcomes, request.as_bools)?;
-                lane.download(request, &range)
+                self.kernels.launch_batch(&lane.stream, &table, given.batch(request.op, request.has()))?;
+                launched = range.end;
+                let counted = lane.count_refused(given.outcomes, request.as_bools);
+                // If it fails, a second attempt may tell which elements were refused.
+                counted.and(lane.download(request, &range).or_else(|_| lane.download(request, &range)))
             }
         });
         let (refused, counted) = (self.refused(), self.count_whole(request));
-        let finished = submitted.and(counted).and(refused);
-        finished.map_err(|source: Error| {
-            let done = (0..request.keys.len()).map(|place| place < done).collect();
-            Failure { source, done }
+        submitted.and(counted).and(refused).map_err(|source: Error| {
+            let is_done = |place: usize| place < launched && !request.is_refused(place);
+            Failure { source, done: (0..request.keys.len()).map(is_done).collect() }
         })
     }
 
@@ -328,13 +327,21 @@ impl<K: Word, V: Word> Tiers<K, V> {
             return self.run_sharded(request);
         }
         let mut done = vec![false; work.chunks.len() * self.shards.len()];
-        if let Err(source) = self.serve(&work, &mut done) {
+        let served = self.serve(&work, &mut done);
+        if let Err(source) = served {
+            self.settle();
+            if request.op.places() {
+                // Tells which elements were refused.
+                let _ = self.collect(request, &work);
+            }
             return Err(Failure { source, done: self.done_elements(request, &done) });
         }
-        self.collect(request, &work).map_err(|source| {
-            let done = vec![true; request.keys.len()];
-            Failure { source, done }
-        })
+        // The results are still there if their copy fails.
+        let collected = self.collect(request, &work).or_else(|_| {
+            self.settle();
+            self.collect(request, &work)
+        });
+        collected.map_err(|source| Failure { source, done: self.done_elements(request, &done) })
     }
 
     /// Returns for each element whether it is done, from the shards of each chunk that are.
@@ -345,7 +352,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let chunks = self.chunks(request.keys.len());
         let of_chunk = |(index, range): (usize, Range<usize>)| {
             let shards = index * self.shards.len();
-            request.keys[range].iter().map(move |&key| done[shards + self.shard_of(key)])
+            range.map(move |place| {
+                done[shards + self.shard_of(request.keys[place])] && !request.is_refused(place)
+            })
         };
         chunks.into_iter().enumerate().flat_map(of_chunk).collect()
     }
@@ -387,6 +396,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
                 lane.sort(range.len(), routing)?;
                 lane.find_bounds(range.len(), routing.bits)?;
                 lane.gather(request.has(), columns, range.len())?;
+                if request.op.places() {
+                    lane.refuse(columns.outcomes)?;
+                }
             }
             batches.push(columns.batch(request.op, request.has()));
         }

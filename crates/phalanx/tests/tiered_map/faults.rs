@@ -1,5 +1,5 @@
 //! Every allocation and every copy fails once.
-use crate::model::{device, least, numbers, pairs, small};
+use crate::model::{device, least, numbers, outgrowing, pairs, small};
 use gpu::Device;
 use phalanx::tiered_map::Placement;
 use phalanx::{Error, Merge, Outcomes, Result, TieredMap};
@@ -49,13 +49,35 @@ fn counts(keys: &[u32], done: &Done) -> BTreeMap<u32, u32> {
     counts
 }
 
-/// Adds 1 to keys of a new map for 800 pairs with 700, where a fault is injected. Then the map must have the
-/// sums of the elements that are done, and the rest of the batch is done without faults.
-fn with_a_fault(device: &Device, placement: Placement, len: usize, inject: impl Fn(), lift: impl Fn()) {
-    let map: Map = least(small(device).placement(placement));
-    let first: Vec<u32> = (0..700).collect();
-    assert!(map.upsert(Merge::Add, &first, &[1; 700]).unwrap().all_placed());
-    let keys: Vec<u32> = numbers(len, 1500, 9).into_iter().map(|key| key as u32).collect();
+/// A map for 200 pairs, and the number of keys of a batch, of which most are new.
+struct Case {
+    map: Map,
+    len: usize,
+}
+
+/// Returns maps of all policies, and batches of one chunk and of several. The latter make shards grow. The last
+/// map is divided into shards.
+fn cases(device: &Device) -> Vec<Box<dyn Fn() -> Case>> {
+    let mut cases: Vec<Box<dyn Fn() -> Case>> = Vec::new();
+    for (placement, len) in POLICIES.into_iter().flat_map(|placement| [(placement, 40), (placement, 300)]) {
+        let device = device.clone();
+        cases.push(Box::new(move || {
+            let builder = small(&device).capacity(200).shards(4).placement(placement);
+            Case { map: least(builder), len }
+        }));
+    }
+    let device = device.clone();
+    cases.push(Box::new(move || Case { map: outgrowing(&device, 200), len: 2000 }));
+    cases
+}
+
+/// Adds 1 to keys of a new map with 150 pairs, where a fault is injected. Then the map must have the sums of
+/// the elements that are done, and the rest of the batch is done without faults.
+fn with_a_fault(Case { map, len }: Case, inject: impl Fn(), lift: impl Fn()) {
+    let most = 2 * len as u32;
+    let first: Vec<u32> = (0..150).collect();
+    assert!(map.upsert(Merge::Add, &first, &[1; 150]).unwrap().all_placed());
+    let keys: Vec<u32> = numbers(len, u64::from(most), 9).into_iter().map(|key| key as u32).collect();
     inject();
     let done = done(map.upsert(Merge::Add, &keys, &vec![1; keys.len()]));
     lift();
@@ -64,16 +86,15 @@ fn with_a_fault(device: &Device, placement: Placement, len: usize, inject: impl 
         *expected.entry(key).or_default() += count;
     }
     assert_eq!(pairs(&map), expected, "the elements that are done, and no others");
-    let asked: Vec<u32> = (0..1500).collect();
-    let values = map.get(&asked).unwrap();
-    assert!(values.iter().zip(&asked).all(|(value, key)| value.as_ref() == expected.get(key)));
     let rest: Vec<u32> = match done {
         Done::All => return,
         Done::None => keys,
         Done::Some(done) => keys.iter().zip(done).filter(|(_, done)| !done).map(|(&key, _)| key).collect(),
     };
     assert!(map.upsert(Merge::Add, &rest, &vec![1; rest.len()]).unwrap().all_placed());
-    assert_eq!(pairs(&map).values().sum::<u32>() as usize, 700 + len);
+    let asked: Vec<u32> = (0..most).collect();
+    let sum: u32 = map.get(&asked).unwrap().into_iter().flatten().sum();
+    assert_eq!(sum as usize, len + first.iter().filter(|&&key| key < most).count());
     assert!(map.peak_device_bytes() <= map.budget());
 }
 
@@ -82,15 +103,15 @@ const POLICIES: [Placement; 4] =
 
 #[test]
 fn every_copy_fails_once() {
-    for (placement, len) in POLICIES.into_iter().flat_map(|placement| [(placement, 60), (placement, 900)]) {
-        let device = device();
-        let emulator = device.emulator_handle().unwrap();
+    let device = device();
+    let emulator = device.emulator_handle().unwrap();
+    for case in cases(&device) {
         for copies in 0.. {
             let left = std::cell::Cell::new(0);
             let inject = || drop(emulator.fail_copy(copies));
-            with_a_fault(&device, placement, len, inject, || left.set(emulator.fail_copy(u64::MAX)));
+            with_a_fault(case(), inject, || left.set(emulator.fail_copy(u64::MAX)));
             if left.get() != u64::MAX {
-                assert!(copies > 2, "{placement:?} {len}");
+                assert!(copies > 2);
                 break;
             }
         }
@@ -99,14 +120,13 @@ fn every_copy_fails_once() {
 
 #[test]
 fn every_allocation_fails() {
-    for (placement, len) in POLICIES.into_iter().flat_map(|placement| [(placement, 60), (placement, 900)]) {
-        let device = device();
-        let emulator = device.emulator_handle().unwrap();
+    let device = device();
+    let emulator = device.emulator_handle().unwrap();
+    for case in cases(&device) {
         for allocations in 0.. {
             let left = std::cell::Cell::new(0);
             let inject = || drop(emulator.fail_allocations_after(allocations));
-            let lift = || left.set(emulator.fail_allocations_after(u64::MAX));
-            with_a_fault(&device, placement, len, inject, lift);
+            with_a_fault(case(), inject, || left.set(emulator.fail_allocations_after(u64::MAX)));
             if left.get() > 0 {
                 break;
             }
@@ -142,8 +162,8 @@ fn every_copy_of_other_calls_fails_once() {
     let device = device();
     let emulator = device.emulator_handle().unwrap();
     for placement in POLICIES {
-        let map: Map = least(small(&device).placement(placement));
-        let keys: Vec<u32> = (0..700).collect();
+        let map: Map = least(small(&device).capacity(200).shards(4).placement(placement));
+        let keys: Vec<u32> = (0..180).collect();
         assert!(map.insert(&keys, &keys).unwrap().all_placed());
         for copies in 0.. {
             emulator.fail_copy(copies);

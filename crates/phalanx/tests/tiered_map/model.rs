@@ -1,9 +1,8 @@
 //! Maps for tests, and the model that they are compared with.
 use gpu::Device;
 use phalanx::tiered_map::{Builder, Costs, Placement};
-use phalanx::{Key, Map, Outcome, TieredMap, Value};
+use phalanx::{Key, Outcome, TieredMap, Value};
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 
 /// Returns a new emulated device.
 pub fn device() -> Device {
@@ -84,6 +83,9 @@ pub fn of<K: Key, V: Value>(numbers: &[u64], key: fn(u64) -> K, value: fn(u64) -
     numbers.iter().map(|&number| (key(number), value(number))).unzip()
 }
 
-/// A map that the tests of all maps know.
-#[allow(dead_code)]
-pub fn is_map<M: Map + Debug>() {}
+/// Returns an empty resident map for some pairs, which is divided into shards when it has ten times as many.
+pub fn outgrowing<K: Key, V: Value>(device: &Device, capacity: usize) -> TieredMap<K, V> {
+    let builder = TieredMap::<K, V>::builder().device(device).capacity(capacity);
+    let [whole, divided] = [builder.clone(), builder.clone().shards(8)].map(|all| all.min_budget().unwrap());
+    builder.budget(whole.max(divided)).build().unwrap()
+}
