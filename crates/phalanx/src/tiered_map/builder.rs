@@ -50,7 +50,7 @@ pub struct Builder<K: Key, V: Value> {
     shards: Option<usize>,
     variant: Option<String>,
     has_costs: bool,
-    config: Config,
+    pub(super) config: Config,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -81,6 +81,12 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Sets the number of pairs that the map holds at its load factor. Default: 1024.
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.capacity = pairs;
+        self
+    }
+
+    /// Raises the capacity to `pairs` if it is less.
+    pub(super) fn at_least(mut self, pairs: usize) -> Self {
+        self.capacity = self.capacity.max(pairs);
         self
     }
 

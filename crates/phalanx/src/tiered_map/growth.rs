@@ -3,7 +3,7 @@ use super::chunk::{Request, pinned, write_pinned};
 use super::placement::Placement;
 use super::plan::{COUNTER_WORDS, DEPTH, Form};
 use super::serve::fold;
-use super::shard::{Image, Shard, Size};
+use super::shard::{Shard, Size};
 use super::slots::Slots;
 use super::tiers::{Failure, Tiers, Work, empty};
 use crate::error::or_later;

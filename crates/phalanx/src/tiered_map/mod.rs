@@ -22,7 +22,7 @@ pub use crate::hash_map::Growth;
 use crate::map::encoding::{decode_pairs, decoded};
 use crate::map::launch::BatchOp;
 use crate::map::run::Results;
-use crate::map::{IntoIter, Pairs, check, parallel};
+use crate::map::{IntoIter, Pairs, check, file, parallel};
 use crate::{Key, Merge, OldValues, Op, Outcome, Outcomes, Value};
 pub use builder::{Builder, variants};
 use chunk::Request;
@@ -30,6 +30,7 @@ use gpu::Device;
 use ledger::Ledger;
 pub use placement::{Costs, Placement};
 use std::any::TypeId;
+use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use streams::Progress;
 use tiers::Tiers;
@@ -555,6 +556,59 @@ impl<K: Key, V: Value> TieredMap<K, V> {
             self.remove(&rejected)?;
         }
         Ok(())
+    }
+}
+
+/// Files.
+impl<K: Key, V: Value> TieredMap<K, V> {
+    /// Saves the pairs, as [`Map::save`](crate::Map::save) does: other maps can load them.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost.
+    pub fn save(&self, writer: impl Write) -> Result<()> {
+        let pairs = self.tiers().export()?;
+        file::save::<K, V>(pairs, writer)
+    }
+
+    /// Loads a map that [`Self::save`] or [`Map::save`](crate::Map::save) wrote, with the builder's parameters;
+    /// its capacity is raised to the number of saved pairs if needed.
+    ///
+    /// ```
+    /// use phalanx::{HashMap, TieredMap};
+    ///
+    /// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
+    /// let mut saved = Vec::new();
+    /// map.save(&mut saved)?;
+    /// let loaded = TieredMap::<u32, u32>::load(&saved[..], TieredMap::builder().shards(2))?;
+    /// assert_eq!(loaded.get(&[1, 2, 3])?, [Some(10), Some(20), None]);
+    /// assert_eq!(HashMap::<u32, u32>::load(&saved[..], HashMap::builder())?.len()?, 2);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
+    /// [`Error::DoesNotFit`] if some pairs do not fit; [`Error::Io`] if the reader fails; otherwise as
+    /// [`Builder::build`].
+    pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
+        let growth = builder.config.growth;
+        let build = |pairs| builder.at_least(pairs).growth(Growth::Doubling).build();
+        let insert = |map: &Self, keys: &[K::Word], values: &[V::Word]| {
+            let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
+            map.tiers().run(&mut Request {
+                op: BatchOp::InsertNew,
+                codes: &[],
+                keys,
+                arguments: values,
+                results: &mut [],
+                outcomes: &mut outcomes,
+                as_bools: false,
+            })?;
+            Results::<V::Word>::of_codes(&outcomes, Vec::new()).map(Results::into_outcomes)
+        };
+        let mut map = file::load_into::<K, V, _>(reader, build, insert)?;
+        map.tiers_mut().config.growth = growth;
+        Ok(map)
     }
 }
 
