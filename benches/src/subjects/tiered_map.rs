@@ -1,5 +1,5 @@
-//! Benchmarks of `phalanx::TieredMap` with pairs of 32 bits, or both of 64. Keys, values and outcomes of a batch
-//! are in pinned host memory. The host measures the time of the call, which blocks.
+//! Benchmarks of `phalanx::TieredMap` with pairs of 32 bits, or both of 64. Keys, values and outcomes of a
+//! batch are in pinned host memory. The host measures the time of the call, which blocks.
 //!
 //! | op | before | what is timed |
 //! |---|---|---|
@@ -18,8 +18,8 @@
 //! | `placement` | `by_cost` (default), `copy`, `in_place`, or the baselines `remote` and `managed` |
 //! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
 //!
-//! A map that lookups leave as it is serves all cases that differ in `n`, `keys` of a batch and `placement`, so
-//! that it is filled once.
+//! A map that lookups leave as it is serves all cases that differ in `n`, `keys` of a batch and `placement`,
+//! so that it is filled once.
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::record::Param;
 use crate::engine::suite::Case;

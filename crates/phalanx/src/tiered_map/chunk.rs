@@ -1,6 +1,6 @@
 //! Chunks of a batch: their memory on the device, and the way from the order of the batch to that of the
 //! shards and back.
-use super::ledger::{Held, Ledger};
+use super::ledger::{Ledger, Metered};
 use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
@@ -145,7 +145,7 @@ pub fn lane_bytes<K: Word, V: Word>(len: usize, sorts: bool) -> usize {
     pieces + if sorts { sort_bytes::<u32, u32>(len).next_multiple_of(16) } else { 0 }
 }
 
-/// How keys are routed.
+/// Parameters by which keys are routed.
 #[derive(Clone, Copy, Debug)]
 pub struct Routing {
     /// Bits that select the shard.
@@ -158,8 +158,8 @@ pub struct Routing {
 /// Memory and stream of a chunk.
 pub struct Lane<K, V> {
     pub stream: Stream,
-    _memory: Held<Buffer<u128>>,
-    sort: Option<Held<Workspace>>,
+    _memory: Metered<Buffer<u128>>,
+    sort: Option<Metered<Workspace>>,
     pieces: Pieces<K, V>,
     /// First element of each shard, in pinned memory.
     bounds: Buffer<u32>,
@@ -206,7 +206,7 @@ impl<K: Word, V: Word> Lane<K, V> {
     /// - The batch lives until the stream has executed the copies; nothing else uses the lane.
     pub unsafe fn upload_keys(&self, request: &Request<'_, K, V>, range: &Range<usize>) -> Result<()> {
         // SAFETY: the caller's obligations.
-        Ok(unsafe { self.stream.upload(self.given(range.len()).keys, &request.keys[range.clone()])? })
+        unsafe { Ok(self.stream.upload(self.given(range.len()).keys, &request.keys[range.clone()])?) }
     }
 
     /// Submits the copies of the other columns of a part of the batch.
@@ -256,7 +256,7 @@ impl<K: Word, V: Word> Lane<K, V> {
         let Some(sorting) = self.pieces.sorting else { return Ok(()) };
         let (routes, bounds) = (sorting.routes[1].part(0, len), self.bounds.global());
         // SAFETY: as in `sort`.
-        Ok(unsafe { self.stream.launch(each(len + 1), TieredBounds { routes, bits, bounds })? })
+        unsafe { Ok(self.stream.launch(each(len + 1), TieredBounds { routes, bits, bounds })?) }
     }
 
     /// Submits the copy of elements to the order of the shards.
@@ -287,7 +287,7 @@ impl<K: Word, V: Word> Lane<K, V> {
     /// - The outcomes live until the stream has executed the fill; nothing else uses them.
     pub unsafe fn refuse(&self, outcomes: GlobalSlice<u8>) -> Result<()> {
         // SAFETY: the caller's obligations.
-        Ok(unsafe { self.stream.fill(outcomes, Outcome::Refused as u8)? })
+        unsafe { Ok(self.stream.fill(outcomes, Outcome::Refused as u8)?) }
     }
 
     /// Submits the copy of results to the order of the batch.
@@ -320,7 +320,7 @@ impl<K: Word, V: Word> Lane<K, V> {
         let (refused, as_bools) = (self.refused.global(), as_bools.into());
         let kernel = TieredCountRefused { outcomes, as_bools, refused };
         // SAFETY: as in `sort`.
-        Ok(unsafe { self.stream.launch(each(outcomes.len()), kernel)? })
+        unsafe { Ok(self.stream.launch(each(outcomes.len()), kernel)?) }
     }
 
     /// Submits the copies of results to a part of the batch.
@@ -398,7 +398,7 @@ impl<K: Word, V: Word> Spill<K, V> {
     }
 
     /// Returns the bytes of host memory.
-    pub fn bytes(&self) -> usize {
+    pub fn byte_len(&self) -> usize {
         let words = self.keys.byte_len() + self.arguments.byte_len() + self.results.byte_len();
         words + self.codes.len() + self.outcomes.len()
     }

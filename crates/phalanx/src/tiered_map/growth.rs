@@ -5,7 +5,7 @@ use super::plan::{COUNTER_WORDS, DEPTH, Form};
 use super::serve::fold;
 use super::shard::{Shard, Size};
 use super::slots::Slots;
-use super::tiers::{Failure, Tiers, Work, empty};
+use super::tiers::{Failure, Tiers, Work, empty_image};
 use crate::error::or_later;
 use crate::hash_map::{Growth, most_taken, size_for};
 use crate::map::counts::{Counts, distinct};
@@ -41,7 +41,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns the failure of a step after a batch: all elements are done that are not refused.
     fn failed(&mut self, request: &Request<'_, K, V>, source: Error) -> Failure {
         self.settle();
-        Failure { source, done: (0..request.keys.len()).map(|place| !request.is_refused(place)).collect() }
+        Failure::new(source, (0..request.keys.len()).map(|place| !request.is_refused(place)).collect())
     }
 
     /// Returns whether shards grow.
@@ -65,7 +65,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
                 Ok(()) => {}
             }
             if let Err(Failure { source, done }) = self.attempt(&mut again.request(request.op)) {
-                return Err(again.interrupted(request, (&refused, &done), source));
+                return Err(again.interrupted(request, (&refused, &done), *source));
             }
             again.put(request, &refused);
         }
@@ -117,8 +117,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
         counts.taken.saturating_add(more) <= most_taken(self.config.load_factor, size.slots)
     }
 
-    /// Estimates how many pairs a batch of `many` elements will add to a shard. Lookups are in place, so a few
-    /// elements are looked up first: most of the others need not be if most keys are present.
+    /// Estimates how many pairs a batch of `many` elements will add to a shard. Lookups are in place, so a
+    /// few elements are looked up first: the others need not be if most keys are present.
     fn estimate(&mut self, work: &Work<K, V>, shard: usize, many: usize) -> Result<usize> {
         if many > 4 * SAMPLE {
             let mut parts = work.parts_of(shard);
@@ -215,7 +215,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     fn rehashed(&mut self, shard: usize, slots: usize) -> Result<Option<Shard>> {
         let size = Size::of(&*self.kernels, slots)?;
         let form = (self.plan.form, self.config);
-        let into = empty(&self.device, &self.ledger, form, size)?;
+        let into = empty_image(&self.device, &self.ledger, form, size)?;
         let mut refused = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
         let mut sums = self.device.buffer_on::<u64>(Tier::Pinned, super::tiers::SUM_WORDS)?;
         write_pinned(&mut refused, 0);
@@ -289,7 +289,7 @@ fn refused_of(outcomes: &[u8]) -> Vec<usize> {
 /// Returns the error of a batch that failed, of `len` elements.
 fn interrupted(op: BatchOp, len: usize, Failure { source, done }: Failure) -> Error {
     let is_partial = op.writes() && done.len() == len && done.iter().any(|&is_done| is_done);
-    if is_partial { Error::Interrupted { done, source: Box::new(source) } } else { source }
+    if is_partial { Error::Interrupted { done, source } } else { *source }
 }
 
 /// Elements that are tried again.
@@ -338,7 +338,7 @@ impl<K: Word, V: Word> Again<K, V> {
         for (index, &place) in places.iter().enumerate() {
             all[place] = done.get(index).copied().unwrap_or(false);
         }
-        interrupted(request.op, all.len(), Failure { source, done: all })
+        interrupted(request.op, all.len(), Failure::new(source, all))
     }
 }
 

@@ -21,7 +21,7 @@ struct Bytes {
 
 /// Device memory that a ledger counts as long as it lives.
 #[derive(Debug)]
-pub struct Held<T> {
+pub struct Metered<T> {
     value: T,
     _entry: Entry,
 }
@@ -35,11 +35,11 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.ledger.bytes().used -= self.bytes;
+        self.ledger.entries().used -= self.bytes;
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for Metered<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -47,7 +47,7 @@ impl<T> Deref for Held<T> {
     }
 }
 
-impl<T> DerefMut for Held<T> {
+impl<T> DerefMut for Metered<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.value
     }
@@ -60,7 +60,7 @@ impl Ledger {
     }
 
     // Each change is complete, also if a thread panics.
-    fn bytes(&self) -> MutexGuard<'_, Bytes> {
+    fn entries(&self) -> MutexGuard<'_, Bytes> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,17 +71,17 @@ impl Ledger {
 
     /// Returns the bytes in use.
     pub fn used(&self) -> usize {
-        self.bytes().used
+        self.entries().used
     }
 
     /// Returns the most bytes that were in use at one time.
     pub fn peak(&self) -> usize {
-        self.bytes().peak
+        self.entries().peak
     }
 
     /// Enters bytes before they are allocated.
     fn enter(self: &Arc<Self>, bytes: usize) -> Result<Entry> {
-        let mut all = self.bytes();
+        let mut all = self.entries();
         let needed = all.used.saturating_add(bytes);
         if needed > self.budget {
             return Err(Error::DeviceBudget { asked: self.budget, needed });
@@ -92,18 +92,18 @@ impl Ledger {
         Ok(Entry { bytes, ledger: self.clone() })
     }
 
-    fn hold<T>(self: &Arc<Self>, bytes: usize, allocate: impl FnOnce() -> Result<T>) -> Result<Held<T>> {
+    fn hold<T>(self: &Arc<Self>, bytes: usize, allocate: impl FnOnce() -> Result<T>) -> Result<Metered<T>> {
         let entry = self.enter(bytes)?;
-        Ok(Held { value: allocate()?, _entry: entry })
+        Ok(Metered { value: allocate()?, _entry: entry })
     }
 
     /// Allocates elements on the device.
-    pub fn buffer<T: Pod>(self: &Arc<Self>, device: &Device, len: usize) -> Result<Held<Buffer<T>>> {
+    pub fn buffer<T: Pod>(self: &Arc<Self>, device: &Device, len: usize) -> Result<Metered<Buffer<T>>> {
         self.hold(len.saturating_mul(size_of::<T>()), || Ok(device.buffer(len)?))
     }
 
     /// Creates a workspace of primitives.
-    pub fn workspace(self: &Arc<Self>, stream: &Stream, bytes: usize) -> Result<Held<Workspace>> {
+    pub fn workspace(self: &Arc<Self>, stream: &Stream, bytes: usize) -> Result<Metered<Workspace>> {
         self.hold(bytes.next_multiple_of(16), || Workspace::new(stream, bytes))
     }
 }

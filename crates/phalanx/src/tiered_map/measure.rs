@@ -16,8 +16,8 @@ const LOOKUPS: usize = 1 << 16;
 const LAUNCHES: usize = 16;
 
 impl<K: Word, V: Word> Tiers<K, V> {
-    /// Measures the costs on a map without pairs. On an emulated device, or if nothing depends on them, returns
-    /// the default ones.
+    /// Measures the costs on a map without pairs. On an emulated device, or if nothing depends on them,
+    /// returns the default ones.
     pub fn measure(&mut self) -> Result<Costs> {
         let costs = Costs::default();
         let decides = self.config.placement == Placement::ByCost && self.slots.len() > 0;
@@ -27,7 +27,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         // What runs first also loads kernels and maps memory.
         let (_, _) = (self.measure_copy()?, self.measure_lookups()?);
         let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_lookups()?);
-        let bytes = self.plan.size.bytes();
+        let bytes = self.plan.size.byte_len();
         let copy_rate = if bytes < LEAST_BYTES { costs.copy_rate } else { copy_rate };
         Ok(Costs { copy_rate, access_ns, ..costs })
     }

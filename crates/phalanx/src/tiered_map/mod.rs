@@ -570,8 +570,8 @@ impl<K: Key, V: Value> TieredMap<K, V> {
         file::save::<K, V>(pairs, writer)
     }
 
-    /// Loads a map that [`Self::save`] or [`Map::save`](crate::Map::save) wrote, with the builder's parameters;
-    /// its capacity is raised to the number of saved pairs if needed.
+    /// Loads a map that [`Self::save`] or [`Map::save`](crate::Map::save) wrote, with the builder's
+    /// parameters; its capacity is raised to the number of saved pairs if needed.
     ///
     /// ```
     /// use phalanx::{HashMap, TieredMap};

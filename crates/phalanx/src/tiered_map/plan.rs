@@ -46,7 +46,7 @@ pub enum Form {
     },
 }
 
-/// What a map needs.
+/// Requirements of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// Slots of all shards.
@@ -99,9 +99,9 @@ fn chunks_bytes<K: Word, V: Word>(form: Form, len: usize) -> usize {
 /// Returns the bytes that tables need on the device, with this number of slots for shards.
 fn tables_bytes(form: Form, size: Size, slots: usize) -> usize {
     match form {
-        Form::Resident => size.bytes(),
+        Form::Resident => size.byte_len(),
         Form::Flat => 0,
-        Form::Sharded { .. } => slots.saturating_mul(size.bytes().saturating_add(COUNTERS)),
+        Form::Sharded { .. } => slots.saturating_mul(size.byte_len().saturating_add(COUNTERS)),
     }
 }
 
@@ -130,7 +130,7 @@ fn forms<K: Word, V: Word>(
             let mut split = sharded(MOST_BITS)?;
             for bits in (1..MOST_BITS).rev() {
                 let larger = sharded(bits)?;
-                if larger.1.bytes() > most {
+                if larger.1.byte_len() > most {
                     break;
                 }
                 split = larger;
@@ -167,7 +167,7 @@ pub fn split<K: Word, V: Word>(
     for bits in bits..=MOST_BITS {
         let (form, size) = (Form::Sharded { bits }, shard_size(kernels, slots, bits)?);
         needed = needed.min(least::<K, V>(form, size));
-        if least::<K, V>(form, size) <= budget && size.bytes() <= (budget / OF_SHARD).max(SMALL_SHARD) {
+        if least::<K, V>(form, size) <= budget && size.byte_len() <= (budget / OF_SHARD).max(SMALL_SHARD) {
             return Ok(divide_for::<K, V>(form, size, budget));
         }
     }
@@ -180,7 +180,7 @@ fn divide_for<K: Word, V: Word>(form: Form, size: Size, budget: usize) -> Plan {
     let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - needed));
     let left = budget - FIXED - chunks_bytes::<K, V>(form, chunk);
     let plan = Plan { form, size, chunk, slots: 0 };
-    let slots = (left / (size.bytes() + COUNTERS)).min(plan.shards().max(LEAST_SLOTS));
+    let slots = (left / (size.byte_len() + COUNTERS)).min(plan.shards().max(LEAST_SLOTS));
     Plan { slots: if matches!(form, Form::Sharded { .. }) { slots } else { 0 }, ..plan }
 }
 

@@ -3,7 +3,7 @@ use super::chunk::{Has, Lane};
 use super::plan::{self, Form, Plan};
 use super::shard::{Image, Shard};
 use super::slots::Slots;
-use super::tiers::{SUM_WORDS, Tiers, Work, empty};
+use super::tiers::{SUM_WORDS, Tiers, Work, empty_image};
 use crate::map::encoding::Word;
 use crate::map::launch::BatchOp;
 use crate::{Error, Result};
@@ -19,13 +19,13 @@ impl<K: Word, V: Word> Tiers<K, V> {
         };
         let plan = plan::split::<K, V>(&*self.kernels, slots, least, self.ledger.budget())?;
         let form = (plan.form, self.config);
-        let new = |_| Ok(Shard::new(empty(&self.device, &self.ledger, form, plan.size)?, plan.size));
+        let new = |_| Ok(Shard::new(empty_image(&self.device, &self.ledger, form, plan.size)?, plan.size));
         let shards: Vec<Shard> = (0..plan.shards()).map(new).collect::<Result<_>>()?;
         let sums = self.device.buffer_on(Tier::Pinned, plan.shards() * SUM_WORDS)?;
         self.leave_device()?;
         let old = std::mem::replace(&mut self.shards, shards);
         let before = (std::mem::replace(&mut self.plan, plan), std::mem::replace(&mut self.sums, sums));
-        let moved = self.allocate().and_then(|()| old.iter().try_for_each(|shard| self.take_in(shard)));
+        let moved = self.allocate().and_then(|()| old.iter().try_for_each(|shard| self.move_from(shard)));
         if moved.is_err() {
             self.settle();
             // The old shards have all pairs. Lanes for them are allocated by the next batch.
@@ -67,7 +67,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Inserts the pairs of a shard of an earlier division.
-    fn take_in(&mut self, old: &Shard) -> Result<()> {
+    fn move_from(&mut self, old: &Shard) -> Result<()> {
         let counters = self.places[0].counters.pointer();
         let table = old.size.raw(old.image.words().as_ptr(), counters, self.parameters());
         let (all, threads) = (self.kernels.scan_threads(&table), self.plan.chunk);

@@ -58,8 +58,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let (columns, count_words) = (lane.given(threads), count.global());
         let (keys, values) = (columns.keys, columns.arguments);
         let scan = Scan::Export { first, threads, keys, values, count: count_words };
-        // SAFETY: all live until the stream is waited for; nothing else uses the shard. A slot has at most one
-        // pair, so the columns have room for all.
+        // SAFETY: all live until the stream is waited for; nothing else uses the shard. A slot has at most
+        // one pair, so the columns have room for all.
         unsafe { self.kernels.launch_scan(&lane.stream, table, scan)? };
         lane.stream.synchronize()?;
         Ok(pinned(count)[0] as usize)

@@ -46,7 +46,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         size.words <= self.slots.words()
             && match self.config.placement {
                 Placement::AlwaysCopy => true,
-                Placement::ByCost => self.config.costs.brings(many, size.bytes(), (work.writes, is_there)),
+                Placement::ByCost => self.config.costs.brings(many, size.byte_len(), (work.writes, is_there)),
                 _ => false,
             }
     }
@@ -120,7 +120,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         (shard, slot): (usize, usize),
         is_there: bool,
     ) -> Result<()> {
-        self.bring(shard, slot, is_there)?;
+        self.copy_in(shard, slot, is_there)?;
         let table = self.raw_in_slot(shard, slot);
         let stream = self.slots.get(slot).stream.clone();
         for (_, batch) in work.parts_of(shard) {
@@ -137,7 +137,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Submits the copy of a shard to a slot, unless it is there.
-    fn bring(&mut self, shard: usize, slot: usize, is_there: bool) -> Result<()> {
+    fn copy_in(&mut self, shard: usize, slot: usize, is_there: bool) -> Result<()> {
         let (image, slot) = (self.shards[shard].image.words(), self.slots.get_mut(slot));
         if is_there {
             return Ok(());
@@ -201,5 +201,5 @@ impl<K: Word, V: Word> Tiers<K, V> {
 pub unsafe fn fold(stream: &Stream, counters: GlobalSlice<u64>, sums: GlobalSlice<u64>) -> Result<()> {
     let grid = Grid::new(1, COUNTER_SHARDS as u32);
     // SAFETY: the caller's obligations.
-    Ok(unsafe { stream.launch(grid, TieredFold { counters, sums })? })
+    unsafe { Ok(stream.launch(grid, TieredFold { counters, sums })?) }
 }

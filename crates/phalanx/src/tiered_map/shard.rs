@@ -3,7 +3,7 @@
 //! ```text
 //! image   | buckets, overflow buckets | filters |        no counters: they are the host's numbers
 //! ```
-use super::ledger::Held;
+use super::ledger::Metered;
 use crate::Result;
 use crate::hash_map::kernels::Kernels;
 use crate::hash_map::table::{RawTable, bucket_count};
@@ -42,7 +42,7 @@ impl Size {
     }
 
     /// Returns the bytes of the image.
-    pub fn bytes(self) -> usize {
+    pub fn byte_len(self) -> usize {
         8 * self.words
     }
 
@@ -59,12 +59,12 @@ pub enum Image {
     /// Host memory that kernels access in place, or that migrates.
     Host(Buffer<u64>),
     /// Device memory of the budget.
-    Device(Held<Buffer<u64>>),
+    Device(Metered<Buffer<u64>>),
 }
 
 impl Image {
     /// Allocates an empty table in host memory.
-    pub fn empty(device: &Device, tier: Tier, size: Size) -> Result<Self> {
+    pub fn empty_host(device: &Device, tier: Tier, size: Size) -> Result<Self> {
         let mut memory = device.buffer_on(tier, size.words)?;
         clear(memory.as_mut_slice()?);
         Ok(Self::Host(memory))
@@ -155,7 +155,7 @@ impl Spares {
     }
 
     /// Returns the bytes of host memory.
-    pub fn bytes(&self) -> usize {
+    pub fn byte_len(&self) -> usize {
         self.0.iter().map(Buffer::byte_len).sum()
     }
 }

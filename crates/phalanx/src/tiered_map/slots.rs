@@ -1,5 +1,5 @@
 //! Device buffers for shards.
-use super::ledger::{Held, Ledger};
+use super::ledger::{Ledger, Metered};
 use super::plan::{COUNTER_WORDS, DEPTH};
 use crate::Result;
 use gpu::{Buffer, Device, Stream};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 /// A device buffer for one shard.
 pub struct Slot {
-    pub memory: Held<Buffer<u64>>,
-    pub counters: Held<Buffer<u64>>,
+    pub memory: Metered<Buffer<u64>>,
+    pub counters: Metered<Buffer<u64>>,
     pub stream: Stream,
     /// Shard of whose image the buffer has a copy.
     pub holds: Option<usize>,

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::{Key, Outcomes, Result, Value};
 use std::ops::ControlFlow;
 
-/// How far a stream of batches is, passed to its callback after each batch.
+/// Progress of a stream of batches, passed to its callback after each batch.
 ///
 /// ```
 /// use phalanx::TieredMap;

@@ -10,7 +10,7 @@
 //! pinned memory, where the kernels of step 2 read and write them in place: the elements of a shard in a
 //! chunk lie together. Step 3 sorts the keys of each chunk again, which costs less than to keep their order.
 use super::chunk::{Columns, Lane, Request, Routing, Spill, write_pinned};
-use super::ledger::{Held, Ledger};
+use super::ledger::{Ledger, Metered};
 use super::placement::{Costs, Placement};
 use super::plan::{COUNTER_WORDS, Form, LANES, PLACES, Plan};
 use super::shard::{Image, Shard, Size, Spares};
@@ -67,18 +67,24 @@ pub struct Traffic {
 /// Stream and counters of operations in place.
 pub struct Place {
     pub stream: Stream,
-    pub counters: Held<Buffer<u64>>,
+    pub counters: Metered<Buffer<u64>>,
 }
 
 /// A batch that failed: the cause, and for each element whether it is done (empty if none is).
 pub struct Failure {
-    pub source: Error,
+    pub source: Box<Error>,
     pub done: Vec<bool>,
+}
+
+impl Failure {
+    pub fn new(source: Error, done: Vec<bool>) -> Self {
+        Self { source: Box::new(source), done }
+    }
 }
 
 impl<E: Into<Error>> From<E> for Failure {
     fn from(source: E) -> Self {
-        Self { source: source.into(), done: Vec::new() }
+        Self::new(source.into(), Vec::new())
     }
 }
 
@@ -119,7 +125,7 @@ pub struct Tiers<K, V> {
     pub slots: Slots,
     pub places: Vec<Place>,
     /// Registers of a sketch.
-    pub sketch: Held<Buffer<u32>>,
+    pub sketch: Metered<Buffer<u32>>,
     /// Sums of the counters of each shard's operations, in pinned memory.
     pub sums: Buffer<u64>,
     pub spares: Spares,
@@ -140,7 +146,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let lane = |_| Lane::new(&ledger, &device, plan.chunk, sorted);
         let lanes = (0..LANES).map(lane).collect::<Result<_>>()?;
         let places = (0..PLACES).map(|_| place(&ledger, &device)).collect::<Result<_>>()?;
-        let shard = |_| Ok(Shard::new(empty(&device, &ledger, (plan.form, config), plan.size)?, plan.size));
+        let shard =
+            |_| Ok(Shard::new(empty_image(&device, &ledger, (plan.form, config), plan.size)?, plan.size));
         Ok(Self {
             shards: (0..plan.shards()).map(shard).collect::<Result<_>>()?,
             slots: Slots::new(&ledger, &device, plan.slots, plan.size.words)?,
@@ -180,7 +187,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns the bytes of pinned, managed or mapped host memory.
     pub fn host_bytes(&self) -> usize {
         let images: usize = self.shards.iter().map(|shard| shard.image.host_bytes()).sum();
-        images + self.spares.bytes() + self.spill.as_ref().map_or(0, Spill::bytes)
+        images + self.spares.byte_len() + self.spill.as_ref().map_or(0, Spill::byte_len)
     }
 
     /// Returns the parameters of a table's views.
@@ -227,7 +234,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
         Ok(())
     }
 
-    /// Runs a batch once. Returns the number of refused elements. Waits for all of its work, also if it fails.
+    /// Runs a batch once. Returns the number of refused elements. Waits for all of its work, also if it
+    /// fails.
     pub fn attempt(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
         if request.keys.is_empty() {
             return Ok(0);
@@ -287,7 +295,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let (refused, counted) = (self.refused(), self.count_whole(request));
         submitted.and(counted).and(refused).map_err(|source: Error| {
             let is_done = |place: usize| place < launched && !request.is_refused(place);
-            Failure { source, done: (0..request.keys.len()).map(is_done).collect() }
+            Failure::new(source, (0..request.keys.len()).map(is_done).collect())
         })
     }
 
@@ -334,14 +342,14 @@ impl<K: Word, V: Word> Tiers<K, V> {
                 // Tells which elements were refused.
                 let _ = self.collect(request, &work);
             }
-            return Err(Failure { source, done: self.done_elements(request, &done) });
+            return Err(Failure::new(source, self.done_elements(request, &done)));
         }
         // The results are still there if their copy fails.
         let collected = self.collect(request, &work).or_else(|_| {
             self.settle();
             self.collect(request, &work)
         });
-        collected.map_err(|source| Failure { source, done: self.done_elements(request, &done) })
+        collected.map_err(|source| Failure::new(source, self.done_elements(request, &done)))
     }
 
     /// Returns for each element whether it is done, from the shards of each chunk that are.
@@ -363,9 +371,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
     pub fn routing(&self, len: usize) -> Routing {
         let (bits, seed) = (self.bits(), self.config.seed);
         // Pages of 64 KiB of an average shard, in which neighbouring accesses need one translation.
-        let pages = (self.plan.size.bytes() >> 16).max(1).next_power_of_two().trailing_zeros();
+        let pages = (self.plan.size.byte_len() >> 16).max(1).next_power_of_two().trailing_zeros();
         let each = len >> bits;
-        let brings = self.config.costs.brings(each, self.plan.size.bytes(), (false, false));
+        let brings = self.config.costs.brings(each, self.plan.size.byte_len(), (false, false));
         let may_be_in_place = match self.config.placement {
             Placement::AlwaysCopy => false,
             Placement::ByCost => !brings,
@@ -446,7 +454,7 @@ fn place(ledger: &Arc<Ledger>, device: &Device) -> Result<Place> {
 }
 
 /// Allocates an empty table of a form.
-pub fn empty(
+pub fn empty_image(
     device: &Device,
     ledger: &Arc<Ledger>,
     (form, config): (Form, Config),
@@ -458,7 +466,7 @@ pub fn empty(
             memory.fill_bytes(0xff)?;
             Ok(Image::Device(memory))
         }
-        (_, Placement::Managed) => Image::empty(device, Tier::Managed, size),
-        _ => Image::empty(device, Tier::Pinned, size),
+        (_, Placement::Managed) => Image::empty_host(device, Tier::Managed, size),
+        _ => Image::empty_host(device, Tier::Pinned, size),
     }
 }

@@ -24,8 +24,7 @@ fn a_budget_below_the_least_is_refused() {
     }
 }
 
-/// What the map has allocated on the device, by the emulator's count of copies and launches, is not measured;
-/// but every allocation passes through the ledger, and the budget can be as small as three shards.
+/// The budget is that of three shards.
 #[test]
 fn a_map_is_larger_than_its_budget() {
     let device = device();

@@ -43,7 +43,7 @@ pub fn numbers(len: usize, most: u64, seed: u64) -> Vec<u64> {
 }
 
 /// Returns the pairs of a map.
-pub fn pairs<K: Key + Ord, V: Value>(map: &TieredMap<K, V>) -> BTreeMap<K, V> {
+pub fn all_pairs<K: Key + Ord, V: Value>(map: &TieredMap<K, V>) -> BTreeMap<K, V> {
     let all: Vec<_> = map.iter().unwrap().collect();
     let pairs: BTreeMap<K, V> = all.iter().copied().collect();
     assert_eq!((pairs.len(), all.len()), (map.len(), map.len()), "each key once, and counted");
@@ -56,7 +56,7 @@ pub fn check<K: Key + Ord, V: Value + PartialEq>(
     model: &BTreeMap<K, V>,
     absent: &[K],
 ) {
-    assert_eq!(pairs(map), *model);
+    assert_eq!(all_pairs(map), *model);
     let keys: Vec<K> = model.keys().copied().chain(absent.iter().copied()).collect();
     let expected: Vec<Option<V>> = keys.iter().map(|key| model.get(key).copied()).collect();
     let is_there: Vec<bool> = expected.iter().map(Option::is_some).collect();

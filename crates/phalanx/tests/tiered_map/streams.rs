@@ -1,5 +1,5 @@
 //! Streams of batches, and several users.
-use crate::model::{check, device, least, pairs, small};
+use crate::model::{all_pairs, check, device, least, small};
 use phalanx::TieredMap;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ fn all_batches_are_inserted_and_read() {
         read.extend(keys.iter().copied().zip(values.into_iter().flatten()));
     };
     map.get_stream((0..6).map(|number| batch(number).0), sink, |_| ControlFlow::Continue(())).unwrap();
-    assert_eq!(read, pairs(&map));
+    assert_eq!(read, all_pairs(&map));
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn stop_save_load_and_go_on() {
     let mut saved = Vec::new();
     map.save(&mut saved).unwrap();
     let loaded = TieredMap::load(&saved[..], small(&device).shards(4)).unwrap();
-    assert_eq!(pairs::<u32, u32>(&loaded), pairs(&map));
+    assert_eq!(all_pairs::<u32, u32>(&loaded), all_pairs(&map));
     for map in [&map, &loaded] {
         map.insert_stream(all(2), |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(map.len(), 1200);
     }
-    assert_eq!(pairs(&loaded), pairs(&map));
+    assert_eq!(all_pairs(&loaded), all_pairs(&map));
     for end in [0, 5, saved.len() / 2, saved.len() - 1] {
         assert!(TieredMap::<u32, u32>::load(&saved[..end], small(&device)).is_err());
     }

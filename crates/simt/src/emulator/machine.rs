@@ -128,7 +128,7 @@ impl Emulator {
     ///
     /// let emulator = Emulator::new(Options::default());
     /// emulator.fail_copy(1);
-    /// assert_eq!([emulator.copy_fails(), emulator.copy_fails(), emulator.copy_fails()], [false, true, false]);
+    /// assert_eq!([(); 3].map(|()| emulator.copy_fails()), [false, true, false]);
     /// assert_eq!(emulator.fail_copy(u64::MAX), u64::MAX);
     /// ```
     pub fn fail_copy(&self, copies: u64) -> u64 {
