@@ -377,24 +377,24 @@ pub struct Spill<K, V> {
 }
 
 impl<K: Word, V: Word> Spill<K, V> {
-    /// Allocates memory for a batch.
-    pub fn new(device: &Device, request: &Request<'_, K, V>) -> Result<Self> {
+    /// Returns a spill without memory.
+    pub fn new(device: &Device) -> Result<Self> {
         Ok(Self {
-            codes: device.buffer_on(Tier::Pinned, request.codes.len())?,
-            keys: device.buffer_on(Tier::Pinned, request.keys.len())?,
-            arguments: device.buffer_on(Tier::Pinned, request.arguments.len())?,
-            results: device.buffer_on(Tier::Pinned, request.results.len())?,
-            outcomes: device.buffer_on(Tier::Pinned, request.outcomes.len())?,
+            codes: device.buffer_on(Tier::Pinned, 0)?,
+            keys: device.buffer_on(Tier::Pinned, 0)?,
+            arguments: device.buffer_on(Tier::Pinned, 0)?,
+            results: device.buffer_on(Tier::Pinned, 0)?,
+            outcomes: device.buffer_on(Tier::Pinned, 0)?,
         })
     }
 
-    /// Returns whether the memory suffices for a batch, and is at most twice as much.
-    pub fn suits(&self, request: &Request<'_, K, V>) -> bool {
-        self.codes.len() >= request.codes.len()
-            && self.keys.len() >= request.keys.len()
-            && self.arguments.len() >= request.arguments.len()
-            && self.results.len() >= request.results.len()
-            && self.keys.len() / 2 <= request.keys.len()
+    /// Allocates the memory that a batch needs and that is not there.
+    pub fn reserve(&mut self, request: &Request<'_, K, V>) -> Result<()> {
+        reserve(&mut self.codes, request.codes.len())?;
+        reserve(&mut self.keys, request.keys.len())?;
+        reserve(&mut self.arguments, request.arguments.len())?;
+        reserve(&mut self.results, request.results.len())?;
+        reserve(&mut self.outcomes, request.outcomes.len())
     }
 
     /// Returns the bytes of host memory.
@@ -410,4 +410,14 @@ impl<K: Word, V: Word> Spill<K, V> {
         let (results, outcomes) = (self.results.global(), self.outcomes.global());
         Columns { codes, keys, arguments, results, outcomes }.part(range)
     }
+}
+
+/// Replaces a buffer in pinned memory by one of `len` elements if it has fewer.
+fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+    if buffer.len() < len {
+        let device = buffer.device().clone();
+        *buffer = device.buffer_on(Tier::Pinned, 0)?;
+        *buffer = device.buffer_on(Tier::Pinned, len)?;
+    }
+    Ok(())
 }

@@ -166,6 +166,24 @@ impl<K: Key, V: Value> TieredMap<K, V> {
         self.tiers().host_bytes()
     }
 
+    /// Frees the host memory that the map keeps for later batches: all but the shards themselves.
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    ///
+    /// let mut map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
+    /// assert!(map.insert(&[1], &[10])?.all_placed());
+    /// map.release_host_memory()?;
+    /// assert_eq!(map.get(&[1])?, [Some(10)]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost.
+    pub fn release_host_memory(&mut self) -> Result<()> {
+        self.tiers_mut().release()
+    }
+
     /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.tiers().shards.len()

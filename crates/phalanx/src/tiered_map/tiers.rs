@@ -129,7 +129,7 @@ pub struct Tiers<K, V> {
     /// Sums of the counters of each shard's operations, in pinned memory.
     pub sums: Buffer<u64>,
     pub spares: Spares,
-    pub spill: Option<Spill<K, V>>,
+    pub spill: Spill<K, V>,
     pub traffic: Traffic,
 }
 
@@ -154,7 +154,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
             sketch: ledger.buffer(&device, SKETCH_REGISTERS)?,
             sums: device.buffer_on(Tier::Pinned, plan.shards() * SUM_WORDS)?,
             spares: Spares::default(),
-            spill: None,
+            spill: Spill::new(&device)?,
             traffic: Traffic::default(),
             device,
             kernels,
@@ -187,7 +187,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns the bytes of pinned, managed or mapped host memory.
     pub fn host_bytes(&self) -> usize {
         let images: usize = self.shards.iter().map(|shard| shard.image.host_bytes()).sum();
-        images + self.spares.byte_len() + self.spill.as_ref().map_or(0, Spill::byte_len)
+        images + self.spares.byte_len() + self.spill.byte_len()
     }
 
     /// Returns the parameters of a table's views.
@@ -222,6 +222,12 @@ impl<K: Word, V: Word> Tiers<K, V> {
         counts.live = counts.live.wrapping_add(take(0));
         counts.taken = counts.taken.wrapping_add(take(1));
         counts.long = counts.long.wrapping_add(take(2));
+    }
+
+    /// Frees the memory for the elements of batches, and spare images.
+    pub fn release(&mut self) -> Result<()> {
+        (self.spares, self.spill) = (Spares::default(), Spill::new(&self.device)?);
+        Ok(())
     }
 
     /// Removes all pairs.
@@ -385,9 +391,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Step 1: brings the elements into the order of the shards, and waits.
     fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<K, V>> {
         let (chunks, routing) = (self.chunks(request.keys.len()), self.routing(request.keys.len()));
-        if chunks.len() > 1 && !self.spill.as_ref().is_some_and(|spill| spill.suits(request)) {
-            self.spill = None;
-            self.spill = Some(Spill::new(&self.device, request)?);
+        if chunks.len() > 1 {
+            self.spill.reserve(request)?;
         }
         let (many, mut batches, mut bounds) = (self.lanes.len(), Vec::new(), Vec::new());
         for (index, range) in chunks.iter().enumerate() {
@@ -418,9 +423,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Returns where the elements of a chunk are in the order of the shards.
     fn columns(&self, chunks: &[Range<usize>], index: usize) -> Columns<K, V> {
-        match &self.spill {
-            Some(spill) if chunks.len() > 1 => spill.columns(chunks[index].clone()),
-            _ => self.lanes[0].moved(chunks[index].len()),
+        match chunks.len() > 1 {
+            true => self.spill.columns(chunks[index].clone()),
+            false => self.lanes[0].moved(chunks[index].len()),
         }
     }
 
