@@ -18,7 +18,7 @@ mod ptx {
 
     /// Features of `phalanx-kernels` whose kernels are files of their own, and the features of this package
     /// that need them.
-    const PARTS: [(&str, &str); 9] = [
+    const PARTS: [(&str, &str); 10] = [
         ("hash-map", "HASH_MAP"),
         ("slab-alloc", "_SLAB_ALLOC"),
         ("slab-hash", "SLAB_HASH"),
@@ -27,6 +27,7 @@ mod ptx {
         ("skip-list", "SKIP_LIST"),
         ("primitives", "PRIMITIVES"),
         ("cache-table", "CACHE_TABLE"),
+        ("tiered-map", "TIERED_MAP"),
         ("baselines", "VARIANTS"),
     ];
 

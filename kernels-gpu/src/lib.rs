@@ -8,9 +8,9 @@
 //! # Features
 //!
 //! A family's module is always there, for kernels of one's own. The features `hash-map`, `slab-alloc`,
-//! `slab-hash`, `btree`, `mvbtree`, `skip-list` and `primitives` (all on by default) add its list of compiled
-//! kernels for the default types; `variants` adds the types of the papers' experiments to these lists, and
-//! `baselines` the kernels of the benchmarks' baselines and limits.
+//! `slab-hash`, `btree`, `mvbtree`, `skip-list`, `primitives`, `cache-table` and `tiered-map` (all on by
+//! default) add its list of compiled kernels for the default types; `variants` adds the types of the papers'
+//! experiments to these lists, and `baselines` the kernels of the benchmarks' baselines and limits.
 //!
 //! # Cost
 //!
@@ -34,3 +34,4 @@ pub mod reclaim;
 pub mod roofline;
 pub mod skiplist;
 pub mod slab;
+pub mod tiered;

@@ -202,8 +202,10 @@ fn assemble(ptxas: &Ptxas, built: &[Ptx]) -> Result<Vec<PtxasReport>> {
 
 /// Checks that each family compiles alone, without warnings, and none.
 fn features(context: &Context) -> Result<()> {
-    const FAMILIES: [&str; 8] =
-        ["", "hash-map", "slab-hash", "btree", "mvbtree", "skip-list", "primitives", "cache-table"];
+    const FAMILIES: [&str; 9] = [
+        "", "hash-map", "slab-hash", "btree", "mvbtree", "skip-list", "primitives", "cache-table",
+        "tiered-map",
+    ];
     let (shell, cargo) = (&context.shell, cargo());
     FAMILIES.into_iter().try_for_each(|family| -> Result<()> {
         let check = cmd!(shell, "{cargo} clippy --package phalanx --no-default-features --quiet");

@@ -10,6 +10,7 @@ use phalanx_kernels::roofline::{
 };
 use rayon::prelude::*;
 use simt::GlobalSlice;
+use std::time::Instant;
 
 /// Threads per block.
 const THREADS: u32 = 256;
@@ -33,7 +34,8 @@ impl Structure for Limits<'_> {
     fn ops(&self) -> Vec<&'static str> {
         vec![
             "sector32", "half64", "line128", "line128_l2", "cas8", "cas16", "exchange8", "copy16",
-            "pinned_row256",
+            "pinned_row256", "pinned_sector32", "pinned_bucket64", "pinned_line128", "pinned_cas8",
+            "copy_duplex",
         ]
     }
 
@@ -44,11 +46,12 @@ impl Structure for Limits<'_> {
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let Gpu { device, stream, .. } = self.0;
         let access = match case.op.as_str() {
-            "sector32" => Access::Sectors,
-            "half64" => Access::HalfLines,
-            "line128" | "line128_l2" => Access::Lines,
-            "pinned_row256" => Access::PinnedRows,
-            "cas8" => Access::Cas,
+            "sector32" | "pinned_sector32" => Access::Sectors,
+            "half64" | "pinned_bucket64" => Access::HalfLines,
+            "line128" | "line128_l2" | "pinned_line128" => Access::Lines,
+            "pinned_row256" => Access::Rows,
+            "cas8" | "pinned_cas8" => Access::Cas,
+            "copy_duplex" => return Ok(Box::new(Duplex::new(device, case.n as usize)?)),
             "cas16" => Access::WideCas,
             "exchange8" => Access::Exchange,
             "copy16" => return Ok(Box::new(Copy::new(device, stream, case.n as usize)?)),
@@ -59,7 +62,8 @@ impl Structure for Limits<'_> {
             bytes >= 256 && bytes / 8 <= u32::MAX as usize,
             "a limit needs a buffer of 256 bytes to 32 GiB, not {bytes}"
         );
-        Ok(Box::new(Accesses::new(device, stream, access, case.n, bytes, case.seed as u32)?))
+        let tier = if case.op.starts_with("pinned") { Tier::Pinned } else { Tier::Device };
+        Ok(Box::new(Accesses::new((device, stream), (access, tier), case.n, bytes, case.seed as u32)?))
     }
 }
 
@@ -68,8 +72,8 @@ enum Access {
     Sectors,
     HalfLines,
     Lines,
-    /// Rows of 256 bytes in pinned host memory.
-    PinnedRows,
+    /// Rows of 256 bytes.
+    Rows,
     Cas,
     WideCas,
     Exchange,
@@ -82,7 +86,7 @@ impl Access {
             Self::Sectors => SECTOR,
             Self::HalfLines => HALF,
             Self::Lines => LINE,
-            Self::PinnedRows => ROW,
+            Self::Rows => ROW,
             Self::WideCas => 2,
             Self::Cas | Self::Exchange => 1,
         }
@@ -91,7 +95,7 @@ impl Access {
     /// Returns the number of lanes that cooperate in an access.
     fn lanes(self) -> usize {
         match self {
-            Self::HalfLines | Self::Lines | Self::PinnedRows => self.words() / LANE,
+            Self::HalfLines | Self::Lines | Self::Rows => self.words() / LANE,
             Self::Sectors | Self::Cas | Self::WideCas | Self::Exchange => 1,
         }
     }
@@ -113,9 +117,8 @@ struct Accesses<'a> {
 
 impl<'a> Accesses<'a> {
     fn new(
-        device: &Device,
-        stream: &'a Stream,
-        access: Access,
+        (device, stream): (&Device, &'a Stream),
+        (access, tier): (Access, Tier),
         n: u64,
         bytes: usize,
         seed: u32,
@@ -127,10 +130,9 @@ impl<'a> Accesses<'a> {
         );
         let grid = Grid { blocks: blocks as u32, threads: THREADS };
         let len = bytes / 8 / ROW * ROW;
-        let words = if access == Access::PinnedRows {
-            device.buffer_on(Tier::Pinned, len)?
-        } else {
-            device.zeroed(len)?
+        let words = match tier {
+            Tier::Device => device.zeroed(len)?,
+            tier => device.buffer_on(tier, len)?,
         };
         if !access.writes() {
             let fill = LimitFill { words: words.global() };
@@ -223,7 +225,7 @@ impl Benchmark for Accesses<'_> {
                 Access::Sectors => stream.launch(grid, LimitSectors { words, sums, per_thread, seed })?,
                 Access::HalfLines => stream.launch(grid, LimitHalves { words, sums, per_tile, seed })?,
                 Access::Lines => stream.launch(grid, LimitLines { words, sums, per_tile, seed })?,
-                Access::PinnedRows => stream.launch(grid, LimitRows { words, sums, per_tile, seed })?,
+                Access::Rows => stream.launch(grid, LimitRows { words, sums, per_tile, seed })?,
                 Access::Cas => stream.launch(grid, LimitCas { words, sums, per_thread, seed })?,
                 Access::WideCas => {
                     let words = GlobalSlice::from_raw_parts(self.words.pointer().cast(), words.len() / 2);
@@ -296,5 +298,67 @@ impl Benchmark for Copy<'_> {
 
     fn metrics(&self) -> Vec<Metric> {
         vec![Metric::TableBytes((self.from.byte_len() + self.to.byte_len()) as u64)]
+    }
+}
+
+/// Copies between pinned and device memory in both directions at once. An operation is a copy of 16 bytes in
+/// each direction.
+struct Duplex {
+    streams: [Stream; 2],
+    host: [Buffer<u128>; 2],
+    device: [Buffer<u128>; 2],
+    ms: f64,
+}
+
+impl Duplex {
+    fn new(device: &Device, len: usize) -> Result<Self> {
+        let elements: Vec<u128> = (0..len).into_par_iter().map(element).collect();
+        let (mut from, to) = (device.buffer_on(Tier::Pinned, len)?, device.buffer_on(Tier::Pinned, len)?);
+        from.write(&elements)?;
+        Ok(Self {
+            streams: [device.stream()?, device.stream()?],
+            host: [from, to],
+            device: [device.zeroed(len)?, device.from_slice(&elements)?],
+            ms: 0.0,
+        })
+    }
+}
+
+impl Benchmark for Duplex {
+    fn restore(&mut self) -> Result<()> {
+        self.device[0].fill_bytes(0)?;
+        Ok(self.host[1].fill_bytes(0)?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let start = Instant::now();
+        // SAFETY: the buffers live until the streams are waited for, and nothing else accesses them.
+        unsafe {
+            self.streams[0].copy(self.device[0].global(), self.host[0].global())?;
+            self.streams[1].copy(self.host[1].global(), self.device[1].global())?;
+        }
+        self.streams.iter().try_for_each(Stream::synchronize)?;
+        self.ms = start.elapsed().as_secs_f64() * 1e3;
+        Ok(())
+    }
+
+    fn own_ms(&self) -> Option<f64> {
+        Some(self.ms)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        for copied in [self.device[0].read()?, self.host[1].read()?] {
+            let wrong = copied.par_iter().enumerate().find_any(|(index, found)| **found != element(*index));
+            ensure!(wrong.is_none(), "element {:?} is wrong in the copy", wrong.map(|(index, _)| index));
+        }
+        Ok(Verified::all(self.host[0].len()))
+    }
+
+    fn operations(&self) -> u64 {
+        self.host[0].len() as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![Metric::BytesMoved(2 * self.host[0].byte_len() as u64)]
     }
 }

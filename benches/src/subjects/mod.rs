@@ -29,6 +29,7 @@ pub mod slab_alloc;
 pub mod slab_hash;
 pub mod soak;
 pub mod sorted_runs;
+pub mod tiered_map;
 
 /// Returns all structures for one device.
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
@@ -44,6 +45,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(skip_list::Lists(gpu)),
         Box::new(mvbtree::VersionedTrees(gpu)),
         Box::new(cache_table::CacheTables(gpu)),
+        Box::new(tiered_map::TieredMaps::new(gpu)),
         Box::new(sorted_runs::Baseline::array(gpu)),
         Box::new(sorted_runs::Baseline::merge_tree(gpu)),
         Box::new(primitives::Sorts(gpu)),

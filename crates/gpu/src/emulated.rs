@@ -46,26 +46,37 @@ impl Shared {
         self.running.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts a copy or a fill. Returns an error if a test lets it fail.
+    fn begin_copy(&self) -> Result<()> {
+        self.work().copies += 1;
+        match self.emulator.copy_fails() {
+            true => Err(Error::Driver { call: "copy", cause: "a test lets this copy fail".to_owned() }),
+            false => Ok(()),
+        }
+    }
+
     /// # Safety
     /// - As [`machine::Machine::copy`].
-    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
-        self.work().copies += 1;
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+        self.begin_copy()?;
         // SAFETY: two ranges of `bytes` bytes that do not overlap (the caller's obligation).
         unsafe {
             to.copy_from_nonoverlapping(from, bytes);
             self.emulator.mark_initialized(to, bytes);
         }
+        Ok(())
     }
 
     /// # Safety
     /// - As [`machine::Machine::fill`].
-    unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) {
-        self.work().copies += 1;
+    unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
+        self.begin_copy()?;
         // SAFETY: a range of `bytes` bytes (the caller's obligation).
         unsafe {
             to.write_bytes(byte, bytes);
             self.emulator.mark_initialized(to, bytes);
         }
+        Ok(())
     }
 }
 
@@ -158,15 +169,13 @@ impl machine::Machine for Machine {
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         let _nothing_runs = self.shared.wait();
         // SAFETY: the caller's obligation.
-        unsafe { self.shared.copy(to, from, bytes) };
-        Ok(())
+        unsafe { self.shared.copy(to, from, bytes) }
     }
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
         let _nothing_runs = self.shared.wait();
         // SAFETY: the caller's obligation.
-        unsafe { self.shared.fill(to, byte, bytes) };
-        Ok(())
+        unsafe { self.shared.fill(to, byte, bytes) }
     }
 
     fn set_heap(&self, _bytes: usize) -> Result<()> {
@@ -223,15 +232,13 @@ impl machine::Queue for Queue {
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         let _running = self.shared.run();
         // SAFETY: the caller's obligation.
-        unsafe { self.shared.copy(to, from, bytes) };
-        Ok(())
+        unsafe { self.shared.copy(to, from, bytes) }
     }
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
         let _running = self.shared.run();
         // SAFETY: the caller's obligation.
-        unsafe { self.shared.fill(to, byte, bytes) };
-        Ok(())
+        unsafe { self.shared.fill(to, byte, bytes) }
     }
 
     fn raw_handle(&self) -> *mut c_void {

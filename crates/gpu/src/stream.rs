@@ -1,7 +1,7 @@
 //! Streams of work.
 use crate::launch::{self, AnyLaunch, Launch};
 use crate::machine::Queue;
-use crate::{Device, Event, Result};
+use crate::{Device, Error, Event, Result};
 use simt::{GlobalSlice, Grid, Kernel, Word};
 use std::sync::Arc;
 
@@ -151,6 +151,83 @@ impl Stream {
         let (to, bytes) = (words.as_ptr().cast(), words.len() * size_of::<T>());
         // SAFETY: the caller's obligation.
         self.submitted(unsafe { self.queue.fill(to, byte, bytes) })
+    }
+
+    /// Submits a copy of elements of the host to `words`, which have as many.
+    ///
+    /// ```
+    /// let device = gpu::Device::auto();
+    /// let (words, stream) = (device.zeroed::<u32>(3)?, device.stream()?);
+    /// let (all, mut read) = (words.global(), [0; 3]);
+    /// // SAFETY: buffers and arrays live until the stream has executed the copies, and nothing else accesses
+    /// // them.
+    /// unsafe {
+    ///     stream.upload(all.part(1, 2), &[7, 8])?;
+    ///     stream.copy(all.part(0, 1), all.part(2, 1))?;
+    ///     stream.download(&mut read, all)?;
+    /// }
+    /// stream.synchronize()?;
+    /// assert_eq!(read, [8, 7, 8]);
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) if the lengths differ;
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before.
+    ///
+    /// # Safety
+    /// - Words and elements live until the stream has executed the copy, and nothing else accesses them
+    ///   meanwhile, except that the elements may be read.
+    pub unsafe fn upload<T: Word>(&self, words: GlobalSlice<T>, elements: &[T]) -> Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe {
+            self.copy_words("upload", (words.as_ptr(), words.len()), (elements.as_ptr(), elements.len()))
+        }
+    }
+
+    /// Submits a copy of `words` to elements of the host, which are as many: see [`Self::upload`].
+    ///
+    /// # Errors
+    /// As [`Self::upload`].
+    ///
+    /// # Safety
+    /// - Words and elements live until the stream has executed the copy; nothing else accesses the elements
+    ///   or writes the words meanwhile.
+    pub unsafe fn download<T: Word>(&self, elements: &mut [T], words: GlobalSlice<T>) -> Result<()> {
+        let (to, len) = (elements.as_mut_ptr(), elements.len());
+        // SAFETY: the caller's obligations.
+        unsafe { self.copy_words("download", (to, len), (words.as_ptr(), words.len())) }
+    }
+
+    /// Submits a copy between words of this device, on any tier: see [`Self::upload`].
+    ///
+    /// # Errors
+    /// As [`Self::upload`].
+    ///
+    /// # Safety
+    /// - Both live until the stream has executed the copy, and do not overlap; nothing else accesses `to` or
+    ///   writes `from` meanwhile.
+    pub unsafe fn copy<T: Word>(&self, to: GlobalSlice<T>, from: GlobalSlice<T>) -> Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { self.copy_words("copy", (to.as_ptr(), to.len()), (from.as_ptr(), from.len())) }
+    }
+
+    /// # Safety
+    /// - As [`Self::copy`].
+    unsafe fn copy_words<T>(
+        &self,
+        what: &'static str,
+        (to, len): (*mut T, usize),
+        (from, asked): (*const T, usize),
+    ) -> Result<()> {
+        if len != asked {
+            return Err(Error::Length { what, asked, offset: 0, len });
+        }
+        match len * size_of::<T>() {
+            0 => Ok(()),
+            // SAFETY: both ranges have these bytes; the caller excludes other accesses.
+            bytes => self.submitted(unsafe { self.queue.copy(to.cast(), from.cast(), bytes) }),
+        }
     }
 
     /// Records an event at the current end of the queue.

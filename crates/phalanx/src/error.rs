@@ -201,6 +201,42 @@ pub enum Error {
         budget: usize,
     },
 
+    /// A map needs more device memory than its budget allows.
+    #[error(
+        "a budget of {asked} bytes of device memory was given, but {needed} are needed: raise the budget, or \
+         divide the map into more shards"
+    )]
+    DeviceBudget {
+        /// The budget in bytes.
+        asked: usize,
+        /// Bytes that would have to be in use at one time.
+        needed: usize,
+    },
+
+    /// The number of shards of a map is not a power of two, or too large.
+    #[error("{asked} shards requested; the number must be a power of two, at most {most}")]
+    Shards {
+        /// Requested number.
+        asked: usize,
+        /// Maximum number.
+        most: usize,
+    },
+
+    /// A batch that changes a map failed after some of its elements were done. The map is valid: each element
+    /// is done as a whole, or not at all. If the device is lost, elements that were executed in place may be
+    /// done although they are not marked.
+    #[error(
+        "the batch was interrupted after {} of {} elements: {source}; retry those that are not done",
+        .done.iter().filter(|&&is_done| is_done).count(),
+        .done.len()
+    )]
+    Interrupted {
+        /// Whether each element of the batch is done.
+        done: Vec<bool>,
+        /// The cause.
+        source: Box<Error>,
+    },
+
     /// A blocking call could not store some of its elements, and the structure could not grow.
     ///
     /// The other elements are done. `outcomes` holds the outcome of every element of the call, in the order
@@ -432,6 +468,7 @@ impl Error {
             self,
             Self::TooLarge { .. }
                 | Self::Budget { .. }
+                | Self::DeviceBudget { .. }
                 | Self::NoRoom { .. }
                 | Self::DoesNotFit { .. }
                 | Self::TooManySlabs { .. }

@@ -62,6 +62,8 @@ pub mod slab_alloc;
 #[cfg(feature = "slab-hash")]
 pub mod slab_hash;
 mod std_traits;
+#[cfg(feature = "tiered-map")]
+pub mod tiered_map;
 
 #[cfg(feature = "btree")]
 pub use btree::BTree;
@@ -83,6 +85,8 @@ pub use skiplist::SkipList;
 pub use slab_alloc::SlabAlloc;
 #[cfg(feature = "slab-hash")]
 pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
+#[cfg(feature = "tiered-map")]
+pub use tiered_map::TieredMap;
 
 #[doc(hidden)]
 pub mod private {
@@ -105,6 +109,7 @@ pub mod private {
 #[doc = include_str!("../../../docs/structures/skip-list.md")]
 #[doc = include_str!("../../../docs/structures/slab-alloc.md")]
 #[doc = include_str!("../../../docs/structures/slab-hash.md")]
+#[doc = include_str!("../../../docs/structures/tiered-map.md")]
 struct Pages;
 
 // Compiles and runs the examples of the README.

@@ -37,6 +37,8 @@ static PROGRAMS: &[Program] = &[
     program!("PRIMITIVES"),
     #[cfg(all(feature = "cuda", feature = "cache-table"))]
     program!("CACHE_TABLE"),
+    #[cfg(all(feature = "cuda", feature = "tiered-map"))]
+    program!("TIERED_MAP"),
     #[cfg(all(feature = "cuda", feature = "variants"))]
     program!("BASELINES"),
 ];

@@ -131,7 +131,7 @@ impl<K: Key, V: Value> Frozen<'_, K, V> {
     {
         self.reader.variant().check::<M>()?;
         // SAFETY: a table of the variant whose buckets this one reads; the caller keeps the memory.
-        Ok(unsafe { self.map.table.handle.read().view() })
+        Ok(unsafe { self.map.table.handle.read().raw().view() })
     }
 }
 
@@ -149,7 +149,7 @@ impl<K: Key, V: Value> LookUp<K::Word, V::Word> for Frozen<'_, K, V> {
         let table = self.map.table.handle.read();
         // SAFETY: as for `Growing::submit`. Nothing writes while `self` lives, and later writers first wait:
         // see `Freezer::thaw`.
-        Ok(unsafe { self.reader.launch_look_up(stream, &table, batch) }?)
+        Ok(unsafe { self.reader.launch_look_up(stream, &table.raw(), batch) }?)
     }
 }
 

@@ -52,6 +52,20 @@ pub struct Growing<K, V> {
     pub freezer: Freezer,
 }
 
+/// Returns the number of taken slots above which a blocking call rehashes. It is well above the load factor,
+/// so that a few removed keys do not cause a rehash of a table at its capacity.
+pub fn most_taken(load_factor: f64, slots: usize) -> usize {
+    (slots as f64 * (0.5 + load_factor / 2.0).max(0.9)) as usize
+}
+
+/// Returns the number of slots of the table that replaces one of `slots` slots and must hold `pairs`.
+pub fn size_for(load_factor: f64, pairs: usize, slots: usize, counts: Counts) -> usize {
+    let wanted = (pairs as f64 / load_factor) as usize;
+    // A rehash that leaves less than a tenth of the slots to take would be due again too soon.
+    let pays = counts.taken > counts.live && pairs + slots / 10 <= most_taken(load_factor, slots);
+    if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
+}
+
 impl<K: Word, V: Word> Growing<K, V> {
     /// Waits for all earlier launches and returns the counters.
     pub fn counts(&self) -> Result<Counts> {
@@ -65,24 +79,16 @@ impl<K: Word, V: Word> Growing<K, V> {
         Ok(())
     }
 
-    /// Returns the number of taken slots above which a blocking call rehashes. It is well above the load
-    /// factor, so that a few removed keys do not cause a rehash of a table at its capacity.
+    /// See [`most_taken`].
     fn most_taken(&self, slots: usize) -> usize {
-        (slots as f64 * (0.5 + self.load_factor / 2.0).max(0.9)) as usize
-    }
-
-    /// Returns the number of slots of the table that replaces one of `slots` slots and must hold `pairs`.
-    fn size_for(&self, pairs: usize, slots: usize, counts: Counts) -> usize {
-        let wanted = (pairs as f64 / self.load_factor) as usize;
-        // A rehash that leaves less than a tenth of the slots to take would be due again too soon.
-        let pays = counts.taken > counts.live && pairs + slots / 10 <= self.most_taken(slots);
-        if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
+        most_taken(self.load_factor, slots)
     }
 
     /// Replaces the table by one that holds `refused` more pairs. Returns `false` if there is no memory for
     /// it.
     fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
-        let grown = self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts));
+        let grown =
+            self.rehash(table, size_for(self.load_factor, counts.live + refused, table.slots(), counts));
         made_room(grown.map(|grown| {
             *table = grown;
             true
@@ -103,7 +109,7 @@ impl<K: Word, V: Word> Growing<K, V> {
         let kernels = self.handle.kernels();
         sketch::estimate(&self.handle.device, keys.max_len(), |stream, registers| {
             // SAFETY: as for `Structure::submit`. The estimate waits for the launch.
-            unsafe { kernels.launch_sketch(stream, &table, keys, registers) }
+            unsafe { kernels.launch_sketch(stream, &table.raw(), keys, registers) }
         })
         .map(Some)
     }
@@ -134,7 +140,7 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
         // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the
         // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
         // for the device.
-        let launched = unsafe { self.handle.kernels().launch_batch(stream, &table, batch) };
+        let launched = unsafe { self.handle.kernels().launch_batch(stream, &table.raw(), batch) };
         self.checks.submitted(batch.op, batch.keys.max_len());
         Ok(launched?)
     }
@@ -167,9 +173,9 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         let kernels = self.handle.kernels();
         self.handle.exclusive(|stream, table| {
-            let size = (kernels.scan_threads(table), table.counts()?.live);
+            let size = (kernels.scan_threads(&table.raw()), table.counts()?.live);
             // SAFETY: the lock excludes other launches, and all earlier ones have ended.
-            with_scanner(stream, size, |scan| unsafe { kernels.launch_scan(stream, table, scan) }, run)
+            with_scanner(stream, size, |scan| unsafe { kernels.launch_scan(stream, &table.raw(), scan) }, run)
         })
     }
 

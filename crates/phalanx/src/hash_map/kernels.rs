@@ -1,5 +1,5 @@
 //! Kernels of the hash map's variants.
-use super::table::Table;
+use super::table::RawTable;
 use crate::map::launch::{self, Batch, Scan};
 use crate::map::variant::{HasVariant, VariantTag, variants};
 use gpu::Stream;
@@ -23,14 +23,15 @@ pub trait Reader<K, V>: HasVariant + Send + Sync {
     /// # Safety
     /// - As for [`Kernels::launch_batch`]. If the variant is for tables without writers, nothing writes until
     ///   the kernel has ended.
-    unsafe fn launch_look_up(&self, stream: &Stream, table: &Table, batch: Batch<K, V>) -> gpu::Result<()>;
+    unsafe fn launch_look_up(&self, stream: &Stream, table: &RawTable, batch: Batch<K, V>)
+    -> gpu::Result<()>;
 }
 
 impl<M: Config + Instance> Reader<M::Key, M::Value> for VariantTag<M> {
     unsafe fn launch_look_up(
         &self,
         stream: &Stream,
-        table: &Table,
+        table: &RawTable,
         batch: Batch<M::Key, M::Value>,
     ) -> gpu::Result<()> {
         // SAFETY: the caller's obligations.
@@ -50,14 +51,14 @@ pub trait Kernels<K, V>: Reader<K, V> {
     fn filter_words(&self, count: u32) -> usize;
 
     /// Returns the number of threads of a scan of the whole table.
-    fn scan_threads(&self, table: &Table) -> usize;
+    fn scan_threads(&self, table: &RawTable) -> usize;
 
     /// Launches a batch.
     ///
     /// # Safety
     /// - The table is of this variant. It stays as it is until the kernel has ended, and so do the slices.
     /// - No exclusive operation runs meanwhile.
-    unsafe fn launch_batch(&self, stream: &Stream, table: &Table, batch: Batch<K, V>) -> gpu::Result<()>;
+    unsafe fn launch_batch(&self, stream: &Stream, table: &RawTable, batch: Batch<K, V>) -> gpu::Result<()>;
 
     /// Launches a sketch of the keys that are absent.
     ///
@@ -66,7 +67,7 @@ pub trait Kernels<K, V>: Reader<K, V> {
     unsafe fn launch_sketch(
         &self,
         stream: &Stream,
-        table: &Table,
+        table: &RawTable,
         keys: BoundedSlice<K>,
         registers: GlobalSlice<u32>,
     ) -> gpu::Result<()>;
@@ -75,7 +76,7 @@ pub trait Kernels<K, V>: Reader<K, V> {
     ///
     /// # Safety
     /// - As for [`Self::launch_batch`], and nothing else runs on the table meanwhile.
-    unsafe fn launch_scan(&self, stream: &Stream, table: &Table, scan: Scan<K, V>) -> gpu::Result<()>;
+    unsafe fn launch_scan(&self, stream: &Stream, table: &RawTable, scan: Scan<K, V>) -> gpu::Result<()>;
 
     /// Inserts the pairs of a table whose keys are absent from another into it, and counts those that do not
     /// fit.
@@ -85,8 +86,8 @@ pub trait Kernels<K, V>: Reader<K, V> {
     unsafe fn launch_rehash(
         &self,
         stream: &Stream,
-        from: &Table,
-        into: &Table,
+        from: &RawTable,
+        into: &RawTable,
         refused: GlobalSlice<u64>,
     ) -> gpu::Result<()>;
 }
@@ -109,7 +110,7 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
         M::filter_words(count)
     }
 
-    fn scan_threads(&self, table: &Table) -> usize {
+    fn scan_threads(&self, table: &RawTable) -> usize {
         // SAFETY: the view is used only here.
         <M as Kind>::scan_threads(unsafe { table.view() })
     }
@@ -117,7 +118,7 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     unsafe fn launch_batch(
         &self,
         stream: &Stream,
-        table: &Table,
+        table: &RawTable,
         batch: Batch<M::Key, M::Value>,
     ) -> gpu::Result<()> {
         // SAFETY: the caller's obligations.
@@ -127,7 +128,7 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     unsafe fn launch_sketch(
         &self,
         stream: &Stream,
-        table: &Table,
+        table: &RawTable,
         keys: BoundedSlice<M::Key>,
         registers: GlobalSlice<u32>,
     ) -> gpu::Result<()> {
@@ -138,7 +139,7 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     unsafe fn launch_scan(
         &self,
         stream: &Stream,
-        table: &Table,
+        table: &RawTable,
         scan: Scan<M::Key, M::Value>,
     ) -> gpu::Result<()> {
         // SAFETY: the caller's obligations.
@@ -148,8 +149,8 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     unsafe fn launch_rehash(
         &self,
         stream: &Stream,
-        from: &Table,
-        into: &Table,
+        from: &RawTable,
+        into: &RawTable,
         refused: GlobalSlice<u64>,
     ) -> gpu::Result<()> {
         // SAFETY: the caller's obligations.

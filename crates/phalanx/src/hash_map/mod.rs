@@ -2,8 +2,8 @@
 mod builder;
 mod frozen;
 mod growth;
-mod kernels;
-mod table;
+pub(crate) mod kernels;
+pub(crate) mod table;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
@@ -17,6 +17,8 @@ pub use frozen::{Frozen, Lookups};
 use gpu::Stream;
 use growth::Growing;
 pub use growth::Growth;
+#[cfg(feature = "tiered-map")]
+pub(crate) use growth::{most_taken, size_for};
 use phalanx_kernels::hash_map::{Config, MapView};
 use simt::Instance;
 use std::io::Read;
@@ -223,7 +225,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         self.table.freezer.thaw(self.device())?;
         self.table.checks.viewed();
         // SAFETY: of this variant; the caller keeps the table.
-        Ok(unsafe { self.table.handle.read().view() })
+        Ok(unsafe { self.table.handle.read().raw().view() })
     }
 }
 

@@ -1,5 +1,5 @@
 //! The memory of a map, and the operations on the whole table: creation, rehash, counts.
-use super::kernels::Kernels;
+use super::kernels::{Kernels, Shape};
 use crate::map::counts::Counts;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
@@ -35,15 +35,7 @@ impl Table {
         (max_probes, seed): (u32, u64),
     ) -> Result<Self> {
         let shape = kernels.shape();
-        let least = slots.div_ceil(shape.slots).max(2);
-        let too_large = Error::TooLarge { what: "slots", asked: slots, most: MOST_BUCKETS * shape.slots };
-        // The search for a prime costs the square root of the number: for a size that no device can hold it
-        // would take hours.
-        let count = if least <= MOST_BUCKETS { next_prime(least) } else { least };
-        if count > MOST_BUCKETS {
-            return Err(too_large);
-        }
-        let count = count as u32;
+        let count = bucket_count(shape, slots)?;
         let words = (count + OVERFLOW_BUCKETS) as usize * shape.bucket_bytes / 8;
         Ok(Self {
             buckets: device.filled(words, 0xff)?,
@@ -119,27 +111,69 @@ impl Table {
         let stream = device.default_stream();
         // SAFETY: both tables are of this variant. The caller has exclusive access to this one, and nothing
         // else runs on the device.
-        unsafe { kernels.launch_rehash(&stream, self, &into, refused.global())? };
+        unsafe { kernels.launch_rehash(&stream, &self.raw(), &into.raw(), refused.global())? };
         let fits = refused.read()?[0] == 0;
         into.long = into.counts()?.long;
         Ok(fits.then_some(into))
     }
 
-    /// Returns the table as kernels of the variant `M` take it.
-    ///
-    /// # Safety
-    /// - The table is of this variant, and is neither dropped nor replaced while the view is used.
-    pub unsafe fn view<M: Config>(&self) -> MapView<M> {
-        let (buckets, filters) = (self.buckets.pointer(), self.filters.pointer());
-        // SAFETY: the caller's obligations.
-        let view =
-            unsafe { MapView::new(buckets, filters, self.counters.pointer(), self.count, self.max_probes) };
-        view.with_seed(self.seed)
+    /// Returns the addresses and the size of the table.
+    pub fn raw(&self) -> RawTable {
+        RawTable {
+            buckets: self.buckets.pointer(),
+            filters: self.filters.pointer(),
+            counters: self.counters.pointer(),
+            count: self.count,
+            max_probes: self.max_probes,
+            seed: self.seed,
+        }
     }
 
     /// Reads the counters. Waits for all earlier launches.
     pub fn counts(&self) -> Result<Counts> {
         Counts::read(&self.counters)
+    }
+}
+
+/// The addresses and the size of a table, on whatever tier its memory lies.
+#[derive(Clone, Copy, Debug)]
+pub struct RawTable {
+    /// Buckets, and the overflow buckets after them.
+    pub buckets: *mut u64,
+    /// Filters of the buckets.
+    pub filters: *mut u32,
+    /// Counters to which operations add.
+    pub counters: *mut u64,
+    /// Number of buckets, without the overflow buckets.
+    pub count: u32,
+    /// Maximum number of probes of an operation.
+    pub max_probes: u32,
+    /// Seed of the hash function.
+    pub seed: u64,
+}
+
+impl RawTable {
+    /// Returns the table as kernels of the variant `M` take it.
+    ///
+    /// # Safety
+    /// - The table is of this variant, and its memory lives while the view is used.
+    pub unsafe fn view<M: Config>(&self) -> MapView<M> {
+        // SAFETY: the caller's obligations.
+        let view =
+            unsafe { MapView::new(self.buckets, self.filters, self.counters, self.count, self.max_probes) };
+        view.with_seed(self.seed)
+    }
+}
+
+/// Returns the number of buckets of a table of at least `slots` slots: a prime.
+pub fn bucket_count(shape: Shape, slots: usize) -> Result<u32> {
+    let least = slots.div_ceil(shape.slots).max(2);
+    // The search for a prime costs the square root of the number: for a size that no device can hold it
+    // would take hours.
+    let count = if least <= MOST_BUCKETS { next_prime(least) } else { least };
+    match u32::try_from(count).ok().filter(|_| count <= MOST_BUCKETS) {
+        Some(count) => Ok(count),
+        None => Err(Error::TooLarge { what: "slots", asked: slots, most: MOST_BUCKETS * shape.slots }),
     }
 }
 

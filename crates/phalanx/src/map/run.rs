@@ -21,6 +21,18 @@ pub struct Results<V> {
 }
 
 impl<V: Word> Results<V> {
+    /// Returns the results of elements with these outcome codes. `values` has a word for each, or none.
+    pub fn of_codes(codes: &[u8], values: Vec<V>) -> Result<Self> {
+        let mut results = Self::for_elements(codes.len(), false);
+        results.append(codes, &[])?;
+        Ok(Self { values, ..results })
+    }
+
+    /// Returns the error with the outcomes if elements were refused.
+    pub fn or_no_room(self) -> Result<Self> {
+        if self.has_refused { Err(self.no_room()) } else { Ok(self) }
+    }
+
     /// Returns the results of no elements, with room for those of `len`.
     fn for_elements(len: usize, has_values: bool) -> Self {
         let values = Vec::with_capacity(if has_values { len } else { 0 });
@@ -88,7 +100,7 @@ impl<V: Word> Results<V> {
     }
 
     /// Returns the values that keys had whose outcome is `outcome`, and all outcomes.
-    fn into_old_values<T: Value<Word = V>>(self, outcome: Outcome) -> Result<OldValues<T>> {
+    pub fn into_old_values<T: Value<Word = V>>(self, outcome: Outcome) -> Result<OldValues<T>> {
         let values = self.values_where(|found| found == outcome)?;
         Ok(OldValues::new(self.outcomes.into(), values))
     }

@@ -24,9 +24,14 @@ pub fn estimate(
 ) -> Result<usize> {
     let registers = device.zeroed(SKETCH_REGISTERS)?;
     launch(&device.default_stream(), registers.global())?;
+    Ok(raised(&registers.read()?, most))
+}
+
+/// Returns the estimate from a sketch's registers, raised and limited as [`estimate`] does.
+pub fn raised(registers: &[u32], most: usize) -> usize {
     let error = 1.04 / (SKETCH_REGISTERS as f64).sqrt();
-    let raised = distinct(&registers.read()?) * (1.0 + 4.0 * error);
-    Ok((raised.ceil() as usize).min(most))
+    let raised = distinct(registers) * (1.0 + 4.0 * error);
+    (raised.ceil() as usize).min(most)
 }
 
 /// Returns the estimate of HyperLogLog: by the harmonic mean, or by linear counting while many registers are

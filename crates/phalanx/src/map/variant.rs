@@ -45,6 +45,11 @@ impl Variant {
         Err(Error::OtherVariant { asked: M::NAME, found: self.name.to_owned() })
     }
 
+    /// Returns whether the variant needs a 16-byte compare-and-swap.
+    pub fn needs_wide_swap(self) -> bool {
+        self.needs_wide_swap
+    }
+
     /// Returns whether the variant's kernels run on the device.
     fn runs_on(self, device: &Device) -> bool {
         !self.needs_wide_swap || device.supports_cas128()

@@ -248,6 +248,22 @@ impl Workspace {
         self.sort::<K, u32>(keys.len(), ends, (numbers.pointer(), order.pointer()), Bits::ALL)
     }
 
+    /// [`Self::sort_pairs`] of some bits of words with numbers as values. All four slices have the same
+    /// length, and they do not overlap.
+    ///
+    /// # Safety
+    /// - The slices live until the stream has executed the launches.
+    pub(crate) unsafe fn sort_routes(
+        &mut self,
+        (routes, numbers): (GlobalSlice<u32>, GlobalSlice<u32>),
+        (sorted, order): (GlobalSlice<u32>, GlobalSlice<u32>),
+        bits: Bits,
+    ) -> Result<()> {
+        let len = routes.len();
+        let [routes, numbers, sorted, order] = [routes, numbers, sorted, order].map(GlobalSlice::as_ptr);
+        self.sort::<u32, u32>(len, (routes, sorted), (numbers, order), bits)
+    }
+
     /// Returns the bytes of workspace that [`Self::sort_words`] needs.
     pub(super) fn sort_words_bytes<K: Number>(len: usize) -> usize {
         let cut =

@@ -119,6 +119,28 @@ impl Emulator {
         self.world.allocations_left.swap(allocations, Ordering::Relaxed)
     }
 
+    /// Lets one copy or fill of the device's memory by the host fail, after `copies` that succeed. Serves to
+    /// test failures of the device. `u64::MAX`, the initial value, means that none fails. Returns the number
+    /// of copies that would have succeeded before the failure, or `u64::MAX` if it has happened.
+    ///
+    /// ```
+    /// use simt::emulator::{Emulator, Options};
+    ///
+    /// let emulator = Emulator::new(Options::default());
+    /// emulator.fail_copy(1);
+    /// assert_eq!([(); 3].map(|()| emulator.copy_fails()), [false, true, false]);
+    /// assert_eq!(emulator.fail_copy(u64::MAX), u64::MAX);
+    /// ```
+    pub fn fail_copy(&self, copies: u64) -> u64 {
+        self.world.copies_left.swap(copies, Ordering::Relaxed)
+    }
+
+    /// Returns whether the next copy fails, and counts it. The host runtime calls it before each copy.
+    pub fn copy_fails(&self) -> bool {
+        let take = |left: u64| Some(if left == u64::MAX { left } else { left.wrapping_sub(1) });
+        self.world.copies_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) == Ok(0)
+    }
+
     /// Frees memory. Later accesses of kernels are reported as use after free, until the address is allocated
     /// again. A pointer that did not come from [`Emulator::allocate`] is ignored.
     ///

@@ -14,6 +14,9 @@ pub struct World {
     /// Number of allocations that still succeed: see
     /// [`Emulator::fail_allocations_after`](super::public::Emulator::fail_allocations_after).
     pub allocations_left: AtomicU64,
+    /// Number of copies before the one that fails: see
+    /// [`Emulator::fail_copy`](super::public::Emulator::fail_copy).
+    pub copies_left: AtomicU64,
     /// Choices of the launches explored so far. The running launch holds the lock.
     pub explored: Mutex<Vec<Choices>>,
 }
@@ -26,6 +29,7 @@ impl World {
             options,
             clock: AtomicU64::new(0),
             allocations_left: AtomicU64::new(u64::MAX),
+            copies_left: AtomicU64::new(u64::MAX),
             explored: Mutex::default(),
         }
     }

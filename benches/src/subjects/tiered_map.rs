@@ -1,0 +1,403 @@
+//! Benchmarks of `phalanx::TieredMap` with pairs of 32 bits, or both of 64. Keys, values and outcomes of a
+//! batch are in pinned host memory. The host measures the time of the call, which blocks.
+//!
+//! | op | before | what is timed |
+//! |---|---|---|
+//! | `get` | `pairs` pairs | lookups of `n` present keys |
+//! | `get_missed` | `pairs` pairs | lookups of `n` absent keys |
+//! | `insert` | empty | insertion of `n` keys |
+//! | `remove` | `n` keys | their removal |
+//!
+//! | param | what |
+//! |---|---|
+//! | `capacity` | pairs that the map holds at load 0.8; by default `pairs`, or `n` |
+//! | `pairs` | pairs before a lookup; by default `n` |
+//! | `budget` | bytes of device memory |
+//! | `oversubscription` | instead of a budget: bytes of the table beyond the budget, in per cent of it |
+//! | `shards` | number of shards; by default the map chooses |
+//! | `placement` | `by_cost` (default), `copy`, `in_place`, or the baselines `remote` and `managed` |
+//! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
+//!
+//! A map that lookups leave as it is serves all cases that differ in `n`, `keys` of a batch and `placement`,
+//! so that it is filled once.
+use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use crate::engine::record::Param;
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Context, Result, bail, ensure};
+use gpu::{Buffer, Tier};
+use phalanx::map::Word as MapWord;
+use phalanx::tiered_map::{Placement, Traffic, variants};
+use phalanx::{Outcome, TieredMap};
+use rayon::prelude::*;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Instant;
+use workloads::random::{Source, tabulate};
+use workloads::sequences::{PAPER_BLOCK, Sequence};
+use workloads::{Key as Word, Permutation, ScrambledZipf, UniqueKeys, value_of};
+
+/// Operations that can be timed.
+const OPS: [&str; 4] = ["get", "get_missed", "insert", "remove"];
+/// Name of the default variant.
+const DEFAULT: &str = "default";
+/// Pairs that are inserted at a time to fill a map.
+const FILL: usize = 1 << 26;
+/// Bytes of a budget by oversubscription beside those for the table.
+const WORKSPACE: usize = 64 << 20;
+
+/// Variants of the tiered map.
+pub struct TieredMaps<'a> {
+    gpu: &'a Gpu,
+    /// The last map that was filled for lookups, and the parameters that it was built with.
+    filled: RefCell<Option<(String, Rc<dyn Any>)>>,
+}
+
+impl<'a> TieredMaps<'a> {
+    /// Returns the structure for a device.
+    pub fn new(gpu: &'a Gpu) -> Self {
+        Self { gpu, filled: RefCell::default() }
+    }
+}
+
+impl Structure for TieredMaps<'_> {
+    fn name(&self) -> &'static str {
+        "TieredMap"
+    }
+
+    fn variants(&self) -> Vec<String> {
+        let named = variants::<u32, u32>().into_iter().chain(variants::<u64, u64>());
+        std::iter::once(DEFAULT).chain(named).map(str::to_owned).collect()
+    }
+
+    fn ops(&self) -> Vec<&'static str> {
+        OPS.to_vec()
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        match (case.key_bits, case.value_bits) {
+            (32, 32) => Ok(Box::new(Prepared::<u32, u32>::new(self, case)?)),
+            (64, 64) => Ok(Box::new(Prepared::<u64, u64>::new(self, case)?)),
+            (key, value) => bail!("TieredMap has no pairs of {key}-bit keys and {value}-bit values here"),
+        }
+    }
+}
+
+/// Returns the policy of a case.
+fn placement(case: &Case) -> Result<Placement> {
+    Ok(case.choice(
+        "placement",
+        &[
+            ("by_cost", Placement::ByCost),
+            ("copy", Placement::AlwaysCopy),
+            ("in_place", Placement::AlwaysInPlace),
+            ("remote", Placement::Remote),
+            ("managed", Placement::Managed),
+        ],
+    )?)
+}
+
+/// Returns a size that a case gives, or `default`.
+fn size(case: &Case, name: &str, default: usize) -> Result<usize> {
+    Ok(case.number_if_given(name)?.map_or(default, |size| size as usize))
+}
+
+/// Builds an empty map for a case.
+fn build<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Result<TieredMap<K, V>> {
+    let pairs = size(case, "pairs", case.n as usize)?;
+    let capacity = size(case, "capacity", pairs.max(1))?;
+    let mut builder =
+        TieredMap::<K, V>::builder().device(&gpu.device).capacity(capacity).placement(placement(case)?);
+    if case.variant != DEFAULT {
+        builder = builder.variant(&case.variant);
+    }
+    if let Some(shards) = case.number_if_given("shards")? {
+        builder = builder.shards(shards as usize);
+    }
+    let table = (capacity as f64 / 0.8) as usize * (size_of::<K>() + size_of::<V>());
+    let budget = match case.number_if_given("oversubscription")? {
+        Some(percent) => (table as f64 / (1.0 + percent / 100.0)) as usize + table / 32 + WORKSPACE,
+        None => size(case, "budget", 256 << 20)?,
+    };
+    let budget = budget.max(builder.min_budget()?);
+    Ok(builder.budget(budget).build()?)
+}
+
+/// Returns the `n` keys of a batch. Those of a lookup are in a map with the first `pairs` keys, or absent.
+fn keys<K: Word>(case: &Case, pairs: u64) -> Result<Vec<K>> {
+    let (n, unique) = (case.n as usize, UniqueKeys::<K>::new(case.seed));
+    let named = case.params.get("keys").map_or_else(|| "random".to_owned(), Param::to_string);
+    Ok(match (named.as_str(), case.op.as_str()) {
+        ("random", "get_missed") => unique.absent(n)?,
+        ("random", "get") => {
+            let order = Permutation::new(pairs, &Source::new(case.seed, "order of lookups"));
+            tabulate(n, |index| unique.at(order.at(index % pairs)))
+        }
+        ("random", _) => unique.present(n)?,
+        ("zipf", "get") => {
+            let zipf = ScrambledZipf::new(pairs, case.number("theta")?, case.seed)?;
+            Source::new(case.seed, "keys of a batch")
+                .generate(n, |generator, _| unique.at(zipf.item(generator)))
+        }
+        ("zipf", op) => bail!("`{op}` has no keys by Zipf's law: only `get` has"),
+        (sequence, _) => {
+            ensure!(K::BITS == 32, "the paper's sequences have keys of 32 bits");
+            let block = case.number_if_given("block")?.map_or(PAPER_BLOCK, |block| block as u64);
+            let sequence: Sequence = sequence.parse()?;
+            sequence
+                .keys_in_blocks(n, block, case.seed)?
+                .into_iter()
+                .map(|key| K::truncate(key.into()))
+                .collect()
+        }
+    })
+}
+
+/// Memory of a batch.
+struct Pinned<T>(Buffer<T>);
+
+impl<T: bytemuck::Pod> Pinned<T> {
+    fn of(gpu: &Gpu, elements: &[T]) -> Result<Self> {
+        let mut buffer = gpu.device.buffer_on(Tier::Pinned, elements.len())?;
+        buffer.as_mut_slice()?.copy_from_slice(elements);
+        Ok(Self(buffer))
+    }
+}
+
+/// Prepared case.
+struct Prepared<'a, K: MapWord, V: MapWord> {
+    gpu: &'a Gpu,
+    op: String,
+    map: Rc<RefCell<TieredMap<K, V>>>,
+    keys: Pinned<K>,
+    values: Pinned<V>,
+    outcomes: Pinned<u8>,
+    /// Number of distinct keys in the batch.
+    distinct: u64,
+    /// Bytes and operations of the last launch.
+    spent: BTreeMap<String, f64>,
+    ms: f64,
+    /// Free device memory before the map was built.
+    free: usize,
+}
+
+impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
+    fn new(maps: &'a TieredMaps<'a>, case: &Case) -> Result<Self> {
+        let gpu = maps.gpu;
+        let is_lookup = case.op.starts_with("get");
+        let (free, _) = gpu.device.memory()?;
+        let is_sequence =
+            case.params.get("keys").is_some_and(|keys| !["random", "zipf"].contains(&&*keys.to_string()));
+        let pairs = size(case, "pairs", case.n as usize)?;
+        let keys = keys::<K>(case, pairs as u64)?;
+        let map = if is_lookup && !is_sequence {
+            maps.filled::<K, V>(case, pairs)?
+        } else {
+            maps.filled.replace(None);
+            Rc::new(RefCell::new(build(gpu, case)?))
+        };
+        let values: Vec<V> = keys.par_iter().map(|&key| value_of(key)).collect();
+        if is_lookup && is_sequence {
+            fill(&map.borrow(), &keys, &values)?;
+        }
+        Ok(Self {
+            gpu,
+            op: case.op.clone(),
+            map,
+            distinct: if is_lookup { 0 } else { distinct(&keys) },
+            outcomes: Pinned::of(gpu, &vec![0; keys.len()])?,
+            keys: Pinned::of(gpu, &keys)?,
+            values: Pinned::of(gpu, &values)?,
+            spent: BTreeMap::new(),
+            ms: 0.0,
+            free,
+        })
+    }
+
+    /// Checks the results of a lookup.
+    fn verify_values(&self) -> Result<Verified> {
+        let (keys, values) = (self.keys.0.as_slice()?, self.values.0.as_slice()?);
+        let (found, is_there) = (self.outcomes.0.as_slice()?, u8::from(self.op == "get"));
+        let wrong = (0..keys.len()).into_par_iter().find_any(|&place| {
+            found[place] != is_there || is_there == 1 && values[place] != value_of(keys[place])
+        });
+        if let Some(place) = wrong {
+            bail!("lookup {place} of {:?} has {} and {:?}", keys[place], found[place], values[place]);
+        }
+        let succeeded = if is_there == 1 { keys.len() as u64 } else { 0 };
+        Ok(Verified { compared: keys.len() as u64, succeeded })
+    }
+
+    /// Checks the outcomes of a change: each key has exactly one element with `first`, and the map's pairs.
+    fn verify_outcomes(&self, first: Outcome, others: Outcome) -> Result<Verified> {
+        let outcomes = self.outcomes.0.as_slice()?;
+        let count =
+            |wanted: Outcome| outcomes.par_iter().filter(|&&code| code == wanted as u8).count() as u64;
+        let (firsts, rest) = (count(first), count(others));
+        let len = outcomes.len() as u64;
+        ensure!(
+            firsts == self.distinct && firsts + rest == len,
+            "{firsts} of {len} elements are {first:?} and {rest} {others:?}, but {} keys are distinct",
+            self.distinct
+        );
+        let map = self.map.borrow();
+        let left = if first == Outcome::Inserted { self.distinct } else { 0 };
+        ensure!(map.len() as u64 == left, "the map has {} pairs, not {left}", map.len());
+        let keys = self.keys.0.as_slice()?;
+        let (mut values, mut found) =
+            (vec![V::default(); FILL.min(keys.len())], vec![false; FILL.min(keys.len())]);
+        for part in keys.chunks(FILL) {
+            let (values, found) = (&mut values[..part.len()], &mut found[..part.len()]);
+            map.get_into(part, values, found)?;
+            let is_wrong = |place: &usize| {
+                found[*place] != (left > 0) || left > 0 && values[*place] != value_of(part[*place])
+            };
+            let wrong = (0..part.len()).into_par_iter().find_any(is_wrong);
+            ensure!(wrong.is_none(), "the key {:?} has the wrong value", wrong.map(|place| part[place]));
+        }
+        Ok(Verified::all(keys.len()))
+    }
+}
+
+/// Returns the bytes and operations between two moments.
+fn spent(before: Traffic, after: Traffic) -> BTreeMap<String, f64> {
+    let spent = [
+        ("copied_in", after.copied_in - before.copied_in),
+        ("copied_out", after.copied_out - before.copied_out),
+        ("on_device", after.on_device - before.on_device),
+        ("in_place", after.in_place - before.in_place),
+    ];
+    spent.into_iter().map(|(name, count)| (name.to_owned(), count as f64)).collect()
+}
+
+/// Returns the number of distinct keys.
+fn distinct<K: Word>(keys: &[K]) -> u64 {
+    let mut sorted = keys.to_vec();
+    sorted.par_sort_unstable();
+    let repeats = sorted.par_windows(2).filter(|pair| pair[0] == pair[1]).count();
+    (sorted.len() - repeats) as u64
+}
+
+/// Inserts pairs.
+fn fill<K: MapWord, V: MapWord>(map: &TieredMap<K, V>, keys: &[K], values: &[V]) -> Result<()> {
+    let mut outcomes = vec![0; FILL.min(keys.len())];
+    for (keys, values) in keys.chunks(FILL).zip(values.chunks(FILL)) {
+        map.insert_into(keys, values, &mut outcomes[..keys.len()])?;
+    }
+    Ok(())
+}
+
+impl TieredMaps<'_> {
+    /// Returns a map with the first `pairs` keys: the last one, if it was built with the same parameters.
+    fn filled<K: MapWord + Word, V: MapWord + Word>(
+        &self,
+        case: &Case,
+        pairs: usize,
+    ) -> Result<Rc<RefCell<TieredMap<K, V>>>> {
+        let placement = placement(case)?;
+        let mut params = case.params.clone();
+        let own =
+            |name: &str| ["keys", "theta"].contains(&name) || name == "placement" && !placement.is_flat();
+        params.retain(|name, _| !own(name));
+        let key = format!("{params:?} {} {} {pairs} {}", case.key_bits, case.variant, case.seed);
+        let last = self.filled.borrow().as_ref().filter(|(last, _)| *last == key).map(|(_, map)| map.clone());
+        let map = match last {
+            Some(map) => map.downcast().ok().context("the key names the types")?,
+            None => {
+                self.filled.replace(None);
+                let case = Case { n: pairs as u64, ..case.clone() };
+                let map = build(self.gpu, &case)?;
+                let unique = UniqueKeys::<K>::new(case.seed);
+                for first in (0..pairs).step_by(FILL) {
+                    let len = FILL.min(pairs - first);
+                    let keys: Vec<K> = tabulate(len, |index| unique.at(first as u64 + index));
+                    let values: Vec<V> = keys.par_iter().map(|&key| value_of(key)).collect();
+                    fill(&map, &keys, &values)?;
+                }
+                ensure!(map.len() == pairs, "the map has {} pairs, not {pairs}", map.len());
+                let map = Rc::new(RefCell::new(map));
+                self.filled.replace(Some((key, map.clone())));
+                map
+            }
+        };
+        map.borrow_mut().set_placement(placement);
+        Ok(map)
+    }
+}
+
+impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Prepared<'_, K, V> {
+    fn restore(&mut self) -> Result<()> {
+        let mut map = self.map.borrow_mut();
+        match self.op.as_str() {
+            "insert" => map.clear()?,
+            "remove" => {
+                map.clear()?;
+                fill(&map, self.keys.0.as_slice()?, self.values.0.as_slice()?)?;
+            }
+            _ => self.values.0.as_mut_slice()?.par_iter_mut().for_each(|value| *value = V::default()),
+        }
+        self.outcomes.0.as_mut_slice()?.par_iter_mut().for_each(|outcome| *outcome = 0);
+        Ok(())
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let (map, keys) = (self.map.borrow(), self.keys.0.as_slice()?);
+        let outcomes = self.outcomes.0.as_mut_slice()?;
+        let (before, start) = (map.traffic(), Instant::now());
+        match self.op.as_str() {
+            "insert" => map.insert_into(keys, self.values.0.as_slice()?, outcomes)?,
+            "remove" => map.remove_into(keys, outcomes)?,
+            _ => {
+                let (found, len) = (outcomes.as_mut_ptr().cast::<bool>(), outcomes.len());
+                // SAFETY: `restore` has written zeros, which are booleans, as are those that the call writes.
+                let found = unsafe { std::slice::from_raw_parts_mut(found, len) };
+                map.get_into(keys, self.values.0.as_mut_slice()?, found)?;
+            }
+        }
+        self.ms = start.elapsed().as_secs_f64() * 1e3;
+        self.spent = spent(before, map.traffic());
+        Ok(())
+    }
+
+    fn own_ms(&self) -> Option<f64> {
+        Some(self.ms)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let map = self.map.borrow();
+        ensure!(map.peak_device_bytes() <= map.budget(), "the budget was exceeded");
+        drop(map);
+        match self.op.as_str() {
+            "insert" => self.verify_outcomes(Outcome::Inserted, Outcome::Replaced),
+            "remove" => self.verify_outcomes(Outcome::Removed, Outcome::Absent),
+            _ => self.verify_values(),
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.keys.0.len() as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let map = self.map.borrow();
+        let (costs, free) = (map.costs(), self.gpu.device.memory().map_or(0, |(free, _)| free));
+        let counted = [
+            ("budget", map.budget() as f64),
+            ("min_budget", map.min_budget() as f64),
+            ("shards", map.shards() as f64),
+            ("chunk", map.chunk() as f64),
+            ("access_ns", costs.access_ns),
+            ("copy_gb_s", costs.copy_rate),
+            ("free_memory_fell_by", self.free.saturating_sub(free) as f64),
+        ];
+        let mut all = self.spent.clone();
+        all.extend(counted.map(|(name, count)| (name.to_owned(), count)));
+        vec![
+            Metric::TableBytes(map.host_bytes() as u64),
+            Metric::PeakBytes(map.peak_device_bytes() as u64),
+            Metric::Counted(all),
+        ]
+    }
+}

@@ -1,0 +1,217 @@
+//! Construction of tiered maps.
+use super::placement::{Costs, Placement};
+use super::plan::{self, Wish};
+use super::tiers::{Config, Tiers};
+use super::{Growth, TieredMap};
+use crate::hash_map::kernels::{self, Kernels};
+use crate::map::encoding::Word;
+use crate::map::variant::{names, select};
+use crate::program::open;
+use crate::{Error, Key, Result, Value};
+use gpu::Device;
+use std::marker::PhantomData;
+use std::sync::Mutex;
+
+/// Parameters of a map. Created by [`TieredMap::builder`].
+///
+/// ```
+/// use phalanx::tiered_map::{Costs, Growth, Placement, variants};
+/// use phalanx::{Device, TieredMap};
+///
+/// let builder = TieredMap::<u32, u32>::builder()
+///     .device(&Device::from_environment()?)
+///     .capacity(1000)
+///     .load_factor(0.5)
+///     .growth(Growth::Fixed)
+///     .max_probes(64)
+///     .seed(7)
+///     .shards(8)
+///     .placement(Placement::ByCost)
+///     .costs(Costs::default())
+///     .variant(variants::<u32, u32>()[0]);
+/// let budget = builder.min_budget()?;
+/// assert!(builder.clone().budget(budget - 1).build().is_err());
+/// let map = builder.budget(budget).build()?;
+/// assert!(map.slots() >= 2000 && map.shards() == 8 && map.budget() == map.min_budget());
+/// assert!(map.peak_device_bytes() <= budget && map.device_bytes() == map.peak_device_bytes());
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// Setters copy the parameters on the host. `min_budget` is arithmetic on the host. `build` allocates the
+/// device memory of the budget, and host memory for the shards, and writes each of its bytes once.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder<K: Key, V: Value> {
+    device: Option<Device>,
+    capacity: usize,
+    budget: usize,
+    shards: Option<usize>,
+    variant: Option<String>,
+    has_costs: bool,
+    pub(super) config: Config,
+    of: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: Key, V: Value> Default for Builder<K, V> {
+    fn default() -> Self {
+        let (growth, placement, costs) = (Growth::Doubling, Placement::default(), Costs::default());
+        let config = Config { load_factor: 0.8, growth, max_probes: 512, seed: 0, placement, costs };
+        Self {
+            device: None,
+            capacity: 1024,
+            budget: 256 << 20,
+            shards: None,
+            variant: None,
+            has_costs: false,
+            config,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<K: Key, V: Value> Builder<K, V> {
+    /// Sets the device. Default: [`Device::from_environment`].
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Sets the number of pairs that the map holds at its load factor. Default: 1024.
+    pub fn capacity(mut self, pairs: usize) -> Self {
+        self.capacity = pairs;
+        self
+    }
+
+    /// Raises the capacity to `pairs` if it is less.
+    pub(super) fn at_least(mut self, pairs: usize) -> Self {
+        self.capacity = self.capacity.max(pairs);
+        self
+    }
+
+    /// Sets the budget in bytes of device memory, which the map never exceeds. Default: 256 MiB.
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// Sets the number of shards, a power of two up to 2^20. Default: one table in device memory if it fits
+    /// the budget; otherwise so many that a shard has at most a 48th of the budget, but at least about half a
+    /// MiB.
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// Sets where operations are executed. Default: [`Placement::ByCost`].
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.config.placement = placement;
+        self
+    }
+
+    /// Sets the costs by which [`Placement::ByCost`] decides. Default: on a GPU they are measured by
+    /// [`Self::build`], in some milliseconds; on the emulator [`Costs::default`].
+    pub fn costs(mut self, costs: Costs) -> Self {
+        self.config.costs = costs;
+        self.has_costs = true;
+        self
+    }
+
+    /// Sets the ratio of pairs to slots when the map holds its capacity, above 0 and at most 1. Default: 0.8.
+    pub fn load_factor(mut self, load_factor: f64) -> Self {
+        self.config.load_factor = load_factor;
+        self
+    }
+
+    /// Sets the policy for full shards. Default: [`Growth::Doubling`], of each shard alone.
+    pub fn growth(mut self, growth: Growth) -> Self {
+        self.config.growth = growth;
+        self
+    }
+
+    /// Sets the number of buckets that an operation probes before it gives up. Default: 512. 0 counts as 1.
+    pub fn max_probes(mut self, max_probes: u32) -> Self {
+        self.config.max_probes = max_probes.max(1);
+        self
+    }
+
+    /// Sets the seed of the hash functions. Default: 0. A map of 32-bit keys uses the low half.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self
+    }
+
+    /// Selects the variant of the shards' tables by name, one of [`variants`]. Default: the fastest one
+    /// without compare-and-swaps of 16 bytes, which not every bus has.
+    pub fn variant(mut self, name: &str) -> Self {
+        self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Returns the kernels of the selected variant.
+    fn kernels(&self, device: &Device) -> Result<&'static dyn Kernels<K::Word, V::Word>> {
+        let all = kernels::all::<K::Word, V::Word>();
+        match &self.variant {
+            Some(name) => select(device, Some(name), all),
+            None => select(device, None, all.filter(|kernels| !kernels.variant().needs_wide_swap())),
+        }
+    }
+
+    /// Checks the parameters, and returns what the map needs.
+    fn wish(&self) -> Result<Wish> {
+        if self.capacity == 0 {
+            return Err(Error::ZeroCapacity);
+        }
+        let load_factor = self.config.load_factor;
+        if !(load_factor > 0.0 && load_factor <= 1.0) {
+            return Err(Error::LoadFactor(load_factor));
+        }
+        let slots = (self.capacity as f64 / load_factor).ceil() as usize;
+        Ok(Wish { slots, shards: self.shards, is_flat: self.config.placement.is_flat() })
+    }
+
+    /// Returns the least budget with which these parameters can be built: three shards and the workspace of a
+    /// small batch, or the whole map if that is less.
+    ///
+    /// # Errors
+    /// As [`Self::build`], for invalid parameters.
+    pub fn min_budget(&self) -> Result<usize> {
+        let (device, wish) = (open(self.device.as_ref())?, self.wish()?);
+        plan::least_budget(self.kernels(&device)?, wish)
+    }
+
+    /// Creates an empty map.
+    ///
+    /// # Errors
+    /// [`Error::DeviceBudget`] if the budget is below [`Self::min_budget`]; [`Error::ZeroCapacity`],
+    /// [`Error::LoadFactor`] and [`Error::Shards`] for invalid parameters; [`Error::TooLarge`] if a shard
+    /// would have too many slots; [`Error::UnknownVariant`] if no variant has the name for these types;
+    /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::Device`] if the
+    /// host or the device lacks the memory, or the environment names a device that is not available.
+    pub fn build(self) -> Result<TieredMap<K, V>> {
+        let (device, wish) = (open(self.device.as_ref())?, self.wish()?);
+        let kernels = self.kernels(&device)?;
+        let plan = plan::divide(kernels, wish, self.budget)?;
+        let least_budget = plan::least_budget(kernels, wish)?;
+        let mut tiers = Tiers::new(device.clone(), kernels.boxed(), (self.budget, plan), self.config)?;
+        if !self.has_costs {
+            tiers.config.costs = tiers.measure()?;
+        }
+        let ledger = tiers.ledger.clone();
+        Ok(TieredMap { tiers: Mutex::new(tiers), device, ledger, least_budget })
+    }
+}
+
+/// Returns the names of all variants of tables for these key and value types, as
+/// [`hash_map::variants`](crate::hash_map::variants) does.
+///
+/// ```
+/// assert!(phalanx::tiered_map::variants::<u32, u32>().contains(&"hinted8_64_2x4_u32_u32"));
+/// ```
+pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    fn of<K: Word, V: Word>() -> Vec<&'static str> {
+        names(kernels::all::<K, V>())
+    }
+    of::<K::Word, V::Word>()
+}

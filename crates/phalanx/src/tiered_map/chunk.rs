@@ -1,0 +1,423 @@
+//! Chunks of a batch: their memory on the device, and the way from the order of the batch to that of the
+//! shards and back.
+use super::ledger::{Ledger, Metered};
+use crate::Result;
+use crate::map::encoding::Word;
+use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
+use crate::primitives::{Bits, Cutter, Workspace, sort_bytes};
+use gpu::{Buffer, Device, Grid, Stream, Tier};
+use phalanx_kernels::keyed::Outcome;
+use phalanx_kernels::primitives::words::Words;
+use phalanx_kernels::tiered::Route;
+use phalanx_kernels::tiered::kernels::{
+    TieredBounds, TieredCountRefused, TieredGather, TieredRoute, TieredScatter, TieredScatterOutcomes,
+};
+use simt::GlobalSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A batch on the host. Columns that the operation does not have are empty.
+pub struct Request<'a, K, V> {
+    pub op: BatchOp,
+    pub codes: &'a [u8],
+    pub keys: &'a [K],
+    pub arguments: &'a [V],
+    /// Output: values, if the operation returns them.
+    pub results: &'a mut [V],
+    /// Output: outcomes, or whether each is `Found`.
+    pub outcomes: &'a mut [u8],
+    /// Whether outcomes are written as 1 for `Found` and 0 for others.
+    pub as_bools: bool,
+}
+
+/// The columns that a batch has beside its keys and outcomes.
+#[derive(Clone, Copy, Debug)]
+pub struct Has {
+    codes: bool,
+    arguments: bool,
+    results: bool,
+}
+
+impl Has {
+    /// Those of a batch of pairs.
+    pub const PAIRS: Self = Self { codes: false, arguments: true, results: false };
+}
+
+impl<K, V> Request<'_, K, V> {
+    /// Returns whether an element has found no room, by its outcome.
+    pub fn is_refused(&self, place: usize) -> bool {
+        self.op.places() && self.outcomes[place] == Outcome::Refused as u8
+    }
+
+    /// Returns the columns of the batch.
+    pub fn has(&self) -> Has {
+        Has {
+            codes: !self.codes.is_empty(),
+            arguments: !self.arguments.is_empty(),
+            results: !self.results.is_empty(),
+        }
+    }
+}
+
+/// Returns a part of a slice, or nothing of an empty one.
+fn part<T>(slice: &[T], range: &Range<usize>) -> Range<usize> {
+    if slice.is_empty() { 0..0 } else { range.clone() }
+}
+
+/// Columns of the elements of a chunk.
+#[derive(Clone, Copy)]
+pub struct Columns<K, V> {
+    pub codes: GlobalSlice<u8>,
+    pub keys: GlobalSlice<K>,
+    pub arguments: GlobalSlice<V>,
+    pub results: GlobalSlice<V>,
+    pub outcomes: GlobalSlice<u8>,
+}
+
+impl<K: Word, V: Word> Columns<K, V> {
+    fn cut(cutter: &mut Cutter, len: usize) -> Self {
+        Self {
+            codes: cutter.words(len),
+            keys: cutter.words(len),
+            arguments: cutter.words(len),
+            results: cutter.words(len),
+            outcomes: cutter.words(len),
+        }
+    }
+
+    /// Returns the elements of a range.
+    pub fn part(self, range: Range<usize>) -> Self {
+        let (first, len) = (range.start, range.len());
+        Self {
+            codes: self.codes.part(first, len),
+            keys: self.keys.part(first, len),
+            arguments: self.arguments.part(first, len),
+            results: self.results.part(first, len),
+            outcomes: self.outcomes.part(first, len),
+        }
+    }
+
+    /// Returns the batch of an operation on these elements.
+    pub fn batch(self, op: BatchOp, has: Has) -> Batch<K, V> {
+        let Self { codes, keys, arguments, results, outcomes } = self;
+        Batch {
+            codes: if has.codes { codes } else { nothing() },
+            arguments: if has.arguments { arguments } else { nothing() },
+            results: if has.results { results } else { nothing() },
+            outcomes,
+            ..Batch::new(op, keys)
+        }
+    }
+}
+
+/// Pieces of a lane's memory.
+#[derive(Clone, Copy)]
+struct Pieces<K, V> {
+    /// In the order of the batch.
+    given: Columns<K, V>,
+    sorting: Option<Sorting<K, V>>,
+}
+
+/// Pieces for the order of the shards.
+#[derive(Clone, Copy)]
+struct Sorting<K, V> {
+    moved: Columns<K, V>,
+    routes: [GlobalSlice<u32>; 2],
+    /// Indices of the elements in the order of the batch, and in that of the shards.
+    order: [GlobalSlice<u32>; 2],
+}
+
+impl<K: Word, V: Word> Pieces<K, V> {
+    fn cut(cutter: &mut Cutter, len: usize, sorts: bool) -> Self {
+        let given = Columns::cut(cutter, len);
+        let sorting = sorts.then(|| Sorting {
+            moved: Columns::cut(cutter, len),
+            routes: [cutter.words(len), cutter.words(len)],
+            order: [cutter.words(len), cutter.words(len)],
+        });
+        Self { given, sorting }
+    }
+}
+
+/// Returns the bytes of device memory of a lane for chunks of `len` elements, which are sorted or not.
+pub fn lane_bytes<K: Word, V: Word>(len: usize, sorts: bool) -> usize {
+    let pieces = Cutter::measure(|cutter| Pieces::<K, V>::cut(cutter, len, sorts));
+    pieces + if sorts { sort_bytes::<u32, u32>(len).next_multiple_of(16) } else { 0 }
+}
+
+/// Parameters by which keys are routed.
+#[derive(Clone, Copy, Debug)]
+pub struct Routing {
+    /// Bits that select the shard.
+    pub bits: u32,
+    pub seed: u64,
+    /// Bits below those by which elements are sorted, too: the order of a shard's buckets.
+    pub more: u32,
+}
+
+/// Memory and stream of a chunk.
+pub struct Lane<K, V> {
+    pub stream: Stream,
+    _memory: Metered<Buffer<u128>>,
+    sort: Option<Metered<Workspace>>,
+    pieces: Pieces<K, V>,
+    /// First element of each shard, in pinned memory.
+    bounds: Buffer<u32>,
+    /// Number of refused elements since it was read, in pinned memory.
+    refused: Buffer<u64>,
+}
+
+/// Returns the grid of a thread per element.
+fn each(len: usize) -> Grid {
+    Grid::for_items(len, THREADS)
+}
+
+impl<K: Word, V: Word> Lane<K, V> {
+    /// Allocates memory for chunks of `len` elements for `shards` shards; 0 of them if chunks are not sorted.
+    pub fn new(ledger: &Arc<Ledger>, device: &Device, len: usize, shards: usize) -> Result<Self> {
+        let (stream, sorts) = (device.stream()?, shards > 0);
+        let bytes = Cutter::measure(|cutter| Pieces::<K, V>::cut(cutter, len, sorts));
+        let memory = ledger.buffer::<u128>(device, bytes / size_of::<u128>())?;
+        let pieces = Pieces::cut(&mut Cutter::over(memory.pointer().cast()), len, sorts);
+        let work = || ledger.workspace(&stream, sort_bytes::<u32, u32>(len));
+        Ok(Self {
+            sort: if sorts { Some(work()?) } else { None },
+            bounds: device.buffer_on(Tier::Pinned, shards + 1)?,
+            refused: device.buffer_on(Tier::Pinned, 1)?,
+            _memory: memory,
+            stream,
+            pieces,
+        })
+    }
+
+    /// Returns the first `len` elements in the order of the batch.
+    pub fn given(&self, len: usize) -> Columns<K, V> {
+        self.pieces.given.part(0..len)
+    }
+
+    /// Returns the first `len` elements in the order of the shards.
+    pub fn moved(&self, len: usize) -> Columns<K, V> {
+        self.pieces.sorting.map_or(self.pieces.given, |sorting| sorting.moved).part(0..len)
+    }
+
+    /// Submits the copy of the keys of a part of the batch.
+    ///
+    /// # Safety
+    /// - The batch lives until the stream has executed the copies; nothing else uses the lane.
+    pub unsafe fn upload_keys(&self, request: &Request<'_, K, V>, range: &Range<usize>) -> Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { Ok(self.stream.upload(self.given(range.len()).keys, &request.keys[range.clone()])?) }
+    }
+
+    /// Submits the copies of the other columns of a part of the batch.
+    ///
+    /// # Safety
+    /// - As for [`Self::upload_keys`].
+    pub unsafe fn upload_rest(&self, request: &Request<'_, K, V>, range: &Range<usize>) -> Result<()> {
+        let given = self.given(range.len());
+        let codes = &request.codes[part(request.codes, range)];
+        let arguments = &request.arguments[part(request.arguments, range)];
+        // SAFETY: the caller's obligations.
+        unsafe {
+            self.stream.upload(given.codes.part(0, codes.len()), codes)?;
+            Ok(self.stream.upload(given.arguments.part(0, arguments.len()), arguments)?)
+        }
+    }
+
+    /// Submits the sort of `len` uploaded keys by shard. The same keys are always sorted in the same way.
+    ///
+    /// # Safety
+    /// - Nothing else uses the lane.
+    pub unsafe fn sort(&mut self, len: usize, routing: Routing) -> Result<()> {
+        let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
+        let Routing { bits, seed, more } = routing;
+        let keys = self.pieces.given.keys.part(0, len);
+        let [routes, sorted] = sorting.routes.map(|routes| routes.part(0, len));
+        let [numbers, order] = sorting.order.map(|numbers| numbers.part(0, len));
+        let first = 32u32.saturating_sub(bits + more);
+        // SAFETY: the lane's memory lives until the launches have ended, since dropping it waits.
+        unsafe {
+            if size_of::<K>() + size_of::<V>() == 8 {
+                let kernel = TieredRoute::<Route<K, K>> { keys, routes, numbers, bits, seed };
+                self.stream.launch(each(len), kernel)?;
+            } else {
+                let kernel = TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed };
+                self.stream.launch(each(len), kernel)?;
+            }
+            work.sort_routes((routes, numbers), (sorted, order), Bits::new(first, 32))
+        }
+    }
+
+    /// Submits the search of the first element of each shard.
+    ///
+    /// # Safety
+    /// - As for [`Self::sort`], which must have been called.
+    pub unsafe fn find_bounds(&mut self, len: usize, bits: u32) -> Result<()> {
+        let Some(sorting) = self.pieces.sorting else { return Ok(()) };
+        let (routes, bounds) = (sorting.routes[1].part(0, len), self.bounds.global());
+        // SAFETY: as in `sort`.
+        unsafe { Ok(self.stream.launch(each(len + 1), TieredBounds { routes, bits, bounds })?) }
+    }
+
+    /// Submits the copy of elements to the order of the shards.
+    ///
+    /// # Safety
+    /// - As for [`Self::sort`], which must have been called. `to` lives until the launches have ended.
+    pub unsafe fn gather(&self, has: Has, to: Columns<K, V>, len: usize) -> Result<()> {
+        let (Some(sorting), from) = (self.pieces.sorting, self.given(len)) else { return Ok(()) };
+        let (order, stream) = (sorting.order[1].part(0, len), &self.stream);
+        // SAFETY: the caller's obligations.
+        unsafe {
+            stream.launch(each(len), TieredGather::<Words<K>> { from: from.keys, order, to: to.keys })?;
+            if has.codes {
+                let kernel = TieredGather::<Words<u8>> { from: from.codes, order, to: to.codes };
+                stream.launch(each(len), kernel)?;
+            }
+            if has.arguments {
+                let kernel = TieredGather::<Words<V>> { from: from.arguments, order, to: to.arguments };
+                stream.launch(each(len), kernel)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits a fill of outcomes with `Refused`, which elements have until they are executed.
+    ///
+    /// # Safety
+    /// - The outcomes live until the stream has executed the fill; nothing else uses them.
+    pub unsafe fn refuse(&self, outcomes: GlobalSlice<u8>) -> Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { Ok(self.stream.fill(outcomes, Outcome::Refused as u8)?) }
+    }
+
+    /// Submits the copy of results to the order of the batch.
+    ///
+    /// # Safety
+    /// - As for [`Self::gather`].
+    pub unsafe fn scatter(&self, request: &Request<'_, K, V>, from: Columns<K, V>, len: usize) -> Result<()> {
+        let (Some(sorting), to) = (self.pieces.sorting, self.given(len)) else { return Ok(()) };
+        let (order, stream) = (sorting.order[1].part(0, len), &self.stream);
+        let refused = self.refused.global();
+        let as_bools = request.as_bools.into();
+        // SAFETY: the caller's obligations.
+        unsafe {
+            let (outcomes, written) = (from.outcomes, to.outcomes);
+            let kernel = TieredScatterOutcomes { from: outcomes, order, to: written, as_bools, refused };
+            stream.launch(each(len), kernel)?;
+            if !request.results.is_empty() {
+                let kernel = TieredScatter::<Words<V>> { from: from.results, order, to: to.results };
+                stream.launch(each(len), kernel)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits the count of refused elements. Replaces outcomes by booleans if asked.
+    ///
+    /// # Safety
+    /// - As for [`Self::sort`].
+    pub unsafe fn count_refused(&self, outcomes: GlobalSlice<u8>, as_bools: bool) -> Result<()> {
+        let (refused, as_bools) = (self.refused.global(), as_bools.into());
+        let kernel = TieredCountRefused { outcomes, as_bools, refused };
+        // SAFETY: as in `sort`.
+        unsafe { Ok(self.stream.launch(each(outcomes.len()), kernel)?) }
+    }
+
+    /// Submits the copies of results to a part of the batch.
+    ///
+    /// # Safety
+    /// - As for [`Self::upload_keys`].
+    pub unsafe fn download(&self, request: &mut Request<'_, K, V>, range: &Range<usize>) -> Result<()> {
+        let (given, values) = (self.given(range.len()), part(request.results, range));
+        // SAFETY: the caller's obligations.
+        unsafe {
+            self.stream.download(&mut request.outcomes[range.clone()], given.outcomes)?;
+            let results = given.results.part(0, values.len());
+            Ok(self.stream.download(&mut request.results[values], results)?)
+        }
+    }
+
+    /// Waits for the stream, and returns the first element of each shard.
+    pub fn bounds(&self) -> Result<Vec<u32>> {
+        self.stream.synchronize()?;
+        Ok(pinned(&self.bounds))
+    }
+
+    /// Waits for the stream, and returns the number of refused elements since the last call.
+    pub fn refused(&mut self) -> Result<u64> {
+        self.stream.synchronize()?;
+        let refused = pinned(&self.refused).iter().sum();
+        write_pinned(&mut self.refused, 0);
+        Ok(refused)
+    }
+}
+
+/// Reads pinned memory without a wait. Kernels that write it must have ended.
+pub fn pinned<T: bytemuck::Pod>(buffer: &Buffer<T>) -> Vec<T> {
+    let Some(host) = buffer.host_pointer() else { return Vec::new() };
+    // SAFETY: the host can access the elements; the caller has waited for the kernels that write them.
+    (0..buffer.len()).map(|place| unsafe { host.add(place).read_volatile() }).collect()
+}
+
+/// Sets each element of pinned memory without a wait. Kernels that access it must have ended.
+pub fn write_pinned<T: bytemuck::Pod>(buffer: &mut Buffer<T>, value: T) {
+    let Some(host) = buffer.host_pointer() else { return };
+    // SAFETY: as in `pinned`.
+    (0..buffer.len()).for_each(|place| unsafe { host.add(place).write_volatile(value) });
+}
+
+/// Pinned memory for the elements of a batch that is larger than a chunk, in the order of the shards of each
+/// chunk.
+pub struct Spill<K, V> {
+    codes: Buffer<u8>,
+    keys: Buffer<K>,
+    arguments: Buffer<V>,
+    results: Buffer<V>,
+    outcomes: Buffer<u8>,
+}
+
+impl<K: Word, V: Word> Spill<K, V> {
+    /// Returns a spill without memory.
+    pub fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            codes: device.buffer_on(Tier::Pinned, 0)?,
+            keys: device.buffer_on(Tier::Pinned, 0)?,
+            arguments: device.buffer_on(Tier::Pinned, 0)?,
+            results: device.buffer_on(Tier::Pinned, 0)?,
+            outcomes: device.buffer_on(Tier::Pinned, 0)?,
+        })
+    }
+
+    /// Allocates the memory that a batch needs and that is not there.
+    pub fn reserve(&mut self, request: &Request<'_, K, V>) -> Result<()> {
+        reserve(&mut self.codes, request.codes.len())?;
+        reserve(&mut self.keys, request.keys.len())?;
+        reserve(&mut self.arguments, request.arguments.len())?;
+        reserve(&mut self.results, request.results.len())?;
+        reserve(&mut self.outcomes, request.outcomes.len())
+    }
+
+    /// Returns the bytes of host memory.
+    pub fn byte_len(&self) -> usize {
+        let words = self.keys.byte_len() + self.arguments.byte_len() + self.results.byte_len();
+        words + self.codes.len() + self.outcomes.len()
+    }
+
+    /// Returns the elements of a range.
+    pub fn columns(&self, range: Range<usize>) -> Columns<K, V> {
+        let codes = self.codes.global();
+        let (keys, arguments) = (self.keys.global(), self.arguments.global());
+        let (results, outcomes) = (self.results.global(), self.outcomes.global());
+        Columns { codes, keys, arguments, results, outcomes }.part(range)
+    }
+}
+
+/// Replaces a buffer in pinned memory by one of `len` elements if it has fewer.
+fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+    if buffer.len() < len {
+        let device = buffer.device().clone();
+        *buffer = device.buffer_on(Tier::Pinned, 0)?;
+        *buffer = device.buffer_on(Tier::Pinned, len)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,348 @@
+//! Growth of single shards, and batches that need it.
+use super::chunk::{Request, pinned, write_pinned};
+use super::placement::Placement;
+use super::plan::{COUNTER_WORDS, DEPTH, Form};
+use super::serve::fold;
+use super::shard::{Shard, Size};
+use super::slots::Slots;
+use super::tiers::{Failure, Tiers, Work, empty_image};
+use crate::error::or_later;
+use crate::hash_map::{Growth, most_taken, size_for};
+use crate::map::counts::{Counts, distinct};
+use crate::map::encoding::Word;
+use crate::map::launch::{Batch, BatchOp};
+use crate::map::sketch;
+use crate::{Error, Result};
+use gpu::Tier;
+use phalanx_kernels::keyed::Outcome;
+use std::collections::BTreeMap;
+
+/// Number of elements of a shard that are looked up before a full estimate.
+const SAMPLE: usize = 1 << 12;
+
+impl<K: Word, V: Word> Tiers<K, V> {
+    /// Runs a batch, and retries refused elements as long as shards grow. Returns the number of elements that
+    /// stay refused, for which there is no memory. Maintenance that lacks memory afterwards is left to the
+    /// next call.
+    pub fn run(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
+        let (op, keys) = (request.op, request.keys.len());
+        self.grow_resident(request)?;
+        let mut refused = self.attempt(request).map_err(|failure| interrupted(op, keys, failure))?;
+        if refused > 0 && op.places() && self.grows() {
+            refused = self.retry(request)?;
+        }
+        let maintained = if op.writes() && self.grows() { or_later(self.maintain()) } else { Ok(()) };
+        match maintained {
+            Ok(()) => Ok(refused),
+            Err(source) => Err(interrupted(op, keys, self.failed(request, source))),
+        }
+    }
+
+    /// Returns the failure of a step after a batch: all elements are done that are not refused.
+    fn failed(&mut self, request: &Request<'_, K, V>, source: Error) -> Failure {
+        self.settle();
+        Failure::new(source, (0..request.keys.len()).map(|place| !request.is_refused(place)).collect())
+    }
+
+    /// Returns whether shards grow.
+    pub fn grows(&self) -> bool {
+        self.config.growth == Growth::Doubling
+    }
+
+    /// Retries refused elements until none is, or there is no memory. Returns their number.
+    fn retry(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
+        loop {
+            let refused = refused_of(request.outcomes);
+            if refused.is_empty() {
+                return Ok(0);
+            }
+            let mut again = Again::new(request, &refused);
+            match self.grow_for(&again.keys) {
+                Err(error) if error.is_lack_of_room() => return Ok(refused.len() as u64),
+                Err(source) => {
+                    return Err(interrupted(request.op, request.keys.len(), self.failed(request, source)));
+                }
+                Ok(()) => {}
+            }
+            if let Err(Failure { source, done }) = self.attempt(&mut again.request(request.op)) {
+                return Err(again.interrupted(request, (&refused, &done), *source));
+            }
+            again.put(request, &refused);
+        }
+    }
+
+    /// Grows the shards in which elements with these keys were refused.
+    fn grow_for(&mut self, refused: &[K]) -> Result<()> {
+        let mut by_shard = BTreeMap::<usize, Vec<K>>::new();
+        for &key in refused {
+            by_shard.entry(self.shard_of(key)).or_default().push(key);
+        }
+        let bits = self.bits();
+        for (shard, keys) in by_shard {
+            self.grow(shard, distinct(&keys))?;
+            if self.bits() != bits {
+                // The map has more shards, and all are larger.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Grows shards for a large batch that has many new keys: once, instead of several times for the elements
+    /// that a full shard refuses. If there is no memory, elements will be refused.
+    pub fn grow_before(&mut self, request: &Request<'_, K, V>, work: &Work<K, V>) -> Result<()> {
+        if !self.grows() {
+            return Ok(());
+        }
+        let bits = self.bits();
+        for shard in 0..self.shards.len() {
+            if self.bits() != bits {
+                break;
+            }
+            let many = work.elements_of(shard);
+            if !sketch::is_worthwhile(request.op, many) || self.takes(shard, many) {
+                continue;
+            }
+            let more = self.estimate(work, shard, many)?;
+            if !self.takes(shard, more) {
+                or_later(self.grow(shard, more))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a shard takes more pairs without being too full afterwards.
+    fn takes(&self, shard: usize, more: usize) -> bool {
+        let Shard { size, counts, .. } = &self.shards[shard];
+        counts.taken.saturating_add(more) <= most_taken(self.config.load_factor, size.slots)
+    }
+
+    /// Estimates how many pairs a batch of `many` elements will add to a shard. Lookups are in place, so a
+    /// few elements are looked up first: the others need not be if most keys are present.
+    fn estimate(&mut self, work: &Work<K, V>, shard: usize, many: usize) -> Result<usize> {
+        if many > 4 * SAMPLE {
+            let mut parts = work.parts_of(shard);
+            let sample = parts.next().map(|(_, batch)| batch.part(0, SAMPLE));
+            let len = sample.map_or(1, |batch| batch.keys.max_len());
+            let absent = self.count_absent(shard, sample.into_iter(), len)?;
+            let more = (absent as f64 / len as f64 * many as f64).ceil() as usize;
+            if self.takes(shard, more) {
+                return Ok(more);
+            }
+        }
+        self.count_absent(shard, work.parts_of(shard).map(|(_, batch)| batch), many)
+    }
+
+    /// Estimates the number of distinct keys of batches that are absent in a shard; at most `most`.
+    fn count_absent(
+        &mut self,
+        shard: usize,
+        batches: impl Iterator<Item = Batch<K, V>>,
+        most: usize,
+    ) -> Result<usize> {
+        self.sketch.fill_bytes(0)?;
+        let (table, stream) = (self.raw_in_place(shard, 0), self.places[0].stream.clone());
+        for batch in batches {
+            let registers = self.sketch.global();
+            // SAFETY: all live until the stream is waited for; nothing else uses the shard.
+            unsafe { self.kernels.launch_sketch(&stream, &table, batch.keys, registers)? };
+        }
+        stream.synchronize()?;
+        Ok(sketch::raised(&self.sketch.read()?, most))
+    }
+
+    /// Rehashes shards that are too full, or in which removals have made probe sequences long.
+    fn maintain(&mut self) -> Result<()> {
+        (0..self.shards.len()).try_for_each(|shard| {
+            let is_due = !self.takes(shard, 0) || self.shards[shard].needs_rehash();
+            if is_due { self.grow(shard, 0) } else { Ok(()) }
+        })
+    }
+
+    /// Grows a resident map for a large batch that has many new keys, as [`Self::grow_before`] does.
+    fn grow_resident(&mut self, request: &Request<'_, K, V>) -> Result<()> {
+        let many = request.keys.len();
+        let is_due = !matches!(self.plan.form, Form::Sharded { .. })
+            && self.grows()
+            && sketch::is_worthwhile(request.op, many)
+            && !self.takes(0, many);
+        if !is_due {
+            return Ok(());
+        }
+        self.allocate()?;
+        self.sketch.fill_bytes(0)?;
+        let (table, lane) = (self.raw_of_whole(), &self.lanes[0]);
+        for range in self.chunks(many) {
+            let (keys, registers) = (lane.given(range.len()).keys, self.sketch.global());
+            // SAFETY: all live until the stream is waited for; nothing else uses the table or the lane.
+            unsafe {
+                lane.upload_keys(request, &range)?;
+                self.kernels.launch_sketch(&lane.stream, &table, keys.into(), registers)?;
+            }
+        }
+        lane.stream.synchronize()?;
+        let more = sketch::raised(&self.sketch.read()?, many);
+        if self.takes(0, more) { Ok(()) } else { or_later(self.grow(0, more)) }
+    }
+
+    /// Replaces a shard's table by one that holds `more` more pairs. On error the shard is unchanged. A map
+    /// whose tables then no longer fit the budget is divided into more shards.
+    pub fn grow(&mut self, shard: usize, more: usize) -> Result<()> {
+        let Shard { size, counts, .. } = self.shards[shard];
+        let pairs = counts.live + more;
+        let mut slots = size_for(self.config.load_factor, pairs, size.slots, counts);
+        if self.plan.form == Form::Flat && !self.config.placement.is_flat() {
+            return self.repartition(slots);
+        }
+        loop {
+            match self.rehashed(shard, slots) {
+                Ok(Some(new)) => {
+                    self.slots.forget(shard);
+                    let old = std::mem::replace(&mut self.shards[shard], new);
+                    self.spares.put(old.image);
+                    return self.fit_slots();
+                }
+                Ok(None) => slots += slots / 4 + 1,
+                Err(Error::DeviceBudget { .. }) if self.plan.form == Form::Resident => {
+                    return self.repartition(slots);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns a shard with the pairs of another in at least `slots` slots, or `None` if they do not fit.
+    fn rehashed(&mut self, shard: usize, slots: usize) -> Result<Option<Shard>> {
+        let size = Size::of(&*self.kernels, slots)?;
+        let form = (self.plan.form, self.config);
+        let into = empty_image(&self.device, &self.ledger, form, size)?;
+        let mut refused = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
+        let mut sums = self.device.buffer_on::<u64>(Tier::Pinned, super::tiers::SUM_WORDS)?;
+        write_pinned(&mut refused, 0);
+        write_pinned(&mut sums, 0);
+        let most = self.shards[shard].size.words.max(size.words);
+        let is_on_device = self.slots.len() >= 2
+            && most <= self.slots.words()
+            && self.config.placement != Placement::AlwaysInPlace;
+        let (counters, stream) = (self.places[0].counters.global(), self.places[0].stream.clone());
+        let new = |memory| size.raw(memory, counters.as_ptr(), self.parameters());
+        // SAFETY: all memory lives until the stream is waited for; nothing else runs. Two slots are two
+        // buffers, and both have the words of either table.
+        unsafe {
+            if is_on_device {
+                let (from, to) = (self.slots.get(0), self.slots.get(1));
+                let (image, copy) =
+                    (self.shards[shard].image.words(), to.memory.global().part(0, size.words));
+                stream.copy(from.memory.global().part(0, image.len()), image)?;
+                stream.fill(copy, 0xff)?;
+                let (old, table) = (self.raw_in_slot(shard, 0), new(copy.as_ptr()));
+                self.kernels.launch_rehash(&stream, &old, &table, refused.global())?;
+                stream.copy(into.words(), copy)?;
+            } else {
+                let (old, table) = (self.raw_in_place(shard, 0), new(into.words().as_ptr()));
+                self.kernels.launch_rehash(&stream, &old, &table, refused.global())?;
+            }
+            fold(&stream, counters, sums.global())?;
+        }
+        stream.synchronize()?;
+        if is_on_device {
+            self.slots.forget_all();
+        }
+        let words = pinned(&sums);
+        let counts = Counts { live: words[0] as usize, taken: words[1] as usize, long: words[2] as usize };
+        let new = Shard { image: into, size, counts, long: counts.long };
+        Ok((pinned(&refused)[0] == 0).then_some(new))
+    }
+
+    /// Replaces the slots by larger ones if the largest shard does not fit, and the memory suffices for the
+    /// least number of them. If it does not suffice for half of the shards, divides the map into more shards.
+    /// Otherwise shards that do not fit are served in place.
+    fn fit_slots(&mut self) -> Result<()> {
+        let mut sizes: Vec<usize> = self.shards.iter().map(|shard| shard.size.words).collect();
+        sizes.sort_unstable();
+        let (median, largest) = (sizes[sizes.len() / 2], sizes[sizes.len() - 1]);
+        if largest <= self.slots.words() || !matches!(self.plan.form, Form::Sharded { .. }) {
+            return Ok(());
+        }
+        let all = self.slots.len() * (self.slots.words() + COUNTER_WORDS);
+        let most = all / (DEPTH - 1) - COUNTER_WORDS.min(all / (DEPTH - 1));
+        if median > most {
+            let slots = self.shards.iter().map(|shard| shard.size.slots).sum();
+            return or_later(self.repartition(slots));
+        }
+        if largest > most {
+            return Ok(());
+        }
+        let many = (all / (largest + COUNTER_WORDS)).min(self.shards.len().max(DEPTH - 1));
+        self.slots = Slots::default();
+        // Without slots the map works in place, and the next growth tries again.
+        or_later(Slots::new(&self.ledger, &self.device, many, largest).map(|slots| self.slots = slots))
+    }
+}
+
+/// Returns the indices of the refused elements.
+fn refused_of(outcomes: &[u8]) -> Vec<usize> {
+    let is_refused = |&place: &usize| outcomes[place] == Outcome::Refused as u8;
+    (0..outcomes.len()).filter(is_refused).collect()
+}
+
+/// Returns the error of a batch that failed, of `len` elements.
+fn interrupted(op: BatchOp, len: usize, Failure { source, done }: Failure) -> Error {
+    let is_partial = op.writes() && done.len() == len && done.iter().any(|&is_done| is_done);
+    if is_partial { Error::Interrupted { done, source } } else { *source }
+}
+
+/// Elements that are tried again.
+struct Again<K, V> {
+    codes: Vec<u8>,
+    keys: Vec<K>,
+    arguments: Vec<V>,
+    results: Vec<V>,
+    outcomes: Vec<u8>,
+}
+
+impl<K: Word, V: Word> Again<K, V> {
+    fn new(request: &Request<'_, K, V>, places: &[usize]) -> Self {
+        Self {
+            codes: pick(request.codes, places),
+            keys: pick(request.keys, places),
+            arguments: pick(request.arguments, places),
+            results: pick(request.results, places),
+            outcomes: pick(request.outcomes, places),
+        }
+    }
+
+    fn request(&mut self, op: BatchOp) -> Request<'_, K, V> {
+        let Self { codes, keys, arguments, results, outcomes } = self;
+        Request { op, codes, keys, arguments, results, outcomes, as_bools: false }
+    }
+
+    /// Stores the results at their indices in the whole batch.
+    fn put(&self, request: &mut Request<'_, K, V>, places: &[usize]) {
+        for (&place, &outcome) in places.iter().zip(&self.outcomes) {
+            request.outcomes[place] = outcome;
+        }
+        for (&place, &value) in places.iter().zip(&self.results) {
+            request.results[place] = value;
+        }
+    }
+
+    /// Returns the error of the whole batch if these elements failed: all others are done, and some of these.
+    fn interrupted(
+        &self,
+        request: &Request<'_, K, V>,
+        (places, done): (&[usize], &[bool]),
+        source: Error,
+    ) -> Error {
+        let mut all = vec![true; request.keys.len()];
+        for (index, &place) in places.iter().enumerate() {
+            all[place] = done.get(index).copied().unwrap_or(false);
+        }
+        interrupted(request.op, all.len(), Failure::new(source, all))
+    }
+}
+
+/// Returns the elements at `places`, or nothing of an empty slice.
+fn pick<T: Copy>(slice: &[T], places: &[usize]) -> Vec<T> {
+    if slice.is_empty() { Vec::new() } else { places.iter().map(|&place| slice[place]).collect() }
+}

@@ -1,0 +1,66 @@
+//! Measurement of the costs by which shards are placed.
+use super::placement::{Costs, Placement};
+use super::plan::PLACES;
+use super::tiers::Tiers;
+use crate::Result;
+use crate::map::encoding::Word;
+use crate::map::launch::{Batch, BatchOp};
+use phalanx_kernels::keyed::hash;
+use std::time::Instant;
+
+/// Bytes of an image from which a copy is measured. A smaller one takes about as long as its submission.
+const LEAST_BYTES: usize = 1 << 20;
+/// Lookups that are measured.
+const LOOKUPS: usize = 1 << 16;
+/// Launches for them.
+const LAUNCHES: usize = 16;
+
+impl<K: Word, V: Word> Tiers<K, V> {
+    /// Measures the costs on a map without pairs. On an emulated device, or if nothing depends on them,
+    /// returns the default ones.
+    pub fn measure(&mut self) -> Result<Costs> {
+        let costs = Costs::default();
+        let decides = self.config.placement == Placement::ByCost && self.slots.len() > 0;
+        if self.device.is_emulator() || !decides {
+            return Ok(costs);
+        }
+        // What runs first also loads kernels and maps memory.
+        let (_, _) = (self.measure_copy()?, self.measure_lookups()?);
+        let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_lookups()?);
+        let bytes = self.plan.size.byte_len();
+        let copy_rate = if bytes < LEAST_BYTES { costs.copy_rate } else { copy_rate };
+        Ok(Costs { copy_rate, access_ns, ..costs })
+    }
+
+    /// Returns the rate of a copy of a shard, in bytes per ns.
+    fn measure_copy(&mut self) -> Result<f64> {
+        let (image, slot) = (self.shards[0].image.words(), self.slots.get(0));
+        let before = slot.stream.record()?;
+        // SAFETY: both live until the stream is waited for, and nothing else uses them.
+        unsafe { slot.stream.copy(slot.memory.global().part(0, image.len()), image)? };
+        let ms = slot.stream.record()?.elapsed_ms(&before)?;
+        Ok(8.0 * image.len() as f64 / (1e6 * ms.max(1e-6)))
+    }
+
+    /// Returns the time of a lookup in place, in ns.
+    fn measure_lookups(&mut self) -> Result<f64> {
+        let len = LOOKUPS.min(self.plan.chunk);
+        let keys: Vec<K> =
+            (0..len as u64).map(|number| K::from_u64(u64::from(hash(number, 1).first))).collect();
+        let given = self.lanes[0].given(len);
+        // SAFETY: all memory lives until the streams are waited for, and nothing else uses it.
+        unsafe { self.lanes[0].stream.upload(given.keys, &keys)? };
+        self.lanes[0].stream.synchronize()?;
+        let (each, start) = (len.div_ceil(LAUNCHES), Instant::now());
+        for first in (0..len).step_by(each) {
+            let place = first / each % PLACES;
+            let part = given.part(first..(first + each).min(len));
+            let batch = Batch { outcomes: part.outcomes, ..Batch::new(BatchOp::ContainsKey, part.keys) };
+            let (table, stream) = (self.raw_in_place(0, place), &self.places[place].stream);
+            // SAFETY: as above.
+            unsafe { self.kernels.launch_batch(stream, &table, batch)? };
+        }
+        self.places.iter().try_for_each(|place| place.stream.synchronize())?;
+        Ok(start.elapsed().as_secs_f64() * 1e9 / len as f64)
+    }
+}

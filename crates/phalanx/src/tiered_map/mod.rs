@@ -1,0 +1,639 @@
+//! Hash map that may be larger than the device memory that it uses. The repository's page
+//! `docs/structures/tiered-map.md` describes guarantees, layout, algorithm and costs.
+mod builder;
+mod chunk;
+mod growth;
+mod ledger;
+mod measure;
+mod placement;
+mod plan;
+mod repartition;
+mod scan;
+mod serve;
+mod shard;
+mod slots;
+mod streams;
+mod tiers;
+
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
+use crate::Result;
+pub use crate::hash_map::Growth;
+use crate::map::encoding::{decode_pairs, decoded};
+use crate::map::launch::BatchOp;
+use crate::map::run::Results;
+use crate::map::{IntoIter, Pairs, check, file, parallel};
+use crate::{Key, Merge, OldValues, Op, Outcome, Outcomes, Value};
+pub use builder::{Builder, variants};
+use chunk::Request;
+use gpu::Device;
+use ledger::Ledger;
+pub use placement::{Costs, Placement};
+use std::any::TypeId;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+pub use streams::Progress;
+use tiers::Tiers;
+pub use tiers::Traffic;
+
+/// A hash map whose pairs lie in pinned host memory, if they do not fit the device memory that the map may
+/// use: its *budget*. The map never uses more, batches and workspace included.
+///
+/// The pairs are divided into *shards* by a hash of the key. A batch is sorted by shard on the device. Each
+/// shard of which the batch has many keys is copied to the device once; operations on the others are executed
+/// in place, over the bus ([`Placement`]). A map that fits its budget is one table on the device, as a
+/// [`HashMap`](crate::HashMap).
+///
+/// No key is reserved. A batch may contain a key several times. The operations of a batch run in no
+/// particular order, and each is linearizable.
+///
+/// ```
+/// use phalanx::{Merge, Op, Outcome, TieredMap};
+///
+/// let map = TieredMap::<u64, u64>::builder().capacity(1000).budget(4 << 20).build()?;
+/// assert_eq!(map.insert(&[7, 8], &[70, 80])?, [Outcome::Inserted, Outcome::Inserted]);
+/// assert_eq!(map.insert_new(&[8, 9], &[0, 90])?, [Outcome::Found, Outcome::Inserted]);
+/// assert_eq!(map.upsert(Merge::Add, &[7, 7], &[1, 1])?, [Outcome::Replaced; 2]);
+/// assert_eq!(map.get(&[7, 8, 10])?, [Some(72), Some(80), None]);
+/// assert_eq!(map.get_or_insert(&[7, 10], &[0, 100])?, [Some(72), Some(100)]);
+/// assert_eq!(map.contains_key(&[7, 11])?, [true, false]);
+/// assert_eq!(map.remove(&[8, 11])?, [true, false]);
+/// assert_eq!(map.take(&[9, 11])?, [Some(90), None]);
+/// assert_eq!(map.replace(&[7, 12], &[71, 120])?, [Some(72), None]);
+/// let results = map.execute(&[Op::Get(7), Op::Remove(12)])?;
+/// assert_eq!(results, [(Outcome::Found, Some(71)), (Outcome::Removed, None)]);
+/// assert_eq!((map.len(), map.is_empty()), (2, false));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Concurrency
+/// Calls of several threads on one map run one after the other. Calls on several maps of one device run
+/// concurrently.
+///
+/// # Errors
+///
+/// Memory: if shards cannot grow, a call returns [`Error::NoRoom`] with the outcome of each element; with
+/// [`Growth::Fixed`] it returns `Ok` with [`Outcome::Refused`]. If the device or the driver fails during a
+/// batch that changes the map, the call returns [`Error::Interrupted`], which says which elements are done,
+/// or the cause alone if none is. In each case the map is valid: each element is done as a whole, or not at
+/// all.
+///
+/// # Cost
+///
+/// For a batch of n elements with keys of k bytes and values of v bytes, and shards of S bytes in total. The
+/// bus carries both directions at once; kernels and copies overlap.
+///
+/// | call | bytes to the device | bytes from the device |
+/// |---|---|---|
+/// | `get`, one chunk | n k + S | n (v + 1) |
+/// | `get`, several chunks | n (3 k + v + 1) + S | n (k + 2 v + 2) |
+/// | `insert`, one chunk | n (k + v) + S | n + S |
+/// | `insert`, several chunks | n (3 k + 2 v + 1) + S | n (k + v + 2) + S |
+/// | any, in place | instead of S, 1.1 buckets of 64 bytes per key | for writes, 1.1 atomic operations per key |
+/// | `len`, `is_empty`, `traffic`, `peak_device_bytes` | none: O(shards) on the host | |
+/// | `export`, `iter` | none | the pairs; a kernel reads all slots over the bus |
+/// | `clear` | none: the host writes S bytes | |
+///
+/// Slices in pinned memory ([`Tier::Pinned`](gpu::Tier::Pinned)) are copied by the device at the speed of the
+/// bus; others by the driver, through its own buffers.
+pub struct TieredMap<K: Key, V: Value> {
+    tiers: Mutex<Tiers<K::Word, V::Word>>,
+    device: Device,
+    ledger: Arc<Ledger>,
+    least_budget: usize,
+}
+
+impl<K: Key, V: Value> std::fmt::Debug for TieredMap<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TieredMap")
+            .field("budget", &self.ledger.budget())
+            .field("device", &self.device.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Construction and properties.
+impl<K: Key, V: Value> TieredMap<K, V> {
+    /// Returns a builder to set the parameters.
+    pub fn builder() -> Builder<K, V> {
+        Builder::default()
+    }
+
+    // A batch that panics leaves the shards as they were, or with some elements done.
+    fn tiers(&self) -> MutexGuard<'_, Tiers<K::Word, V::Word>> {
+        self.tiers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tiers_mut(&mut self) -> &mut Tiers<K::Word, V::Word> {
+        self.tiers.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns the name of the variant of the shards' tables, one of [`variants`].
+    pub fn variant(&self) -> String {
+        self.tiers().kernels.variant().name.to_owned()
+    }
+
+    /// Returns the budget in bytes of device memory.
+    pub fn budget(&self) -> usize {
+        self.ledger.budget()
+    }
+
+    /// Returns the least budget with which the map could have been built: three shards and the workspace of a
+    /// small batch, or the whole map if that is less.
+    pub fn min_budget(&self) -> usize {
+        self.least_budget
+    }
+
+    /// Returns the most bytes of device memory that the map had allocated at one time. They never exceed the
+    /// budget.
+    pub fn peak_device_bytes(&self) -> usize {
+        self.ledger.peak()
+    }
+
+    /// Returns the bytes of device memory that the map has allocated.
+    pub fn device_bytes(&self) -> usize {
+        self.ledger.used()
+    }
+
+    /// Returns the bytes of host memory for shards, for images to which they are written back, and for the
+    /// elements of batches of several chunks.
+    pub fn host_bytes(&self) -> usize {
+        self.tiers().host_bytes()
+    }
+
+    /// Frees the host memory that the map keeps for later batches: all but the shards themselves.
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    ///
+    /// let mut map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
+    /// assert!(map.insert(&[1], &[10])?.all_placed());
+    /// map.release_host_memory()?;
+    /// assert_eq!(map.get(&[1])?, [Some(10)]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost.
+    pub fn release_host_memory(&mut self) -> Result<()> {
+        self.tiers_mut().release()
+    }
+
+    /// Returns the number of shards.
+    pub fn shards(&self) -> usize {
+        self.tiers().shards.len()
+    }
+
+    /// Returns whether the map is one table in device memory.
+    pub fn is_resident(&self) -> bool {
+        self.tiers().plan.form == plan::Form::Resident
+    }
+
+    /// Returns the number of slots of all shards.
+    pub fn slots(&self) -> usize {
+        self.tiers().shards.iter().map(|shard| shard.size.slots).sum()
+    }
+
+    /// Returns the maximum number of elements of a batch that is one chunk.
+    pub fn chunk(&self) -> usize {
+        self.tiers().plan.chunk
+    }
+
+    /// Returns the bytes and operations of all batches so far.
+    pub fn traffic(&self) -> Traffic {
+        self.tiers().traffic
+    }
+
+    /// Returns the costs by which shards are placed.
+    pub fn costs(&self) -> Costs {
+        self.tiers().config.costs
+    }
+
+    /// Changes where operations on shards are executed from now on. A map without shards stays as it is;
+    /// [`Placement::Remote`] and [`Placement::Managed`] stand for [`Placement::AlwaysInPlace`].
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    /// use phalanx::tiered_map::Placement;
+    ///
+    /// let mut map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
+    /// map.set_placement(Placement::AlwaysInPlace);
+    /// assert!(map.insert(&[1], &[10])?.all_placed());
+    /// assert_eq!((map.traffic().in_place, map.traffic().copied_in), (1, 0));
+    /// assert!(map.costs().copy_rate > 0.0);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn set_placement(&mut self, placement: Placement) {
+        let tiers = self.tiers_mut();
+        if matches!(tiers.plan.form, plan::Form::Sharded { .. }) {
+            let is_flat = placement.is_flat();
+            tiers.config.placement = if is_flat { Placement::AlwaysInPlace } else { placement };
+        }
+    }
+
+    /// Returns the number of pairs.
+    #[doc(alias = "size")]
+    pub fn len(&self) -> usize {
+        self.tiers().len()
+    }
+
+    /// Returns whether there are no pairs.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes all pairs. The map keeps its memory.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost.
+    pub fn clear(&mut self) -> Result<()> {
+        self.tiers_mut().clear()
+    }
+}
+
+/// The columns of a batch.
+struct Batch<'a, K, V> {
+    op: BatchOp,
+    codes: &'a [u8],
+    keys: &'a [K],
+    values: &'a [V],
+    returns: bool,
+}
+
+impl<K: Key, V: Value> TieredMap<K, V> {
+    /// Runs a batch. Refused elements are no error.
+    fn run(&self, batch: &Batch<'_, K, V>) -> Result<Results<V::Word>> {
+        let (keys, arguments) = (K::encode_all(batch.keys), V::encode_all(batch.values));
+        let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
+        let mut results = vec![V::Word::default(); if batch.returns { keys.len() } else { 0 }];
+        self.tiers().run(&mut Request {
+            op: batch.op,
+            codes: batch.codes,
+            keys: &keys,
+            arguments: &arguments,
+            results: &mut results,
+            outcomes: &mut outcomes,
+            as_bools: false,
+        })?;
+        Results::of_codes(&outcomes, results)
+    }
+
+    /// Runs a batch of pairs. Returns an error if elements are refused by a map that grows.
+    fn run_pairs(&self, op: BatchOp, keys: &[K], values: &[V], returns: bool) -> Result<Results<V::Word>> {
+        check("values", keys.len(), values.len())?;
+        self.or_no_room(self.run(&Batch { op, codes: &[], keys, values, returns })?)
+    }
+
+    fn or_no_room(&self, results: Results<V::Word>) -> Result<Results<V::Word>> {
+        if self.tiers().grows() { results.or_no_room() } else { Ok(results) }
+    }
+
+    /// Runs a batch of keys.
+    fn run_keys(&self, op: BatchOp, keys: &[K], returns: bool) -> Result<Results<V::Word>> {
+        self.run(&Batch { op, codes: &[], keys, values: &[], returns })
+    }
+}
+
+/// Operations on keys. Their results are those of the methods of the same names of [`Map`](crate::Map).
+impl<K: Key, V: Value> TieredMap<K, V> {
+    /// Inserts pairs, replacing the values of existing keys. If the batch has several pairs with the same
+    /// key, any one of them remains.
+    ///
+    /// # Errors
+    /// - [`Error::NoRoom`] if some pairs do not fit and there is no memory for more. The error holds the
+    ///   outcome of each.
+    /// - [`Error::Length`] if the slices differ in length.
+    /// - [`Error::Interrupted`] if the device fails after some pairs were inserted.
+    /// - [`Error::Device`] if it fails before, or has no memory for the batch itself.
+    #[doc(alias = "insert_or_assign")]
+    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        self.run_pairs(BatchOp::Insert, keys, values, false).map(Results::into_outcomes)
+    }
+
+    /// Inserts pairs as [`Self::insert`] does, and writes the outcomes to a slice of the caller, as codes of
+    /// [`Outcome`] ([`Outcome::from_code`] decodes them). If all slices are in pinned memory, the device
+    /// copies from and to them, and the host converts nothing.
+    ///
+    /// ```
+    /// use phalanx::{Outcome, TieredMap};
+    ///
+    /// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
+    /// let mut outcomes = [0; 2];
+    /// map.insert_into(&[1, 2], &[10, 20], &mut outcomes)?;
+    /// assert_eq!(outcomes, [Outcome::Inserted as u8; 2]);
+    /// map.remove_into(&[1, 3], &mut outcomes)?;
+    /// assert_eq!(outcomes, [Outcome::Removed as u8, Outcome::Absent as u8]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::insert`]; the outcomes are those of [`Error::NoRoom`], too.
+    pub fn insert_into(&self, keys: &[K], values: &[V], outcomes: &mut [u8]) -> Result<()> {
+        check("values", keys.len(), values.len())?;
+        let refused = self.change_into(BatchOp::Insert, keys, values, outcomes)?;
+        if refused == 0 || !self.tiers().grows() {
+            return Ok(());
+        }
+        Results::<V::Word>::of_codes(outcomes, Vec::new())?.or_no_room().map(drop)
+    }
+
+    /// Removes keys as [`Self::remove`] does, and writes the outcomes as [`Self::insert_into`] does.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; otherwise as [`Self::remove`].
+    pub fn remove_into(&self, keys: &[K], outcomes: &mut [u8]) -> Result<()> {
+        self.change_into(BatchOp::Remove, keys, &[], outcomes).map(drop)
+    }
+
+    /// Runs a batch that returns no values. Returns the number of refused elements.
+    fn change_into(&self, op: BatchOp, keys: &[K], values: &[V], outcomes: &mut [u8]) -> Result<u64> {
+        check("outcomes", keys.len(), outcomes.len())?;
+        outcomes.fill(Outcome::Refused as u8);
+        let (keys, arguments) = (K::encode_all(keys), V::encode_all(values));
+        let (codes, results) = (&[][..], &mut [][..]);
+        let (keys, arguments, as_bools) = (&keys, &arguments, false);
+        self.tiers().run(&mut Request { op, codes, keys, arguments, results, outcomes, as_bools })
+    }
+
+    /// Inserts the pairs whose keys are absent.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    #[doc(alias = "insert_if_absent")]
+    pub fn insert_new(&self, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        self.run_pairs(BatchOp::InsertNew, keys, values, false).map(Results::into_outcomes)
+    }
+
+    /// Inserts pairs, merging their values with those of existing keys. All pairs of the batch with the same
+    /// key are merged.
+    ///
+    /// # Errors
+    /// As [`Self::insert`]. Retry only the pairs that are refused, or not done: the others are merged.
+    #[doc(alias = "insert_or_apply")]
+    pub fn upsert(&self, merge: Merge<V>, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        let op = BatchOp::Upsert(merge.operation());
+        self.run_pairs(op, keys, values, false).map(Results::into_outcomes)
+    }
+
+    /// Returns the values of the keys; absent keys are first inserted with the given values. `None` for a
+    /// pair that does not fit a map of fixed capacity.
+    ///
+    /// # Errors
+    /// As [`Self::insert`] and [`Self::get`].
+    pub fn get_or_insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Option<V>>> {
+        let results = self.run_pairs(BatchOp::GetOrInsert, keys, values, true)?;
+        results.values_where(|outcome| outcome != Outcome::Refused)
+    }
+
+    /// Inserts pairs as [`Self::insert`] does, and returns the old values. A pair that does not fit has the
+    /// outcome [`Outcome::Refused`], also if the map grows.
+    ///
+    /// # Errors
+    /// As [`Self::insert`], without [`Error::NoRoom`].
+    #[doc(alias = "swap")]
+    pub fn replace(&self, keys: &[K], values: &[V]) -> Result<OldValues<V>> {
+        check("values", keys.len(), values.len())?;
+        let batch = Batch { op: BatchOp::Replace, codes: &[], keys, values, returns: true };
+        self.run(&batch)?.into_old_values(Outcome::Replaced)
+    }
+
+    /// Returns the values of the keys, `None` for an absent key.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    #[doc(alias = "find")]
+    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.run_keys(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found)
+    }
+
+    /// Writes the values of the keys to `values`, and whether each key is in the map to `found`. The value of
+    /// an absent key is unspecified.
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    ///
+    /// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
+    /// let (mut values, mut found) = ([0; 2], [false; 2]);
+    /// map.get_into(&[2, 3], &mut values, &mut found)?;
+    /// assert_eq!((values[0], found), (20, [true, false]));
+    /// map.contains_into(&[3, 1], &mut found)?;
+    /// assert_eq!(found, [false, true]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; [`Error::Format`] if a stored word is no value of
+    /// the type; otherwise as [`Self::get`]. Then the contents of both slices are unspecified.
+    pub fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [bool]) -> Result<()> {
+        check("values", keys.len(), values.len())?;
+        check("found", keys.len(), found.len())?;
+        if let Some(words) = own_words(values) {
+            return self.look_up(BatchOp::Get, keys, words, found);
+        }
+        let mut words = vec![V::Word::default(); keys.len()];
+        self.look_up(BatchOp::Get, keys, &mut words, found)?;
+        parallel::try_convert(values, (&words, found), |value, &word, &found| {
+            if found {
+                *value = decoded(word, V::decode)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn look_up(&self, op: BatchOp, keys: &[K], results: &mut [V::Word], found: &mut [bool]) -> Result<()> {
+        let keys = K::encode_all(keys);
+        // SAFETY: a `bool` is a byte that is 0 or 1, and lookups write no other bytes.
+        let outcomes = unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), found.len()) };
+        let (codes, arguments) = (&[][..], &[][..]);
+        let mut request = Request { op, codes, keys: &keys, arguments, results, outcomes, as_bools: true };
+        self.tiers().run(&mut request).map(drop)
+    }
+
+    /// Returns for each key whether it is in the map.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    #[doc(alias = "contains")]
+    pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let mut found = vec![false; keys.len()];
+        self.contains_into(keys, &mut found)?;
+        Ok(found)
+    }
+
+    /// Writes for each key to `found` whether it is in the map.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; otherwise as [`Self::get`], after which the contents
+    /// of `found` are unspecified.
+    pub fn contains_into(&self, keys: &[K], found: &mut [bool]) -> Result<()> {
+        check("found", keys.len(), found.len())?;
+        self.look_up(BatchOp::ContainsKey, keys, &mut [], found)
+    }
+
+    /// Removes keys. Returns for each whether it was removed; of several equal keys, only one returns `true`.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if the device fails after some keys were removed; [`Error::Device`] if it fails
+    /// before.
+    #[doc(alias = "erase")]
+    pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let results = self.run_keys(BatchOp::Remove, keys, false)?;
+        Ok(results.outcomes.iter().map(|&outcome| outcome == Outcome::Removed).collect())
+    }
+
+    /// Removes keys and returns their values, `None` for an absent key; of several equal keys, only one gets
+    /// the value.
+    ///
+    /// # Errors
+    /// As [`Self::remove`].
+    #[doc(alias = "pop")]
+    pub fn take(&self, keys: &[K]) -> Result<OldValues<V>> {
+        self.run_keys(BatchOp::Take, keys, true)?.into_old_values(Outcome::Removed)
+    }
+
+    /// Executes a mixed batch: each element has its own operation. Returns for each its outcome and a value,
+    /// as [`Map::execute`](crate::Map::execute).
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn execute(&self, operations: &[Op<K, V>]) -> Result<Vec<(Outcome, Option<V>)>> {
+        use Outcome::{Found, Inserted, Replaced};
+        let parts = || operations.iter().map(|operation| operation.parts());
+        let codes: Vec<u8> = parts().map(|(code, ..)| code.code() as u8).collect();
+        let keys: Vec<K::Word> = parts().map(|(_, key, _)| key).collect();
+        let arguments: Vec<V::Word> = parts().map(|(.., argument)| argument).collect();
+        let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
+        let mut results = vec![V::Word::default(); keys.len()];
+        let mut request = Request {
+            op: BatchOp::Mixed,
+            codes: &codes,
+            keys: &keys,
+            arguments: &arguments,
+            results: &mut results,
+            outcomes: &mut outcomes,
+            as_bools: false,
+        };
+        self.tiers().run(&mut request)?;
+        let results = self.or_no_room(Results::of_codes(&outcomes, results)?)?;
+        results.pairs_where(|outcome| matches!(outcome, Found | Inserted | Replaced))
+    }
+}
+
+/// Operations on all pairs.
+impl<K: Key, V: Value> TieredMap<K, V> {
+    /// Returns all keys and, at the same indices, their values, in no particular order.
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    ///
+    /// let mut map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
+    /// assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
+    /// map.retain(|key, _| key != 2)?;
+    /// let mut pairs: Vec<_> = map.iter()?.collect();
+    /// pairs.sort();
+    /// assert_eq!((pairs, map.export()?.0.len()), (vec![(1, 10), (3, 30)], 2));
+    /// map.clear()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Format`] if a stored word is no key or value of the map's types; [`Error::Device`] if the
+    /// device is lost.
+    #[doc(alias = "retrieve_all")]
+    pub fn export(&self) -> Result<Pairs<K, V>> {
+        decode_pairs(self.tiers().export()?)
+    }
+
+    /// Returns all pairs, in no particular order. They are copied to the host before the iterator is
+    /// returned.
+    ///
+    /// # Errors
+    /// As [`Self::export`].
+    pub fn iter(&self) -> Result<IntoIter<K, V>> {
+        let (keys, values) = self.export()?;
+        Ok(keys.into_iter().zip(values))
+    }
+
+    /// Keeps the pairs for which `keep` returns true, shard by shard.
+    ///
+    /// # Errors
+    /// As [`Self::export`] and [`Self::remove`]; some of the rejected keys may then be removed.
+    pub fn retain(&mut self, mut keep: impl FnMut(K, V) -> bool) -> Result<()> {
+        for shard in 0..self.shards() {
+            let (keys, values) = decode_pairs::<K, V>(self.tiers_mut().export_shard(shard)?)?;
+            let pairs = keys.into_iter().zip(values);
+            let rejected: Vec<K> =
+                pairs.filter(|&(key, value)| !keep(key, value)).map(|(key, _)| key).collect();
+            self.remove(&rejected)?;
+        }
+        Ok(())
+    }
+}
+
+/// Files.
+impl<K: Key, V: Value> TieredMap<K, V> {
+    /// Saves the pairs, as [`Map::save`](crate::Map::save) does: other maps can load them.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost.
+    pub fn save(&self, writer: impl Write) -> Result<()> {
+        let pairs = self.tiers().export()?;
+        file::save::<K, V>(pairs, writer)
+    }
+
+    /// Loads a map that [`Self::save`] or [`Map::save`](crate::Map::save) wrote, with the builder's
+    /// parameters; its capacity is raised to the number of saved pairs if needed.
+    ///
+    /// ```
+    /// use phalanx::{HashMap, TieredMap};
+    ///
+    /// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
+    /// let mut saved = Vec::new();
+    /// map.save(&mut saved)?;
+    /// let loaded = TieredMap::<u32, u32>::load(&saved[..], TieredMap::builder().shards(2))?;
+    /// assert_eq!(loaded.get(&[1, 2, 3])?, [Some(10), Some(20), None]);
+    /// assert_eq!(HashMap::<u32, u32>::load(&saved[..], HashMap::builder())?.len()?, 2);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
+    /// [`Error::DoesNotFit`] if some pairs do not fit; [`Error::Io`] if the reader fails; otherwise as
+    /// [`Builder::build`].
+    pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
+        let growth = builder.config.growth;
+        let build = |pairs| builder.at_least(pairs).growth(Growth::Doubling).build();
+        let insert = |map: &Self, keys: &[K::Word], values: &[V::Word]| {
+            let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
+            map.tiers().run(&mut Request {
+                op: BatchOp::InsertNew,
+                codes: &[],
+                keys,
+                arguments: values,
+                results: &mut [],
+                outcomes: &mut outcomes,
+                as_bools: false,
+            })?;
+            Results::<V::Word>::of_codes(&outcomes, Vec::new()).map(Results::into_outcomes)
+        };
+        let mut map = file::load_into::<K, V, _>(reader, build, insert)?;
+        map.tiers_mut().config.growth = growth;
+        Ok(map)
+    }
+}
+
+/// Returns the values as their words, if their type is that of the words.
+fn own_words<V: Value>(values: &mut [V]) -> Option<&mut [V::Word]> {
+    let (words, len) = (values.as_mut_ptr().cast(), values.len());
+    // SAFETY: both types are the same.
+    (TypeId::of::<V>() == TypeId::of::<V::Word>())
+        .then(|| unsafe { std::slice::from_raw_parts_mut(words, len) })
+}

@@ -1,0 +1,198 @@
+//! Division of the budget: how many shards, and how much memory for shards and for the elements of a batch.
+//!
+//! ```text
+//! budget  | image, counters | image, counters | ...  | elements, workspace of a sort | the same | counters
+//!         | slots for shards, at least 3             | chunks of a batch in flight: LANES       | in place
+//! ```
+use super::chunk::lane_bytes;
+use super::shard::Size;
+use crate::hash_map::kernels::Kernels;
+use crate::map::encoding::Word;
+use crate::{Error, Result};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, SKETCH_REGISTERS};
+use phalanx_kernels::tiered::MOST_BITS;
+
+/// Words of a table's counters.
+pub const COUNTER_WORDS: usize = COUNTER_SHARDS * SHARD_WORDS;
+/// Chunks of a batch in flight: while one is sorted, another is copied.
+pub const LANES: usize = 3;
+/// Streams of operations in place.
+pub const PLACES: usize = 4;
+/// Shards in flight at most: one each on the way in, in a kernel, on the way out, and in the hands of the
+/// host.
+pub const DEPTH: usize = 4;
+/// Least number of slots: one each on the way in, in a kernel, and on the way out.
+const LEAST_SLOTS: usize = 3;
+/// Bounds of the number of elements in a chunk.
+const CHUNKS: (usize, usize) = (128, 1 << 26);
+/// Share of the budget for the chunks of a batch: one in this number.
+const OF_CHUNKS: usize = 3;
+/// Share of the budget for one shard, if the number of shards is not given: one in this number.
+const OF_SHARD: usize = 48;
+/// Bytes of a shard up to which a larger number of shards gains nothing.
+const SMALL_SHARD: usize = 1 << 20;
+
+/// Shape of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One table in device memory.
+    Resident,
+    /// One table in host memory: a baseline.
+    Flat,
+    /// 2^`bits` shards in host memory.
+    Sharded {
+        /// Bits of a hash that select the shard.
+        bits: u32,
+    },
+}
+
+/// Requirements of a map.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Slots of all shards.
+    pub slots: usize,
+    /// Number of shards, if it is given.
+    pub shards: Option<usize>,
+    /// Whether the map is a baseline without shards.
+    pub is_flat: bool,
+}
+
+/// Division of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub form: Form,
+    /// Size of each table.
+    pub size: Size,
+    /// Maximum number of elements in a chunk.
+    pub chunk: usize,
+    /// Number of device buffers for shards.
+    pub slots: usize,
+}
+
+impl Plan {
+    /// Returns the number of shards.
+    pub fn shards(&self) -> usize {
+        match self.form {
+            Form::Sharded { bits } => 1 << bits,
+            Form::Resident | Form::Flat => 1,
+        }
+    }
+}
+
+/// Bytes of counters and sketches.
+const COUNTERS: usize = 8 * COUNTER_WORDS;
+const FIXED: usize = PLACES * COUNTERS + 4 * SKETCH_REGISTERS;
+
+/// Returns the size of one of 2^`bits` shards. Shards differ by chance: each has four standard deviations
+/// more slots than the average.
+fn shard_size<K, V>(kernels: &dyn Kernels<K, V>, slots: usize, bits: u32) -> Result<Size> {
+    let mean = slots.div_ceil(1 << bits);
+    let spread = if bits == 0 { 0 } else { 4 * mean.isqrt() };
+    Size::of(kernels, mean.saturating_add(spread))
+}
+
+/// Returns the bytes of chunks of `len` elements.
+fn chunks_bytes<K: Word, V: Word>(form: Form, len: usize) -> usize {
+    LANES * lane_bytes::<K, V>(len, matches!(form, Form::Sharded { .. }))
+}
+
+/// Returns the bytes that tables need on the device, with this number of slots for shards.
+fn tables_bytes(form: Form, size: Size, slots: usize) -> usize {
+    match form {
+        Form::Resident => size.byte_len(),
+        Form::Flat => 0,
+        Form::Sharded { .. } => slots.saturating_mul(size.byte_len().saturating_add(COUNTERS)),
+    }
+}
+
+/// Returns the least budget of a form.
+fn least<K: Word, V: Word>(form: Form, size: Size) -> usize {
+    tables_bytes(form, size, LEAST_SLOTS).saturating_add(FIXED + chunks_bytes::<K, V>(form, CHUNKS.0))
+}
+
+/// Returns the forms that a map may have, the best one first.
+fn forms<K: Word, V: Word>(
+    kernels: &dyn Kernels<K, V>,
+    wish: Wish,
+    budget: usize,
+) -> Result<Vec<(Form, Size)>> {
+    let flat = |form| -> Result<_> { Ok((form, shard_size(kernels, wish.slots, 0)?)) };
+    let sharded =
+        |bits| -> Result<_> { Ok((Form::Sharded { bits }, shard_size(kernels, wish.slots, bits)?)) };
+    match wish.shards {
+        _ if wish.is_flat => Ok(vec![flat(Form::Flat)?]),
+        Some(asked) if asked.is_power_of_two() && asked <= 1 << MOST_BITS => {
+            Ok(vec![sharded(asked.trailing_zeros())?])
+        }
+        Some(asked) => Err(Error::Shards { asked, most: 1 << MOST_BITS }),
+        None => {
+            let most = (budget / OF_SHARD).max(SMALL_SHARD);
+            let mut split = sharded(MOST_BITS)?;
+            for bits in (1..MOST_BITS).rev() {
+                let larger = sharded(bits)?;
+                if larger.1.byte_len() > most {
+                    break;
+                }
+                split = larger;
+            }
+            let whole = flat(Form::Resident).ok();
+            Ok(whole.into_iter().chain([split]).collect())
+        }
+    }
+}
+
+/// Returns the least budget with which a map can be built.
+pub fn least_budget<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish) -> Result<usize> {
+    let all = forms(kernels, wish, 0)?;
+    Ok(all.into_iter().map(|(form, size)| least::<K, V>(form, size)).min().unwrap_or(usize::MAX))
+}
+
+/// Divides a budget.
+pub fn divide<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish, budget: usize) -> Result<Plan> {
+    let fits = |&(form, size): &(Form, Size)| least::<K, V>(form, size) <= budget;
+    match forms(kernels, wish, budget)?.into_iter().find(fits) {
+        Some((form, size)) => Ok(divide_for::<K, V>(form, size, budget)),
+        None => Err(Error::DeviceBudget { asked: budget, needed: least_budget(kernels, wish)? }),
+    }
+}
+
+/// Divides a budget for a map of at least 2^`bits` shards.
+pub fn split<K: Word, V: Word>(
+    kernels: &dyn Kernels<K, V>,
+    slots: usize,
+    bits: u32,
+    budget: usize,
+) -> Result<Plan> {
+    let mut needed = usize::MAX;
+    for bits in bits..=MOST_BITS {
+        let (form, size) = (Form::Sharded { bits }, shard_size(kernels, slots, bits)?);
+        needed = needed.min(least::<K, V>(form, size));
+        if least::<K, V>(form, size) <= budget && size.byte_len() <= (budget / OF_SHARD).max(SMALL_SHARD) {
+            return Ok(divide_for::<K, V>(form, size, budget));
+        }
+    }
+    Err(Error::DeviceBudget { asked: budget, needed })
+}
+
+/// Divides a budget for a form that fits it.
+fn divide_for<K: Word, V: Word>(form: Form, size: Size, budget: usize) -> Plan {
+    let needed = tables_bytes(form, size, LEAST_SLOTS) + FIXED;
+    let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - needed));
+    let left = budget - FIXED - chunks_bytes::<K, V>(form, chunk);
+    let plan = Plan { form, size, chunk, slots: 0 };
+    let slots = (left / (size.byte_len() + COUNTERS)).min(plan.shards().max(LEAST_SLOTS));
+    Plan { slots: if matches!(form, Form::Sharded { .. }) { slots } else { 0 }, ..plan }
+}
+
+/// Returns the largest length of chunks that need at most `bytes` bytes.
+fn chunk_len<K: Word, V: Word>(form: Form, bytes: usize) -> usize {
+    let (mut low, mut high) = (CHUNKS.0 / 128, CHUNKS.1 / 128);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        match chunks_bytes::<K, V>(form, 128 * middle) <= bytes {
+            true => low = middle,
+            false => high = middle - 1,
+        }
+    }
+    128 * low
+}

@@ -1,0 +1,104 @@
+//! Division of a map into more shards, when its tables have outgrown the budget.
+use super::chunk::{Has, Lane};
+use super::plan::{self, Form, Plan};
+use super::shard::{Image, Shard};
+use super::slots::Slots;
+use super::tiers::{SUM_WORDS, Tiers, Work, empty_image};
+use crate::map::encoding::Word;
+use crate::map::launch::BatchOp;
+use crate::{Error, Result};
+use gpu::Tier;
+
+impl<K: Word, V: Word> Tiers<K, V> {
+    /// Divides the map into more shards, with at least `slots` slots in all. On error the map has its pairs;
+    /// a map that was resident may then be one table in host memory, until this succeeds.
+    pub fn repartition(&mut self, slots: usize) -> Result<()> {
+        let least = match self.plan.form {
+            Form::Sharded { bits } => bits + 1,
+            Form::Resident | Form::Flat => 1,
+        };
+        let plan = plan::split::<K, V>(&*self.kernels, slots, least, self.ledger.budget())?;
+        let form = (plan.form, self.config);
+        let new = |_| Ok(Shard::new(empty_image(&self.device, &self.ledger, form, plan.size)?, plan.size));
+        let shards: Vec<Shard> = (0..plan.shards()).map(new).collect::<Result<_>>()?;
+        let sums = self.device.buffer_on(Tier::Pinned, plan.shards() * SUM_WORDS)?;
+        self.leave_device()?;
+        let old = std::mem::replace(&mut self.shards, shards);
+        let before = (std::mem::replace(&mut self.plan, plan), std::mem::replace(&mut self.sums, sums));
+        let moved = self.allocate().and_then(|()| old.iter().try_for_each(|shard| self.move_from(shard)));
+        if moved.is_err() {
+            self.settle();
+            // The old shards have all pairs. Lanes for them are allocated by the next batch.
+            self.shards = old;
+            (self.plan, self.sums) = before;
+            (self.slots, self.lanes) = (Slots::default(), Vec::new());
+        }
+        self.spares = Default::default();
+        moved
+    }
+
+    /// Frees the device memory of shards and chunks. A resident table moves to host memory.
+    fn leave_device(&mut self) -> Result<()> {
+        if self.plan.form == Form::Resident {
+            let memory = self.device.buffer_on(Tier::Pinned, self.shards[0].size.words)?;
+            let stream = &self.places[0].stream;
+            // SAFETY: both live until the stream is waited for, and nothing else uses them.
+            let copied = unsafe { stream.copy(memory.global(), self.shards[0].image.words()) };
+            stream.synchronize()?;
+            copied?;
+            self.shards[0].image = Image::Host(memory);
+            self.plan.form = Form::Flat;
+        }
+        (self.slots, self.lanes) = (Slots::default(), Vec::new());
+        Ok(())
+    }
+
+    /// Allocates lanes, unless there are some, and slots, both as planned.
+    pub fn allocate(&mut self) -> Result<()> {
+        if !self.lanes.is_empty() {
+            return Ok(());
+        }
+        let Plan { form, size, chunk, slots } = self.plan;
+        let sorted = if matches!(form, Form::Sharded { .. }) { self.shards.len() } else { 0 };
+        let lane = |_| Lane::new(&self.ledger, &self.device, chunk, sorted);
+        self.lanes = (0..plan::LANES).map(lane).collect::<Result<_>>()?;
+        self.slots = Slots::new(&self.ledger, &self.device, slots, size.words)?;
+        Ok(())
+    }
+
+    /// Inserts the pairs of a shard of an earlier division.
+    fn move_from(&mut self, old: &Shard) -> Result<()> {
+        let counters = self.places[0].counters.pointer();
+        let table = old.size.raw(old.image.words().as_ptr(), counters, self.parameters());
+        let (all, threads) = (self.kernels.scan_threads(&table), self.plan.chunk);
+        let mut count = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
+        for first in (0..all).step_by(threads) {
+            let found = self.scan(&table, (first, threads), &mut count)?;
+            if found > 0 {
+                self.insert_given(found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts the pairs of the first lane, which are not yet in the map.
+    fn insert_given(&mut self, len: usize) -> Result<()> {
+        let (routing, lane) = (self.routing(len), &mut self.lanes[0]);
+        let columns = lane.moved(len);
+        // SAFETY: nothing else uses the lane.
+        unsafe {
+            lane.sort(len, routing)?;
+            lane.find_bounds(len, routing.bits)?;
+            lane.gather(Has::PAIRS, columns, len)?;
+        }
+        let (bounds, chunks) = (vec![lane.bounds()?], vec![columns.batch(BatchOp::InsertNew, Has::PAIRS)]);
+        let work = Work { chunks, bounds, writes: true };
+        self.serve(&work, &mut vec![false; self.shards.len()])?;
+        // SAFETY: as above.
+        unsafe { self.lanes[0].count_refused(columns.outcomes, false)? };
+        match self.lanes[0].refused()? as usize {
+            0 => Ok(()),
+            left_over => Err(Error::DoesNotFit { left_over, pairs: len }),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Step 2 of a batch: each shard executes its elements.
+use super::placement::Placement;
+use super::plan::PLACES;
+use super::shard::Image;
+use super::tiers::{Tiers, Work};
+use crate::Result;
+use crate::hash_map::table::RawTable;
+use crate::map::encoding::Word;
+use gpu::{Grid, Stream};
+use phalanx_kernels::keyed::COUNTER_SHARDS;
+use phalanx_kernels::tiered::kernels::TieredFold;
+use simt::GlobalSlice;
+
+impl<K: Word, V: Word> Tiers<K, V> {
+    /// Serves the shards of which the batch has elements. `done` has an element for each shard of each chunk,
+    /// and says which are done, also if the call fails.
+    pub fn serve(&mut self, work: &Work<K, V>, done: &mut [bool]) -> Result<()> {
+        let mut in_place = Vec::new();
+        let served = self.submit_all(work, &mut in_place, done);
+        let (waited, finished) = (self.finish_places(work, &in_place), self.finish_slots(work, done));
+        served.and(waited).and(finished)
+    }
+
+    /// Submits the work of all shards, first of those that are on the device.
+    fn submit_all(&mut self, work: &Work<K, V>, in_place: &mut Vec<usize>, done: &mut [bool]) -> Result<()> {
+        let held = self.slots.held();
+        let others = (0..self.shards.len()).filter(|shard| !held.contains(shard));
+        let order: Vec<usize> = held.iter().copied().chain(others).collect();
+        for shard in order {
+            match work.elements_of(shard) {
+                0 => {}
+                many if self.brings(work, shard, many) => self.serve_on_device(work, (shard, many), done)?,
+                many => {
+                    in_place.push(shard);
+                    self.serve_in_place(work, (shard, many), (in_place.len() % PLACES, &mut *done))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a shard is served on the device.
+    fn brings(&self, work: &Work<K, V>, shard: usize, many: usize) -> bool {
+        let size = self.shards[shard].size;
+        let is_there = self.slots.holding(shard).is_some();
+        size.words <= self.slots.words()
+            && match self.config.placement {
+                Placement::AlwaysCopy => true,
+                Placement::ByCost => self.config.costs.brings(many, size.byte_len(), (work.writes, is_there)),
+                _ => false,
+            }
+    }
+
+    /// Submits the elements of a shard, in place.
+    fn serve_in_place(
+        &mut self,
+        work: &Work<K, V>,
+        (shard, many): (usize, usize),
+        (place, done): (usize, &mut [bool]),
+    ) -> Result<()> {
+        let (table, stream) = (self.raw_in_place(shard, place), self.places[place].stream.clone());
+        if work.writes {
+            self.slots.forget(shard);
+        }
+        let launched = work.parts_of(shard).try_for_each(|(chunk, batch)| {
+            // SAFETY: table and elements live until the stream is waited for; no other stream uses the shard.
+            unsafe { self.kernels.launch_batch(&stream, &table, batch)? };
+            done[chunk * self.shards.len() + shard] = true;
+            Ok(())
+        });
+        // What was launched counts, also if the rest was not.
+        let folded = if work.writes { self.fold(shard, place) } else { Ok(()) };
+        self.note_operations(many, false);
+        launched.and(folded)
+    }
+
+    /// Submits the sum of the counters of operations in place.
+    pub fn fold(&self, shard: usize, place: usize) -> Result<()> {
+        let place = &self.places[place];
+        // SAFETY: both live as long as the map, which waits.
+        unsafe { fold(&place.stream, place.counters.global(), self.sums_of(shard)) }
+    }
+
+    /// Waits for the operations in place, and counts.
+    fn finish_places(&mut self, work: &Work<K, V>, in_place: &[usize]) -> Result<()> {
+        self.places.iter().try_for_each(|place| place.stream.synchronize())?;
+        if work.writes {
+            in_place.iter().for_each(|&shard| self.count(shard));
+        }
+        Ok(())
+    }
+
+    /// Submits the copy of a shard to the device, its elements, and the copy back if it changes.
+    fn serve_on_device(
+        &mut self,
+        work: &Work<K, V>,
+        (shard, many): (usize, usize),
+        done: &mut [bool],
+    ) -> Result<()> {
+        let held = self.slots.holding(shard);
+        let slot = held.unwrap_or_else(|| self.slots.choose());
+        while let Some(oldest) = self.slots.oldest_before(slot) {
+            self.finish_slot(work, oldest, done)?;
+        }
+        let submitted = self.submit_on_device(work, (shard, slot), held.is_some());
+        if submitted.is_err() {
+            // The copy may have changed, and the shard's image has not.
+            self.slots.get_mut(slot).holds = None;
+            return submitted;
+        }
+        self.note_operations(many, true);
+        self.slots.push(slot);
+        Ok(())
+    }
+
+    /// Submits the work of a shard to the stream of its slot.
+    fn submit_on_device(
+        &mut self,
+        work: &Work<K, V>,
+        (shard, slot): (usize, usize),
+        is_there: bool,
+    ) -> Result<()> {
+        self.copy_in(shard, slot, is_there)?;
+        let table = self.raw_in_slot(shard, slot);
+        let stream = self.slots.get(slot).stream.clone();
+        for (_, batch) in work.parts_of(shard) {
+            // SAFETY: table and elements live until the stream is waited for; no other stream uses them.
+            unsafe { self.kernels.launch_batch(&stream, &table, batch)? };
+        }
+        if work.writes { self.send_back(shard, slot) } else { Ok(()) }
+    }
+
+    /// Returns the table of a shard in a slot.
+    pub fn raw_in_slot(&self, shard: usize, slot: usize) -> RawTable {
+        let slot = self.slots.get(slot);
+        self.shards[shard].size.raw(slot.memory.pointer(), slot.counters.pointer(), self.parameters())
+    }
+
+    /// Submits the copy of a shard to a slot, unless it is there.
+    fn copy_in(&mut self, shard: usize, slot: usize, is_there: bool) -> Result<()> {
+        let (image, slot) = (self.shards[shard].image.words(), self.slots.get_mut(slot));
+        if is_there {
+            return Ok(());
+        }
+        slot.holds = None;
+        // SAFETY: image and slot live as long as the map, which waits; no other stream uses them.
+        unsafe { slot.stream.copy(slot.memory.global().part(0, image.len()), image)? };
+        slot.holds = Some(shard);
+        self.traffic.copied_in += 8 * image.len() as u64;
+        Ok(())
+    }
+
+    /// Submits the copy of a changed shard from a slot to a spare image.
+    fn send_back(&mut self, shard: usize, slot: usize) -> Result<()> {
+        let words = self.shards[shard].size.words;
+        let (spare, sums) = (self.spares.take(&self.device, words)?, self.sums_of(shard));
+        let slot = self.slots.get_mut(slot);
+        // SAFETY: spare and slot live until the stream is waited for; no other stream uses them.
+        unsafe {
+            fold(&slot.stream, slot.counters.global(), sums)?;
+            slot.stream.copy(spare.global(), slot.memory.global().part(0, words))?;
+        }
+        slot.spare = Some(spare);
+        self.traffic.copied_out += 8 * words as u64;
+        Ok(())
+    }
+
+    /// Waits for a slot. If its shard has changed, the written image takes the place of the old one.
+    fn finish_slot(&mut self, work: &Work<K, V>, slot: usize, done: &mut [bool]) -> Result<()> {
+        let slot = self.slots.get_mut(slot);
+        let spare = slot.spare.take();
+        if let Err(error) = slot.stream.synchronize() {
+            slot.holds = None;
+            return Err(error.into());
+        }
+        let Some(shard) = slot.holds else { return Ok(()) };
+        if let Some(spare) = spare {
+            let old = std::mem::replace(&mut self.shards[shard].image, Image::Host(spare));
+            self.spares.put(old);
+            self.count(shard);
+        }
+        let shards = self.shards.len();
+        work.parts_of(shard).for_each(|(chunk, _)| done[chunk * shards + shard] = true);
+        Ok(())
+    }
+
+    /// Waits for all slots in flight. Returns the first error.
+    fn finish_slots(&mut self, work: &Work<K, V>, done: &mut [bool]) -> Result<()> {
+        let mut all = Ok(());
+        while let Some(slot) = self.slots.oldest() {
+            all = all.and(self.finish_slot(work, slot, done));
+        }
+        all
+    }
+}
+
+/// Submits the addition of a table's counters to `sums`.
+///
+/// # Safety
+/// - Both live until the stream has executed the launch; no other stream uses them.
+pub unsafe fn fold(stream: &Stream, counters: GlobalSlice<u64>, sums: GlobalSlice<u64>) -> Result<()> {
+    let grid = Grid::new(1, COUNTER_SHARDS as u32);
+    // SAFETY: the caller's obligations.
+    unsafe { Ok(stream.launch(grid, TieredFold { counters, sums })?) }
+}

@@ -1,0 +1,161 @@
+//! A shard: one table of a hash map, whose memory is one block that is copied as a whole.
+//!
+//! ```text
+//! image   | buckets, overflow buckets | filters |        no counters: they are the host's numbers
+//! ```
+use super::ledger::Metered;
+use crate::Result;
+use crate::hash_map::kernels::Kernels;
+use crate::hash_map::table::{RawTable, bucket_count};
+use crate::map::counts::Counts;
+use gpu::{Buffer, Device, Tier};
+use phalanx_kernels::hash_map::OVERFLOW_BUCKETS;
+use rayon::prelude::*;
+use simt::GlobalSlice;
+
+/// Words by which the filters are aligned: 128 bytes.
+const ALIGNMENT: usize = 16;
+
+/// Size of a shard's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Number of buckets, without the overflow buckets.
+    count: u32,
+    /// Number of slots, without those of the overflow buckets.
+    pub slots: usize,
+    /// First word of the filters.
+    filters_at: usize,
+    /// Words of 8 bytes.
+    pub words: usize,
+}
+
+impl Size {
+    /// Returns the size of a table with at least `slots` slots.
+    pub fn of<K, V>(kernels: &dyn Kernels<K, V>, slots: usize) -> Result<Self> {
+        let shape = kernels.shape();
+        let count = bucket_count(shape, slots)?;
+        let buckets = (count + OVERFLOW_BUCKETS) as usize * shape.bucket_bytes / 8;
+        let filters_at = buckets.next_multiple_of(ALIGNMENT);
+        let words = filters_at + kernels.filter_words(count).max(1).div_ceil(2);
+        let slots = count as usize * shape.slots;
+        Ok(Self { count, slots, filters_at, words: words.next_multiple_of(ALIGNMENT) })
+    }
+
+    /// Returns the bytes of the image.
+    pub fn byte_len(self) -> usize {
+        8 * self.words
+    }
+
+    /// Returns the table whose image is at `memory`.
+    pub fn raw(self, memory: *mut u64, counters: *mut u64, (max_probes, seed): (u32, u64)) -> RawTable {
+        let filters = memory.wrapping_add(self.filters_at).cast();
+        RawTable { buckets: memory, filters, counters, count: self.count, max_probes, seed }
+    }
+}
+
+/// Memory of a shard's table.
+#[derive(Debug)]
+pub enum Image {
+    /// Host memory that kernels access in place, or that migrates.
+    Host(Buffer<u64>),
+    /// Device memory of the budget.
+    Device(Metered<Buffer<u64>>),
+}
+
+impl Image {
+    /// Allocates an empty table in host memory.
+    pub fn empty_host(device: &Device, tier: Tier, size: Size) -> Result<Self> {
+        let mut memory = device.buffer_on(tier, size.words)?;
+        clear(memory.as_mut_slice()?);
+        Ok(Self::Host(memory))
+    }
+
+    /// Returns the words as kernels take them.
+    pub fn words(&self) -> GlobalSlice<u64> {
+        match self {
+            Self::Host(memory) => memory.global(),
+            Self::Device(memory) => memory.global(),
+        }
+    }
+
+    /// Returns the bytes of host memory.
+    pub fn host_bytes(&self) -> usize {
+        match self {
+            Self::Host(memory) => memory.byte_len(),
+            Self::Device(_) => 0,
+        }
+    }
+
+    /// Removes all pairs. Nothing else may use the memory.
+    pub fn clear(&mut self) -> Result<()> {
+        match self {
+            Self::Host(memory) => clear(memory.as_mut_slice()?),
+            Self::Device(memory) => memory.fill_bytes(0xff)?,
+        }
+        Ok(())
+    }
+}
+
+/// Writes an empty table.
+fn clear(words: &mut [u64]) {
+    const GRAIN: usize = 1 << 16;
+    match words.len() > GRAIN && rayon::current_thread_index().is_none() {
+        true => words.par_chunks_mut(GRAIN).for_each(|part| part.fill(u64::MAX)),
+        false => words.fill(u64::MAX),
+    }
+}
+
+/// A shard, and its counts at the end of the last batch.
+#[derive(Debug)]
+pub struct Shard {
+    pub image: Image,
+    pub size: Size,
+    pub counts: Counts,
+    /// Counter of long probe sequences when the table was created.
+    pub long: usize,
+}
+
+impl Shard {
+    /// Returns a shard with an empty image.
+    pub fn new(image: Image, size: Size) -> Self {
+        Self { image, size, counts: Counts::default(), long: 0 }
+    }
+
+    /// Returns whether removals have made probe sequences long.
+    pub fn needs_rehash(&self) -> bool {
+        self.counts.long > self.long && self.counts.removed() > 0
+    }
+}
+
+/// Images of host memory to which changed shards are written back. An image that was written takes the place
+/// of the shard's old one, so a copy that fails leaves the shard as it was.
+#[derive(Debug, Default)]
+pub struct Spares(Vec<Buffer<u64>>);
+
+/// Maximum number of spare images.
+const MOST_SPARES: usize = 8;
+
+impl Spares {
+    /// Returns an image of `words` words, with arbitrary contents.
+    pub fn take(&mut self, device: &Device, words: usize) -> Result<Buffer<u64>> {
+        match self.0.iter().position(|spare| spare.len() == words) {
+            Some(place) => Ok(self.0.swap_remove(place)),
+            None => Ok(device.buffer_on(Tier::Pinned, words)?),
+        }
+    }
+
+    /// Keeps an image for later.
+    pub fn put(&mut self, image: Image) {
+        if let Image::Host(spare) = image {
+            if self.0.len() == MOST_SPARES {
+                self.0.remove(0);
+            }
+            self.0.push(spare);
+        }
+    }
+
+    /// Returns the bytes of host memory.
+    pub fn byte_len(&self) -> usize {
+        self.0.iter().map(Buffer::byte_len).sum()
+    }
+}

@@ -1,0 +1,91 @@
+//! Maps for tests, and the model that they are compared with.
+use gpu::Device;
+use phalanx::tiered_map::{Builder, Costs, Placement};
+use phalanx::{Key, Outcome, TieredMap, Value};
+use std::collections::BTreeMap;
+
+/// Returns a new emulated device.
+pub fn device() -> Device {
+    Device::emulator(Default::default())
+}
+
+/// Returns a builder of a map of shards of about 1 KiB (for pairs of 8 bytes), which are copied from a few
+/// operations on.
+pub fn small<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
+    let costs = Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0 };
+    TieredMap::builder().device(device).capacity(800).shards(8).costs(costs)
+}
+
+/// Builds a map with the least budget: batches of more than 128 elements are divided into chunks.
+pub fn least<K: Key, V: Value>(builder: Builder<K, V>) -> TieredMap<K, V> {
+    let budget = builder.min_budget().unwrap();
+    builder.budget(budget).build().unwrap()
+}
+
+/// All policies.
+pub const PLACEMENTS: [Placement; 5] = [
+    Placement::ByCost,
+    Placement::AlwaysCopy,
+    Placement::AlwaysInPlace,
+    Placement::Remote,
+    Placement::Managed,
+];
+
+/// Returns `len` numbers below `most`, of which some are equal.
+pub fn numbers(len: usize, most: u64, seed: u64) -> Vec<u64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..len)
+        .map(|_| {
+            state = state.wrapping_mul(0xd129_0d3d_4a9f_7c15).wrapping_add(1);
+            (state >> 33) % most
+        })
+        .collect()
+}
+
+/// Returns the pairs of a map.
+pub fn all_pairs<K: Key + Ord, V: Value>(map: &TieredMap<K, V>) -> BTreeMap<K, V> {
+    let all: Vec<_> = map.iter().unwrap().collect();
+    let pairs: BTreeMap<K, V> = all.iter().copied().collect();
+    assert_eq!((pairs.len(), all.len()), (map.len(), map.len()), "each key once, and counted");
+    pairs
+}
+
+/// Checks that a map has these pairs, by all ways to read it.
+pub fn check<K: Key + Ord, V: Value + PartialEq>(
+    map: &TieredMap<K, V>,
+    model: &BTreeMap<K, V>,
+    absent: &[K],
+) {
+    assert_eq!(all_pairs(map), *model);
+    let keys: Vec<K> = model.keys().copied().chain(absent.iter().copied()).collect();
+    let expected: Vec<Option<V>> = keys.iter().map(|key| model.get(key).copied()).collect();
+    let is_there: Vec<bool> = expected.iter().map(Option::is_some).collect();
+    assert_eq!(map.get(&keys).unwrap(), expected);
+    assert_eq!(map.contains_key(&keys).unwrap(), is_there);
+    assert!(map.peak_device_bytes() <= map.budget());
+}
+
+/// Inserts pairs of which keys may be equal, and checks the outcomes. Equal keys must have equal values.
+pub fn insert<K: Key + Ord, V: Value>(
+    map: &TieredMap<K, V>,
+    model: &mut BTreeMap<K, V>,
+    (keys, values): (&[K], &[V]),
+) {
+    let before = model.len();
+    let outcomes = map.insert(keys, values).unwrap();
+    model.extend(keys.iter().copied().zip(values.iter().copied()));
+    assert!(outcomes.all_placed());
+    assert_eq!(outcomes.count(Outcome::Inserted), model.len() - before, "one for each new key");
+}
+
+/// Returns the keys and values for numbers: values follow from keys.
+pub fn of<K: Key, V: Value>(numbers: &[u64], key: fn(u64) -> K, value: fn(u64) -> V) -> (Vec<K>, Vec<V>) {
+    numbers.iter().map(|&number| (key(number), value(number))).unzip()
+}
+
+/// Returns an empty resident map for some pairs, which is divided into shards when it has ten times as many.
+pub fn outgrowing<K: Key, V: Value>(device: &Device, capacity: usize) -> TieredMap<K, V> {
+    let builder = TieredMap::<K, V>::builder().device(device).capacity(capacity);
+    let [whole, divided] = [builder.clone(), builder.clone().shards(8)].map(|all| all.min_budget().unwrap());
+    builder.budget(whole.max(divided)).build().unwrap()
+}

@@ -1,0 +1,21 @@
+//! The types that the kernels are compiled for.
+
+/// Keys that are routed. Names: bits of the key, bits in which tables store it.
+pub mod routes {
+    use crate::tiered::kernels::TieredRoute;
+    use crate::tiered::route::Route;
+    simt::instances! {
+        types { u32_u32: Route<u32, u32>, u32_u64: Route<u32, u64>, u64_u64: Route<u64, u64> }
+        kernels { TieredRoute }
+    }
+}
+
+/// Words that are moved.
+pub mod moved {
+    use crate::primitives::words::Words;
+    use crate::tiered::kernels::{TieredGather, TieredScatter};
+    simt::instances! {
+        types { u8: Words<u8>, u32: Words<u32>, u64: Words<u64> }
+        kernels { TieredGather, TieredScatter }
+    }
+}

@@ -1,0 +1,83 @@
+//! The shard of a key.
+use crate::keyed::{Scalar, hash};
+use core::marker::PhantomData;
+use simt::{Instance, Name, device};
+
+/// Maximum number of bits that select a shard.
+pub const MOST_BITS: u32 = 20;
+
+/// Changes the seed of a shard's table into that of the choice of the shard, so that both use different bits:
+/// otherwise a shard's keys would use only a part of its buckets.
+const OF_SHARDS: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Returns the shard of a key, of 2^`bits` shards.
+///
+/// ```
+/// use phalanx_kernels::tiered::shard_of;
+///
+/// assert_eq!(shard_of(7u32, 0, 1), 0);
+/// assert!(shard_of(7u32, 3, 1) < 8);
+/// ```
+#[device]
+pub fn shard_of<K: Scalar>(key: K, bits: u32, seed: u64) -> u32 {
+    (hash(key, seed ^ OF_SHARDS).first as u64 >> (32 - bits.min(MOST_BITS))) as u32
+}
+
+/// Returns the word by which elements are sorted: the shard of the key in the high `bits` bits, then the high
+/// bits of the hash that selects its first bucket. `S` is the type in which a table stores the key.
+///
+/// ```
+/// use phalanx_kernels::tiered::{route, shard_of};
+///
+/// assert_eq!(route::<u32, u64>(7, 3, 1) >> 29, shard_of(7u32, 3, 1));
+/// ```
+#[device]
+pub fn route<K: Scalar, S: Scalar>(key: K, bits: u32, seed: u64) -> u32 {
+    let bits = bits.min(MOST_BITS);
+    let low = hash(S::from_u64(key.to_u64()), seed).first >> bits;
+    ((shard_of(key, bits, seed) as u64) << (32 - bits)) as u32 | low
+}
+
+/// Types of keys that are routed.
+pub trait Routed: Copy + Send + Sync + 'static {
+    /// Type of the keys.
+    type Key: Scalar;
+    /// Type in which a table stores them.
+    type Stored: Scalar;
+}
+
+/// Keys of type `K` that tables store as `S`.
+#[derive(Clone, Copy, Debug)]
+pub struct Route<K, S>(PhantomData<fn() -> (K, S)>);
+
+impl<K: Scalar, S: Scalar> Routed for Route<K, S> {
+    type Key = K;
+    type Stored = S;
+}
+
+impl<K: Scalar, S: Scalar> Instance for Route<K, S> {
+    const NAME: &'static str = const { &Name::of("").unsigned::<K>().unsigned::<S>() }.as_str();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_get_equal_shares_of_all_buckets() {
+        let (bits, mut counts) = (4, [[0u32; 16]; 16]);
+        for key in 0..1u32 << 16 {
+            let route = route::<u32, u32>(key, bits, 3);
+            assert_eq!(route >> (32 - bits), shard_of(key, bits, 3));
+            counts[(route >> 28) as usize][(route >> 24 & 15) as usize] += 1;
+        }
+        let [least, most] = [Iterator::min, Iterator::max].map(|of| of(counts.iter().flatten()).copied());
+        assert!(least > Some(190) && most < Some(330), "{least:?} {most:?}");
+    }
+
+    #[test]
+    fn one_shard_orders_by_bucket() {
+        assert_eq!(route::<u64, u64>(9, 0, 5), hash(9u64, 5).first);
+        assert_eq!(shard_of(9u64, 0, 5), 0);
+    }
+}
