@@ -223,8 +223,8 @@ pub enum Error {
     },
 
     /// A batch that changes a map failed after some of its elements were done. The map is valid: each element
-    /// is done as a whole, or not at all. If the device is lost, elements that were executed in place may be
-    /// done although they are not marked.
+    /// is done as a whole, or not at all; outcomes and values of those that are done are lost. If the device
+    /// is lost, elements that were executed in place may be done although they are not marked.
     #[error(
         "the batch was interrupted after {} of {} elements: {source}; retry those that are not done",
         .done.iter().filter(|&&is_done| is_done).count(),

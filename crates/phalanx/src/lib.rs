@@ -31,7 +31,8 @@
         feature = "slab-hash",
         feature = "btree",
         feature = "mvbtree",
-        feature = "skip-list"
+        feature = "skip-list",
+        feature = "tiered-map"
     )),
     allow(dead_code, unused_imports, unused_macros, reason = "families share code, and some are left out")
 )]

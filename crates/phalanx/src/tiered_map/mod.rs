@@ -88,7 +88,7 @@ pub use tiers::Traffic;
 /// | `get`, one chunk | n k + S | n (v + 1) |
 /// | `get`, several chunks | n (3 k + v + 1) + S | n (k + 2 v + 2) |
 /// | `insert`, one chunk | n (k + v) + S | n + S |
-/// | `insert`, several chunks | n (3 k + 2 v + 1) + S | n (k + v + 2) + S |
+/// | `insert`, several chunks | n (3 k + 2 v + 1) + S | n (k + v + 3) + S |
 /// | any, in place | instead of S, 1.1 buckets of 64 bytes per key | for writes, 1.1 atomic operations per key |
 /// | `len`, `is_empty`, `traffic`, `peak_device_bytes` | none: O(shards) on the host | |
 /// | `export`, `iter` | none | the pairs; a kernel reads all slots over the bus |

@@ -196,3 +196,54 @@ fn chunk_len<K: Word, V: Word>(form: Form, bytes: usize) -> usize {
     }
     128 * low
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::variant::VariantTag;
+    use phalanx_kernels::hash_map::DefaultTable;
+
+    /// The only variant that is compiled for these tests.
+    const VARIANT: VariantTag<DefaultTable> = VariantTag::NEW;
+
+    /// Returns the bytes of device memory that a map allocates.
+    fn used(plan: Plan) -> usize {
+        tables_bytes(plan.form, plan.size, plan.slots)
+            + FIXED
+            + chunks_bytes::<u32, u32>(plan.form, plan.chunk)
+    }
+
+    #[test]
+    fn a_table_of_16_gib_in_a_budget_of_4() {
+        let wish = Wish { slots: 1 << 31, shards: None, is_flat: false };
+        let plan = divide(&VARIANT, wish, 4 << 30).unwrap();
+        assert_eq!((plan.form, plan.shards()), (Form::Sharded { bits: 8 }, 256));
+        assert!(plan.slots > 36 && plan.chunk > 1 << 22, "{plan:?}");
+        assert!(used(plan) <= 4 << 30 && used(plan) > 15 << 28, "{plan:?}");
+        let needed = least_budget(&VARIANT, wish).unwrap();
+        assert!(needed < 8 << 20, "{needed}");
+    }
+
+    #[test]
+    fn every_budget_from_the_least_on_suffices() {
+        for (slots, shards) in
+            [(1000, None), (1000, Some(8)), (1 << 20, None), (1 << 20, Some(1)), (1, Some(64))]
+        {
+            let wish = Wish { slots, shards, is_flat: false };
+            let needed = least_budget(&VARIANT, wish).unwrap();
+            assert!(divide(&VARIANT, wish, needed - 1).is_err());
+            for more in [0, 1, 1000, 1 << 16, 1 << 20, 1 << 26] {
+                let plan = divide(&VARIANT, wish, needed + more).unwrap();
+                assert!(used(plan) <= needed + more, "{plan:?}");
+                assert!(plan.slots >= 3 || plan.form == Form::Resident, "{plan:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_map_is_split_until_three_shards_fit() {
+        let plan = split::<u32, u32>(&VARIANT, 1 << 20, 1, 4 << 20).unwrap();
+        assert!(used(plan) <= 4 << 20 && plan.size.byte_len() <= 1 << 20 && plan.slots >= 3, "{plan:?}");
+        assert!(split::<u32, u32>(&VARIANT, 1 << 20, 1, 1000).is_err());
+    }
+}
