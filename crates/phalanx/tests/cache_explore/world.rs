@@ -262,10 +262,10 @@ where
         let Record { words, score, .. } = Record::of::<C::Key, C::Score>();
         let all = records.read()?;
         let slots = all.chunks(words as usize);
-        let key = |record: &[u32]| {
+        let key = |record: &[u32]| -> C::Key {
             bytemuck::pod_read_unaligned(bytemuck::cast_slice(&record[..size_of::<C::Key>() / 4]))
         };
-        let score = |record: &[u32]| {
+        let score = |record: &[u32]| -> C::Score {
             let words = &record[score as usize..][..size_of::<C::Score>() / 4];
             bytemuck::pod_read_unaligned(bytemuck::cast_slice(words))
         };
