@@ -157,29 +157,29 @@ fn claims_in_two_steps_are_found() {
 /// A key gets too few places.
 #[test]
 fn elements_that_are_counted_in_two_steps_are_found() {
-    is_found_torn("cache_claim", "found.others.at(place)");
+    is_found_torn("cache_claim", "found.others.at(place).fetch_add");
 }
 
 /// A later element counts as the first one of its key.
 #[test]
 fn first_elements_that_are_noted_in_two_steps_are_found() {
-    is_found_torn("cache_claim", "found.lowest.at(place)");
+    is_found_torn("cache_claim", "found.lowest.at(place).fetch_max");
 }
 
 /// The row of an earlier element stays.
 #[test]
 fn last_elements_that_are_noted_in_two_steps_are_found() {
-    is_found_torn("cache_claim", "found.highest.at(place)");
+    is_found_torn("cache_claim", "found.highest.at(place).fetch_max");
 }
 
 /// Two keys get the same number.
 #[test]
 fn numbers_that_are_reserved_in_two_steps_are_found() {
-    is_found_torn("reserve_places", "counts.at(section.table");
+    is_found_torn("reserve_places", "fetch_add(sum");
 }
 
 /// Two elements get the same place.
 #[test]
 fn places_that_are_taken_in_two_steps_are_found() {
-    is_found_torn("cache_place", "found.others.at(owner");
+    is_found_torn("cache_place", "fetch_add(same.count_ones()");
 }
