@@ -294,6 +294,10 @@ impl<K: Word, V: Word> Tiers<K, V> {
                 self.kernels.launch_batch(&lane.stream, &table, given.batch(request.op, request.has()))?;
                 launched = range.end;
                 let counted = lane.count_refused(given.outcomes, request.as_bools);
+                if request.as_bools && counted.is_err() {
+                    // The outcomes are no booleans, which the caller's memory must have.
+                    return counted;
+                }
                 // If it fails, a second attempt may tell which elements were refused.
                 counted.and(lane.download(request, &range).or_else(|_| lane.download(request, &range)))
             }
