@@ -221,8 +221,8 @@ fn hold<C: Config, A: Action<C>>(
     (held, done)
 }
 
-/// Number of evictions that a lane tries before its warp moves the rows of the slots that other lanes hold. In
-/// a full table, two tiles often choose the same victim. The one that comes late takes another at once,
+/// Number of evictions that a lane tries before its warp moves the rows of the slots that other lanes hold.
+/// In a full table, two tiles often choose the same victim. The one that comes late takes another at once,
 /// instead of going through the whole loop for it.
 const EVICTIONS: u32 = 3;
 

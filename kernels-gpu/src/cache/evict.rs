@@ -31,8 +31,8 @@ pub(super) enum Eviction {
 }
 
 /// Evicts a key for each lane that `wants` a slot: the key with the lowest score in the lane's buckets,
-/// unless that is above the lane's score, which `score` returns. Of lanes with the same bucket, it serves one,
-/// since they would choose the same key.
+/// unless that is above the lane's score, which `score` returns. Of lanes with the same bucket, it serves
+/// one, since they would choose the same key.
 #[device]
 pub(super) fn evict<C: Config>(
     view: CacheView<C>,

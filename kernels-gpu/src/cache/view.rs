@@ -268,8 +268,8 @@ pub struct CacheView<C: Config> {
     versions: GlobalSlice<u32>,
 }
 
-/// The places of keys, scores and versions: blocks of `1 << shift` neighbouring keys, and of as many scores. A
-/// block begins `key_pitch` keys, or `score_pitch` scores, behind the one before, and the version of a slot
+/// The places of keys, scores and versions: blocks of `1 << shift` neighbouring keys, and of as many scores.
+/// A block begins `key_pitch` keys, or `score_pitch` scores, behind the one before, and the version of a slot
 /// `version_pitch` words behind that of the slot before.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -394,8 +394,8 @@ impl<C: Config> CacheView<C> {
         Self { summary, ..self }
     }
 
-    /// Returns the view of a table whose keys and scores alternate: [`block`] keys, as many scores, and so on.
-    /// A slot's key and score are then neighbours.
+    /// Returns the view of a table whose keys and scores alternate: [`block`] keys, as many scores, and so
+    /// on. A slot's key and score are then neighbours.
     ///
     /// # Safety
     /// - The memory that was passed as that of the keys has this layout; the scores that were passed are
@@ -421,8 +421,8 @@ impl<C: Config> CacheView<C> {
         Self { blocks: Blocks { shift: 0, key_pitch, score_pitch, version_pitch: words }, versions, ..self }
     }
 
-    /// Returns whether the scores of slots that begin at a multiple of four lie next to each other in chunks of
-    /// 16 bytes.
+    /// Returns whether the scores of slots that begin at a multiple of four lie next to each other in chunks
+    /// of 16 bytes.
     pub(super) fn has_score_chunks(self) -> bool {
         self.blocks.shift > 0
     }
