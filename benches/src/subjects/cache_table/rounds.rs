@@ -128,17 +128,18 @@ impl<'a> Rounds<'a> {
         let batches = self.tables[table].on(&self.gpu.stream);
         let (keys, outcomes) = (self.keys.slice(range.clone())?, self.outcomes.slice_mut(range)?);
         let found = self.found.slice_mut(rows.clone())?;
-        Ok(match self.round.places() {
+        match self.round.places() {
             true => batches.get_or_insert(keys, self.given.slice(rows)?, found, outcomes)?,
             false => batches.get(keys, found, outcomes)?,
-        })
+        }
+        Ok(())
     }
 
     /// Submits the one call.
     fn launch_call(&mut self) -> Result<()> {
         let Self { lens, keys, given, found, outcomes, missed, .. } = self;
         let batches = self.tables.on(&self.gpu.stream);
-        Ok(match self.round {
+        match self.round {
             Round::CallGetOrInsert => batches.get_or_insert(&*keys, lens, &*given, found, outcomes)?,
             Round::CallGetMissed => {
                 let buffers = MissedBuffers {
@@ -150,7 +151,8 @@ impl<'a> Rounds<'a> {
                 batches.get_missed(&*keys, lens, found, outcomes, buffers)?
             }
             _ => batches.get(&*keys, lens, found, outcomes)?,
-        })
+        }
+        Ok(())
     }
 
     /// Checks that each lookup in a table found the row of its key.
