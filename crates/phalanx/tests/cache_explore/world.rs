@@ -137,6 +137,9 @@ pub struct Answer {
 /// Evicted key, score and row.
 pub type Lost = (u64, u64, Vec<u32>);
 
+/// Keys and scores of all slots.
+type Entries<C> = (Vec<<C as Config>::Key>, Vec<<C as Config>::Score>);
+
 /// Bounds of the classes of scores.
 const BOUNDS: [u64; CLASSES - 1] = {
     let (mut bounds, mut class) = ([0; CLASSES - 1], 0);
@@ -257,7 +260,7 @@ where
     }
 
     /// Reads the keys and the scores of all slots.
-    fn entries(&self) -> gpu::Result<(Vec<C::Key>, Vec<C::Score>)> {
+    fn entries(&self) -> gpu::Result<Entries<C>> {
         let Some(records) = &self.records else { return Ok((self.keys.read()?, self.scores.read()?)) };
         let Record { words, score, .. } = Record::of::<C::Key, C::Score>();
         let all = records.read()?;
