@@ -274,27 +274,35 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
         tile.sync();
-        if acts && !has_latch {
-            if !T::Access::SHARES || self.stage != Stage::Share {
-                self.lose_latch();
-            }
-        } else if acts && !here {
-            self.at = held.link;
-            self.stage = if self.stage == Stage::Split { Stage::Descend } else { self.stage };
-        } else if full_leaf {
+        if full_leaf {
             let outcome = self.after_leaf(split);
             end = OperationResult {
                 done: outcome.is_some(),
                 outcome: outcome.unwrap_or(Outcome::Absent),
                 value: end.value,
             };
-        } else if acts && !on_leaf {
-            self.stage = Stage::Descend;
-            if full_inner {
-                self.after_inner(split);
+        } else if acts && !has_latch {
+            if !T::Access::SHARES || self.stage != Stage::Share {
+                self.lose_latch();
             }
+        } else if acts && !on_leaf {
+            self.leave_node(here, held.link, full_inner.then_some(split));
         }
         (end, besides)
+    }
+
+    /// Continues after a latched node that was no leaf to change: to the right if the key is not `here`,
+    /// else down. `split` is the result if the node was to be split.
+    fn leave_node(&mut self, here: bool, link: Handle, split: Option<SplitResult>) {
+        if !here {
+            self.at = link;
+            self.stage = if self.stage == Stage::Split { Stage::Descend } else { self.stage };
+            return;
+        }
+        self.stage = Stage::Descend;
+        if let Some(split) = split {
+            self.after_inner(split);
+        }
     }
 
     /// Handles the result of a leaf split: returns the operation's outcome, or prepares another attempt.
