@@ -97,7 +97,8 @@ pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
         map
     };
     let all = inserts();
-    for insert in if kind.is_main { &all[..] } else { &all[3..] } {
+    // Variants share the calls of the host, so two of these show how their kernels report a lack of memory.
+    for insert in if kind.is_main { &all[..] } else { &all[4..] } {
         insertions_tell_what_they_did(kind, make, &before, *insert, &new);
     }
 }
@@ -192,6 +193,9 @@ pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let removed = |was_there| if was_there { Outcome::Removed } else { Outcome::Absent };
     let remove = |map: &mut M| Ok(map.remove(gone)?.into_iter().map(removed).collect());
     rationed(&kind.device, || crowded(kind), remove, check);
+    if !kind.is_main {
+        return;
+    }
     let take = |map: &mut M| {
         let (taken, outcomes) = map.take(gone)?.into_parts();
         for ((taken, outcome), value) in taken.into_iter().zip(&outcomes).zip(&values) {
