@@ -1,5 +1,5 @@
-//! A table that is always full: the device side of `phalanx::CacheTable`. A key that finds no free slot
-//! evicts the key with the lowest score of its buckets. The repository's page
+//! A table of bounded capacity that may stay full: the device side of `phalanx::CacheTable`. A key that finds
+//! no free slot evicts the key with the lowest score of its buckets. The repository's page
 //! `docs/structures/cache-table.md` describes layout, proof and costs.
 //!
 //! ```text

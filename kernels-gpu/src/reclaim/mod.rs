@@ -83,7 +83,8 @@
 //! | [`ItemPool::clear`], [`ItemPool::free`] for a slab of 128 bytes | a write of 128 bytes; an atomic on the bitmap |
 //! | [`ItemPool::defer_to_host`] for a slab | an atomic |
 //!
-//! A structure beyond the fourth costs an atomic per entry and exit, and one per retired item.
+//! A structure that is opened while the participant's table has no free entry costs an atomic per entry and
+//! exit, and one per retired item.
 //! [`Group::sync`] is one barrier. The other functions are arithmetic, or read a register.
 mod epochs;
 mod group;

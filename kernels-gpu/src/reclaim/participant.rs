@@ -72,10 +72,10 @@ const KEPT_ENTERED: usize = 2 + BAGS as usize;
 /// All its threads open it, enter, leave and close together. In between, any of its lanes may retire.
 ///
 /// A participant may have any number of structures open at a time, and enter and leave them in any order. The
-/// states of the first four ([`super::ENTRIES`]) are in shared memory. In any further structure the
-/// participant takes no participant slot: a counter records that it is inside, which keeps all epochs of that
-/// structure from ending meanwhile, and items that it retires there are deferred to the host. Opening and
-/// entering nest: only the last close or leave takes effect.
+/// states of four at a time ([`super::ENTRIES`]) are in shared memory. In a structure that it opens while no
+/// entry is free, the participant takes no participant slot: a counter records that it is inside, which keeps
+/// all epochs of that structure from ending meanwhile, and items that it retires there are deferred to the
+/// host. Opening and entering nest: only the last close or leave takes effect.
 ///
 /// ```
 /// use phalanx_kernels::reclaim::{Blocks, Epochs, ItemPool, Participant};

@@ -2,8 +2,8 @@
 //!
 //! A participant may be inside several structures at a time, of equal or different type, and enter and leave
 //! them in any order. Its state in a structure is an *entry* of its table, found by the address of the
-//! structure's epochs. The first [`ENTRIES`] structures have one; [`super::Participant`] describes the
-//! treatment of the others.
+//! structure's epochs. There are [`ENTRIES`]: each structure that is opened gets a free one, if there is one;
+//! [`super::Participant`] describes the treatment of the others.
 //!
 //! Shared memory is uninitialized at first, or has the contents of an earlier block, and no code runs before
 //! the first entry is needed. So an entry itself shows whether it is in use: it is *certified* if one of its

@@ -1,4 +1,4 @@
-//! A table that is always full: [`CacheTable`].
+//! A table of bounded capacity that evicts keys: [`CacheTable`].
 mod batches;
 mod builder;
 mod chunks;

@@ -110,7 +110,7 @@ impl<K: Word, V: Word> Columns<K, V> {
     }
 }
 
-/// Pieces of a lane's memory.
+/// Pieces of a chunk buffer's memory.
 #[derive(Clone, Copy)]
 struct Pieces<K, V> {
     /// In the order of the batch.
@@ -139,8 +139,8 @@ impl<K: Word, V: Word> Pieces<K, V> {
     }
 }
 
-/// Returns the bytes of device memory of a lane for chunks of `len` elements, which are sorted or not.
-pub fn lane_bytes<K: Word, V: Word>(len: usize, sorts: bool) -> usize {
+/// Returns the bytes of a chunk buffer for chunks of `len` elements, which are sorted or not.
+pub fn buffer_bytes<K: Word, V: Word>(len: usize, sorts: bool) -> usize {
     let pieces = Cutter::measure(|cutter| Pieces::<K, V>::cut(cutter, len, sorts));
     pieces + if sorts { sort_bytes::<u32, u32>(len).next_multiple_of(16) } else { 0 }
 }
@@ -155,8 +155,8 @@ pub struct Routing {
     pub more: u32,
 }
 
-/// Memory and stream of a chunk.
-pub struct Lane<K, V> {
+/// Device memory and a stream for one chunk.
+pub struct ChunkBuffer<K, V> {
     pub stream: Stream,
     _memory: Metered<Buffer<u128>>,
     sort: Option<Metered<Workspace>>,
@@ -172,7 +172,7 @@ fn each(len: usize) -> Grid {
     Grid::for_items(len, THREADS)
 }
 
-impl<K: Word, V: Word> Lane<K, V> {
+impl<K: Word, V: Word> ChunkBuffer<K, V> {
     /// Allocates memory for chunks of `len` elements for `shards` shards; 0 of them if chunks are not sorted.
     pub fn new(ledger: &Arc<Ledger>, device: &Device, len: usize, shards: usize) -> Result<Self> {
         let (stream, sorts) = (device.stream()?, shards > 0);
@@ -203,7 +203,7 @@ impl<K: Word, V: Word> Lane<K, V> {
     /// Submits the copy of the keys of a part of the batch.
     ///
     /// # Safety
-    /// - The batch lives until the stream has executed the copies; nothing else uses the lane.
+    /// - The batch lives until the stream has executed the copies; nothing else uses the chunk buffer.
     pub unsafe fn upload_keys(&self, request: &Request<'_, K, V>, range: &Range<usize>) -> Result<()> {
         // SAFETY: the caller's obligations.
         unsafe { Ok(self.stream.upload(self.given(range.len()).keys, &request.keys[range.clone()])?) }
@@ -227,7 +227,7 @@ impl<K: Word, V: Word> Lane<K, V> {
     /// Submits the sort of `len` uploaded keys by shard. The same keys are always sorted in the same way.
     ///
     /// # Safety
-    /// - Nothing else uses the lane.
+    /// - Nothing else uses the chunk buffer.
     pub unsafe fn sort(&mut self, len: usize, routing: Routing) -> Result<()> {
         let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
         let Routing { bits, seed, more } = routing;
@@ -235,7 +235,7 @@ impl<K: Word, V: Word> Lane<K, V> {
         let [routes, sorted] = sorting.routes.map(|routes| routes.part(0, len));
         let [numbers, order] = sorting.order.map(|numbers| numbers.part(0, len));
         let first = 32u32.saturating_sub(bits + more);
-        // SAFETY: the lane's memory lives until the launches have ended, since dropping it waits.
+        // SAFETY: the chunk buffer's memory lives until the launches have ended, since dropping it waits.
         unsafe {
             if size_of::<K>() + size_of::<V>() == 8 {
                 let kernel = TieredRoute::<Route<K, K>> { keys, routes, numbers, bits, seed };

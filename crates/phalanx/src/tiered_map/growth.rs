@@ -171,16 +171,16 @@ impl<K: Word, V: Word> Tiers<K, V> {
         }
         self.allocate()?;
         self.sketch.fill_bytes(0)?;
-        let (table, lane) = (self.raw_of_whole(), &self.lanes[0]);
+        let (table, buffer) = (self.raw_of_whole(), &self.buffers[0]);
         for range in self.chunks(many) {
-            let (keys, registers) = (lane.given(range.len()).keys, self.sketch.global());
-            // SAFETY: all live until the stream is waited for; nothing else uses the table or the lane.
+            let (keys, registers) = (buffer.given(range.len()).keys, self.sketch.global());
+            // SAFETY: all live until the stream is waited for; nothing else uses table or chunk buffer.
             unsafe {
-                lane.upload_keys(request, &range)?;
-                self.kernels.launch_sketch(&lane.stream, &table, keys.into(), registers)?;
+                buffer.upload_keys(request, &range)?;
+                self.kernels.launch_sketch(&buffer.stream, &table, keys.into(), registers)?;
             }
         }
-        lane.stream.synchronize()?;
+        buffer.stream.synchronize()?;
         let more = sketch::raised(&self.sketch.read()?, many);
         if self.takes(0, more) { Ok(()) } else { or_later(self.grow(0, more)) }
     }

@@ -47,10 +47,10 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let len = LOOKUPS.min(self.plan.chunk);
         let keys: Vec<K> =
             (0..len as u64).map(|number| K::from_u64(u64::from(hash(number, 1).first))).collect();
-        let given = self.lanes[0].given(len);
+        let given = self.buffers[0].given(len);
         // SAFETY: all memory lives until the streams are waited for, and nothing else uses it.
-        unsafe { self.lanes[0].stream.upload(given.keys, &keys)? };
-        self.lanes[0].stream.synchronize()?;
+        unsafe { self.buffers[0].stream.upload(given.keys, &keys)? };
+        self.buffers[0].stream.synchronize()?;
         let (each, start) = (len.div_ceil(LAUNCHES), Instant::now());
         for first in (0..len).step_by(each) {
             let place = first / each % PLACES;

@@ -80,8 +80,9 @@ pub use tiers::Traffic;
 ///
 /// # Cost
 ///
-/// For a batch of n elements with keys of k bytes and values of v bytes, and shards of S bytes in total. The
-/// bus carries both directions at once; kernels and copies overlap.
+/// For a batch of n elements with keys of k bytes and values of v bytes, and S bytes of shards that are
+/// executed on the device. To the device, shards that are there already do not count; from the device, all
+/// changed shards count. The bus carries both directions at once; kernels and copies overlap.
 ///
 /// | call | bytes to the device | bytes from the device |
 /// |---|---|---|

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! budget  | image, counters | image, counters | ...  | elements, workspace of a sort | the same | counters
-//!         | slots for shards, at least 3             | chunks of a batch in flight: LANES       | in place
+//!         | slots for shards, at least 3             | chunk buffers: CHUNK_BUFFERS             | in place
 //! ```
-use super::chunk::lane_bytes;
+use super::chunk::buffer_bytes;
 use super::shard::Size;
 use crate::hash_map::kernels::Kernels;
 use crate::map::encoding::Word;
@@ -14,8 +14,8 @@ use phalanx_kernels::tiered::MOST_BITS;
 
 /// Words of a table's counters.
 pub const COUNTER_WORDS: usize = COUNTER_SHARDS * SHARD_WORDS;
-/// Chunks of a batch in flight: while one is sorted, another is copied.
-pub const LANES: usize = 3;
+/// Number of chunk buffers, and so of chunks in flight: while one is sorted, another is copied.
+pub const CHUNK_BUFFERS: usize = 3;
 /// Streams of operations in place.
 pub const PLACES: usize = 4;
 /// Shards in flight at most: one each on the way in, in a kernel, on the way out, and in the hands of the
@@ -93,7 +93,7 @@ fn shard_size<K, V>(kernels: &dyn Kernels<K, V>, slots: usize, bits: u32) -> Res
 
 /// Returns the bytes of chunks of `len` elements.
 fn chunks_bytes<K: Word, V: Word>(form: Form, len: usize) -> usize {
-    LANES * lane_bytes::<K, V>(len, matches!(form, Form::Sharded { .. }))
+    CHUNK_BUFFERS * buffer_bytes::<K, V>(len, matches!(form, Form::Sharded { .. }))
 }
 
 /// Returns the bytes that tables need on the device, with this number of slots for shards.

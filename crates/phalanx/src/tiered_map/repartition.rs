@@ -1,5 +1,5 @@
 //! Division of a map into more shards, when its tables have outgrown the budget.
-use super::chunk::{Has, Lane};
+use super::chunk::{ChunkBuffer, Has};
 use super::plan::{self, Form, Plan};
 use super::shard::{Image, Shard};
 use super::slots::Slots;
@@ -28,10 +28,10 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let moved = self.allocate().and_then(|()| old.iter().try_for_each(|shard| self.move_from(shard)));
         if moved.is_err() {
             self.settle();
-            // The old shards have all pairs. Lanes for them are allocated by the next batch.
+            // The old shards have all pairs. Chunk buffers for them are allocated by the next batch.
             self.shards = old;
             (self.plan, self.sums) = before;
-            (self.slots, self.lanes) = (Slots::default(), Vec::new());
+            (self.slots, self.buffers) = (Slots::default(), Vec::new());
         }
         self.spares = Default::default();
         moved
@@ -49,19 +49,19 @@ impl<K: Word, V: Word> Tiers<K, V> {
             self.shards[0].image = Image::Host(memory);
             self.plan.form = Form::Flat;
         }
-        (self.slots, self.lanes) = (Slots::default(), Vec::new());
+        (self.slots, self.buffers) = (Slots::default(), Vec::new());
         Ok(())
     }
 
-    /// Allocates lanes, unless there are some, and slots, both as planned.
+    /// Allocates chunk buffers, unless there are some, and slots, both as planned.
     pub fn allocate(&mut self) -> Result<()> {
-        if !self.lanes.is_empty() {
+        if !self.buffers.is_empty() {
             return Ok(());
         }
         let Plan { form, size, chunk, slots } = self.plan;
         let sorted = if matches!(form, Form::Sharded { .. }) { self.shards.len() } else { 0 };
-        let lane = |_| Lane::new(&self.ledger, &self.device, chunk, sorted);
-        self.lanes = (0..plan::LANES).map(lane).collect::<Result<_>>()?;
+        let buffer = |_| ChunkBuffer::new(&self.ledger, &self.device, chunk, sorted);
+        self.buffers = (0..plan::CHUNK_BUFFERS).map(buffer).collect::<Result<_>>()?;
         self.slots = Slots::new(&self.ledger, &self.device, slots, size.words)?;
         Ok(())
     }
@@ -81,22 +81,22 @@ impl<K: Word, V: Word> Tiers<K, V> {
         Ok(())
     }
 
-    /// Inserts the pairs of the first lane, which are not yet in the map.
+    /// Inserts the pairs of the first chunk buffer, which are not yet in the map.
     fn insert_given(&mut self, len: usize) -> Result<()> {
-        let (routing, lane) = (self.routing(len), &mut self.lanes[0]);
-        let columns = lane.moved(len);
-        // SAFETY: nothing else uses the lane.
+        let (routing, buffer) = (self.routing(len), &mut self.buffers[0]);
+        let columns = buffer.moved(len);
+        // SAFETY: nothing else uses the chunk buffer.
         unsafe {
-            lane.sort(len, routing)?;
-            lane.find_bounds(len, routing.bits)?;
-            lane.gather(Has::PAIRS, columns, len)?;
+            buffer.sort(len, routing)?;
+            buffer.find_bounds(len, routing.bits)?;
+            buffer.gather(Has::PAIRS, columns, len)?;
         }
-        let (bounds, chunks) = (vec![lane.bounds()?], vec![columns.batch(BatchOp::InsertNew, Has::PAIRS)]);
+        let (bounds, chunks) = (vec![buffer.bounds()?], vec![columns.batch(BatchOp::InsertNew, Has::PAIRS)]);
         let work = Work { chunks, bounds, writes: true };
         self.serve(&work, &mut vec![false; self.shards.len()])?;
         // SAFETY: as above.
-        unsafe { self.lanes[0].count_refused(columns.outcomes, false)? };
-        match self.lanes[0].refused()? as usize {
+        unsafe { self.buffers[0].count_refused(columns.outcomes, false)? };
+        match self.buffers[0].refused()? as usize {
             0 => Ok(()),
             left_over => Err(Error::DoesNotFit { left_over, pairs: len }),
         }

@@ -30,10 +30,10 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let mut count = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
         for first in (0..all).step_by(threads) {
             let found = self.scan(&table, (first, threads), &mut count)?;
-            let (columns, start) = (self.lanes[0].given(found), keys.len());
+            let (columns, start) = (self.buffers[0].given(found), keys.len());
             keys.resize(start + found, K::default());
             values.resize(start + found, V::default());
-            let stream = &self.lanes[0].stream;
+            let stream = &self.buffers[0].stream;
             // SAFETY: all live until the stream is waited for; nothing else uses them.
             let read = unsafe {
                 stream
@@ -46,7 +46,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         Ok((keys, values))
     }
 
-    /// Writes the pairs of some slots to the first lane. Returns their number.
+    /// Writes the pairs of some slots to the first chunk buffer. Returns their number.
     pub fn scan(
         &mut self,
         table: &RawTable,
@@ -54,14 +54,14 @@ impl<K: Word, V: Word> Tiers<K, V> {
         count: &mut Buffer<u64>,
     ) -> Result<usize> {
         write_pinned(count, 0);
-        let lane = &self.lanes[0];
-        let (columns, count_words) = (lane.given(threads), count.global());
+        let buffer = &self.buffers[0];
+        let (columns, count_words) = (buffer.given(threads), count.global());
         let (keys, values) = (columns.keys, columns.arguments);
         let scan = Scan::Export { first, threads, keys, values, count: count_words };
         // SAFETY: all live until the stream is waited for; nothing else uses the shard. A slot has at most
         // one pair, so the columns have room for all.
-        unsafe { self.kernels.launch_scan(&lane.stream, table, scan)? };
-        lane.stream.synchronize()?;
+        unsafe { self.kernels.launch_scan(&buffer.stream, table, scan)? };
+        buffer.stream.synchronize()?;
         Ok(pinned(count)[0] as usize)
     }
 }

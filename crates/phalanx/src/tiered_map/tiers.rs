@@ -9,10 +9,10 @@
 //! The elements of a batch of one chunk stay on the device between the steps. Those of several chunks go to
 //! pinned memory, where the kernels of step 2 read and write them in place: the elements of a shard in a
 //! chunk lie together. Step 3 sorts the keys of each chunk again, which costs less than to keep their order.
-use super::chunk::{Columns, Lane, Request, Routing, Spill, write_pinned};
+use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, write_pinned};
 use super::ledger::{Ledger, Metered};
 use super::placement::{Costs, Placement};
-use super::plan::{COUNTER_WORDS, Form, LANES, PLACES, Plan};
+use super::plan::{CHUNK_BUFFERS, COUNTER_WORDS, Form, PLACES, Plan};
 use super::shard::{Image, Shard, Size, Spares};
 use super::slots::Slots;
 use crate::hash_map::Growth;
@@ -121,7 +121,7 @@ pub struct Tiers<K, V> {
     pub config: Config,
     pub plan: Plan,
     pub shards: Vec<Shard>,
-    pub lanes: Vec<Lane<K, V>>,
+    pub buffers: Vec<ChunkBuffer<K, V>>,
     pub slots: Slots,
     pub places: Vec<Place>,
     /// Registers of a sketch.
@@ -143,8 +143,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
     ) -> Result<Self> {
         let ledger = Ledger::new(budget);
         let sorted = if matches!(plan.form, Form::Sharded { .. }) { plan.shards() } else { 0 };
-        let lane = |_| Lane::new(&ledger, &device, plan.chunk, sorted);
-        let lanes = (0..LANES).map(lane).collect::<Result<_>>()?;
+        let buffer = |_| ChunkBuffer::new(&ledger, &device, plan.chunk, sorted);
+        let buffers = (0..CHUNK_BUFFERS).map(buffer).collect::<Result<_>>()?;
         let places = (0..PLACES).map(|_| place(&ledger, &device)).collect::<Result<_>>()?;
         let shard =
             |_| Ok(Shard::new(empty_image(&device, &ledger, (plan.form, config), plan.size)?, plan.size));
@@ -161,7 +161,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
             ledger,
             config,
             plan,
-            lanes,
+            buffers,
             places,
         })
     }
@@ -266,8 +266,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
         }
         self.slots.reset_counters();
         write_pinned(&mut self.sums, 0);
-        for lane in &mut self.lanes {
-            let _ = lane.refused();
+        for buffer in &mut self.buffers {
+            let _ = buffer.refused();
         }
     }
 
@@ -283,23 +283,23 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let (table, mut launched) = (self.raw_of_whole(), 0);
         let mut chunks = self.chunks(request.keys.len()).into_iter().enumerate();
         let submitted = chunks.try_for_each(|(index, range)| -> Result<()> {
-            let lane = &self.lanes[index % self.lanes.len()];
-            lane.stream.synchronize()?;
-            let given = lane.given(range.len());
-            // SAFETY: the batch lives until the lanes' streams are waited for below or in `settle`; the table
-            // stays, and nothing else uses the lane.
+            let buffer = &self.buffers[index % self.buffers.len()];
+            buffer.stream.synchronize()?;
+            let given = buffer.given(range.len());
+            // SAFETY: the batch lives until the streams of the chunk buffers are waited for below or in
+            // `settle`; the table stays, and nothing else uses the chunk buffer.
             unsafe {
-                lane.upload_keys(request, &range)?;
-                lane.upload_rest(request, &range)?;
-                self.kernels.launch_batch(&lane.stream, &table, given.batch(request.op, request.has()))?;
+                buffer.upload_keys(request, &range)?;
+                buffer.upload_rest(request, &range)?;
+                self.kernels.launch_batch(&buffer.stream, &table, given.batch(request.op, request.has()))?;
                 launched = range.end;
-                let counted = lane.count_refused(given.outcomes, request.as_bools);
+                let counted = buffer.count_refused(given.outcomes, request.as_bools);
                 if request.as_bools && counted.is_err() {
                     // The outcomes are no booleans, which the caller's memory must have.
                     return counted;
                 }
                 // If it fails, a second attempt may tell which elements were refused.
-                counted.and(lane.download(request, &range).or_else(|_| lane.download(request, &range)))
+                counted.and(buffer.download(request, &range).or_else(|_| buffer.download(request, &range)))
             }
         });
         let (refused, counted) = (self.refused(), self.count_whole(request));
@@ -316,7 +316,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Waits for the chunks, and returns the number of refused elements.
     fn refused(&mut self) -> Result<u64> {
-        self.lanes.iter_mut().map(Lane::refused).sum()
+        self.buffers.iter_mut().map(ChunkBuffer::refused).sum()
     }
 
     /// Counts the operations on a table without shards, also if some of them were not launched.
@@ -398,29 +398,29 @@ impl<K: Word, V: Word> Tiers<K, V> {
         if chunks.len() > 1 {
             self.spill.reserve(request)?;
         }
-        let (many, mut batches, mut bounds) = (self.lanes.len(), Vec::new(), Vec::new());
+        let (many, mut batches, mut bounds) = (self.buffers.len(), Vec::new(), Vec::new());
         for (index, range) in chunks.iter().enumerate() {
             let columns = self.columns(&chunks, index);
-            let lane = &mut self.lanes[index % many];
+            let buffer = &mut self.buffers[index % many];
             if index >= many {
-                bounds.push(lane.bounds()?);
+                bounds.push(buffer.bounds()?);
             }
-            // SAFETY: the batch lives until the lanes' streams are waited for; nothing else uses the lane or
-            // the columns.
+            // SAFETY: the batch lives until the streams of the chunk buffers are waited for; nothing else
+            // uses the chunk buffer or the columns.
             unsafe {
-                lane.upload_keys(request, range)?;
-                lane.upload_rest(request, range)?;
-                lane.sort(range.len(), routing)?;
-                lane.find_bounds(range.len(), routing.bits)?;
-                lane.gather(request.has(), columns, range.len())?;
+                buffer.upload_keys(request, range)?;
+                buffer.upload_rest(request, range)?;
+                buffer.sort(range.len(), routing)?;
+                buffer.find_bounds(range.len(), routing.bits)?;
+                buffer.gather(request.has(), columns, range.len())?;
                 if request.op.places() {
-                    lane.refuse(columns.outcomes)?;
+                    buffer.refuse(columns.outcomes)?;
                 }
             }
             batches.push(columns.batch(request.op, request.has()));
         }
         for index in bounds.len()..chunks.len() {
-            bounds.push(self.lanes[index % many].bounds()?);
+            bounds.push(self.buffers[index % many].bounds()?);
         }
         Ok(Work { chunks: batches, bounds, writes: request.op.writes() })
     }
@@ -429,26 +429,26 @@ impl<K: Word, V: Word> Tiers<K, V> {
     fn columns(&self, chunks: &[Range<usize>], index: usize) -> Columns<K, V> {
         match chunks.len() > 1 {
             true => self.spill.columns(chunks[index].clone()),
-            false => self.lanes[0].moved(chunks[index].len()),
+            false => self.buffers[0].moved(chunks[index].len()),
         }
     }
 
     /// Step 3: brings the results into the order of the batch. Returns the number of refused elements.
     fn collect(&mut self, request: &mut Request<'_, K, V>, work: &Work<K, V>) -> Result<u64> {
         let (chunks, routing) = (self.chunks(request.keys.len()), self.routing(request.keys.len()));
-        let (many, is_spilled) = (self.lanes.len(), work.chunks.len() > 1);
+        let (many, is_spilled) = (self.buffers.len(), work.chunks.len() > 1);
         for (index, range) in chunks.iter().enumerate() {
             let columns = self.columns(&chunks, index);
-            let lane = &mut self.lanes[index % many];
-            lane.stream.synchronize()?;
+            let buffer = &mut self.buffers[index % many];
+            buffer.stream.synchronize()?;
             // SAFETY: as in `partition`.
             unsafe {
                 if is_spilled {
-                    lane.upload_keys(request, range)?;
-                    lane.sort(range.len(), routing)?;
+                    buffer.upload_keys(request, range)?;
+                    buffer.sort(range.len(), routing)?;
                 }
-                lane.scatter(request, columns, range.len())?;
-                lane.download(request, range)?;
+                buffer.scatter(request, columns, range.len())?;
+                buffer.download(request, range)?;
             }
         }
         self.refused()
