@@ -34,6 +34,24 @@ use std::sync::Arc;
 /// # Ok::<(), gpu::Error>(())
 /// ```
 ///
+/// Copies between the host and the device, and within the device:
+///
+/// ```
+/// let device = gpu::Device::auto();
+/// let (words, stream) = (device.zeroed::<u32>(3)?, device.stream()?);
+/// let (all, mut read) = (words.global(), [0; 3]);
+/// // SAFETY: buffers and arrays live until the stream has executed the copies, and nothing else accesses
+/// // them.
+/// unsafe {
+///     stream.upload(all.part(1, 2), &[7, 8])?;
+///     stream.copy(all.part(0, 1), all.part(2, 1))?;
+///     stream.download(&mut read, all)?;
+/// }
+/// stream.synchronize()?;
+/// assert_eq!(read, [8, 7, 8]);
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Work of different streams may run concurrently; [`wait`](Self::wait) orders it. On the emulator, an
 /// operation has completed when its call returns, in the calling thread's order.
@@ -41,8 +59,10 @@ use std::sync::Arc;
 /// # Cost
 ///
 /// `launch`, `fill`, `record` and `wait` submit work and do not wait for it: a call of the driver each, some
-/// microseconds. The first launch of a kernel also compiles it, as [`Device::prepare`]. `synchronize` waits
-/// for all work submitted to the stream.
+/// microseconds. The first launch of a kernel also compiles it, as [`Device::prepare`]. `upload`, `download`
+/// and `copy` are a call of the driver each, too. They do not wait for the copy if the memory of the host is
+/// pinned. Other memory of the host is copied through the driver's buffers, and the call may wait for that.
+/// `synchronize` waits for all work submitted to the stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     device: Device,
@@ -154,22 +174,6 @@ impl Stream {
     }
 
     /// Submits a copy of elements of the host to `words`, which have as many.
-    ///
-    /// ```
-    /// let device = gpu::Device::auto();
-    /// let (words, stream) = (device.zeroed::<u32>(3)?, device.stream()?);
-    /// let (all, mut read) = (words.global(), [0; 3]);
-    /// // SAFETY: buffers and arrays live until the stream has executed the copies, and nothing else accesses
-    /// // them.
-    /// unsafe {
-    ///     stream.upload(all.part(1, 2), &[7, 8])?;
-    ///     stream.copy(all.part(0, 1), all.part(2, 1))?;
-    ///     stream.download(&mut read, all)?;
-    /// }
-    /// stream.synchronize()?;
-    /// assert_eq!(read, [8, 7, 8]);
-    /// # Ok::<(), gpu::Error>(())
-    /// ```
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) if the lengths differ;

@@ -1,8 +1,9 @@
 //! The actions of batches that change the table: what each does with the rows of the slots that it holds.
 use super::change::{Action, Change, Changes, LockedSlot};
+use super::layout::NOWHERE;
+use super::mode::{Changing, Mode, Placing};
 use super::rows::{Add, CopyIn, Element, Exchange, PlaceOrRead, RowSlice};
-use super::search::{Changing, Mode, Placing};
-use super::view::{CacheView, Config, NOWHERE};
+use super::view::{CacheView, Config};
 use crate::keyed::Outcome;
 use core::marker::PhantomData;
 use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};

@@ -15,11 +15,12 @@
 use super::digest::Digest;
 use super::evict::{Eviction, evict};
 use super::hashed::Hashed;
+use super::layout::NOWHERE;
+use super::mode::{End, Mode, Sought};
 use super::policy::{Scoring, Time};
 use super::rows::{Chunk, Mover, RowSlice, move_rows};
-use super::search::{End, Mode, Sought};
 use super::versions::{begin_write, end_write, order_versions};
-use super::view::{CacheView, Config, NOWHERE};
+use super::view::{CacheView, Config};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{Outcome, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, device};

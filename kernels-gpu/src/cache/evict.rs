@@ -2,9 +2,10 @@
 //! and the key's lane locks its slot.
 use super::digest::{Digest, Digests, equal_bytes, taken_bytes};
 use super::hashed::Hashed;
+use super::layout::{DIGEST_WORDS, NOWHERE, SLOTS};
 use super::summary::CLASSES;
-use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, SLOTS};
-use crate::keyed::{Chunk, Scalar};
+use super::view::{CacheView, Config};
+use crate::keyed::Scalar;
 use simt::{Lockstep, Order, Scope, Tile, device, share_work};
 
 /// A slot that may be evicted.
@@ -127,7 +128,7 @@ fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32, 
     // SAFETY: the lane's word of digests and its scores are those of the bucket's slots.
     let (seen, scores) = unsafe {
         let seen = view.digest_word(bucket * SLOTS + warp.rank() * (SLOTS / DIGEST_WORDS));
-        (seen.load(Order::Relaxed, Scope::Device), four_scores(view, first))
+        (seen.load(Order::Relaxed, Scope::Device), view.four_scores(first))
     };
     let (leased, mut is_locked) = (view.leased(first, 4), false);
     let (mut best, mut score, mut slot) = (NOWHERE, C::Score::MAX, 0);
@@ -256,37 +257,6 @@ fn spread(bits: u32) -> u32 {
 #[device]
 fn gather(bytes: u32) -> u32 {
     bytes.wrapping_mul(0x0102_0408) >> 24
-}
-
-/// Loads the scores of four slots from the position `first` on, 16 bytes at once where they lie next to each
-/// other.
-///
-/// # Safety
-/// - The positions are those of slots of the table, and `first` is a multiple of four.
-#[device(caller)]
-pub(super) unsafe fn four_scores<C: Config>(view: CacheView<C>, first: u32) -> [C::Score; EACH] {
-    // SAFETY: the caller's obligation.
-    let place = |slot: usize| unsafe { view.score(first + slot as u32) };
-    let (mut scores, mut slot) = ([C::Score::MAX; EACH], 0);
-    if !view.has_score_chunks() {
-        while slot < EACH {
-            scores[slot] = place(slot).load(Order::Relaxed, Scope::Device);
-            slot += 1;
-        }
-        return scores;
-    }
-    let each = 128 / C::Score::BITS as usize;
-    while slot < EACH {
-        // SAFETY: the chunk's scores are neighbours; those of a bucket are aligned to 128 bytes.
-        let chunk = unsafe { <C::Score as Scalar>::Chunk::load_if(place(slot), true, Order::Relaxed) };
-        let mut i = 0;
-        while i < each {
-            scores[slot + i] = chunk.word(i);
-            i += 1;
-        }
-        slot += each;
-    }
-    scores
 }
 
 /// Returns the rank of a lane with the lowest score among those that `have` one; of any lane if none has.

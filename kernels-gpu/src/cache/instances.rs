@@ -1,6 +1,6 @@
 //! The kinds of cache table that are compiled. A new variant is one line here.
+use super::kind::Cache;
 use super::policy::BuiltIn;
-use super::view::Cache;
 
 crate::cache_instances! {
     types {

@@ -17,36 +17,15 @@
 //! the version twice.
 use super::action::{Accumulate, Assign, Evicted, Insert, InsertEvict, ReadRows, Remove, reserve};
 use super::change::{Changes, change};
+use super::layout::NOWHERE;
+use super::lookups::Lookups;
+use super::mode::{Changing, End, Placing, Reading};
 use super::rows::{Chunk, CopyOut, Element, RowSlice, copy_chunk, move_rows};
-use super::search::{Changing, End, Placing, Reading};
 use super::versions::{find, find_and_copy};
-use super::view::{CacheView, Config, NOWHERE, Rows};
+use super::view::{CacheView, Config, Rows};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{Outcome, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
-
-/// The elements of a batch that only reads, and its outputs. An output that is not wanted is empty.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Lookups<K> {
-    /// Keys.
-    pub keys: BoundedSlice<K>,
-    /// Output: the rows of the keys that are present.
-    pub rows: RowSlice,
-    /// Output: the positions of the keys' slots whose rows are in the far part, otherwise [`NOWHERE`]. If
-    /// wanted, these rows are not copied: see [`cache_copy_far`].
-    pub far: GlobalSlice<u32>,
-    /// Output: the keys that are absent, one behind the other, in any order.
-    pub missed: GlobalSlice<K>,
-    /// Output: the indices of these keys in the batch.
-    pub missed_indices: GlobalSlice<u32>,
-    /// Output: their number, one word, zero before the batch.
-    pub missed_count: GlobalSlice<u32>,
-    /// Output: an outcome for each key.
-    pub outcomes: GlobalSlice<u8>,
-    /// Number of words that a lane moves at once.
-    pub chunk: Chunk,
-}
 
 /// Looks keys up. Nothing may change the table meanwhile.
 #[kernel(registers = 40)]

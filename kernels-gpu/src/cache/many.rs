@@ -5,14 +5,17 @@
 //!
 //! # Cost
 //!
-//! As the kernels for one table, and ten words for each warp: see [`kernels`](super::kernels). A key that is
-//! absent claims a slot of a table in scratch memory if absent keys are wanted: see [`merge`](super::merge).
+//! As the kernels for one table, see [`kernels`](super::kernels); each warp also reads the ten words of a
+//! view. If absent keys are wanted, each of them probes a table in scratch memory, see
+//! [`merge`](super::merge): the first of equal keys takes a slot by a compare-and-swap, the others read its
+//! key. A warp with absent keys executes one more atomic.
 use super::action::reserve;
+use super::layout::NOWHERE;
 use super::merge::ClaimTable;
+use super::mode::Reading;
 use super::rows::{Chunk, CopyOut, RowSlice, move_rows};
-use super::search::Reading;
 use super::sections::Sections;
-use super::view::{CacheView, Config, NOWHERE, Rows, VIEW_WORDS};
+use super::view::{CacheView, Config, Rows, VIEW_WORDS};
 use crate::keyed::Outcome;
 use crate::keyed::kernels::{read_if, write_if};
 use simt::{GlobalSlice, Instance, Tile, kernel};

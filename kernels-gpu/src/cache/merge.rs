@@ -27,9 +27,10 @@
 //! Per element: a slot and a key in `cache_claim`, both at random addresses, and a word of output; a word in
 //! `cache_number` and in `cache_place`. Lanes of a warp with equal keys search once. A key with several
 //! elements costs three atomics per warp that has one of them.
+use super::layout::NOWHERE;
 use super::rows::{Chunk, CopyOut, RowSlice, move_rows};
 use super::sections::{Section, Sections};
-use super::view::{NOWHERE, Rows};
+use super::view::Rows;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::{read_if, write_if};
 use crate::primitives::words::Moved;

@@ -18,6 +18,7 @@
 //! See [`kernels`] and [`scan`]. Constructors and accessors are arithmetic in registers.
 mod action;
 mod change;
+pub mod classify;
 mod digest;
 mod evict;
 mod filter;
@@ -25,8 +26,12 @@ mod hashed;
 #[cfg(feature = "cache-table")]
 mod instances;
 pub mod kernels;
+mod kind;
+mod layout;
+mod lookups;
 pub mod many;
 pub mod merge;
+mod mode;
 mod policy;
 mod promote;
 mod rows;
@@ -44,12 +49,12 @@ pub use filter::{Filter, Select};
 pub use hashed::Hashed;
 #[cfg(feature = "cache-table")]
 pub use instances::*;
-pub use kernels::Lookups;
+pub use kind::Cache;
+pub use layout::{DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Record, SLOTS, block};
+pub use lookups::Lookups;
 pub use policy::{BuiltIn, EXACTLY, Rule, ScorePolicy, Time};
 pub use rows::{Chunk, Element, RowSlice};
 pub use scan::Span;
 pub use sections::{MOST_TABLES, Sections};
 pub use summary::{CLASSES, Summary};
-pub use view::{
-    Cache, CacheView, Config, DIGEST_WORDS, MOST_BUCKETS, NOWHERE, Record, Rows, SLOTS, VIEW_WORDS, block,
-};
+pub use view::{CacheView, Config, Rows, VIEW_WORDS};

@@ -3,8 +3,9 @@
 //! A key may move within its bucket if the bucket has no EMPTY slot, since then no search ends before it has
 //! read all sectors. Nothing else uses the table meanwhile.
 use super::digest::{Digest, Digests};
-use super::evict::{four_scores, lowest_rank};
-use super::view::{CacheView, Config, NOWHERE, SLOTS};
+use super::evict::lowest_rank;
+use super::layout::{NOWHERE, SLOTS};
+use super::view::{CacheView, Config};
 use crate::keyed::Scalar;
 use simt::{Global, Lockstep, Order, Scope, Tile, device};
 
@@ -39,7 +40,7 @@ pub(super) fn promote_one<C: Config>(
     // SAFETY: the lane's slots are those of the bucket.
     let (digests, scores) = unsafe {
         let digests = view.digest_word(first).load(Order::Relaxed, Scope::Device);
-        (digests, four_scores(view, first))
+        (digests, view.four_scores(first))
     };
     let four = Four { first, digests, scores, leased: view.leased(first, 4) };
     let has_empty = warp.any(!Digests { words: [digests] }.equal_to(Digest::EMPTY).is_empty());

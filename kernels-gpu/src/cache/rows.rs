@@ -1,5 +1,6 @@
 //! Copies of rows between the table and batches, by a whole warp: its lanes move neighbouring chunks.
-use super::view::{NOWHERE, Rows};
+use super::layout::NOWHERE;
+use super::view::Rows;
 use crate::keyed::Scalar;
 use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Shuffle, Tile, device};
 
@@ -19,8 +20,10 @@ pub enum Chunk {
 /// use phalanx_kernels::cache::RowSlice;
 /// use simt::GlobalSlice;
 ///
-/// fn is_wanted(rows: GlobalSlice<u32>) -> bool {
-///     !RowSlice::new(rows).is_empty()
+/// /// Returns the rows of the elements from `first` on, if rows of `words` words are wanted.
+/// fn rows_from(rows: GlobalSlice<u32>, words: usize, first: usize) -> Option<RowSlice> {
+///     let rows = RowSlice::new(rows);
+///     (!rows.is_empty()).then(|| rows.part(first * words, usize::MAX))
 /// }
 /// ```
 #[repr(C)]

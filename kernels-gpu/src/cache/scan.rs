@@ -49,9 +49,10 @@
 use super::action::{Evicted, reserve};
 use super::digest::Digest;
 use super::filter::{Filter, Select};
+use super::layout::{NOWHERE, SLOTS};
 use super::promote::promote_one;
 use super::rows::{Chunk, CopyOut, move_rows};
-use super::view::{CacheView, Config, NOWHERE, SLOTS};
+use super::view::{CacheView, Config};
 use crate::keyed::kernels::{add_up, write_if};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 

@@ -13,94 +13,10 @@
 //! EMPTY again: a removed key leaves ERASED. So a sector with an EMPTY slot ends the search of the bucket.
 use super::digest::{ByteSet, Digest, Digests};
 use super::hashed::Hashed;
-use super::view::{CacheView, Config, DIGEST_WORDS, NOWHERE, word_of};
+use super::layout::{DIGEST_WORDS, NOWHERE, SLOTS, word_of};
+use super::mode::{End, Mode, Sought};
+use super::view::{CacheView, Config};
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, share_work};
-
-/// Purpose of a search.
-pub trait Mode: Copy + 'static {
-    /// Whether the search looks for a free slot, too.
-    const PLACES: bool;
-    /// Whether a locked slot may have the key. If not, nobody else changes a slot of this key.
-    const WAITS: bool;
-    /// Whether the caller locks the slot that the search finds.
-    const LOCKS: bool;
-}
-
-/// Reads, while nothing changes the table.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reading;
-
-impl Mode for Reading {
-    const PLACES: bool = false;
-    const WAITS: bool = false;
-    const LOCKS: bool = false;
-}
-
-/// Reads beside changes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Watching;
-
-impl Mode for Watching {
-    const PLACES: bool = false;
-    const WAITS: bool = true;
-    const LOCKS: bool = false;
-}
-
-/// Changes of keys that are present, beside others.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Changing;
-
-impl Mode for Changing {
-    const PLACES: bool = false;
-    const WAITS: bool = true;
-    const LOCKS: bool = true;
-}
-
-/// Insertions. The keys of a batch are distinct, and batches run one after the other.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Placing;
-
-impl Mode for Placing {
-    const PLACES: bool = true;
-    const WAITS: bool = false;
-    const LOCKS: bool = true;
-}
-
-/// Result of a search, without its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[doc(hidden)]
-pub enum End {
-    /// A slot has the key.
-    Present,
-    /// No slot has the key, and there is a free slot for it.
-    Free,
-    /// No slot has the key. For insertions: no slot is free.
-    Absent,
-    /// A locked slot may have the key.
-    Locked,
-}
-
-/// The result of a search.
-#[derive(Clone, Copy, Debug)]
-#[doc(hidden)]
-pub struct Sought {
-    /// Kind of the result.
-    pub(super) end: End,
-    /// Position of the slot that has the key or is free; otherwise [`NOWHERE`].
-    pub(super) position: u32,
-    /// The word of digests that was read for the slot.
-    pub(super) seen: u32,
-}
-
-#[device]
-impl Sought {
-    pub(super) const NOTHING: Self = Self { end: End::Absent, position: NOWHERE, seen: 0 };
-
-    /// Returns the digest that was read for the slot.
-    pub(super) fn digest(self) -> Digest {
-        Digest::in_word(self.seen, self.position % 4)
-    }
-}
 
 /// Searches the keys of all lanes that pass `pending`: see [`Config::search`].
 #[device]
@@ -276,7 +192,7 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
     /// Keeps the free slot if it is the first of a bucket with fewer taken slots than the one before.
     #[device]
     fn note_free(&mut self, free: Sought, leaves: bool) {
-        let of_this = self.free.0.position / super::SLOTS == self.bucket() && self.free.0.position != NOWHERE;
+        let of_this = self.free.0.position / SLOTS == self.bucket() && self.free.0.position != NOWHERE;
         if free.position != NOWHERE && !of_this && self.load < self.free.1 {
             self.free = (free, self.load);
         }

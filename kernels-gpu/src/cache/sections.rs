@@ -23,6 +23,10 @@ pub const MOST_TABLES: usize = 16;
 /// assert_eq!((one.threads(1), two.threads(1), two.threads(4)), (128, 160, 64));
 /// assert!(MOST_TABLES == 16);
 /// ```
+///
+/// # Cost
+///
+/// `of` copies the ends, at most 64 bytes, on the host. `threads` is arithmetic.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Sections {

@@ -13,20 +13,9 @@
 //!
 //! Classes are ordered as scores are, whatever the bounds are, so the key with the lowest score is in the
 //! lowest class that occurs. Bounds that no longer fit the scores make classes large, and evictions slow: the
-//! table's owner sets them anew from time to time, by [`cache_sample`], a sort, [`cache_set_bounds`] and
-//! [`cache_classify`].
-//!
-//! # Cost
-//!
-//! [`cache_sample`] reads a digest and a score for each sample, [`cache_set_bounds`] 255 samples, and
-//! [`cache_classify`] all scores; it writes a byte per slot. A class is found in eight steps of a binary
-//! search, which read the bounds from the L1 cache.
-use super::digest::Digest;
-use super::evict::four_scores;
-use super::view::{CacheView, Config, SLOTS};
+//! table's owner sets them anew from time to time, by the kernels of [`classify`](super::classify).
 use crate::keyed::Scalar;
-use simt::hash::{mix64, reduce};
-use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, device, kernel};
+use simt::{Global, GlobalSlice, Order, Scope, device};
 
 /// Number of classes.
 pub const CLASSES: usize = 256;
@@ -47,7 +36,7 @@ pub struct Summary<S> {
     /// The class of each slot's score.
     classes: GlobalSlice<u8>,
     /// Lowest score of each class but the first, ascending.
-    bounds: GlobalSlice<S>,
+    pub(super) bounds: GlobalSlice<S>,
 }
 
 impl<S> Clone for Summary<S> {
@@ -103,7 +92,7 @@ impl<S: Scalar> Summary<S> {
     ///
     /// # Safety
     /// - There is a summary, and the position is that of a slot of the table, a multiple of four.
-    unsafe fn note_four(self, first: u32, scores: [S; 4]) {
+    pub(super) unsafe fn note_four(self, first: u32, scores: [S; 4]) {
         // Without a loop, which would place the array in local memory.
         let [a, b, c, d] = scores;
         let word = self.class(a) | self.class(b) << 8 | self.class(c) << 16 | self.class(d) << 24;
@@ -133,41 +122,5 @@ impl<S: Scalar> Summary<S> {
             let place = Global::new(self.classes.as_ptr()).offset(first as usize);
             place.cast::<u32>().load_vec_if(wanted, Order::Relaxed, Scope::Device)
         }
-    }
-}
-
-/// Writes a score from each of as many buckets as there are `samples`, spread over the table; the maximum for
-/// a slot without a key. A thread for each sample.
-#[kernel]
-pub fn cache_sample<C: Config + Instance>(view: CacheView<C>, samples: GlobalSlice<C::Score>) {
-    let index = Thread::index();
-    if index >= samples.len() {
-        return;
-    }
-    let bucket = (index as u64 * view.buckets() as u64 / samples.len() as u64) as u32;
-    let position = bucket * SLOTS + reduce(mix64(index as u64) as u32, SLOTS);
-    // SAFETY: the position is that of a slot.
-    let (digests, score) = unsafe { (view.digest_word(position), view.score(position)) };
-    let digest = Digest::in_word(digests.load(Order::Relaxed, Scope::Device), position % 4);
-    let score = score.load(Order::Relaxed, Scope::Device);
-    samples.write(index, if digest.has_key() { score } else { C::Score::MAX });
-}
-
-/// Sets the bounds of the classes to quantiles of sorted samples. A thread for each bound.
-#[kernel]
-pub fn cache_set_bounds<C: Config + Instance>(view: CacheView<C>, samples: GlobalSlice<C::Score>) {
-    let (index, bounds) = (Thread::index(), view.summary().bounds);
-    if index < bounds.len() {
-        bounds.write(index, samples.read((index + 1) * samples.len() / CLASSES));
-    }
-}
-
-/// Writes the classes of all slots. A thread for four slots. Nothing may change the table meanwhile.
-#[kernel]
-pub fn cache_classify<C: Config + Instance>(view: CacheView<C>) {
-    let first = 4 * Thread::index() as u64;
-    if first < view.buckets() as u64 * SLOTS as u64 {
-        // SAFETY: the positions are those of slots of the table.
-        unsafe { view.summary().note_four(first as u32, four_scores(view, first as u32)) };
     }
 }

@@ -14,10 +14,11 @@
 //! Acquiring reads instead of a fence of the lookup: a fence would also wait for the writes to the output.
 //!
 //! A lookup takes no lock and changes nothing, so changes never wait for it. It waits for changes under way.
-use super::kernels::Lookups;
+use super::layout::NOWHERE;
+use super::lookups::Lookups;
+use super::mode::{End, Sought, Watching};
 use super::rows::{CopyOut, move_rows};
-use super::search::{End, Sought, Watching};
-use super::view::{CacheView, Config, NOWHERE};
+use super::view::{CacheView, Config};
 use simt::{Lockstep, Order, Scope, Thread, Tile, device};
 
 /// Makes the version of a slot odd that the caller has locked, if it `writes` key, score or row. Does nothing

@@ -1,29 +1,13 @@
-//! A kind of cache table, and the table as kernels see it.
+//! The table as kernels see it: access to its digests, keys, scores and rows, and locks of slots.
 use super::digest::{Digest, Digests, free_bytes};
+use super::layout::{Blocks, NOWHERE, Record, SLOTS, block, word_of};
+use super::mode::{Mode, Sought};
 use super::policy::ScorePolicy;
-use super::search::{Mode, Sought, search};
 use super::summary::Summary;
-use crate::keyed::Scalar;
-use core::marker::PhantomData;
-use simt::{Global, GlobalSlice, Instance, Name, Order, Scope, device};
+use crate::keyed::{Chunk, Scalar};
+use simt::{Global, GlobalSlice, Order, Scope, device};
 
-/// Number of slots in a bucket.
-pub const SLOTS: u32 = 128;
-
-/// Number of words of digests in a bucket: one line of 128 bytes.
-pub const DIGEST_WORDS: u32 = SLOTS / 4;
-
-/// Maximum number of buckets: positions of slots are numbers of 32 bits, and the last one stands for none.
-pub const MOST_BUCKETS: u32 = u32::MAX / SLOTS;
-
-/// A kind of cache table: keys `K`, scores `S`, the policy `P`, and searches by tiles of `W` lanes, of which
-/// each reads `N` words of digests at once: all 32 words of a bucket, or the 8 of a sector. If `D` is false,
-/// a search compares all keys that it comes to, and not only those with the key's digest: for measurements of
-/// what digests save.
-#[derive(Clone, Copy, Debug)]
-pub struct Cache<K, S, P, const W: u32, const N: usize, const D: bool = true>(PhantomData<(K, S, P)>);
-
-/// The types of a [`Cache`], and the search of its tiles.
+/// The types of a [`Cache`](super::Cache), and the search of its tiles.
 pub trait Config: Copy + Send + Sync + 'static {
     /// Type of the keys.
     type Key: Scalar;
@@ -39,63 +23,6 @@ pub trait Config: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn search<M: Mode>(view: CacheView<Self>, pending: bool, key: Self::Key) -> Sought;
 }
-
-impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize, const D: bool> Config
-    for Cache<K, S, P, W, N, D>
-{
-    type Key = K;
-    type Score = S;
-    type Policy = P;
-    const USES_DIGESTS: bool = D;
-
-    #[device]
-    fn search<M: Mode>(view: CacheView<Self>, pending: bool, key: K) -> Sought {
-        search::<Self, M, W, N>(view, pending, key)
-    }
-}
-
-impl<K: Scalar, S: Scalar, P: ScorePolicy<S>, const W: u32, const N: usize, const D: bool> Instance
-    for Cache<K, S, P, W, N, D>
-{
-    const NAME: &'static str = const {
-        let name = Name::of(P::NAME).part(if D { "" } else { "undigested" });
-        &name.tile(W, N).unsigned::<K>().unsigned::<S>()
-    }
-    .as_str();
-}
-
-/// Compiles the kernels of cache tables for kinds of table, like [`simt::instances!`]. A package with a score
-/// policy of its own needs this line:
-///
-/// ```ignore
-/// phalanx_kernels::cache_instances! { types { decaying_4x8_u64_u64: DecayingCache } }
-/// ```
-#[macro_export]
-macro_rules! cache_instances {
-    ($($types:tt)*) => {
-        ::simt::instances! {
-            $($types)*
-            kernels {
-                $crate::cache::kernels::CacheGet, $crate::cache::kernels::CacheContains,
-                $crate::cache::kernels::CacheGetRef, $crate::cache::kernels::CacheGetConcurrent,
-                $crate::cache::kernels::CacheContainsConcurrent,
-                $crate::cache::kernels::CacheInsert, $crate::cache::kernels::CacheInsertEvict,
-                $crate::cache::kernels::CacheGetOrInsert, $crate::cache::kernels::CacheAccumulate,
-                $crate::cache::kernels::CacheAssign, $crate::cache::kernels::CacheGetAndTouch,
-                $crate::cache::kernels::CacheRemove,
-                $crate::cache::many::CacheGetOfMany,
-                $crate::cache::scan::CacheCount, $crate::cache::scan::CacheExport,
-                $crate::cache::scan::CacheRemoveIf, $crate::cache::scan::CachePromote,
-                $crate::cache::summary::CacheSample, $crate::cache::summary::CacheSetBounds,
-                $crate::cache::summary::CacheClassify,
-            }
-            visitor: $crate::cache::Config
-        }
-    };
-}
-
-/// The slot of no key.
-pub const NOWHERE: u32 = u32::MAX;
 
 /// Memory of the rows, by position: a slot's row has no pointer. Each bucket's first slots have their rows in
 /// the near part, the others in the far part.
@@ -179,36 +106,6 @@ impl Rows {
     }
 }
 
-/// Returns the number of keys in a block of an [interleaved](CacheView::interleaved) table: a sector of 32
-/// bytes has a block of keys and scores if they have the same size.
-#[device]
-pub fn block<K: Scalar, S: Scalar>() -> u32 {
-    if K::BITS + S::BITS == 128 { 2 } else { 4 }
-}
-
-/// Layout of the record of a slot whose key, score and version are neighbours, in words of four bytes. It
-/// begins with the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Number of words: a sector of 32 bytes has whole records.
-    pub words: u32,
-    /// Index of the score's first word.
-    pub score: u32,
-    /// Index of the version.
-    pub version: u32,
-}
-
-#[device]
-impl Record {
-    /// Returns the layout for keys and scores of these types.
-    pub fn of<K: Scalar, S: Scalar>() -> Self {
-        let (key, score) = (K::BITS / 32, S::BITS / 32);
-        // The version fills the gap that a score's alignment leaves behind a shorter key.
-        let (score_at, version_at) = if score > key { (score, key) } else { (key, key + score) };
-        Self { words: (key + score + 1).next_power_of_two(), score: score_at, version: version_at }
-    }
-}
-
 /// Number of words of [`CacheView::to_words`].
 pub const VIEW_WORDS: usize = 10;
 
@@ -266,31 +163,6 @@ pub struct CacheView<C: Config> {
     blocks: Blocks,
     /// Words from the first slot's version on, or no words: see [`versions`](super::versions).
     versions: GlobalSlice<u32>,
-}
-
-/// The places of keys, scores and versions: blocks of `1 << shift` neighbouring keys, and of as many scores.
-/// A block begins `key_pitch` keys, or `score_pitch` scores, behind the one before, and the version of a slot
-/// `version_pitch` words behind that of the slot before.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Blocks {
-    shift: u32,
-    key_pitch: u32,
-    score_pitch: u32,
-    version_pitch: u32,
-}
-
-#[device]
-impl Blocks {
-    /// Keys, scores and versions in an array each.
-    const SEPARATE: Self =
-        Self { shift: SLOTS.trailing_zeros(), key_pitch: SLOTS, score_pitch: SLOTS, version_pitch: 1 };
-
-    /// Returns the index of a slot's element among elements of this pitch.
-    fn index(self, position: u32, pitch: u32) -> usize {
-        let within = position & ((1 << self.shift) - 1);
-        (position >> self.shift) as usize * pitch as usize + within as usize
-    }
 }
 
 impl<C: Config> Clone for CacheView<C> {
@@ -427,12 +299,6 @@ impl<C: Config> CacheView<C> {
         self.blocks.shift > 0
     }
 
-    /// Returns the number of keys in a block of an [interleaved](Self::interleaved) table: a sector of 32
-    /// bytes has a block of keys and scores if they have the same size.
-    pub fn block() -> u32 {
-        if C::Key::BITS + C::Score::BITS == 128 { 2 } else { 4 }
-    }
-
     /// Returns whether the slots have versions.
     pub(super) fn has_versions(self) -> bool {
         !self.versions.is_empty()
@@ -510,6 +376,37 @@ impl<C: Config> CacheView<C> {
     pub(super) unsafe fn score(self, position: u32) -> Global<C::Score> {
         // SAFETY: there is a score for each slot.
         unsafe { self.scores.offset(self.blocks.index(position, self.blocks.score_pitch)) }
+    }
+
+    /// Loads the scores of four slots from the position `first` on, 16 bytes at once where they lie next to
+    /// each other.
+    ///
+    /// # Safety
+    /// - The positions are those of slots of the table, and `first` is a multiple of four.
+    #[device(caller)]
+    pub(super) unsafe fn four_scores(self, first: u32) -> [C::Score; 4] {
+        // SAFETY: the caller's obligation.
+        let place = |slot: usize| unsafe { self.score(first + slot as u32) };
+        let (mut scores, mut slot) = ([C::Score::MAX; 4], 0);
+        if !self.has_score_chunks() {
+            while slot < 4 {
+                scores[slot] = place(slot).load(Order::Relaxed, Scope::Device);
+                slot += 1;
+            }
+            return scores;
+        }
+        let each = 128 / C::Score::BITS as usize;
+        while slot < 4 {
+            // SAFETY: the chunk's scores are neighbours; those of a bucket are aligned to 128 bytes.
+            let chunk = unsafe { <C::Score as Scalar>::Chunk::load_if(place(slot), true, Order::Relaxed) };
+            let mut i = 0;
+            while i < each {
+                scores[slot + i] = chunk.word(i);
+                i += 1;
+            }
+            slot += each;
+        }
+        scores
     }
 
     /// Reads `N` words of digests as lane `rank` of `width` lanes, which read `width * N` words from the
@@ -597,11 +494,4 @@ impl<C: Config> CacheView<C> {
         // leaves it, unless the digest is `EMPTY`, which is never released.
         unsafe { self.digest_word(position) }.fetch_add(change, Order::Release, Scope::Device);
     }
-}
-
-/// Returns the index of lane `rank`'s `j`-th word among those that `width` lanes read together: lanes read
-/// neighbouring chunks of 16 bytes.
-#[device]
-pub(super) fn word_of(rank: u32, width: u32, j: u32) -> u32 {
-    (j / 4 * width + rank) * 4 + j % 4
 }

@@ -51,7 +51,7 @@
 //!     if S::claim(slot, S::pack(key, value)) {
 //!         return true;
 //!     }
-//!     let is_same = S::key(slot.load(Order::Relaxed, Scope::Device)) == key;
+//!     let is_same = S::key_part(slot).load(Order::Relaxed, Scope::Device) == key;
 //!     if is_same {
 //!         S::acquire_pair(slot); // the first value was written before
 //!         S::value_part(slot).store(value, Order::Relaxed, Scope::Device);

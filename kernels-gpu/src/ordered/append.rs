@@ -55,7 +55,7 @@ const MOST_LINKS: u32 = 256;
 ///
 /// // 100 pairs, ten in a node, to a tree with a root at level 1 that has three children.
 /// let plan = AppendPlan::new(100, 10, 14, 1, |_| 3).unwrap();
-/// assert_eq!((plan.nodes, plan.parent, plan.raises), (10, 1, 0));
+/// assert_eq!((plan.nodes, plan.parent, plan.raises, plan.tiles()), (10, 1, 0, 13));
 /// // The root has no room for them.
 /// let plan = AppendPlan::new(100, 10, 14, 1, |_| 5).unwrap();
 /// assert_eq!((plan.nodes, plan.parent, plan.raises), (12, 2, 1));

@@ -81,17 +81,17 @@ impl Meta {
     }
 
     /// Whether a leaf is shared.
-    pub const fn is_shared(self) -> bool {
+    pub(crate) const fn is_shared(self) -> bool {
         self.0 & Self::SHARED != 0
     }
 
     /// Whether a shared leaf is closed to sharers.
-    pub const fn is_closed(self) -> bool {
+    pub(crate) const fn is_closed(self) -> bool {
         self.0 & Self::CLOSED != 0
     }
 
     /// Whether a leaf has sharers.
-    pub const fn has_sharers(self) -> bool {
+    pub(crate) const fn has_sharers(self) -> bool {
         self.0 >= Self::SHARER
     }
 

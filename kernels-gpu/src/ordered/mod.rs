@@ -48,7 +48,7 @@
 //!
 //! ```
 //! use phalanx_kernels::keyed::{Kind, Packed, Slot};
-//! use phalanx_kernels::ordered::{Collect, Concurrent, Config, Directory, Input, LATEST, Meta, Node};
+//! use phalanx_kernels::ordered::{Append, Collect, Concurrent, Config, Directory, Input, LATEST, Meta, Node};
 //! use phalanx_kernels::ordered::{RawVersions, Sink, Span, TreeView, Versions, directory_entries};
 //! use phalanx_kernels::slab::{Handle, Pool};
 //! use simt::{Global, GlobalSlice, Order, Scope};
@@ -107,6 +107,15 @@
 //!     }
 //!     M::begin(tree, number, phalanx_kernels::ordered::nodes(count, fill), count);
 //!     M::build(tree, number, Input::new(pairs.keys, pairs.values, count, fill));
+//! }
+//!
+//! /// Lists the spine of a tree by the lanes of a warp, or, in a later launch, appends a tile's share of new
+//! /// pairs behind it. In between, the host allocates the new nodes.
+//! fn append_share<M: Config>(tree: TreeView<M>, input: Append<M::Slot>, share: Option<u64>) {
+//!     match share {
+//!         None => M::find_spine(tree, input.spine),
+//!         Some(number) => M::append(tree, number, input),
+//!     }
 //! }
 //!
 //! /// Executes one of the steps that the host launches one after the other while nothing else runs.

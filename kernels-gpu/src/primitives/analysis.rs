@@ -59,6 +59,13 @@ impl Analyzed for Ordered<u64> {
 }
 
 /// Returns the index of the first of the two elements at a place of a batch of `len` elements.
+///
+/// ```
+/// use phalanx_kernels::primitives::analysis::{DISTANCE, PLACES, sampled};
+///
+/// // The places are spread from the first element to the last one.
+/// assert_eq!((sampled(0, 1000), sampled(PLACES - 1, 1000) + DISTANCE), (0, 999));
+/// ```
 #[device]
 pub fn sampled(place: usize, len: usize) -> usize {
     place * len.saturating_sub(1 + DISTANCE) / (PLACES - 1)

@@ -29,8 +29,8 @@
 use super::bitmaps::BLOCK_WORDS;
 use super::bits::{lower_ranks, lowest, place_of, sum_below};
 use super::handle::Handle;
-use super::pool::Pool;
-use super::search::{GOLDEN, search};
+use super::pool::{Pool, search};
+use super::probes::GOLDEN;
 use simt::hash::{mix32, reduce};
 use simt::{Convergence, Lockstep, Scope, Thread, Tile, device, fence};
 

@@ -12,8 +12,7 @@
 //! of memory than the data. A layer whose part is exhausted takes a slab from any other part.
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
-use super::pool::{Pool, Supers};
-use super::search::search_in;
+use super::pool::{Pool, Supers, search_in};
 use simt::{Global, Instance, Name, device};
 
 /// A pool `P` whose first super block is reserved for the index, with a separate part for each layer if

@@ -82,7 +82,7 @@ pub mod kernels;
 mod layered;
 pub mod list;
 mod pool;
-mod search;
+mod probes;
 
 pub use allocate::{CHANGES, Resident};
 pub use bitmaps::{BLOCK_WORDS, Bitmaps};
@@ -91,4 +91,4 @@ pub use handle::Handle;
 pub use instances::*;
 pub use layered::Layered;
 pub use pool::{Light, MOST_SUPER_BLOCKS, Phased, Pool, Spread, Supers};
-pub use search::MAX_PROBES;
+pub use probes::MAX_PROBES;

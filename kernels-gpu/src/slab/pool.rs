@@ -1,8 +1,9 @@
-//! Pools as kernels see them: the operations of every pool, and the two ways to compute an address from a
-//! handle.
+//! Pools as kernels see them: the operations of every pool, the search for a free slab by a single lane, and
+//! the two ways to compute an address from a handle.
 use super::bitmaps::Bitmaps;
+use super::bits::first_from;
 use super::handle::Handle;
-use super::search::search;
+use super::probes::{MAX_PROBES, Walk};
 use simt::{Global, Instance, Name, Order, Scope, device};
 
 /// Maximum number of super blocks of a [`Spread`] pool.
@@ -141,7 +142,7 @@ pub unsafe trait Pool: Instance + Send + Sync {
     }
 
     /// Allocates a slab by the calling lane alone, with no requirement on other lanes. Returns `None` if
-    /// [`MAX_PROBES`](super::MAX_PROBES) probes of the bitmap found no free slab.
+    /// [`MAX_PROBES`] probes of the bitmap found no free slab.
     ///
     /// Lanes that allocate at the same time should have different seeds: equal seeds are correct, but the
     /// lanes contend for the same words.
@@ -221,6 +222,40 @@ pub unsafe trait Pool: Instance + Send + Sync {
     fn units(self) -> usize {
         self.bitmaps().units() as usize
     }
+}
+
+/// Takes a free slab by the calling lane alone, with no requirement on other lanes, and returns the slab's
+/// number. Bounded: see [`MAX_PROBES`].
+///
+/// The first probe is blind: it sets a bit, and the previous value has the information of a load. So in a
+/// pool that is not nearly full an allocation costs one access.
+#[device(caller)]
+pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
+    search_in(pool, 0, pool.bitmaps().words(), seed)
+}
+
+/// As [`search`], in the `words` words of the bitmap from word `first` on, which must exist.
+#[device(caller)]
+pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
+    let mut walk = Walk::new(seed);
+    let mut free = u32::MAX;
+    for _ in 0..MAX_PROBES {
+        if free == 0 {
+            walk.go_on();
+            // SAFETY: the index is that of a word of the bitmap.
+            free = !unsafe { pool.bitmaps().load_free(first + walk.word(words)) };
+        }
+        if free != 0 {
+            let (index, bit) = (first + walk.word(words), first_from(free, walk.mixed));
+            // SAFETY: the index is that of a word of the bitmap.
+            let old = unsafe { pool.take(index, 1 << bit) };
+            if old >> bit & 1 == 0 {
+                return Some(index * 32 + bit);
+            }
+            free = !old;
+        }
+    }
+    None
 }
 
 /// Addresses of the super blocks of a pool.

@@ -1,4 +1,11 @@
 //! Kernels that bring elements into the order of the shards, and results back.
+//!
+//! # Cost
+//!
+//! Each kernel reads and writes each element once. [`tiered_gather`] reads at random addresses;
+//! [`tiered_scatter`] and [`tiered_scatter_outcomes`] write at random addresses. [`tiered_bounds`] reads two
+//! routes per thread, and writes each bound once. [`tiered_scatter_outcomes`] and [`tiered_count_refused`]
+//! also execute a reduction per warp, and an atomic for each warp with refused elements.
 use super::route::{Routed, route};
 use crate::keyed::kernels::add_up;
 use crate::keyed::{COUNTER_SHARDS, Outcome, SHARD_WORDS};

@@ -2,7 +2,7 @@
 use super::context::Context;
 use super::driver::{Code, describe};
 use super::follow;
-use super::machine_code::MachineCode;
+use super::machine_code::{LOAD, MachineCode};
 use super::text::Text;
 use crate::name::KernelId;
 use crate::{Error, Grid, LaunchName, Program, Result, ptx};
@@ -119,7 +119,8 @@ impl Kernels {
             for code in known.code.iter() {
                 let Some(arguments) = code.arguments(&symbol, context.facts.arch) else { continue };
                 check_arguments(launch, bytes, &[arguments])?;
-                let Some(module) = code.module(context)? else { continue };
+                let module = code.module().map_err(|code| context.error(LOAD, code))?;
+                let Some(module) = module else { continue };
                 // Only kernels that wait are packed.
                 let function = Function { handle: function(context, module, &symbol)?, follows: true };
                 return Ok(Some(Loaded { bytes, module: None, function }));

@@ -3,10 +3,8 @@
 //! It is loaded as a whole when one of its kernels is used for the first time: the driver copies each kernel
 //! to the device when that kernel is first launched. A driver that refuses it (because it is older than the
 //! assembler) compiles the PTX instead.
-use super::context::Context;
 use super::driver::{Code, describe, is_fatal};
 use super::frame;
-use crate::Result;
 use cust::sys;
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
@@ -16,6 +14,9 @@ const KERNELS: &str = "// machine code ";
 
 /// Variable by which CUDA programs are told to compile all kernels from PTX.
 const FORCES_PTX: &str = "CUDA_FORCE_PTX_JIT";
+
+/// Call that loads machine code.
+pub const LOAD: &str = "cuModuleLoadData";
 
 /// Machine code of a program for the devices of one architecture.
 #[derive(Debug)]
@@ -50,16 +51,19 @@ impl MachineCode {
 
     /// Returns the module, which is loaded on first use, or `None` if the driver refuses it or is told to use
     /// PTX. The context must be current, and is the same in all calls.
-    pub fn module(&self, context: &Context) -> Result<Option<sys::CUmodule>> {
+    ///
+    /// # Errors
+    /// The code of [`LOAD`], if the context is lost.
+    pub fn module(&self) -> Result<Option<sys::CUmodule>, Code> {
         let mut module = self.module.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = *module {
             return Ok(module.map(|Module(module)| module));
         }
-        let loaded = if forces_ptx() { None } else { self.load(context)? };
+        let loaded = if forces_ptx() { None } else { self.load()? };
         Ok(module.insert(loaded).map(|Module(module)| module))
     }
 
-    fn load(&self, context: &Context) -> Result<Option<Module>> {
+    fn load(&self) -> Result<Option<Module>, Code> {
         let image = match frame::unpacked(self.frame) {
             Ok(image) => image,
             Err(cause) => {
@@ -72,7 +76,7 @@ impl MachineCode {
         let code = unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) } as Code;
         match code {
             0 => Ok(Some(Module(module))),
-            code if is_fatal(code) => Err(context.error("cuModuleLoadData", code)),
+            code if is_fatal(code) => Err(code),
             code => {
                 tracing::debug!(cause = describe(code), "the driver refused machine code");
                 Ok(None)

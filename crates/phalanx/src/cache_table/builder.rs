@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 ///
 /// ```
 /// use phalanx::CacheTable;
-/// use phalanx::cache_table::{Lock, Rule, Victims};
+/// use phalanx::cache_table::{HostRows, Lock, MergeBy, Rule, Victims};
 ///
 /// let table = CacheTable::<u64, f32>::builder()
 ///     .capacity(1000)
@@ -31,6 +31,8 @@ use std::marker::PhantomData;
 ///     .device(&phalanx::Device::from_environment()?)
 ///     .lock(Lock::Groups)
 ///     .victims(Victims::Exact)
+///     .host_rows(HostRows::Direct)
+///     .merge_by(MergeBy::Hash)
 ///     .variant("cache_4x8_u64_u64")
 ///     .build()?;
 /// assert_eq!((table.capacity(), table.max_capacity(), table.dim()), (1024, 4096, 8));

@@ -3,13 +3,13 @@ use super::memory::Memory;
 use crate::map::launch::THREADS;
 use crate::map::variant::{VariantTag, variants};
 use gpu::{Grid, Stream};
+use phalanx_kernels::cache::classify::{CacheClassify, CacheSample, CacheSetBounds};
 use phalanx_kernels::cache::kernels::{
     CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
     CacheGetConcurrent, CacheGetOrInsert, CacheGetRef, CacheInsert, CacheInsertEvict, CacheRemove, Lookups,
 };
 use phalanx_kernels::cache::many::{CacheGetOfMany, LookupsOfMany};
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
-use phalanx_kernels::cache::summary::{CacheClassify, CacheSample, CacheSetBounds};
 use phalanx_kernels::cache::{
     self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, ScorePolicy,
     Sections, Span, VIEW_WORDS,

@@ -36,6 +36,12 @@ use std::sync::{Mutex, PoisonError};
 /// assert_eq!((rows[0].of(2), rows[0].found(), rows[1].of(0)), (Some(&[0.5, 1.5][..]), 2, None));
 /// let rows = both.get_or_insert(&[&[7], &[7, 7]], &[&[9.0; 2], &[3.0; 4]])?;
 /// assert_eq!((rows[0].of(0), rows[1].of(1)), (Some(&[0.5, 1.5][..]), Some(&[3.0; 2][..])));
+///
+/// let (device, stream) = (both[0].device(), both[0].device().stream()?);
+/// let keys = device.from_slice(&[7u64, 8])?; // one of users, one of items
+/// let (mut rows, mut outcomes) = (device.zeroed::<f32>(4)?, device.zeroed::<u8>(2)?);
+/// both.on(&stream).get(&keys, &[1, 1], &mut rows, &mut outcomes)?;
+/// assert_eq!(rows.read()?[..2], [0.5, 1.5]);
 /// assert!(both.len() == 2 && !both.is_empty() && both.memory_usage() > 0);
 /// assert_eq!(both.into_tables()[1].len()?, 1);
 /// # Ok::<(), phalanx::Error>(())

@@ -163,9 +163,9 @@ pub use summary::Victims;
 /// size beside the old one and up to 32 MiB, copy every row twice, and wait; `set_max_capacity` sets a number
 /// on the host.
 ///
-/// `promote` launches a kernel that reads the digests and scores, and copies two rows for each key that
-/// moves; it waits. `clear` waits for the device and writes a byte per slot. `set_epoch` sets a number on the
-/// host.
+/// `promote` and `promote_scored` launch a kernel that reads the digests and scores, and copies two rows for
+/// each key that moves; they wait. `clear` waits for the device and writes a byte per slot. `set_epoch` sets
+/// a number on the host.
 pub struct CacheTable<K, V, S = u64> {
     /// Replaced when the table grows, by a batch of the inserters' group.
     memory: RwLock<Memory<K, S>>,

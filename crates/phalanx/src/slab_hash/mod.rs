@@ -38,6 +38,7 @@ use std::io::Read;
 /// assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
 /// map.remove(&[2])?;
 /// assert_eq!(map.get(&[1, 2])?, [Some(10), None]);
+/// assert_eq!(map.frozen()?.get(&[3])?, [Some(30)]); // by faster kernels, since nothing writes meanwhile
 /// map.flush_all()?; // reclaims the slots of removed keys
 /// assert_eq!(map.len()?, 2);
 /// # Ok::<(), phalanx::Error>(())
@@ -81,6 +82,7 @@ use std::io::Read;
 /// | `flush_all` | waits; the same for all lists |
 /// | `rehash` | waits; allocates the new first slabs; launches that read each old list, insert each pair and free the old slabs |
 /// | `validate` | waits; launches that read all lists and the bitmaps |
+/// | `frozen` | waits for the device, unless nothing that writes was submitted since the last call; no launch |
 /// | `view` | O(1) on the host; no launch |
 /// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
 pub struct SlabHash<K: Key, V: Value> {

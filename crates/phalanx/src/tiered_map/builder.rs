@@ -39,8 +39,9 @@ use std::sync::Mutex;
 ///
 /// # Cost
 ///
-/// Setters copy the parameters on the host. `min_budget` is arithmetic on the host. `build` allocates the
-/// device memory of the budget, and host memory for the shards, and writes each of its bytes once.
+/// `costs` and the other setters copy the parameters on the host. `min_budget` is arithmetic on the host.
+/// `build` allocates the device memory of the budget, and host memory for the shards, and writes each of its
+/// bytes once.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder<K: Key, V: Value> {

@@ -66,6 +66,66 @@ pub use tiers::Traffic;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// Batches in slices of the caller, all pairs, and files:
+///
+/// ```
+/// use phalanx::{HashMap, Outcome, TieredMap};
+///
+/// let mut map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
+/// let mut outcomes = [0; 3];
+/// map.insert_into(&[1, 2, 3], &[10, 20, 30], &mut outcomes)?;
+/// assert_eq!(outcomes, [Outcome::Inserted as u8; 3]);
+/// let (mut values, mut found) = ([0; 2], [false; 2]);
+/// map.get_into(&[2, 4], &mut values, &mut found)?;
+/// assert_eq!((values[0], found), (20, [true, false]));
+/// map.remove_into(&[1, 4], &mut outcomes[..2])?;
+/// assert_eq!(outcomes[..2], [Outcome::Removed as u8, Outcome::Absent as u8]);
+/// map.contains_into(&[1, 3], &mut found)?;
+/// assert_eq!(found, [false, true]);
+///
+/// map.retain(|key, _| key != 2)?;
+/// assert_eq!((map.iter()?.collect::<Vec<_>>(), map.export()?), (vec![(3, 30)], (vec![3], vec![30])));
+/// let mut file = Vec::new();
+/// map.save(&mut file)?;
+/// map.clear()?;
+/// map.release_host_memory()?;
+/// assert!(map.is_empty());
+/// let loaded = TieredMap::<u32, u32>::load(&file[..], TieredMap::builder().shards(2))?;
+/// assert_eq!(loaded.get(&[2, 3])?, [None, Some(30)]);
+/// assert_eq!(HashMap::<u32, u32>::load(&file[..], HashMap::builder())?.len()?, 1);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// Streams of batches, and what the map needs and does:
+///
+/// ```
+/// use phalanx::TieredMap;
+/// use phalanx::tiered_map::Progress;
+/// use std::ops::ControlFlow;
+///
+/// let map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
+/// let batches = [(vec![1, 2], vec![10, 20]), (vec![3], vec![30]), (vec![4], vec![40])];
+/// let stop = |progress: &Progress| match progress.batches {
+///     2 => ControlFlow::Break(()),
+///     _ => ControlFlow::Continue(()),
+/// };
+/// let done = map.insert_stream(batches, stop)?;
+/// assert_eq!((done.batches, done.elements, map.len()), (2, 3, 3)); // the third batch is not inserted
+/// let mut all = Vec::new();
+/// let sink = |_: &[u32], values: Vec<Option<u32>>| all.extend(values);
+/// map.get_stream([vec![1], vec![3, 4]], sink, |_| ControlFlow::Continue(()))?;
+/// assert_eq!(all, [Some(10), Some(30), None]);
+///
+/// assert_eq!((map.shards(), map.is_resident()), (4, false));
+/// assert!(map.slots() >= 1250 && map.chunk() > 0); // a load factor of at most 0.8
+/// assert!(map.min_budget() <= map.budget() && map.peak_device_bytes() <= map.budget());
+/// assert!(map.device_bytes() <= map.peak_device_bytes() && map.host_bytes() > 0);
+/// let (traffic, costs) = (map.traffic(), map.costs());
+/// assert!(traffic.on_device + traffic.in_place == 6 && costs.copy_rate > 0.0);
+/// println!("{} on {}", map.variant(), map.device().name());
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Calls of several threads on one map run one after the other. Calls on several maps of one device run
 /// concurrently.
@@ -94,6 +154,18 @@ pub use tiers::Traffic;
 /// | `len`, `is_empty`, `traffic`, `peak_device_bytes` | none: O(shards) on the host | |
 /// | `export`, `iter` | none | the pairs; a kernel reads all slots over the bus |
 /// | `clear` | none: the host writes S bytes | |
+/// | `release_host_memory` | none: waits for the device and frees up to n (k + 2 v + 2) bytes and 8 shards | |
+///
+/// `get_into` costs as `get`; `contains_key` and `contains_into` the same without v. `insert_into`,
+/// `insert_new` and `upsert` cost as `insert`. `take` costs as `get`, `remove` and `remove_into` as
+/// `contains_key`, and each of them copies S bytes from the device, too. `get_or_insert`, `replace` and
+/// `execute` copy all columns of `insert`, and also n v bytes from the device; with several chunks, n v to
+/// the device and 2 n v from it. `execute` also copies a byte per element to the device; with several chunks,
+/// 2 to the device and 1 from it.
+///
+/// `insert_stream` and `get_stream` cost as `insert` and `get` of each batch. `retain` exports each shard,
+/// and removes the rejected keys. `save` exports all pairs, and writes them on the host. `load` reads the
+/// file on the host, and inserts its pairs in batches of 2^22.
 ///
 /// Slices in pinned memory ([`Tier::Pinned`](gpu::Tier::Pinned)) are copied by the device at the speed of the
 /// bus; others by the driver, through its own buffers.
@@ -168,16 +240,6 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     }
 
     /// Frees the host memory that the map keeps for later batches: all but the shards themselves.
-    ///
-    /// ```
-    /// use phalanx::TieredMap;
-    ///
-    /// let mut map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
-    /// assert!(map.insert(&[1], &[10])?.all_placed());
-    /// map.release_host_memory()?;
-    /// assert_eq!(map.get(&[1])?, [Some(10)]);
-    /// # Ok::<(), phalanx::Error>(())
-    /// ```
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost.
@@ -320,18 +382,6 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     /// [`Outcome`] ([`Outcome::from_code`] decodes them). If all slices are in pinned memory, the device
     /// copies from and to them, and the host converts nothing.
     ///
-    /// ```
-    /// use phalanx::{Outcome, TieredMap};
-    ///
-    /// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
-    /// let mut outcomes = [0; 2];
-    /// map.insert_into(&[1, 2], &[10, 20], &mut outcomes)?;
-    /// assert_eq!(outcomes, [Outcome::Inserted as u8; 2]);
-    /// map.remove_into(&[1, 3], &mut outcomes)?;
-    /// assert_eq!(outcomes, [Outcome::Removed as u8, Outcome::Absent as u8]);
-    /// # Ok::<(), phalanx::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`Self::insert`]; the outcomes are those of [`Error::NoRoom`], too.
     pub fn insert_into(&self, keys: &[K], values: &[V], outcomes: &mut [u8]) -> Result<()> {
@@ -414,19 +464,6 @@ impl<K: Key, V: Value> TieredMap<K, V> {
 
     /// Writes the values of the keys to `values`, and whether each key is in the map to `found`. The value of
     /// an absent key is unspecified.
-    ///
-    /// ```
-    /// use phalanx::TieredMap;
-    ///
-    /// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
-    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
-    /// let (mut values, mut found) = ([0; 2], [false; 2]);
-    /// map.get_into(&[2, 3], &mut values, &mut found)?;
-    /// assert_eq!((values[0], found), (20, [true, false]));
-    /// map.contains_into(&[3, 1], &mut found)?;
-    /// assert_eq!(found, [false, true]);
-    /// # Ok::<(), phalanx::Error>(())
-    /// ```
     ///
     /// # Errors
     /// [`Error::Length`] if the slices differ in length; [`Error::Format`] if a stored word is no value of
@@ -530,20 +567,6 @@ impl<K: Key, V: Value> TieredMap<K, V> {
 impl<K: Key, V: Value> TieredMap<K, V> {
     /// Returns all keys and, at the same indices, their values, in no particular order.
     ///
-    /// ```
-    /// use phalanx::TieredMap;
-    ///
-    /// let mut map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
-    /// assert!(map.insert(&[1, 2, 3], &[10, 20, 30])?.all_placed());
-    /// map.retain(|key, _| key != 2)?;
-    /// let mut pairs: Vec<_> = map.iter()?.collect();
-    /// pairs.sort();
-    /// assert_eq!((pairs, map.export()?.0.len()), (vec![(1, 10), (3, 30)], 2));
-    /// map.clear()?;
-    /// assert!(map.is_empty());
-    /// # Ok::<(), phalanx::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// [`Error::Format`] if a stored word is no key or value of the map's types; [`Error::Device`] if the
     /// device is lost.
@@ -591,19 +614,6 @@ impl<K: Key, V: Value> TieredMap<K, V> {
 
     /// Loads a map that [`Self::save`] or [`Map::save`](crate::Map::save) wrote, with the builder's
     /// parameters; its capacity is raised to the number of saved pairs if needed.
-    ///
-    /// ```
-    /// use phalanx::{HashMap, TieredMap};
-    ///
-    /// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
-    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
-    /// let mut saved = Vec::new();
-    /// map.save(&mut saved)?;
-    /// let loaded = TieredMap::<u32, u32>::load(&saved[..], TieredMap::builder().shards(2))?;
-    /// assert_eq!(loaded.get(&[1, 2, 3])?, [Some(10), Some(20), None]);
-    /// assert_eq!(HashMap::<u32, u32>::load(&saved[..], HashMap::builder())?.len()?, 2);
-    /// # Ok::<(), phalanx::Error>(())
-    /// ```
     ///
     /// # Errors
     /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;

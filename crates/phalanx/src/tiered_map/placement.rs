@@ -11,6 +11,7 @@
 /// let map = builder.budget(budget).build()?;
 /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
 /// assert!(map.traffic().copied_in > 0 && map.traffic().in_place == 0);
+/// assert!(Placement::Remote.is_flat() && !Placement::ByCost.is_flat());
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +45,9 @@ impl Placement {
 /// ```
 /// let costs = phalanx::tiered_map::Costs::default();
 /// assert!(costs.copy_ns(1 << 20) > 0.0 && costs.in_place_ns(10, true) > costs.in_place_ns(10, false));
+/// // Lookups in a shard of 1 MiB, which is not on the device yet.
+/// let brings = |lookups| costs.brings(lookups, 1 << 20, (false, false));
+/// assert!(brings(20_000) && !brings(2_000));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {

@@ -5,27 +5,7 @@ use crate::Error;
 use crate::{Key, Outcomes, Result, Value};
 use std::ops::ControlFlow;
 
-/// Progress of a stream of batches, passed to its callback after each batch.
-///
-/// ```
-/// use phalanx::TieredMap;
-/// use std::ops::ControlFlow;
-///
-/// let map = TieredMap::<u32, u32>::builder().capacity(100).build()?;
-/// let batches = [(vec![1, 2], vec![10, 20]), (vec![3], vec![30]), (vec![4], vec![40])];
-/// let stop = |progress: &phalanx::tiered_map::Progress| match progress.batches {
-///     2 => ControlFlow::Break(()),
-///     _ => ControlFlow::Continue(()),
-/// };
-/// let done = map.insert_stream(batches, stop)?;
-/// assert_eq!((done.batches, done.elements, map.len()), (2, 3, 3)); // the third batch is not inserted
-///
-/// let mut all = Vec::new();
-/// let sink = |_: &[u32], values: Vec<Option<u32>>| all.extend(values);
-/// map.get_stream([vec![1], vec![3, 4]], sink, |_| ControlFlow::Continue(()))?;
-/// assert_eq!(all, [Some(10), Some(30), None]);
-/// # Ok::<(), phalanx::Error>(())
-/// ```
+/// Progress of a stream of batches, passed to its callback after each batch. [`TieredMap`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {

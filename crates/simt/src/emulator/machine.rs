@@ -48,6 +48,21 @@ use std::sync::{Arc, PoisonError};
 /// # Ok::<(), simt::emulator::Failure>(())
 /// ```
 ///
+/// Tests can let allocations and copies fail:
+///
+/// ```
+/// use simt::emulator::{Emulator, Options};
+///
+/// let device = Emulator::new(Options::default());
+/// device.fail_allocations_after(1);
+/// assert!(!device.allocate(64, 16).is_null());
+/// assert!(device.allocate(64, 16).is_null());
+/// assert_eq!(device.fail_allocations_after(u64::MAX), 0);
+/// device.fail_copy(1);
+/// assert_eq!([(); 3].map(|()| device.copy_fails()), [false, true, false]); // a call before each copy
+/// assert_eq!(device.fail_copy(u64::MAX), u64::MAX); // the failure has happened
+/// ```
+///
 /// # Cost
 ///
 /// `new` allocates the state of a device on the host. `launch` and `launch_all` wait for the kernels' end.
@@ -105,16 +120,6 @@ impl Emulator {
     /// Limits the number of further allocations, whatever their size; later ones fail. Serves to test
     /// allocation failures. `u64::MAX`, the initial value, means no limit. Returns the remainder of the
     /// previous limit.
-    ///
-    /// ```
-    /// use simt::emulator::{Emulator, Options};
-    ///
-    /// let emulator = Emulator::new(Options::default());
-    /// emulator.fail_allocations_after(1);
-    /// assert!(!emulator.allocate(64, 16).is_null());
-    /// assert!(emulator.allocate(64, 16).is_null());
-    /// assert_eq!(emulator.fail_allocations_after(u64::MAX), 0);
-    /// ```
     pub fn fail_allocations_after(&self, allocations: u64) -> u64 {
         self.world.allocations_left.swap(allocations, Ordering::Relaxed)
     }
@@ -122,15 +127,6 @@ impl Emulator {
     /// Lets one copy or fill of the device's memory by the host fail, after `copies` that succeed. Serves to
     /// test failures of the device. `u64::MAX`, the initial value, means that none fails. Returns the number
     /// of copies that would have succeeded before the failure, or `u64::MAX` if it has happened.
-    ///
-    /// ```
-    /// use simt::emulator::{Emulator, Options};
-    ///
-    /// let emulator = Emulator::new(Options::default());
-    /// emulator.fail_copy(1);
-    /// assert_eq!([(); 3].map(|()| emulator.copy_fails()), [false, true, false]);
-    /// assert_eq!(emulator.fail_copy(u64::MAX), u64::MAX);
-    /// ```
     pub fn fail_copy(&self, copies: u64) -> u64 {
         self.world.copies_left.swap(copies, Ordering::Relaxed)
     }

@@ -1,6 +1,4 @@
-//! Search for a free slab by a single lane.
-use super::bits::first_from;
-use super::pool::Pool;
+//! The words of a bitmap that a single lane probes for a free slab.
 use simt::device;
 use simt::hash::{mix32, reduce};
 
@@ -20,63 +18,29 @@ pub(super) const GOLDEN: u32 = 0x9e37_79b9;
 
 /// The sequence of words that a lane probes: a random word of each stratum in turn.
 #[derive(Clone, Copy)]
-struct Walk {
+pub(super) struct Walk {
     /// Position in the bitmap, as a fraction of 2^32. Its top byte is the stratum.
     share: u32,
     /// Random bits from which the next position is derived; also determines the first bit to try.
-    mixed: u32,
+    pub(super) mixed: u32,
 }
 
 #[device]
 impl Walk {
-    fn new(seed: u32) -> Self {
+    pub(super) fn new(seed: u32) -> Self {
         let mixed = mix32(seed);
         Self { share: mixed, mixed }
     }
 
-    fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         self.mixed = mix32(self.mixed.wrapping_add(GOLDEN));
         self.share = ((self.share >> 24) + 1) << 24 | self.mixed >> 8;
     }
 
     /// Returns the index of the word among `words`.
-    fn word(self, words: u32) -> u32 {
+    pub(super) fn word(self, words: u32) -> u32 {
         reduce(self.share, words)
     }
-}
-
-/// Takes a free slab by the calling lane alone, with no requirement on other lanes, and returns the slab's
-/// number. Bounded: see [`MAX_PROBES`].
-///
-/// The first probe is blind: it sets a bit, and the previous value has the information of a load. So in a
-/// pool that is not nearly full an allocation costs one access.
-#[device(caller)]
-pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
-    search_in(pool, 0, pool.bitmaps().words(), seed)
-}
-
-/// As [`search`], in the `words` words of the bitmap from word `first` on, which must exist.
-#[device(caller)]
-pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
-    let mut walk = Walk::new(seed);
-    let mut free = u32::MAX;
-    for _ in 0..MAX_PROBES {
-        if free == 0 {
-            walk.go_on();
-            // SAFETY: the index is that of a word of the bitmap.
-            free = !unsafe { pool.bitmaps().load_free(first + walk.word(words)) };
-        }
-        if free != 0 {
-            let (index, bit) = (first + walk.word(words), first_from(free, walk.mixed));
-            // SAFETY: the index is that of a word of the bitmap.
-            let old = unsafe { pool.take(index, 1 << bit) };
-            if old >> bit & 1 == 0 {
-                return Some(index * 32 + bit);
-            }
-            free = !old;
-        }
-    }
-    None
 }
 
 #[cfg(test)]
