@@ -6,13 +6,13 @@ use gpu::{Grid, Stream};
 use phalanx_kernels::cache::classify::{CacheClassify, CacheSample, CacheSetBounds};
 use phalanx_kernels::cache::kernels::{
     CacheAccumulate, CacheAssign, CacheContains, CacheContainsConcurrent, CacheGet, CacheGetAndTouch,
-    CacheGetConcurrent, CacheGetOrInsert, CacheGetRef, CacheInsert, CacheInsertEvict, CacheRemove, Lookups,
+    CacheGetConcurrent, CacheGetOrInsert, CacheGetRef, CacheInsert, CacheInsertEvict, CacheRemove,
 };
 use phalanx_kernels::cache::many::{CacheGetOfMany, LookupsOfMany};
 use phalanx_kernels::cache::scan::{CacheCount, CacheExport, CachePromote, CacheRemoveIf};
 use phalanx_kernels::cache::{
-    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, RowSlice, SLOTS, ScorePolicy,
-    Sections, Span, VIEW_WORDS,
+    self, BuiltIn, CLASSES, Changes, Chunk, Config, Element, Evicted, Filter, Lookups, RowSlice, SLOTS,
+    ScorePolicy, Sections, Span, VIEW_WORDS,
 };
 use simt::{BoundedSlice, GlobalSlice, Instance, Word};
 use std::any::TypeId;

@@ -258,7 +258,7 @@ fn weak_reads_of_digests_are_found() {
 /// Scores are read through the L1 cache.
 #[test]
 fn weak_reads_of_scores_are_found() {
-    let read = site("evict.rs", "lowest", "four_scores(view");
+    let read = site("evict.rs", "lowest", "view.four_scores(");
     is_found(&EVICTIONS, Memory::Strong, Fault::order(read, Order::Weak), is_race);
 }
 
