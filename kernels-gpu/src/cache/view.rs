@@ -189,7 +189,7 @@ impl<C: Config> CacheView<C> {
     ///   device memory that outlives all uses; `rows` has a row for each.
     /// - Every digest was 0 before the first operation, and only operations of this kind with the same
     ///   number of choices and the same seed have written to them.
-    /// - `buckets` is from 1 to [`MOST_BUCKETS`], and `choices` is 1 or 2.
+    /// - `buckets` is from 1 to [`MOST_BUCKETS`](super::MOST_BUCKETS), and `choices` is 1 or 2.
     pub unsafe fn new(
         digests: *mut u32,
         (keys, scores): (*mut C::Key, *mut C::Score),
