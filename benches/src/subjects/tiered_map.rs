@@ -17,6 +17,13 @@
 //! | `shards` | number of shards; by default the map chooses |
 //! | `placement` | `by_cost` (default), `copy`, `in_place`, or the baselines `remote` and `managed` |
 //! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
+//! | `hot_pairs` | bytes for hot pairs; by default a share of the budget |
+//! | `redraw` | 1: each repetition of `get` has other keys (by default all have the same) |
+//! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24; by default 0 |
+//! | `moved`, `after` | before each repetition other keys become the `moved` most frequent ones by Zipf's law, and then `after` - 1 batches are looked up; with `redraw` |
+//!
+//! `counted.off_bus` is the share of lookups that read no shard over the bus: of hot pairs, and in shards that
+//! were on the device.
 //!
 //! A map that lookups leave as it is serves all cases that differ in `n`, `keys` of a batch and `placement`,
 //! so that it is filled once.
@@ -37,7 +44,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use workloads::random::{Source, tabulate};
 use workloads::sequences::{PAPER_BLOCK, Sequence};
-use workloads::{Key as Word, Permutation, ScrambledZipf, UniqueKeys, value_of};
+use workloads::{Key as Word, Permutation, UniqueKeys, Zipf, value_of};
 
 /// Operations that can be timed.
 const OPS: [&str; 4] = ["get", "get_missed", "insert", "remove"];
@@ -121,8 +128,66 @@ fn build<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Result<TieredMap<K, 
         Some(percent) => (table as f64 / (1.0 + percent / 100.0)) as usize + table / 32 + WORKSPACE,
         None => size(case, "budget", 256 << 20)?,
     };
+    if let Some(bytes) = case.number_if_given("hot_pairs")? {
+        builder = builder.hot_pairs(bytes as usize);
+    }
     let budget = budget.max(builder.min_budget()?);
     Ok(builder.budget(budget).build()?)
+}
+
+/// Source of batches of lookups of present keys.
+struct Lookups<K> {
+    unique: UniqueKeys<K>,
+    pairs: u64,
+    seed: u64,
+    /// Frequencies of ranks, if they differ.
+    zipf: Option<Zipf>,
+    /// Keys of the ranks that move, and of all others.
+    places: [Permutation; 2],
+    moved: u64,
+    /// Number of batches that were drawn, and of moves.
+    drawn: u64,
+    moves: u64,
+}
+
+impl<K: Word> Lookups<K> {
+    fn new(case: &Case, pairs: u64) -> Result<Self> {
+        let is_zipf = case.params.get("keys").is_some_and(|keys| keys.to_string() == "zipf");
+        let place = || Permutation::new(pairs, &Source::new(case.seed, "places of ranks"));
+        Ok(Self {
+            unique: UniqueKeys::new(case.seed),
+            pairs,
+            seed: case.seed,
+            zipf: if is_zipf { Some(Zipf::new(pairs, case.number("theta")?)?) } else { None },
+            places: [place(), place()],
+            moved: size(case, "moved", 0)? as u64,
+            drawn: 0,
+            moves: 0,
+        })
+    }
+
+    /// Gives the most frequent ranks other keys.
+    fn move_hot_keys(&mut self) {
+        self.moves += 1;
+        let source = Source::new(self.seed, &format!("move {}", self.moves));
+        self.places[0] = Permutation::new(self.pairs, &source);
+    }
+
+    /// Draws the next batch.
+    fn next(&mut self, n: usize) -> Vec<K> {
+        self.drawn += 1;
+        let source = Source::new(self.seed, &format!("batch {}", self.drawn));
+        match &self.zipf {
+            Some(zipf) => source.generate(n, |generator, _| {
+                let rank = zipf.rank(generator);
+                self.unique.at(self.places[usize::from(rank >= self.moved)].at(rank))
+            }),
+            None => {
+                let order = Permutation::new(self.pairs, &source);
+                tabulate(n, |index| self.unique.at(order.at(index % self.pairs)))
+            }
+        }
+    }
 }
 
 /// Returns the `n` keys of a batch. Those of a lookup are in a map with the first `pairs` keys, or absent.
@@ -131,16 +196,8 @@ fn keys<K: Word>(case: &Case, pairs: u64) -> Result<Vec<K>> {
     let named = case.params.get("keys").map_or_else(|| "random".to_owned(), Param::to_string);
     Ok(match (named.as_str(), case.op.as_str()) {
         ("random", "get_missed") => unique.absent(n)?,
-        ("random", "get") => {
-            let order = Permutation::new(pairs, &Source::new(case.seed, "order of lookups"));
-            tabulate(n, |index| unique.at(order.at(index % pairs)))
-        }
+        ("random" | "zipf", "get") => Lookups::new(case, pairs)?.next(n),
         ("random", _) => unique.present(n)?,
-        ("zipf", "get") => {
-            let zipf = ScrambledZipf::new(pairs, case.number("theta")?, case.seed)?;
-            Source::new(case.seed, "keys of a batch")
-                .generate(n, |generator, _| unique.at(zipf.item(generator)))
-        }
         ("zipf", op) => bail!("`{op}` has no keys by Zipf's law: only `get` has"),
         (sequence, _) => {
             ensure!(K::BITS == 32, "the paper's sequences have keys of 32 bits");
@@ -181,7 +238,13 @@ struct Prepared<'a, K: MapWord, V: MapWord> {
     ms: f64,
     /// Free device memory before the map was built.
     free: usize,
+    /// Source of the keys of each repetition, if they differ, and which batch after a move is timed.
+    lookups: Option<Lookups<K>>,
+    after: usize,
 }
+
+/// Keys of a batch that is not timed.
+const WARM: usize = 1 << 24;
 
 impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
     fn new(maps: &'a TieredMaps<'a>, case: &Case) -> Result<Self> {
@@ -202,9 +265,16 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
         if is_lookup && is_sequence {
             fill(&map.borrow(), &keys, &values)?;
         }
+        let is_redrawn = case.op == "get" && size(case, "redraw", 0)? > 0;
+        let mut lookups = if is_redrawn { Some(Lookups::new(case, pairs as u64)?) } else { None };
+        if let Some(source) = lookups.as_mut().filter(|source| source.zipf.is_some()) {
+            look_up(gpu, &map.borrow(), source, (size(case, "warm", 0)?.div_ceil(WARM), WARM))?;
+        }
         Ok(Self {
             gpu,
             op: case.op.clone(),
+            lookups,
+            after: size(case, "after", 1)?,
             map,
             distinct: if is_lookup { 0 } else { distinct(&keys) },
             outcomes: Pinned::of(gpu, &vec![0; keys.len()])?,
@@ -261,6 +331,25 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
     }
 }
 
+/// Looks up batches of keys without a check.
+fn look_up<K: MapWord + Word, V: MapWord>(
+    gpu: &Gpu,
+    map: &TieredMap<K, V>,
+    source: &mut Lookups<K>,
+    (batches, n): (usize, usize),
+) -> Result<()> {
+    if batches == 0 {
+        return Ok(());
+    }
+    let mut keys = Pinned::of(gpu, &vec![K::default(); n])?;
+    let (mut values, mut found) = (Pinned::of(gpu, &vec![V::default(); n])?, vec![false; n]);
+    for _ in 0..batches {
+        keys.0.as_mut_slice()?.copy_from_slice(&source.next(n));
+        map.get_into(keys.0.as_slice()?, values.0.as_mut_slice()?, &mut found)?;
+    }
+    Ok(())
+}
+
 /// Returns the bytes and operations between two moments.
 fn spent(before: Traffic, after: Traffic) -> BTreeMap<String, f64> {
     let spent = [
@@ -268,6 +357,9 @@ fn spent(before: Traffic, after: Traffic) -> BTreeMap<String, f64> {
         ("copied_out", after.copied_out - before.copied_out),
         ("on_device", after.on_device - before.on_device),
         ("in_place", after.in_place - before.in_place),
+        ("resident", after.resident - before.resident),
+        ("hot_lookups", after.hot_lookups - before.hot_lookups),
+        ("hot_hits", after.hot_hits - before.hot_hits),
     ];
     spent.into_iter().map(|(name, count)| (name.to_owned(), count as f64)).collect()
 }
@@ -298,8 +390,8 @@ impl TieredMaps<'_> {
     ) -> Result<Rc<RefCell<TieredMap<K, V>>>> {
         let placement = placement(case)?;
         let mut params = case.params.clone();
-        let own =
-            |name: &str| ["keys", "theta"].contains(&name) || name == "placement" && !placement.is_flat();
+        let of_lookups = ["keys", "theta", "redraw", "warm", "moved", "after"];
+        let own = |name: &str| of_lookups.contains(&name) || name == "placement" && !placement.is_flat();
         params.retain(|name, _| !own(name));
         let key = format!("{params:?} {} {} {pairs} {}", case.key_bits, case.variant, case.seed);
         let last = self.filled.borrow().as_ref().filter(|(last, _)| *last == key).map(|(_, map)| map.clone());
@@ -329,6 +421,14 @@ impl TieredMaps<'_> {
 
 impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Prepared<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
+        let n = self.keys.0.len();
+        if let Some(source) = &mut self.lookups {
+            if source.moved > 0 {
+                source.move_hot_keys();
+                look_up(self.gpu, &self.map.borrow(), source, (self.after - 1, n))?;
+            }
+            self.keys.0.as_mut_slice()?.copy_from_slice(&source.next(n));
+        }
         let mut map = self.map.borrow_mut();
         match self.op.as_str() {
             "insert" => map.clear()?,
@@ -388,11 +488,14 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Prepared<'_, K, V> {
             ("min_budget", map.min_budget() as f64),
             ("shards", map.shards() as f64),
             ("chunk", map.chunk() as f64),
+            ("hot_capacity", map.hot_pairs() as f64),
             ("access_ns", costs.access_ns),
             ("copy_gb_s", costs.copy_rate),
             ("free_memory_fell_by", self.free.saturating_sub(free) as f64),
         ];
         let mut all = self.spent.clone();
+        let off_bus = ["hot_hits", "resident"].iter().filter_map(|name| all.get(*name)).sum::<f64>();
+        all.insert("off_bus".to_owned(), off_bus / self.keys.0.len().max(1) as f64);
         all.extend(counted.map(|(name, count)| (name.to_owned(), count)));
         vec![
             Metric::TableBytes(map.host_bytes() as u64),

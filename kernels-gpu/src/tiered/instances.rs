@@ -19,3 +19,15 @@ pub mod moved {
         kernels { TieredGather, TieredScatter }
     }
 }
+
+/// Pairs of a cache of hot pairs. Names: bits of the key and of the value.
+pub mod pairs {
+    use crate::tiered::hot::Hot;
+    use crate::tiered::hot::kernels::{TieredForget, TieredKeep, TieredLookUp};
+    simt::instances! {
+        types {
+            u32_u32: Hot<u32, u32>, u32_u64: Hot<u32, u64>, u64_u32: Hot<u64, u32>, u64_u64: Hot<u64, u64>
+        }
+        kernels { TieredLookUp, TieredForget, TieredKeep }
+    }
+}

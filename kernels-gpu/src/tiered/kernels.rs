@@ -12,7 +12,8 @@ use crate::keyed::{COUNTER_SHARDS, Outcome, SHARD_WORDS};
 use crate::primitives::words::Moved;
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
-/// Writes the route and the index of each key; `bits` bits of a hash select the shard.
+/// Writes the route of each key, of which `bits` bits of a hash select the shard. If `is_picked` is not 0,
+/// only the keys whose indices `numbers` has are routed; otherwise the index of each key is written there.
 #[kernel]
 pub fn tiered_route<R: Routed + Instance>(
     keys: GlobalSlice<R::Key>,
@@ -20,12 +21,19 @@ pub fn tiered_route<R: Routed + Instance>(
     numbers: GlobalSlice<u32>,
     bits: u32,
     seed: u64,
+    is_picked: u32,
 ) {
     let place = Thread::index();
-    if place < keys.len() {
-        routes.write(place, route::<R::Key, R::Stored>(keys.read(place), bits, seed));
-        numbers.write(place, place as u32);
+    if place >= routes.len() {
+        return;
     }
+    let mut number = place as u32;
+    if is_picked != 0 {
+        number = numbers.read(place);
+    } else {
+        numbers.write(place, number);
+    }
+    routes.write(place, route::<R::Key, R::Stored>(keys.read(number as usize), bits, seed));
 }
 
 /// Writes for each shard the index of the first sorted route that belongs to it or to a later one, and at the

@@ -15,7 +15,9 @@
 //! # Cost
 //!
 //! Each kernel reads and writes each element once; [`kernels::tiered_gather`] reads and
-//! [`kernels::tiered_scatter`] writes at random addresses. [`kernels::tiered_fold`] reads 8 KiB.
+//! [`kernels::tiered_scatter`] writes at random addresses. [`kernels::tiered_fold`] reads 8 KiB. For the
+//! cache of hot pairs see [`hot::kernels`].
+pub mod hot;
 #[cfg(feature = "tiered-map")]
 mod instances;
 pub mod kernels;

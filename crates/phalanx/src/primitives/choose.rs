@@ -208,7 +208,7 @@ impl Workspace {
     ///
     /// # Safety
     /// - The slices live until the stream has executed the launches. `to` is as long as `from`.
-    pub(super) unsafe fn compact_words<T: Number>(
+    pub(crate) unsafe fn compact_words<T: Number>(
         &self,
         from: GlobalSlice<T>,
         choice: Choice<T>,

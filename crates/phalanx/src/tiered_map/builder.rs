@@ -26,6 +26,7 @@ use std::sync::Mutex;
 ///     .max_probes(64)
 ///     .seed(7)
 ///     .shards(8)
+///     .hot_pairs(1 << 20)
 ///     .placement(Placement::ByCost)
 ///     .costs(Costs::default())
 ///     .variant(variants::<u32, u32>()[0]);
@@ -58,7 +59,8 @@ pub struct Builder<K: Key, V: Value> {
 impl<K: Key, V: Value> Default for Builder<K, V> {
     fn default() -> Self {
         let (growth, placement, costs) = (Growth::Doubling, Placement::default(), Costs::default());
-        let config = Config { load_factor: 0.8, growth, max_probes: 512, seed: 0, placement, costs };
+        let config =
+            Config { load_factor: 0.8, growth, max_probes: 512, seed: 0, placement, costs, hot: None };
         Self {
             device: None,
             capacity: 1024,
@@ -94,6 +96,15 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Sets the budget in bytes of device memory, which the map never exceeds. Default: 256 MiB.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
+        self
+    }
+
+    /// Sets the most bytes of the budget for a cache of hot pairs: pairs that were looked up often, which are
+    /// then found without an access to their shards. 0 for none. Default: a third of the budget, or none if
+    /// all shards fit the device. The cache gets less if the rest does not suffice for three shards; a map
+    /// without shards has none.
+    pub fn hot_pairs(mut self, bytes: usize) -> Self {
+        self.config.hot = Some(bytes);
         self
     }
 
@@ -169,7 +180,8 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::LoadFactor(load_factor));
         }
         let slots = (self.capacity as f64 / load_factor).ceil() as usize;
-        Ok(Wish { slots, shards: self.shards, is_flat: self.config.placement.is_flat() })
+        let (is_flat, hot) = (self.config.placement.is_flat(), self.config.hot);
+        Ok(Wish { slots, shards: self.shards, is_flat, hot })
     }
 
     /// Returns the least budget with which these parameters can be built: three shards and the workspace of a

@@ -1,12 +1,15 @@
 //! Chunks of a batch: their memory on the device, and the way from the order of the batch to that of the
 //! shards and back.
+use super::hot::{HotPairs, with_values_if};
 use super::ledger::{Ledger, Metered};
+use super::plan::{CHUNK_BUFFERS, Plan};
 use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
-use crate::primitives::{Bits, Cutter, Workspace, sort_bytes};
+use crate::primitives::{Bits, Cutter, Workspace, compact_bytes, sort_bytes};
 use gpu::{Buffer, Device, Grid, Stream, Tier};
 use phalanx_kernels::keyed::Outcome;
+use phalanx_kernels::primitives::compact::{Choice, Test};
 use phalanx_kernels::primitives::words::Words;
 use phalanx_kernels::tiered::Route;
 use phalanx_kernels::tiered::kernels::{
@@ -47,6 +50,11 @@ impl<K, V> Request<'_, K, V> {
     /// Returns whether an element has found no room, by its outcome.
     pub fn is_refused(&self, place: usize) -> bool {
         self.op.places() && self.outcomes[place] == Outcome::Refused as u8
+    }
+
+    /// Returns the outcome that stands for a key that is found.
+    pub fn found(&self) -> u8 {
+        if self.as_bools { 1 } else { Outcome::Found as u8 }
     }
 
     /// Returns the columns of the batch.
@@ -142,7 +150,22 @@ impl<K: Word, V: Word> Pieces<K, V> {
 /// Returns the bytes of a chunk buffer for chunks of `len` elements, which are sorted or not.
 pub fn buffer_bytes<K: Word, V: Word>(len: usize, sorts: bool) -> usize {
     let pieces = Cutter::measure(|cutter| Pieces::<K, V>::cut(cutter, len, sorts));
-    pieces + if sorts { sort_bytes::<u32, u32>(len).next_multiple_of(16) } else { 0 }
+    pieces + if sorts { work_bytes(len) } else { 0 }
+}
+
+/// Returns the bytes of workspace for the order of the shards.
+fn work_bytes(len: usize) -> usize {
+    sort_bytes::<u32, u32>(len).max(compact_bytes(len)).next_multiple_of(16)
+}
+
+/// Allocates the chunk buffers of a plan.
+pub fn chunk_buffers<K: Word, V: Word>(
+    ledger: &Arc<Ledger>,
+    device: &Device,
+    plan: Plan,
+) -> Result<Vec<ChunkBuffer<K, V>>> {
+    let shards = if plan.form.is_sharded() { plan.shards() } else { 0 };
+    (0..CHUNK_BUFFERS).map(|_| ChunkBuffer::new(ledger, device, plan.chunk, shards)).collect()
 }
 
 /// Parameters by which keys are routed.
@@ -165,25 +188,28 @@ pub struct ChunkBuffer<K, V> {
     bounds: Buffer<u32>,
     /// Number of refused elements since it was read, in pinned memory.
     refused: Buffer<u64>,
+    /// Number of keys that are not among the hot pairs, in pinned memory.
+    missed: Buffer<u32>,
 }
 
 /// Returns the grid of a thread per element.
-fn each(len: usize) -> Grid {
+pub fn each(len: usize) -> Grid {
     Grid::for_items(len, THREADS)
 }
 
 impl<K: Word, V: Word> ChunkBuffer<K, V> {
     /// Allocates memory for chunks of `len` elements for `shards` shards; 0 of them if chunks are not sorted.
-    pub fn new(ledger: &Arc<Ledger>, device: &Device, len: usize, shards: usize) -> Result<Self> {
+    fn new(ledger: &Arc<Ledger>, device: &Device, len: usize, shards: usize) -> Result<Self> {
         let (stream, sorts) = (device.stream()?, shards > 0);
         let bytes = Cutter::measure(|cutter| Pieces::<K, V>::cut(cutter, len, sorts));
         let memory = ledger.buffer::<u128>(device, bytes / size_of::<u128>())?;
         let pieces = Pieces::cut(&mut Cutter::over(memory.pointer().cast()), len, sorts);
-        let work = || ledger.workspace(&stream, sort_bytes::<u32, u32>(len));
+        let work = || ledger.workspace(&stream, work_bytes(len));
         Ok(Self {
             sort: if sorts { Some(work()?) } else { None },
             bounds: device.buffer_on(Tier::Pinned, shards + 1)?,
             refused: device.buffer_on(Tier::Pinned, 1)?,
+            missed: device.buffer_on(Tier::Pinned, 1)?,
             _memory: memory,
             stream,
             pieces,
@@ -224,24 +250,55 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
         }
     }
 
-    /// Submits the sort of `len` uploaded keys by shard. The same keys are always sorted in the same way.
+    /// Submits the lookup of `len` uploaded keys among the hot pairs. Picks those that are not there, in the
+    /// order of the batch, for [`Self::sort`].
+    ///
+    /// # Safety
+    /// - Nothing else uses the chunk buffer; no other stream changes the hot pairs.
+    pub unsafe fn look_up(
+        &mut self,
+        hot: &HotPairs,
+        request: &Request<'_, K, V>,
+        (len, touches): (usize, bool),
+    ) -> Result<()> {
+        let given = self.given(len);
+        let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
+        let [picked, all] = sorting.order.map(|numbers| numbers.part(0, len));
+        let asked = with_values_if(given, !request.results.is_empty());
+        let is_missed =
+            Choice { test: Test::Flagged as u32, inverted: 1, operand: nothing(), flags: given.outcomes };
+        // SAFETY: as in `sort`.
+        unsafe {
+            hot.look_up(&self.stream, asked, all, (request.found(), touches))?;
+            work.compact_words(all, is_missed, picked, (nothing(), self.missed.global()))
+        }
+    }
+
+    /// Waits for the stream, and returns how many keys the last lookup has picked.
+    pub fn missed(&self) -> Result<usize> {
+        self.stream.synchronize()?;
+        Ok(pinned(&self.missed).iter().sum::<u32>() as usize)
+    }
+
+    /// Submits the sort of `len` uploaded keys by shard: the picked ones, or all. The same keys are always
+    /// sorted in the same way.
     ///
     /// # Safety
     /// - Nothing else uses the chunk buffer.
-    pub unsafe fn sort(&mut self, len: usize, routing: Routing) -> Result<()> {
+    pub unsafe fn sort(&mut self, len: usize, routing: Routing, is_picked: bool) -> Result<()> {
         let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
         let Routing { bits, seed, more } = routing;
-        let keys = self.pieces.given.keys.part(0, len);
+        let (keys, is_picked) = (self.pieces.given.keys, is_picked.into());
         let [routes, sorted] = sorting.routes.map(|routes| routes.part(0, len));
         let [numbers, order] = sorting.order.map(|numbers| numbers.part(0, len));
         let first = 32u32.saturating_sub(bits + more);
         // SAFETY: the chunk buffer's memory lives until the launches have ended, since dropping it waits.
         unsafe {
             if size_of::<K>() + size_of::<V>() == 8 {
-                let kernel = TieredRoute::<Route<K, K>> { keys, routes, numbers, bits, seed };
+                let kernel = TieredRoute::<Route<K, K>> { keys, routes, numbers, bits, seed, is_picked };
                 self.stream.launch(each(len), kernel)?;
             } else {
-                let kernel = TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed };
+                let kernel = TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed, is_picked };
                 self.stream.launch(each(len), kernel)?;
             }
             work.sort_routes((routes, numbers), (sorted, order), Bits::new(first, 32))
@@ -264,7 +321,7 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
     /// # Safety
     /// - As for [`Self::sort`], which must have been called. `to` lives until the launches have ended.
     pub unsafe fn gather(&self, has: Has, to: Columns<K, V>, len: usize) -> Result<()> {
-        let (Some(sorting), from) = (self.pieces.sorting, self.given(len)) else { return Ok(()) };
+        let (Some(sorting), from) = (self.pieces.sorting, self.pieces.given) else { return Ok(()) };
         let (order, stream) = (sorting.order[1].part(0, len), &self.stream);
         // SAFETY: the caller's obligations.
         unsafe {
@@ -295,7 +352,7 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
     /// # Safety
     /// - As for [`Self::gather`].
     pub unsafe fn scatter(&self, request: &Request<'_, K, V>, from: Columns<K, V>, len: usize) -> Result<()> {
-        let (Some(sorting), to) = (self.pieces.sorting, self.given(len)) else { return Ok(()) };
+        let (Some(sorting), to) = (self.pieces.sorting, self.pieces.given) else { return Ok(()) };
         let (order, stream) = (sorting.order[1].part(0, len), &self.stream);
         let refused = self.refused.global();
         let as_bools = request.as_bools.into();

@@ -3,6 +3,7 @@
 mod builder;
 mod chunk;
 mod growth;
+mod hot;
 mod ledger;
 mod measure;
 mod placement;
@@ -265,6 +266,27 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     /// Returns the maximum number of elements of a batch that is one chunk.
     pub fn chunk(&self) -> usize {
         self.tiers().plan.chunk
+    }
+
+    /// Returns the maximum number of hot pairs: those that lookups find without an access to a shard. 0 if the
+    /// map has no memory for them.
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    ///
+    /// let builder = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).hot_pairs(1 << 12);
+    /// let map = builder.clone().budget(builder.min_budget()? + (1 << 12)).build()?;
+    /// assert!(map.hot_pairs() > 400);
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
+    /// for _ in 0..2 {
+    ///     assert_eq!(map.get(&[1, 3])?, [Some(10), None]);
+    /// }
+    /// let traffic = map.traffic(); // the first lookups find no hot pairs, and make one
+    /// assert_eq!((traffic.hot_lookups, traffic.hot_hits), (2, 1));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn hot_pairs(&self) -> usize {
+        self.tiers().hot.capacity::<K::Word, V::Word>()
     }
 
     /// Returns the bytes and operations of all batches so far.

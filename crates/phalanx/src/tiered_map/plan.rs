@@ -1,10 +1,11 @@
 //! Division of the budget: how many shards, and how much memory for shards and for the elements of a batch.
 //!
 //! ```text
-//! budget  | image, counters | image, counters | ...  | elements, workspace of a sort | the same | counters
-//!         | slots for shards, at least 3             | chunk buffers: CHUNK_BUFFERS             | in place
+//! budget  | image, counters | image, counters | ...  | elements, workspace | the same | hot   | counters
+//!         | slots for shards, at least 3             | chunk buffers                  | pairs | in place
 //! ```
 use super::chunk::buffer_bytes;
+use super::hot::BUCKET_BYTES;
 use super::shard::Size;
 use crate::hash_map::kernels::Kernels;
 use crate::map::encoding::Word;
@@ -29,6 +30,8 @@ const CHUNKS: (usize, usize) = (128, 1 << 26);
 const OF_CHUNKS: usize = 3;
 /// Share of the budget for one shard, if the number of shards is not given: one in this number.
 const OF_SHARD: usize = 48;
+/// Share of the budget for the hot pairs, unless it is given: one in this number.
+const OF_HOT: usize = 3;
 /// Bytes of a shard up to which a larger number of shards gains nothing.
 const SMALL_SHARD: usize = 1 << 20;
 
@@ -46,6 +49,13 @@ pub enum Form {
     },
 }
 
+impl Form {
+    /// Returns whether the map is divided into shards.
+    pub fn is_sharded(self) -> bool {
+        matches!(self, Self::Sharded { .. })
+    }
+}
+
 /// Requirements of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
@@ -55,6 +65,8 @@ pub struct Wish {
     pub shards: Option<usize>,
     /// Whether the map is a baseline without shards.
     pub is_flat: bool,
+    /// Bytes for hot pairs, if they are given.
+    pub hot: Option<usize>,
 }
 
 /// Division of a budget.
@@ -67,6 +79,8 @@ pub struct Plan {
     pub chunk: usize,
     /// Number of device buffers for shards.
     pub slots: usize,
+    /// Bytes for hot pairs.
+    pub hot: usize,
 }
 
 impl Plan {
@@ -93,7 +107,7 @@ fn shard_size<K, V>(kernels: &dyn Kernels<K, V>, slots: usize, bits: u32) -> Res
 
 /// Returns the bytes of chunks of `len` elements.
 fn chunks_bytes<K: Word, V: Word>(form: Form, len: usize) -> usize {
-    CHUNK_BUFFERS * buffer_bytes::<K, V>(len, matches!(form, Form::Sharded { .. }))
+    CHUNK_BUFFERS * buffer_bytes::<K, V>(len, form.is_sharded())
 }
 
 /// Returns the bytes that tables need on the device, with this number of slots for shards.
@@ -151,7 +165,7 @@ pub fn least_budget<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish) -
 pub fn divide<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish, budget: usize) -> Result<Plan> {
     let fits = |&(form, size): &(Form, Size)| least::<K, V>(form, size) <= budget;
     match forms(kernels, wish, budget)?.into_iter().find(fits) {
-        Some((form, size)) => Ok(divide_for::<K, V>(form, size, budget)),
+        Some((form, size)) => Ok(divide_for::<K, V>((form, size), budget, wish.hot)),
         None => Err(Error::DeviceBudget { asked: budget, needed: least_budget(kernels, wish)? }),
     }
 }
@@ -159,29 +173,35 @@ pub fn divide<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish, budget:
 /// Divides a budget for a map of at least 2^`bits` shards.
 pub fn split<K: Word, V: Word>(
     kernels: &dyn Kernels<K, V>,
-    slots: usize,
-    bits: u32,
+    (slots, bits): (usize, u32),
     budget: usize,
+    hot: Option<usize>,
 ) -> Result<Plan> {
     let mut needed = usize::MAX;
     for bits in bits..=MOST_BITS {
         let (form, size) = (Form::Sharded { bits }, shard_size(kernels, slots, bits)?);
         needed = needed.min(least::<K, V>(form, size));
         if least::<K, V>(form, size) <= budget && size.byte_len() <= (budget / OF_SHARD).max(SMALL_SHARD) {
-            return Ok(divide_for::<K, V>(form, size, budget));
+            return Ok(divide_for::<K, V>((form, size), budget, hot));
         }
     }
     Err(Error::DeviceBudget { asked: budget, needed })
 }
 
 /// Divides a budget for a form that fits it.
-fn divide_for<K: Word, V: Word>(form: Form, size: Size, budget: usize) -> Plan {
+fn divide_for<K: Word, V: Word>((form, size): (Form, Size), budget: usize, hot: Option<usize>) -> Plan {
     let needed = tables_bytes(form, size, LEAST_SLOTS) + FIXED;
     let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - needed));
     let left = budget - FIXED - chunks_bytes::<K, V>(form, chunk);
-    let plan = Plan { form, size, chunk, slots: 0 };
-    let slots = (left / (size.byte_len() + COUNTERS)).min(plan.shards().max(LEAST_SLOTS));
-    Plan { slots: if matches!(form, Form::Sharded { .. }) { slots } else { 0 }, ..plan }
+    let plan = Plan { form, size, chunk, slots: 0, hot: 0 };
+    if !form.is_sharded() {
+        return plan;
+    }
+    let (each, most) = (size.byte_len() + COUNTERS, plan.shards().max(LEAST_SLOTS));
+    let is_all_on_device = left / each >= most;
+    let hot = hot.unwrap_or(if is_all_on_device { 0 } else { budget / OF_HOT });
+    let hot = hot.min(left - LEAST_SLOTS * each) / BUCKET_BYTES * BUCKET_BYTES;
+    Plan { slots: ((left - hot) / each).min(most), hot, ..plan }
 }
 
 /// Returns the largest length of chunks that need at most `bytes` bytes.
@@ -211,14 +231,15 @@ mod tests {
         tables_bytes(plan.form, plan.size, plan.slots)
             + FIXED
             + chunks_bytes::<u32, u32>(plan.form, plan.chunk)
+            + plan.hot
     }
 
     #[test]
     fn a_table_of_16_gib_in_a_budget_of_4() {
-        let wish = Wish { slots: 1 << 31, shards: None, is_flat: false };
+        let wish = Wish { slots: 1 << 31, shards: None, is_flat: false, hot: None };
         let plan = divide(&VARIANT, wish, 4 << 30).unwrap();
         assert_eq!((plan.form, plan.shards()), (Form::Sharded { bits: 8 }, 256));
-        assert!(plan.slots > 36 && plan.chunk > 1 << 22, "{plan:?}");
+        assert!(plan.slots > 16 && plan.chunk > 1 << 22 && plan.hot > 1300 << 20, "{plan:?}");
         assert!(used(plan) <= 4 << 30 && used(plan) > 15 << 28, "{plan:?}");
         let needed = least_budget(&VARIANT, wish).unwrap();
         assert!(needed < 8 << 20, "{needed}");
@@ -229,7 +250,7 @@ mod tests {
         for (slots, shards) in
             [(1000, None), (1000, Some(8)), (1 << 20, None), (1 << 20, Some(1)), (1, Some(64))]
         {
-            let wish = Wish { slots, shards, is_flat: false };
+            let wish = Wish { slots, shards, is_flat: false, hot: None };
             let needed = least_budget(&VARIANT, wish).unwrap();
             assert!(divide(&VARIANT, wish, needed - 1).is_err());
             for more in [0, 1, 1000, 1 << 16, 1 << 20, 1 << 26] {
@@ -242,8 +263,8 @@ mod tests {
 
     #[test]
     fn a_map_is_split_until_three_shards_fit() {
-        let plan = split::<u32, u32>(&VARIANT, 1 << 20, 1, 4 << 20).unwrap();
+        let plan = split::<u32, u32>(&VARIANT, (1 << 20, 1), 4 << 20, None).unwrap();
         assert!(used(plan) <= 4 << 20 && plan.size.byte_len() <= 1 << 20 && plan.slots >= 3, "{plan:?}");
-        assert!(split::<u32, u32>(&VARIANT, 1 << 20, 1, 1000).is_err());
+        assert!(split::<u32, u32>(&VARIANT, (1 << 20, 1), 1000, None).is_err());
     }
 }

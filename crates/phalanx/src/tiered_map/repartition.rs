@@ -1,6 +1,7 @@
 //! Division of a map into more shards, when its tables have outgrown the budget.
-use super::chunk::{ChunkBuffer, Has};
-use super::plan::{self, Form, Plan};
+use super::chunk::{Has, chunk_buffers};
+use super::hot::HotPairs;
+use super::plan::{self, Form};
 use super::shard::{Image, Shard};
 use super::slots::Slots;
 use super::tiers::{SUM_WORDS, Tiers, Work, empty_image};
@@ -17,7 +18,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
             Form::Sharded { bits } => bits + 1,
             Form::Resident | Form::Flat => 1,
         };
-        let plan = plan::split::<K, V>(&*self.kernels, slots, least, self.ledger.budget())?;
+        let plan =
+            plan::split::<K, V>(&*self.kernels, (slots, least), self.ledger.budget(), self.config.hot)?;
         let form = (plan.form, self.config);
         let new = |_| Ok(Shard::new(empty_image(&self.device, &self.ledger, form, plan.size)?, plan.size));
         let shards: Vec<Shard> = (0..plan.shards()).map(new).collect::<Result<_>>()?;
@@ -31,7 +33,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
             // The old shards have all pairs. Chunk buffers for them are allocated by the next batch.
             self.shards = old;
             (self.plan, self.sums) = before;
-            (self.slots, self.buffers) = (Slots::default(), Vec::new());
+            self.free_device_memory();
         }
         self.spares = Default::default();
         moved
@@ -49,20 +51,25 @@ impl<K: Word, V: Word> Tiers<K, V> {
             self.shards[0].image = Image::Host(memory);
             self.plan.form = Form::Flat;
         }
-        (self.slots, self.buffers) = (Slots::default(), Vec::new());
+        self.free_device_memory();
         Ok(())
     }
 
-    /// Allocates chunk buffers, unless there are some, and slots, both as planned.
+    /// Frees what [`Self::allocate`] allocates.
+    fn free_device_memory(&mut self) {
+        (self.slots, self.hot, self.buffers) = (Slots::default(), HotPairs::default(), Vec::new());
+    }
+
+    /// Allocates chunk buffers, unless there are some, and hot pairs and slots, all as planned.
     pub fn allocate(&mut self) -> Result<()> {
         if !self.buffers.is_empty() {
             return Ok(());
         }
-        let Plan { form, size, chunk, slots } = self.plan;
-        let sorted = if matches!(form, Form::Sharded { .. }) { self.shards.len() } else { 0 };
-        let buffer = |_| ChunkBuffer::new(&self.ledger, &self.device, chunk, sorted);
-        self.buffers = (0..plan::CHUNK_BUFFERS).map(buffer).collect::<Result<_>>()?;
-        self.slots = Slots::new(&self.ledger, &self.device, slots, size.words)?;
+        let (ledger, device, plan) = (&self.ledger, &self.device, self.plan);
+        let buffers = chunk_buffers(ledger, device, plan)?;
+        self.hot = HotPairs::new(ledger, device, plan.hot, self.config.seed)?;
+        self.slots = Slots::new(ledger, device, plan.slots, plan.size.words)?;
+        self.buffers = buffers;
         Ok(())
     }
 
@@ -87,12 +94,13 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let columns = buffer.moved(len);
         // SAFETY: nothing else uses the chunk buffer.
         unsafe {
-            buffer.sort(len, routing)?;
+            buffer.sort(len, routing, false)?;
             buffer.find_bounds(len, routing.bits)?;
             buffer.gather(Has::PAIRS, columns, len)?;
         }
-        let (bounds, chunks) = (vec![buffer.bounds()?], vec![columns.batch(BatchOp::InsertNew, Has::PAIRS)]);
-        let work = Work { chunks, bounds, writes: true };
+        let mut work = Work::new(BatchOp::InsertNew, (false, false));
+        work.bounds.push(buffer.bounds()?);
+        work.chunks.push(columns.batch(BatchOp::InsertNew, Has::PAIRS));
         self.serve(&work, &mut vec![false; self.shards.len()])?;
         // SAFETY: as above.
         unsafe { self.buffers[0].count_refused(columns.outcomes, false)? };

@@ -109,6 +109,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
             return submitted;
         }
         self.note_operations(many, true);
+        self.traffic.resident += if held.is_some() { many as u64 } else { 0 };
         self.slots.push(slot);
         Ok(())
     }

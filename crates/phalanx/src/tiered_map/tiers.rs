@@ -1,25 +1,28 @@
 //! The memory of a map, and the way of a batch through it.
 //!
 //! ```text
-//! 1  each chunk    copy keys in, sort by shard, move the elements into the order of the shards
+//! 1  each chunk    copy keys in; lookups: find the hot pairs                               hot.rs
+//!                  sort the other keys by shard, move the elements into this order
 //! 2  each shard    execute its elements of all chunks, on the device or in place          serve.rs
 //! 3  each chunk    move the results into the order of the batch, copy them out
 //! ```
 //!
-//! The elements of a batch of one chunk stay on the device between the steps. Those of several chunks go to
-//! pinned memory, where the kernels of step 2 read and write them in place: the elements of a shard in a
-//! chunk lie together. Step 3 sorts the keys of each chunk again, which costs less than to keep their order.
-use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, write_pinned};
+//! If there is a chunk buffer for each chunk, the elements stay there between the steps. Those of larger
+//! batches go to pinned memory, where the kernels of step 2 read and write them in place: the elements of a
+//! shard in a chunk lie together. Step 3 looks the keys of each chunk up again among the hot pairs, which have
+//! not changed, and sorts the others again, which costs less than to keep results and order.
+use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, chunk_buffers, write_pinned};
+use super::hot::{HotPairs, is_worthwhile};
 use super::ledger::{Ledger, Metered};
 use super::placement::{Costs, Placement};
-use super::plan::{CHUNK_BUFFERS, COUNTER_WORDS, Form, PLACES, Plan};
+use super::plan::{COUNTER_WORDS, Form, PLACES, Plan};
 use super::shard::{Image, Shard, Size, Spares};
 use super::slots::Slots;
 use crate::hash_map::Growth;
 use crate::hash_map::kernels::Kernels;
 use crate::hash_map::table::RawTable;
 use crate::map::encoding::Word;
-use crate::map::launch::Batch;
+use crate::map::launch::{Batch, BatchOp};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
 use phalanx_kernels::keyed::SKETCH_REGISTERS;
@@ -29,6 +32,8 @@ use std::sync::Arc;
 
 /// Words per shard of the sums of counters.
 pub const SUM_WORDS: usize = 4;
+/// Chunks of a batch in pinned memory whose pairs are added to the hot ones: enough to learn which these are.
+const LEARNED: usize = 8;
 
 /// Parameters of a map.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +44,12 @@ pub struct Config {
     pub seed: u64,
     pub placement: Placement,
     pub costs: Costs,
+    /// Bytes for hot pairs, if they are given.
+    pub hot: Option<usize>,
 }
 
-/// Bytes and operations of all batches so far.
+/// Bytes and operations of all batches so far. The operations of a batch are those on the device, those in
+/// place, and the lookups that found their keys among the hot pairs.
 ///
 /// ```
 /// use phalanx::TieredMap;
@@ -62,6 +70,13 @@ pub struct Traffic {
     pub on_device: u64,
     /// Operations in place, over the bus.
     pub in_place: u64,
+    /// Those of `on_device` on shards that were on the device before. Lookups among them, like those of
+    /// `hot_hits`, read no shard over the bus.
+    pub resident: u64,
+    /// Lookups among the hot pairs.
+    pub hot_lookups: u64,
+    /// Those that found their keys.
+    pub hot_hits: u64,
 }
 
 /// Stream and counters of operations in place.
@@ -96,9 +111,44 @@ pub struct Work<K, V> {
     pub bounds: Vec<Vec<u32>>,
     /// Whether the operation changes shards.
     pub writes: bool,
+    /// Whether the pairs that are found are added to the hot ones.
+    learns: bool,
+    /// For each chunk, whether its keys are those that are not among the hot pairs.
+    filtered: Vec<bool>,
+    /// Whether the keys of the next chunk are looked up there.
+    looks: bool,
+    /// Keys that were looked up there, and those that were found.
+    lookups: usize,
+    hits: usize,
 }
 
 impl<K: Word, V: Word> Work<K, V> {
+    /// Returns the work of a batch without chunks, which uses the hot pairs or not.
+    pub fn new(op: BatchOp, (uses_hot, looks): (bool, bool)) -> Self {
+        Self {
+            chunks: Vec::new(),
+            bounds: Vec::new(),
+            writes: op.writes(),
+            learns: uses_hot && matches!(op, BatchOp::Get),
+            filtered: Vec::new(),
+            looks: uses_hot && looks,
+            lookups: 0,
+            hits: 0,
+        }
+    }
+
+    /// Returns the number of elements of a chunk.
+    fn len_of(&self, chunk: usize) -> usize {
+        self.chunks[chunk].keys.max_len()
+    }
+
+    /// Notes how many keys of a chunk are not among the hot pairs. If almost all are, the other chunks are
+    /// not looked up.
+    fn note_missed(&mut self, len: usize, missed: usize) {
+        (self.lookups, self.hits) = (self.lookups + len, self.hits + len - missed);
+        self.looks &= is_worthwhile(len, len - missed);
+    }
+
     /// Returns the number of elements of a shard.
     pub fn elements_of(&self, shard: usize) -> usize {
         self.bounds.iter().map(|bounds| (bounds[shard + 1] - bounds[shard]) as usize).sum()
@@ -123,6 +173,7 @@ pub struct Tiers<K, V> {
     pub shards: Vec<Shard>,
     pub buffers: Vec<ChunkBuffer<K, V>>,
     pub slots: Slots,
+    pub hot: HotPairs,
     pub places: Vec<Place>,
     /// Registers of a sketch.
     pub sketch: Metered<Buffer<u32>>,
@@ -142,15 +193,14 @@ impl<K: Word, V: Word> Tiers<K, V> {
         config: Config,
     ) -> Result<Self> {
         let ledger = Ledger::new(budget);
-        let sorted = if matches!(plan.form, Form::Sharded { .. }) { plan.shards() } else { 0 };
-        let buffer = |_| ChunkBuffer::new(&ledger, &device, plan.chunk, sorted);
-        let buffers = (0..CHUNK_BUFFERS).map(buffer).collect::<Result<_>>()?;
+        let buffers = chunk_buffers(&ledger, &device, plan)?;
         let places = (0..PLACES).map(|_| place(&ledger, &device)).collect::<Result<_>>()?;
         let shard =
             |_| Ok(Shard::new(empty_image(&device, &ledger, (plan.form, config), plan.size)?, plan.size));
         Ok(Self {
             shards: (0..plan.shards()).map(shard).collect::<Result<_>>()?,
             slots: Slots::new(&ledger, &device, plan.slots, plan.size.words)?,
+            hot: HotPairs::new(&ledger, &device, plan.hot, config.seed)?,
             sketch: ledger.buffer(&device, SKETCH_REGISTERS)?,
             sums: device.buffer_on(Tier::Pinned, plan.shards() * SUM_WORDS)?,
             spares: Spares::default(),
@@ -232,6 +282,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Removes all pairs.
     pub fn clear(&mut self) -> Result<()> {
+        self.hot.clear()?;
         self.slots.forget_all();
         for shard in &mut self.shards {
             shard.image.clear()?;
@@ -330,7 +381,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         Ok(())
     }
 
-    /// Notes operations that were executed.
+    /// Notes operations that were executed on shards.
     pub fn note_operations(&mut self, many: usize, on_device: bool) {
         let traffic = &mut self.traffic;
         *(if on_device { &mut traffic.on_device } else { &mut traffic.in_place }) += many as u64;
@@ -359,7 +410,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
             self.settle();
             self.collect(request, &work)
         });
-        collected.map_err(|source| Failure::new(source, self.done_elements(request, &done)))
+        let ended = collected.and_then(|refused| {
+            self.hot.end(work.lookups, work.hits)?;
+            Ok(refused)
+        });
+        ended.map_err(|source| Failure::new(source, self.done_elements(request, &done)))
     }
 
     /// Returns for each element whether it is done, from the shards of each chunk that are.
@@ -392,66 +447,151 @@ impl<K: Word, V: Word> Tiers<K, V> {
         Routing { bits, seed, more: if may_be_in_place { pages.min(32 - bits) } else { 0 } }
     }
 
-    /// Step 1: brings the elements into the order of the shards, and waits.
+    /// Step 1: brings the elements into the order of the shards, and waits. While the hot pairs of a chunk are
+    /// counted, the keys of the next one are copied in.
     fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<K, V>> {
-        let (chunks, routing) = (self.chunks(request.keys.len()), self.routing(request.keys.len()));
-        if chunks.len() > 1 {
+        let (chunks, many) = (self.chunks(request.keys.len()), self.buffers.len());
+        if chunks.len() > many {
             self.spill.reserve(request)?;
         }
-        let (many, mut batches, mut bounds) = (self.buffers.len(), Vec::new(), Vec::new());
-        for (index, range) in chunks.iter().enumerate() {
-            let columns = self.columns(&chunks, index);
-            let buffer = &mut self.buffers[index % many];
-            if index >= many {
-                bounds.push(buffer.bounds()?);
+        let mut work = Work::new(request.op, (self.hot.begin(request.op), !self.hot.is_empty()));
+        for index in 0..=chunks.len() {
+            if index >= many && index < chunks.len() {
+                work.bounds.push(self.buffers[index % many].bounds()?);
             }
-            // SAFETY: the batch lives until the streams of the chunk buffers are waited for; nothing else
-            // uses the chunk buffer or the columns.
-            unsafe {
-                buffer.upload_keys(request, range)?;
-                buffer.upload_rest(request, range)?;
-                buffer.sort(range.len(), routing)?;
-                buffer.find_bounds(range.len(), routing.bits)?;
-                buffer.gather(request.has(), columns, range.len())?;
+            if let Some(range) = chunks.get(index) {
+                self.bring(request, (index, range), &mut work)?;
+            }
+            if index > 0 {
+                self.arrange(request, (index - 1, &chunks), &mut work)?;
+            }
+        }
+        for index in work.bounds.len()..chunks.len() {
+            work.bounds.push(self.buffers[index % many].bounds()?);
+        }
+        Ok(work)
+    }
+
+    /// Submits the copy of a chunk to the device. Lookups then search the hot pairs; other operations remove
+    /// their keys there, before any shard changes.
+    fn bring(
+        &mut self,
+        request: &Request<'_, K, V>,
+        (index, range): (usize, &Range<usize>),
+        work: &mut Work<K, V>,
+    ) -> Result<()> {
+        let many = self.buffers.len();
+        let buffer = &mut self.buffers[index % many];
+        work.filtered.push(work.looks);
+        // SAFETY: the batch lives until the streams of the chunk buffers are waited for; nothing else uses
+        // the chunk buffer. The hot pairs do not change while lookups run: pairs are added only when all
+        // chunks of a batch are done.
+        unsafe {
+            buffer.upload_keys(request, range)?;
+            buffer.upload_rest(request, range)?;
+            match (work.looks, work.writes) {
+                (true, _) => buffer.look_up(&self.hot, request, (range.len(), true)),
+                (_, true) => self.hot.forget(&buffer.stream, buffer.given(range.len())),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// Submits the sort of the elements of a chunk that are not among the hot pairs.
+    fn arrange(
+        &mut self,
+        request: &Request<'_, K, V>,
+        (index, chunks): (usize, &[Range<usize>]),
+        work: &mut Work<K, V>,
+    ) -> Result<()> {
+        let (many, len, is_picked) = (self.buffers.len(), chunks[index].len(), work.filtered[index]);
+        let missed = if is_picked { self.buffers[index % many].missed()? } else { len };
+        if is_picked {
+            work.note_missed(len, missed);
+            (self.traffic.hot_lookups, self.traffic.hot_hits) =
+                (self.traffic.hot_lookups + len as u64, self.traffic.hot_hits + (len - missed) as u64);
+        }
+        let columns = self.columns(chunks, index).part(0..missed);
+        let routing = self.routing_of(request, (len, missed));
+        let buffer = &mut self.buffers[index % many];
+        // SAFETY: as in `bring`; nothing else uses the columns.
+        unsafe {
+            if missed > 0 {
+                buffer.sort(missed, routing, is_picked)?;
+                buffer.gather(request.has(), columns, missed)?;
                 if request.op.places() {
                     buffer.refuse(columns.outcomes)?;
                 }
             }
-            batches.push(columns.batch(request.op, request.has()));
+            buffer.find_bounds(missed, routing.bits)?;
         }
-        for index in bounds.len()..chunks.len() {
-            bounds.push(self.buffers[index % many].bounds()?);
-        }
-        Ok(Work { chunks: batches, bounds, writes: request.op.writes() })
+        work.chunks.push(columns.batch(request.op, request.has()));
+        Ok(())
+    }
+
+    /// Returns how the keys of a chunk are sorted of which `missed` are not among the hot pairs.
+    fn routing_of(&self, request: &Request<'_, K, V>, (len, missed): (usize, usize)) -> Routing {
+        let share = missed as f64 / len.max(1) as f64;
+        self.routing((request.keys.len() as f64 * share) as usize)
     }
 
     /// Returns where the elements of a chunk are in the order of the shards.
     fn columns(&self, chunks: &[Range<usize>], index: usize) -> Columns<K, V> {
-        match chunks.len() > 1 {
+        match chunks.len() > self.buffers.len() {
             true => self.spill.columns(chunks[index].clone()),
-            false => self.buffers[0].moved(chunks[index].len()),
+            false => self.buffers[index].moved(chunks[index].len()),
         }
     }
 
     /// Step 3: brings the results into the order of the batch. Returns the number of refused elements.
     fn collect(&mut self, request: &mut Request<'_, K, V>, work: &Work<K, V>) -> Result<u64> {
-        let (chunks, routing) = (self.chunks(request.keys.len()), self.routing(request.keys.len()));
-        let (many, is_spilled) = (self.buffers.len(), work.chunks.len() > 1);
+        let (chunks, many) = (self.chunks(request.keys.len()), self.buffers.len());
+        let is_spilled = chunks.len() > many;
         for (index, range) in chunks.iter().enumerate() {
-            let columns = self.columns(&chunks, index);
+            let (missed, is_picked) = (work.len_of(index), work.filtered[index]);
+            let columns = self.columns(&chunks, index).part(0..missed);
+            let routing = self.routing_of(request, (range.len(), missed));
             let buffer = &mut self.buffers[index % many];
             buffer.stream.synchronize()?;
-            // SAFETY: as in `partition`.
+            // SAFETY: as in `bring`.
             unsafe {
                 if is_spilled {
                     buffer.upload_keys(request, range)?;
-                    buffer.sort(range.len(), routing)?;
+                    if is_picked {
+                        buffer.look_up(&self.hot, request, (range.len(), false))?;
+                    }
                 }
-                buffer.scatter(request, columns, range.len())?;
+                if is_spilled && missed > 0 {
+                    buffer.sort(missed, routing, is_picked)?;
+                }
+                if missed > 0 {
+                    buffer.scatter(request, columns, missed)?;
+                }
                 buffer.download(request, range)?;
             }
+            if !is_spilled {
+                self.learn(work, (&chunks, index))?;
+            }
         }
-        self.refused()
+        let refused = self.refused()?;
+        if is_spilled && work.learns {
+            // The hot pairs have been looked up in each chunk.
+            (chunks.len() - LEARNED.min(chunks.len())..chunks.len())
+                .try_for_each(|index| self.learn(work, (&chunks, index)))?;
+            self.refused()?;
+        }
+        Ok(refused)
+    }
+
+    /// Submits the addition of the pairs that a chunk has found to the hot ones.
+    fn learn(&mut self, work: &Work<K, V>, (chunks, index): (&[Range<usize>], usize)) -> Result<()> {
+        if !work.learns {
+            return Ok(());
+        }
+        let columns = self.columns(chunks, index).part(0..work.len_of(index));
+        let buffer = &self.buffers[index % self.buffers.len()];
+        // SAFETY: no lookup of this batch still runs, and the stream is waited for.
+        unsafe { self.hot.keep(&buffer.stream, columns) }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Every allocation and every copy fails once.
-use crate::model::{all_pairs, device, least, numbers, outgrowing, small};
+use crate::model::{all_pairs, emulator, least, numbers, outgrowing, small};
 use gpu::Device;
 use phalanx::tiered_map::Placement;
 use phalanx::{Error, Merge, Outcomes, Result, TieredMap};
@@ -103,13 +103,13 @@ const POLICIES: [Placement; 4] =
 
 #[test]
 fn every_copy_fails_once() {
-    let device = device();
-    let emulator = device.emulator_handle().unwrap();
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
     for case in cases(&device) {
         for copies in 0.. {
             let left = std::cell::Cell::new(0);
-            let inject = || emulator.fail_copy(copies);
-            with_a_fault(case(), inject, || left.set(emulator.fail_copy(u64::MAX)));
+            let inject = || handle.fail_copy(copies);
+            with_a_fault(case(), inject, || left.set(handle.fail_copy(u64::MAX)));
             if left.get() != u64::MAX {
                 assert!(copies > 2);
                 break;
@@ -120,13 +120,13 @@ fn every_copy_fails_once() {
 
 #[test]
 fn every_allocation_fails() {
-    let device = device();
-    let emulator = device.emulator_handle().unwrap();
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
     for case in cases(&device) {
         for allocations in 0.. {
             let left = std::cell::Cell::new(0);
-            let inject = || emulator.fail_allocations_after(allocations);
-            with_a_fault(case(), inject, || left.set(emulator.fail_allocations_after(u64::MAX)));
+            let inject = || handle.fail_allocations_after(allocations);
+            with_a_fault(case(), inject, || left.set(handle.fail_allocations_after(u64::MAX)));
             if left.get() > 0 {
                 break;
             }
@@ -136,15 +136,15 @@ fn every_allocation_fails() {
 
 #[test]
 fn every_allocation_of_a_new_map_fails() {
-    let device = device();
-    let emulator = device.emulator_handle().unwrap();
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
     for placement in POLICIES {
         let builder = small::<u32, u32>(&device).placement(placement);
         let budget = builder.min_budget().unwrap();
         for allocations in 0.. {
-            emulator.fail_allocations_after(allocations);
+            handle.fail_allocations_after(allocations);
             let built = builder.clone().budget(budget).build();
-            emulator.fail_allocations_after(u64::MAX);
+            handle.fail_allocations_after(u64::MAX);
             match built {
                 Ok(_) => {
                     assert!(allocations > 4);
@@ -159,17 +159,17 @@ fn every_allocation_of_a_new_map_fails() {
 /// Lookups, removals and reads of all pairs change nothing, or say what they have done.
 #[test]
 fn every_copy_of_other_calls_fails_once() {
-    let device = device();
-    let emulator = device.emulator_handle().unwrap();
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
     for placement in POLICIES {
         let map: Map = least(small(&device).capacity(200).shards(4).placement(placement));
         let keys: Vec<u32> = (0..180).collect();
         assert!(map.insert(&keys, &keys).unwrap().all_placed());
         for copies in 0.. {
-            emulator.fail_copy(copies);
+            handle.fail_copy(copies);
             // The copy of results is tried twice, so lookups may succeed all the same.
             let said = (map.get(&keys), map.export());
-            let left = emulator.fail_copy(u64::MAX);
+            let left = handle.fail_copy(u64::MAX);
             let is_right =
                 |values: Vec<Option<u32>>| values.into_iter().eq(keys.iter().map(|&key| Some(key)));
             assert!(said.0.map_or(true, is_right) && said.1.map_or(true, |(all, _)| all.len() == keys.len()));
@@ -179,9 +179,9 @@ fn every_copy_of_other_calls_fails_once() {
             }
         }
         for copies in 0.. {
-            emulator.fail_copy(copies);
+            handle.fail_copy(copies);
             let said = map.remove(&keys);
-            let left = emulator.fail_copy(u64::MAX);
+            let left = handle.fail_copy(u64::MAX);
             let done = match said {
                 Ok(removed) => removed,
                 Err(Error::Interrupted { done, .. }) => done,

@@ -6,6 +6,7 @@ mod batches;
 mod budget;
 mod faults;
 mod growth;
+mod hot;
 mod model;
 mod placement;
 mod streams;
