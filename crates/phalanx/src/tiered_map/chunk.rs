@@ -10,7 +10,8 @@ use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::primitives::words::Words;
 use phalanx_kernels::tiered::Route;
 use phalanx_kernels::tiered::kernels::{
-    TieredBounds, TieredCountRefused, TieredGather, TieredRoute, TieredScatter, TieredScatterOutcomes,
+    TieredBounds, TieredCountRefused, TieredGather, TieredRoute, TieredRouteRange, TieredScatter,
+    TieredScatterOutcomes,
 };
 use simt::GlobalSlice;
 use std::ops::Range;
@@ -145,13 +146,22 @@ pub fn buffer_bytes<K: Word, V: Word>(len: usize, sorts: bool) -> usize {
     pieces + if sorts { sort_bytes::<u32, u32>(len).next_multiple_of(16) } else { 0 }
 }
 
+/// Division of the keys among the shards.
+#[derive(Clone, Copy, Debug)]
+pub enum Division<K> {
+    /// By a hash of the key.
+    ByHash { seed: u64 },
+    /// By ranges: the lowest key of each shard but the first, in device memory.
+    ByRange { splitters: GlobalSlice<K> },
+}
+
 /// Parameters by which keys are routed.
 #[derive(Clone, Copy, Debug)]
-pub struct Routing {
+pub struct Routing<K> {
     /// Bits that select the shard.
     pub bits: u32,
-    pub seed: u64,
-    /// Bits below those by which elements are sorted, too: the order of a shard's buckets.
+    pub division: Division<K>,
+    /// Bits below those by which elements are sorted, too: the order of a shard's buckets or keys.
     pub more: u32,
 }
 
@@ -188,6 +198,14 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
             stream,
             pieces,
         })
+    }
+
+    /// Provides the bounds of `shards` shards. Nothing may use the chunk buffer.
+    pub fn fit(&mut self, shards: usize) -> Result<()> {
+        if self.bounds.len() != shards + 1 {
+            self.bounds = self.stream.device().buffer_on(Tier::Pinned, shards + 1)?;
+        }
+        Ok(())
     }
 
     /// Returns the first `len` elements in the order of the batch.
@@ -228,21 +246,28 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
     ///
     /// # Safety
     /// - Nothing else uses the chunk buffer.
-    pub unsafe fn sort(&mut self, len: usize, routing: Routing) -> Result<()> {
+    pub unsafe fn sort(&mut self, len: usize, routing: Routing<K>) -> Result<()> {
         let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
-        let Routing { bits, seed, more } = routing;
+        let Routing { bits, division, more } = routing;
         let keys = self.pieces.given.keys.part(0, len);
         let [routes, sorted] = sorting.routes.map(|routes| routes.part(0, len));
         let [numbers, order] = sorting.order.map(|numbers| numbers.part(0, len));
         let first = 32u32.saturating_sub(bits + more);
         // SAFETY: the chunk buffer's memory lives until the launches have ended, since dropping it waits.
         unsafe {
-            if size_of::<K>() + size_of::<V>() == 8 {
-                let kernel = TieredRoute::<Route<K, K>> { keys, routes, numbers, bits, seed };
-                self.stream.launch(each(len), kernel)?;
-            } else {
-                let kernel = TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed };
-                self.stream.launch(each(len), kernel)?;
+            match division {
+                Division::ByHash { seed } if size_of::<K>() + size_of::<V>() == 8 => {
+                    let kernel = TieredRoute::<Route<K, K>> { keys, routes, numbers, bits, seed };
+                    self.stream.launch(each(len), kernel)?;
+                }
+                Division::ByHash { seed } => {
+                    let kernel = TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed };
+                    self.stream.launch(each(len), kernel)?;
+                }
+                Division::ByRange { splitters } => {
+                    let kernel = TieredRouteRange::<Route<K, K>> { keys, routes, numbers, splitters, bits };
+                    self.stream.launch(each(len), kernel)?;
+                }
             }
             work.sort_routes((routes, numbers), (sorted, order), Bits::new(first, 32))
         }
@@ -413,7 +438,7 @@ impl<K: Word, V: Word> Spill<K, V> {
 }
 
 /// Replaces a buffer in pinned memory by one of `len` elements if it has fewer.
-fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+pub fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
         let device = buffer.device().clone();
         *buffer = device.buffer_on(Tier::Pinned, 0)?;

@@ -2,6 +2,7 @@
 use super::chunk::{ChunkBuffer, Has};
 use super::plan::{self, Form, Plan};
 use super::shard::{Image, Shard};
+use super::shards::Shards;
 use super::slots::Slots;
 use super::tiers::{SUM_WORDS, Tiers, Work, empty_image};
 use crate::map::encoding::Word;
@@ -17,7 +18,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
             Form::Sharded { bits } => bits + 1,
             Form::Resident | Form::Flat => 1,
         };
-        let plan = plan::split::<K, V>(&*self.kernels, slots, least, self.ledger.budget())?;
+        let plan = plan::split::<K, V>(&*self.inner.kernels, slots, least, self.ledger.budget())?;
         let form = (plan.form, self.config);
         let new = |_| Ok(Shard::new(empty_image(&self.device, &self.ledger, form, plan.size)?, plan.size));
         let shards: Vec<Shard> = (0..plan.shards()).map(new).collect::<Result<_>>()?;
@@ -53,24 +54,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
         Ok(())
     }
 
-    /// Allocates chunk buffers, unless there are some, and slots, both as planned.
-    pub fn allocate(&mut self) -> Result<()> {
-        if !self.buffers.is_empty() {
-            return Ok(());
-        }
-        let Plan { form, size, chunk, slots } = self.plan;
-        let sorted = if matches!(form, Form::Sharded { .. }) { self.shards.len() } else { 0 };
-        let buffer = |_| ChunkBuffer::new(&self.ledger, &self.device, chunk, sorted);
-        self.buffers = (0..plan::CHUNK_BUFFERS).map(buffer).collect::<Result<_>>()?;
-        self.slots = Slots::new(&self.ledger, &self.device, slots, size.words)?;
-        Ok(())
-    }
-
     /// Inserts the pairs of a shard of an earlier division.
     fn move_from(&mut self, old: &Shard) -> Result<()> {
         let counters = self.places[0].counters.pointer();
-        let table = old.size.raw(old.image.words().as_ptr(), counters, self.parameters());
-        let (all, threads) = (self.kernels.scan_threads(&table), self.plan.chunk);
+        let table = self.inner.table(old, old.image.words().as_ptr(), counters);
+        let (all, threads) = (self.inner.kernels.scan_threads(&table), self.plan.chunk);
         let mut count = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
         for first in (0..all).step_by(threads) {
             let found = self.scan(&table, (first, threads), &mut count)?;

@@ -14,16 +14,12 @@ use super::ledger::{Ledger, Metered};
 use super::placement::{Costs, Placement};
 use super::plan::{CHUNK_BUFFERS, COUNTER_WORDS, Form, PLACES, Plan};
 use super::shard::{Image, Shard, Size, Spares};
+use super::shards::{ImageSize, Part, Shards, Tables};
 use super::slots::Slots;
 use crate::hash_map::Growth;
-use crate::hash_map::kernels::Kernels;
-use crate::hash_map::table::RawTable;
 use crate::map::encoding::Word;
-use crate::map::launch::Batch;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
-use phalanx_kernels::keyed::SKETCH_REGISTERS;
-use phalanx_kernels::tiered::shard_of;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,10 +29,7 @@ pub const SUM_WORDS: usize = 4;
 /// Parameters of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    pub load_factor: f64,
     pub growth: Growth,
-    pub max_probes: u32,
-    pub seed: u64,
     pub placement: Placement,
     pub costs: Costs,
 }
@@ -89,23 +82,23 @@ impl<E: Into<Error>> From<E> for Failure {
 }
 
 /// A batch in the order of the shards.
-pub struct Work<K, V> {
+pub struct Work<P> {
     /// The elements of each chunk.
-    pub chunks: Vec<Batch<K, V>>,
+    pub chunks: Vec<P>,
     /// For each chunk, the first element of each shard.
     pub bounds: Vec<Vec<u32>>,
     /// Whether the operation changes shards.
     pub writes: bool,
 }
 
-impl<K: Word, V: Word> Work<K, V> {
+impl<P: Part> Work<P> {
     /// Returns the number of elements of a shard.
     pub fn elements_of(&self, shard: usize) -> usize {
         self.bounds.iter().map(|bounds| (bounds[shard + 1] - bounds[shard]) as usize).sum()
     }
 
     /// Returns the elements of a shard, by chunk.
-    pub fn parts_of(&self, shard: usize) -> impl Iterator<Item = (usize, Batch<K, V>)> {
+    pub fn parts_of(&self, shard: usize) -> impl Iterator<Item = (usize, P)> {
         self.chunks.iter().zip(&self.bounds).enumerate().filter_map(move |(index, (chunk, bounds))| {
             let (first, end) = (bounds[shard] as usize, bounds[shard + 1] as usize);
             (first < end).then(|| (index, chunk.part(first, end - first)))
@@ -114,18 +107,17 @@ impl<K: Word, V: Word> Work<K, V> {
 }
 
 /// The memory of a map.
-pub struct Tiers<K, V> {
+pub struct Tiers<K: Word, V: Word, S: Shards<K, V> = Tables<K, V>> {
     pub device: Device,
-    pub kernels: Box<dyn Kernels<K, V>>,
+    /// The structure of which each shard is one.
+    pub inner: S,
     pub ledger: Arc<Ledger>,
     pub config: Config,
-    pub plan: Plan,
-    pub shards: Vec<Shard>,
+    pub plan: Plan<S::Size>,
+    pub shards: Vec<Shard<S::Size>>,
     pub buffers: Vec<ChunkBuffer<K, V>>,
     pub slots: Slots,
     pub places: Vec<Place>,
-    /// Registers of a sketch.
-    pub sketch: Metered<Buffer<u32>>,
     /// Sums of the counters of each shard's operations, in pinned memory.
     pub sums: Buffer<u64>,
     pub spares: Spares,
@@ -133,31 +125,27 @@ pub struct Tiers<K, V> {
     pub traffic: Traffic,
 }
 
-impl<K: Word, V: Word> Tiers<K, V> {
+impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Allocates an empty map.
     pub fn new(
         device: Device,
-        kernels: Box<dyn Kernels<K, V>>,
-        (budget, plan): (usize, Plan),
+        (ledger, inner): (Arc<Ledger>, S),
+        (plan, shards): (Plan<S::Size>, Vec<Shard<S::Size>>),
         config: Config,
     ) -> Result<Self> {
-        let ledger = Ledger::new(budget);
-        let sorted = if matches!(plan.form, Form::Sharded { .. }) { plan.shards() } else { 0 };
+        let sorted = if matches!(plan.form, Form::Sharded { .. }) { shards.len() } else { 0 };
         let buffer = |_| ChunkBuffer::new(&ledger, &device, plan.chunk, sorted);
         let buffers = (0..CHUNK_BUFFERS).map(buffer).collect::<Result<_>>()?;
         let places = (0..PLACES).map(|_| place(&ledger, &device)).collect::<Result<_>>()?;
-        let shard =
-            |_| Ok(Shard::new(empty_image(&device, &ledger, (plan.form, config), plan.size)?, plan.size));
         Ok(Self {
-            shards: (0..plan.shards()).map(shard).collect::<Result<_>>()?,
-            slots: Slots::new(&ledger, &device, plan.slots, plan.size.words)?,
-            sketch: ledger.buffer(&device, SKETCH_REGISTERS)?,
-            sums: device.buffer_on(Tier::Pinned, plan.shards() * SUM_WORDS)?,
+            slots: Slots::new(&ledger, &device, plan.slots, plan.size.words())?,
+            sums: device.buffer_on(Tier::Pinned, shards.len() * SUM_WORDS)?,
+            shards,
             spares: Spares::default(),
             spill: Spill::new(&device)?,
             traffic: Traffic::default(),
             device,
-            kernels,
+            inner,
             ledger,
             config,
             plan,
@@ -168,15 +156,17 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Returns the bits that select a shard, and 0 without shards.
     pub fn bits(&self) -> u32 {
-        match self.plan.form {
-            Form::Sharded { bits } => bits,
-            Form::Resident | Form::Flat => 0,
-        }
+        self.inner.bits(self.plan.form)
+    }
+
+    /// Returns a number that changes when keys go to other shards.
+    pub fn generation(&self) -> u64 {
+        self.inner.generation(self.plan.form)
     }
 
     /// Returns the shard of a key.
     pub fn shard_of(&self, key: K) -> usize {
-        shard_of(key, self.bits(), self.config.seed) as usize
+        self.inner.shard_of(self.plan.form, key)
     }
 
     /// Returns the number of pairs.
@@ -187,18 +177,13 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns the bytes of pinned, managed or mapped host memory.
     pub fn host_bytes(&self) -> usize {
         let images: usize = self.shards.iter().map(|shard| shard.image.host_bytes()).sum();
-        images + self.spares.byte_len() + self.spill.byte_len()
-    }
-
-    /// Returns the parameters of a table's views.
-    pub fn parameters(&self) -> (u32, u64) {
-        (self.config.max_probes, self.config.seed)
+        images + self.spares.byte_len() + self.spill.byte_len() + self.inner.host_bytes()
     }
 
     /// Returns the table of a shard in place, with counters of the stream `place`.
-    pub fn raw_in_place(&self, shard: usize, place: usize) -> RawTable {
-        let Shard { image, size, .. } = &self.shards[shard];
-        size.raw(image.words().as_ptr(), self.places[place].counters.pointer(), self.parameters())
+    pub fn raw_in_place(&self, shard: usize, place: usize) -> S::Table {
+        let (shard, counters) = (&self.shards[shard], self.places[place].counters.pointer());
+        self.inner.table(shard, shard.image.words().as_ptr(), counters)
     }
 
     /// Returns the words for the sums of a shard's counters.
@@ -226,8 +211,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Frees the memory for the elements of batches, and spare images.
     pub fn release(&mut self) -> Result<()> {
-        (self.spares, self.spill) = (Spares::default(), Spill::new(&self.device)?);
-        Ok(())
+        self.spares.clear();
+        self.spill = Spill::new(&self.device)?;
+        self.inner.release()
     }
 
     /// Removes all pairs.
@@ -257,6 +243,19 @@ impl<K: Word, V: Word> Tiers<K, V> {
         ran
     }
 
+    /// Allocates chunk buffers, unless there are some, and slots, both as planned.
+    pub fn allocate(&mut self) -> Result<()> {
+        if !self.buffers.is_empty() {
+            return Ok(());
+        }
+        let Plan { form, size, chunk, slots } = self.plan;
+        let sorted = if matches!(form, Form::Sharded { .. }) { self.shards.len() } else { 0 };
+        let buffer = |_| ChunkBuffer::new(&self.ledger, &self.device, chunk, sorted);
+        self.buffers = (0..CHUNK_BUFFERS).map(buffer).collect::<Result<_>>()?;
+        self.slots = Slots::new(&self.ledger, &self.device, slots, size.words())?;
+        Ok(())
+    }
+
     /// Waits for all work after a failure, and clears what it may have left.
     pub fn settle(&mut self) {
         // What fails now has failed before.
@@ -280,7 +279,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Runs a batch on a table without shards.
     fn run_whole(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
-        let (table, mut launched) = (self.raw_of_whole(), 0);
+        let (mut table, mut launched) = (self.raw_of_whole(), 0);
         let mut chunks = self.chunks(request.keys.len()).into_iter().enumerate();
         let submitted = chunks.try_for_each(|(index, range)| -> Result<()> {
             let buffer = &self.buffers[index % self.buffers.len()];
@@ -291,7 +290,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
             unsafe {
                 buffer.upload_keys(request, &range)?;
                 buffer.upload_rest(request, &range)?;
-                self.kernels.launch_batch(&buffer.stream, &table, given.batch(request.op, request.has()))?;
+                self.inner.launch(
+                    &buffer.stream,
+                    &mut table,
+                    given.batch(request.op, request.has()).into(),
+                )?;
                 launched = range.end;
                 let counted = buffer.count_refused(given.outcomes, request.as_bools);
                 if request.as_bools && counted.is_err() {
@@ -310,7 +313,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Returns the one table of a map without shards.
-    pub fn raw_of_whole(&self) -> RawTable {
+    pub fn raw_of_whole(&self) -> S::Table {
         self.raw_in_place(0, 0)
     }
 
@@ -338,9 +341,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Runs a batch on shards.
     fn run_sharded(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
-        let (bits, work) = (self.bits(), self.partition(request)?);
-        self.grow_before(request, &work)?;
-        if self.bits() != bits {
+        let (generation, work) = (self.generation(), self.partition(request)?);
+        S::before_shards(self, request, &work)?;
+        if self.generation() != generation {
             // The elements must go to other shards.
             return self.run_sharded(request);
         }
@@ -378,8 +381,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Returns how keys are sorted: by shard and, if operations will be in place, by bucket.
-    pub fn routing(&self, len: usize) -> Routing {
-        let (bits, seed) = (self.bits(), self.config.seed);
+    pub fn routing(&self, len: usize) -> Routing<K> {
+        let (bits, division) = (self.bits(), self.inner.division());
         // Pages of 64 KiB of an average shard, in which neighbouring accesses need one translation.
         let pages = (self.plan.size.byte_len() >> 16).max(1).next_power_of_two().trailing_zeros();
         let each = len >> bits;
@@ -389,14 +392,17 @@ impl<K: Word, V: Word> Tiers<K, V> {
             Placement::ByCost => !brings,
             _ => true,
         };
-        Routing { bits, seed, more: if may_be_in_place { pages.min(32 - bits) } else { 0 } }
+        Routing { bits, division, more: if may_be_in_place { pages.min(32 - bits) } else { 0 } }
     }
 
     /// Step 1: brings the elements into the order of the shards, and waits.
-    fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<K, V>> {
+    fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<S::Part>> {
         let (chunks, routing) = (self.chunks(request.keys.len()), self.routing(request.keys.len()));
         if chunks.len() > 1 {
             self.spill.reserve(request)?;
+        }
+        for buffer in &mut self.buffers {
+            buffer.fit(self.shards.len())?;
         }
         let (many, mut batches, mut bounds) = (self.buffers.len(), Vec::new(), Vec::new());
         for (index, range) in chunks.iter().enumerate() {
@@ -417,7 +423,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
                     buffer.refuse(columns.outcomes)?;
                 }
             }
-            batches.push(columns.batch(request.op, request.has()));
+            batches.push(columns.batch(request.op, request.has()).into());
         }
         for index in bounds.len()..chunks.len() {
             bounds.push(self.buffers[index % many].bounds()?);
@@ -434,7 +440,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Step 3: brings the results into the order of the batch. Returns the number of refused elements.
-    fn collect(&mut self, request: &mut Request<'_, K, V>, work: &Work<K, V>) -> Result<u64> {
+    fn collect(&mut self, request: &mut Request<'_, K, V>, work: &Work<S::Part>) -> Result<u64> {
         let (chunks, routing) = (self.chunks(request.keys.len()), self.routing(request.keys.len()));
         let (many, is_spilled) = (self.buffers.len(), work.chunks.len() > 1);
         for (index, range) in chunks.iter().enumerate() {
