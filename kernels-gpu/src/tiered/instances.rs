@@ -10,6 +10,16 @@ pub mod routes {
     }
 }
 
+/// Keys that are routed by ranges.
+pub mod range_routes {
+    use crate::tiered::kernels::TieredRouteRange;
+    use crate::tiered::route::Route;
+    simt::instances! {
+        types { u32_u32: Route<u32, u32>, u64_u64: Route<u64, u64> }
+        kernels { TieredRouteRange }
+    }
+}
+
 /// Words that are moved.
 pub mod moved {
     use crate::primitives::words::Words;

@@ -2,13 +2,14 @@
 //!
 //! # Cost
 //!
-//! Each kernel reads and writes each element once. [`tiered_gather`] reads at random addresses;
+//! Each kernel reads and writes each element once; [`tiered_route_range`] also reads a splitter for each bit
+//! of their number. [`tiered_gather`] reads at random addresses;
 //! [`tiered_scatter`] and [`tiered_scatter_outcomes`] write at random addresses. [`tiered_bounds`] reads two
 //! routes per thread, and writes each bound once. [`tiered_scatter_outcomes`] and [`tiered_count_refused`]
 //! also execute a reduction per warp, and an atomic for each warp with refused elements.
-use super::route::{Routed, route};
+use super::route::{Routed, route, route_in_range};
 use crate::keyed::kernels::add_up;
-use crate::keyed::{COUNTER_SHARDS, Outcome, SHARD_WORDS};
+use crate::keyed::{COUNTER_SHARDS, Outcome, SHARD_WORDS, Scalar};
 use crate::primitives::words::Moved;
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
@@ -34,6 +35,43 @@ pub fn tiered_route<R: Routed + Instance>(
         numbers.write(place, number);
     }
     routes.write(place, route::<R::Key, R::Stored>(keys.read(number as usize), bits, seed));
+}
+
+/// Writes the route and the index of each key. The shard of a key is the number of `splitters` that are not
+/// above it; they are sorted. `bits` bits of a route are the shard.
+#[kernel]
+pub fn tiered_route_range<R: Routed + Instance>(
+    keys: GlobalSlice<R::Key>,
+    routes: GlobalSlice<u32>,
+    numbers: GlobalSlice<u32>,
+    splitters: GlobalSlice<R::Key>,
+    bits: u32,
+) {
+    let place = Thread::index();
+    if place >= keys.len() {
+        return;
+    }
+    let key = keys.read(place);
+    let shard = not_above(splitters, key);
+    let low = if shard == 0 { R::Key::from_u64(0) } else { splitters.read(shard - 1) };
+    let end = if shard == splitters.len() { R::Key::MAX } else { splitters.read(shard) };
+    routes.write(place, route_in_range(key, (low, end), shard as u32, bits));
+    numbers.write(place, place as u32);
+}
+
+/// Returns the number of sorted keys that are not above `key`.
+#[device(caller)]
+fn not_above<K: Scalar>(sorted: GlobalSlice<K>, key: K) -> usize {
+    let (mut first, mut len) = (0, sorted.len());
+    while len > 0 {
+        let half = len / 2;
+        if sorted.read(first + half) <= key {
+            (first, len) = (first + half + 1, len - half - 1);
+        } else {
+            len = half;
+        }
+    }
+    first
 }
 
 /// Writes for each shard the index of the first sorted route that belongs to it or to a later one, and at the

@@ -25,4 +25,4 @@ mod route;
 
 #[cfg(feature = "tiered-map")]
 pub use instances::*;
-pub use route::{MOST_BITS, Route, Routed, route, shard_of};
+pub use route::{MOST_BITS, Route, Routed, route, route_in_range, shard_of};

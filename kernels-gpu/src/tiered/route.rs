@@ -38,6 +38,25 @@ pub fn route<K: Scalar, S: Scalar>(key: K, bits: u32, seed: u64) -> u32 {
     ((shard_of(key, bits, seed) as u64) << (32 - bits)) as u32 | low
 }
 
+/// Returns the word by which elements are sorted, of a key in shard number `shard`, which has the keys from
+/// `low` to `high`: the shard in the high `bits` bits, then the position of the key in this range, in equal
+/// steps.
+///
+/// ```
+/// use phalanx_kernels::tiered::route_in_range;
+///
+/// assert_eq!(route_in_range(100u32, (100, 163), 5, 3), 5 << 29);
+/// assert_eq!(route_in_range(132u32, (100, 163), 5, 3), 5 << 29 | 1 << 28);
+/// ```
+#[device]
+pub fn route_in_range<K: Scalar>(key: K, (low, high): (K, K), shard: u32, bits: u32) -> u32 {
+    let (low, room) = (low.to_u64(), 32 - bits.min(MOST_BITS));
+    let width = 64 - high.to_u64().wrapping_sub(low).leading_zeros();
+    let position = key.to_u64().wrapping_sub(low);
+    let position = if width > room { position >> (width - room) } else { position << (room - width) };
+    ((shard as u64) << room) as u32 | position as u32
+}
+
 /// Types of keys that are routed.
 pub trait Routed: Copy + Send + Sync + 'static {
     /// Type of the keys.
@@ -73,6 +92,20 @@ mod tests {
         }
         let [least, most] = [Iterator::min, Iterator::max].map(|of| of(counts.iter().flatten()).copied());
         assert!(least > Some(190) && most < Some(330), "{least:?} {most:?}");
+    }
+
+    #[test]
+    fn routes_in_ranges_have_the_order_of_the_keys() {
+        let ranges = [(0, 99), (100, 101), (102, 102), (103, 1 << 40), (1 << 40 | 1, u64::MAX)];
+        let mut last = 0;
+        for (shard, (low, high)) in ranges.into_iter().enumerate() {
+            for key in [low, low + (high - low) / 3, low + (high - low) / 2, high] {
+                let route = route_in_range(key, (low, high), shard as u32, 3);
+                assert!(route >= last && route >> 29 == shard as u32, "{key}: {route:x}");
+                last = route;
+            }
+        }
+        assert_eq!(route_in_range(u64::MAX, (0, u64::MAX), 0, 0), u32::MAX);
     }
 
     #[test]

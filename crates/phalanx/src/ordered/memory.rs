@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 use phalanx_kernels::ordered::{Config, RawVersions, TreeView, directory_entries};
+use phalanx_kernels::slab::{Bitmaps, Handle, Pool, Supers};
 use simt::GlobalSlice;
 
 /// Device memory of a tree.
@@ -25,21 +26,74 @@ pub struct Memory {
     pub history: Option<History>,
 }
 
+/// Addresses of a tree without versions: its nodes are contiguous.
+#[derive(Clone, Copy, Debug)]
+pub struct RawTree {
+    pub counters: *mut u64,
+    pub bitmaps: RawBitmaps,
+    pub supers: Supers,
+    pub directory: *mut u64,
+    /// Entries of the directory.
+    pub entries: u32,
+}
+
+/// Addresses of the bitmaps of a pool of `units` slabs.
+#[derive(Clone, Copy, Debug)]
+pub struct RawBitmaps {
+    pub live: *mut u32,
+    pub retired: *mut u32,
+    pub faults: *mut u64,
+    pub units: u32,
+}
+
+impl RawTree {
+    /// Returns the tree as kernels of the variant `M` take it.
+    ///
+    /// # Safety
+    /// - The addresses are those of a tree of this variant, and stay so while the view is used.
+    unsafe fn view<M: Config>(self) -> TreeView<M> {
+        let RawBitmaps { live, retired, faults, units } = self.bitmaps;
+        // SAFETY: the caller's obligations.
+        unsafe {
+            let bitmaps = Bitmaps::new(live, retired, faults, units);
+            let pool = M::Pool::from_parts(bitmaps, self.supers, Handle::SLAB_BITS);
+            TreeView::new(self.counters, pool, self.directory, self.entries, RawVersions::NOTHING)
+        }
+    }
+}
+
 /// Borrowed memory of a tree, and the timestamp as of which kernels read it.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeRef<'a> {
-    memory: &'a Memory,
+    memory: Place<'a>,
     timestamp: ReadTimestamp,
 }
 
+/// Where a tree lies.
+#[derive(Clone, Copy, Debug)]
+enum Place<'a> {
+    Memory(&'a Memory),
+    Raw(RawTree),
+}
+
 impl TreeRef<'_> {
+    /// Returns a tree without versions at some addresses.
+    pub fn raw(tree: RawTree) -> Self {
+        Self { memory: Place::Raw(tree), timestamp: ReadTimestamp::NOW }
+    }
+
     /// Returns the tree as kernels of the variant `M` take it.
     ///
     /// # Safety
     /// - The tree is of this variant. Its memory is neither dropped, replaced nor grown while the view is
     ///   used.
     pub unsafe fn view<M: Config>(self) -> TreeView<M> {
-        let Memory { counters, pool, directory, history, .. } = self.memory;
+        let memory = match self.memory {
+            Place::Memory(memory) => memory,
+            // SAFETY: the caller's obligations.
+            Place::Raw(tree) => return unsafe { tree.view() },
+        };
+        let Memory { counters, pool, directory, history, .. } = memory;
         let versions = history.as_ref().map_or(RawVersions::NOTHING, |history| history.at(self.timestamp));
         let entries = directory.entries();
         // SAFETY: the caller's obligations.
@@ -198,7 +252,7 @@ impl Memory {
 
     /// Returns the tree as of a timestamp.
     pub fn at(&self, timestamp: ReadTimestamp) -> TreeRef<'_> {
-        TreeRef { memory: self, timestamp }
+        TreeRef { memory: Place::Memory(self), timestamp }
     }
 
     /// Reads the counters. Waits for all earlier launches.

@@ -1,7 +1,10 @@
 //! Construction of tiered maps.
+use super::ledger::Ledger;
 use super::placement::{Costs, Placement};
 use super::plan::{self, Wish};
-use super::tiers::{Config, Tiers};
+use super::shard::Shard;
+use super::shards::{TableParameters, Tables};
+use super::tiers::{Config, Tiers, empty_image};
 use super::{Growth, TieredMap};
 use crate::hash_map::kernels::{self, Kernels};
 use crate::map::encoding::Word;
@@ -53,14 +56,14 @@ pub struct Builder<K: Key, V: Value> {
     variant: Option<String>,
     has_costs: bool,
     pub(super) config: Config,
+    parameters: TableParameters,
     of: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K: Key, V: Value> Default for Builder<K, V> {
     fn default() -> Self {
         let (growth, placement, costs) = (Growth::Doubling, Placement::default(), Costs::default());
-        let config =
-            Config { load_factor: 0.8, growth, max_probes: 512, seed: 0, placement, costs, hot: None };
+        let config = Config { growth, placement, costs, hot: None };
         Self {
             device: None,
             capacity: 1024,
@@ -69,6 +72,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             variant: None,
             has_costs: false,
             config,
+            parameters: TableParameters { load_factor: 0.8, max_probes: 512, seed: 0 },
             of: PhantomData,
         }
     }
@@ -132,7 +136,7 @@ impl<K: Key, V: Value> Builder<K, V> {
 
     /// Sets the ratio of pairs to slots when the map holds its capacity, above 0 and at most 1. Default: 0.8.
     pub fn load_factor(mut self, load_factor: f64) -> Self {
-        self.config.load_factor = load_factor;
+        self.parameters.load_factor = load_factor;
         self
     }
 
@@ -144,13 +148,13 @@ impl<K: Key, V: Value> Builder<K, V> {
 
     /// Sets the number of buckets that an operation probes before it gives up. Default: 512. 0 counts as 1.
     pub fn max_probes(mut self, max_probes: u32) -> Self {
-        self.config.max_probes = max_probes.max(1);
+        self.parameters.max_probes = max_probes.max(1);
         self
     }
 
     /// Sets the seed of the hash functions. Default: 0. A map of 32-bit keys uses the low half.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.config.seed = seed;
+        self.parameters.seed = seed;
         self
     }
 
@@ -175,7 +179,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
-        let load_factor = self.config.load_factor;
+        let load_factor = self.parameters.load_factor;
         if !(load_factor > 0.0 && load_factor <= 1.0) {
             return Err(Error::LoadFactor(load_factor));
         }
@@ -207,11 +211,14 @@ impl<K: Key, V: Value> Builder<K, V> {
         let kernels = self.kernels(&device)?;
         let plan = plan::divide(kernels, wish, self.budget)?;
         let least_budget = plan::least_budget(kernels, wish)?;
-        let mut tiers = Tiers::new(device.clone(), kernels.boxed(), (self.budget, plan), self.config)?;
+        let (ledger, form) = (Ledger::new(self.budget), (plan.form, self.config));
+        let new = |_| Ok(Shard::new(empty_image(&device, &ledger, form, plan.size)?, plan.size));
+        let shards = (0..plan.shards()).map(new).collect::<Result<_>>()?;
+        let inner = Tables::new(kernels.boxed(), self.parameters, (&device, &ledger))?;
+        let mut tiers = Tiers::new(device.clone(), (ledger.clone(), inner), (plan, shards), self.config)?;
         if !self.has_costs {
             tiers.config.costs = tiers.measure()?;
         }
-        let ledger = tiers.ledger.clone();
         Ok(TieredMap { tiers: Mutex::new(tiers), device, ledger, least_budget })
     }
 }

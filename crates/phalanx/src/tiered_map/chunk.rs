@@ -13,7 +13,8 @@ use phalanx_kernels::primitives::compact::{Choice, Test};
 use phalanx_kernels::primitives::words::Words;
 use phalanx_kernels::tiered::Route;
 use phalanx_kernels::tiered::kernels::{
-    TieredBounds, TieredCountRefused, TieredGather, TieredRoute, TieredScatter, TieredScatterOutcomes,
+    TieredBounds, TieredCountRefused, TieredGather, TieredRoute, TieredRouteRange, TieredScatter,
+    TieredScatterOutcomes,
 };
 use simt::GlobalSlice;
 use std::ops::Range;
@@ -158,23 +159,42 @@ fn work_bytes(len: usize) -> usize {
     sort_bytes::<u32, u32>(len).max(compact_bytes(len)).next_multiple_of(16)
 }
 
-/// Allocates the chunk buffers of a plan.
-pub fn chunk_buffers<K: Word, V: Word>(
+/// Allocates the chunk buffers of a plan for so many shards.
+pub fn chunk_buffers<K: Word, V: Word, Z>(
     ledger: &Arc<Ledger>,
     device: &Device,
-    plan: Plan,
+    (plan, shards): (&Plan<Z>, usize),
 ) -> Result<Vec<ChunkBuffer<K, V>>> {
-    let shards = if plan.form.is_sharded() { plan.shards() } else { 0 };
+    let shards = if plan.form.is_sharded() { shards } else { 0 };
     (0..CHUNK_BUFFERS).map(|_| ChunkBuffer::new(ledger, device, plan.chunk, shards)).collect()
+}
+
+/// Division of the keys among the shards.
+#[derive(Clone, Copy, Debug)]
+pub enum Division<K> {
+    /// By a hash of the key.
+    ByHash { seed: u64 },
+    /// By ranges: the lowest key of each shard but the first, in device memory.
+    ByRange { splitters: GlobalSlice<K> },
+}
+
+impl<K> Division<K> {
+    /// Returns the seed of the hash, if there is one.
+    pub fn seed(&self) -> u64 {
+        match *self {
+            Self::ByHash { seed } => seed,
+            Self::ByRange { .. } => 0,
+        }
+    }
 }
 
 /// Parameters by which keys are routed.
 #[derive(Clone, Copy, Debug)]
-pub struct Routing {
+pub struct Routing<K> {
     /// Bits that select the shard.
     pub bits: u32,
-    pub seed: u64,
-    /// Bits below those by which elements are sorted, too: the order of a shard's buckets.
+    pub division: Division<K>,
+    /// Bits below those by which elements are sorted, too: the order of a shard's buckets or keys.
     pub more: u32,
 }
 
@@ -214,6 +234,14 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
             stream,
             pieces,
         })
+    }
+
+    /// Provides the bounds of `shards` shards. Nothing may use the chunk buffer.
+    pub fn fit(&mut self, shards: usize) -> Result<()> {
+        if self.bounds.len() != shards + 1 {
+            self.bounds = self.stream.device().buffer_on(Tier::Pinned, shards + 1)?;
+        }
+        Ok(())
     }
 
     /// Returns the first `len` elements in the order of the batch.
@@ -285,21 +313,30 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
     ///
     /// # Safety
     /// - Nothing else uses the chunk buffer.
-    pub unsafe fn sort(&mut self, len: usize, routing: Routing, is_picked: bool) -> Result<()> {
+    pub unsafe fn sort(&mut self, len: usize, routing: Routing<K>, is_picked: bool) -> Result<()> {
         let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
-        let Routing { bits, seed, more } = routing;
+        let Routing { bits, division, more } = routing;
         let (keys, is_picked) = (self.pieces.given.keys, is_picked.into());
         let [routes, sorted] = sorting.routes.map(|routes| routes.part(0, len));
         let [numbers, order] = sorting.order.map(|numbers| numbers.part(0, len));
         let first = 32u32.saturating_sub(bits + more);
         // SAFETY: the chunk buffer's memory lives until the launches have ended, since dropping it waits.
         unsafe {
-            if size_of::<K>() + size_of::<V>() == 8 {
-                let kernel = TieredRoute::<Route<K, K>> { keys, routes, numbers, bits, seed, is_picked };
-                self.stream.launch(each(len), kernel)?;
-            } else {
-                let kernel = TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed, is_picked };
-                self.stream.launch(each(len), kernel)?;
+            match division {
+                Division::ByHash { seed } if size_of::<K>() + size_of::<V>() == 8 => {
+                    let kernel = TieredRoute::<Route<K, K>> { keys, routes, numbers, bits, seed, is_picked };
+                    self.stream.launch(each(len), kernel)?;
+                }
+                Division::ByHash { seed } => {
+                    let kernel = TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed, is_picked };
+                    self.stream.launch(each(len), kernel)?;
+                }
+                Division::ByRange { splitters } => {
+                    // There are no hot pairs, so all keys are routed.
+                    let keys = keys.part(0, len);
+                    let kernel = TieredRouteRange::<Route<K, K>> { keys, routes, numbers, splitters, bits };
+                    self.stream.launch(each(len), kernel)?;
+                }
             }
             work.sort_routes((routes, numbers), (sorted, order), Bits::new(first, 32))
         }
@@ -470,7 +507,7 @@ impl<K: Word, V: Word> Spill<K, V> {
 }
 
 /// Replaces a buffer in pinned memory by one of `len` elements if it has fewer.
-fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+pub fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
         let device = buffer.device().clone();
         *buffer = device.buffer_on(Tier::Pinned, 0)?;

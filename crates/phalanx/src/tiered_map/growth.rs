@@ -4,6 +4,7 @@ use super::placement::Placement;
 use super::plan::{COUNTER_WORDS, DEPTH, Form};
 use super::serve::fold;
 use super::shard::{Shard, Size};
+use super::shards::Shards;
 use super::slots::Slots;
 use super::tiers::{Failure, Tiers, Work, empty_image};
 use crate::error::or_later;
@@ -20,18 +21,18 @@ use std::collections::BTreeMap;
 /// Number of elements of a shard that are looked up before a full estimate.
 const SAMPLE: usize = 1 << 12;
 
-impl<K: Word, V: Word> Tiers<K, V> {
+impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Runs a batch, and retries refused elements as long as shards grow. Returns the number of elements that
     /// stay refused, for which there is no memory. Maintenance that lacks memory afterwards is left to the
     /// next call.
     pub fn run(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
         let (op, keys) = (request.op, request.keys.len());
-        self.grow_resident(request)?;
+        S::before_batch(self, request)?;
         let mut refused = self.attempt(request).map_err(|failure| interrupted(op, keys, failure))?;
         if refused > 0 && op.places() && self.grows() {
             refused = self.retry(request)?;
         }
-        let maintained = if op.writes() && self.grows() { or_later(self.maintain()) } else { Ok(()) };
+        let maintained = if op.writes() && self.grows() { or_later(S::maintain(self)) } else { Ok(()) };
         match maintained {
             Ok(()) => Ok(refused),
             Err(source) => Err(interrupted(op, keys, self.failed(request, source))),
@@ -57,7 +58,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
                 return Ok(0);
             }
             let mut again = Again::new(request, &refused);
-            match self.grow_for(&again.keys) {
+            match S::grow_for(self, &again.keys) {
                 Err(error) if error.is_lack_of_room() => return Ok(refused.len() as u64),
                 Err(source) => {
                     return Err(interrupted(request.op, request.keys.len(), self.failed(request, source)));
@@ -70,9 +71,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
             again.put(request, &refused);
         }
     }
+}
 
+impl<K: Word, V: Word> Tiers<K, V> {
     /// Grows the shards in which elements with these keys were refused.
-    fn grow_for(&mut self, refused: &[K]) -> Result<()> {
+    pub fn grow_for(&mut self, refused: &[K]) -> Result<()> {
         let mut by_shard = BTreeMap::<usize, Vec<K>>::new();
         for &key in refused {
             by_shard.entry(self.shard_of(key)).or_default().push(key);
@@ -90,7 +93,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Grows shards for a large batch that has many new keys: once, instead of several times for the elements
     /// that a full shard refuses. If there is no memory, elements will be refused.
-    pub fn grow_before(&mut self, request: &Request<'_, K, V>, work: &Work<K, V>) -> Result<()> {
+    pub fn grow_before(&mut self, request: &Request<'_, K, V>, work: &Work<Batch<K, V>>) -> Result<()> {
         if !self.grows() {
             return Ok(());
         }
@@ -114,12 +117,12 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns whether a shard takes more pairs without being too full afterwards.
     fn takes(&self, shard: usize, more: usize) -> bool {
         let Shard { size, counts, .. } = &self.shards[shard];
-        counts.taken.saturating_add(more) <= most_taken(self.config.load_factor, size.slots)
+        counts.taken.saturating_add(more) <= most_taken(self.inner.parameters.load_factor, size.slots)
     }
 
     /// Estimates how many pairs a batch of `many` elements will add to a shard. Lookups are in place, so a
     /// few elements are looked up first: the others need not be if most keys are present.
-    fn estimate(&mut self, work: &Work<K, V>, shard: usize, many: usize) -> Result<usize> {
+    fn estimate(&mut self, work: &Work<Batch<K, V>>, shard: usize, many: usize) -> Result<usize> {
         if many > 4 * SAMPLE {
             let mut parts = work.parts_of(shard);
             let sample = parts.next().map(|(_, batch)| batch.part(0, SAMPLE));
@@ -140,19 +143,19 @@ impl<K: Word, V: Word> Tiers<K, V> {
         batches: impl Iterator<Item = Batch<K, V>>,
         most: usize,
     ) -> Result<usize> {
-        self.sketch.fill_bytes(0)?;
+        self.inner.sketch.fill_bytes(0)?;
         let (table, stream) = (self.raw_in_place(shard, 0), self.places[0].stream.clone());
         for batch in batches {
-            let registers = self.sketch.global();
+            let registers = self.inner.sketch.global();
             // SAFETY: all live until the stream is waited for; nothing else uses the shard.
-            unsafe { self.kernels.launch_sketch(&stream, &table, batch.keys, registers)? };
+            unsafe { self.inner.kernels.launch_sketch(&stream, &table, batch.keys, registers)? };
         }
         stream.synchronize()?;
-        Ok(sketch::raised(&self.sketch.read()?, most))
+        Ok(sketch::raised(&self.inner.sketch.read()?, most))
     }
 
     /// Rehashes shards that are too full, or in which removals have made probe sequences long.
-    fn maintain(&mut self) -> Result<()> {
+    pub fn maintain(&mut self) -> Result<()> {
         (0..self.shards.len()).try_for_each(|shard| {
             let is_due = !self.takes(shard, 0) || self.shards[shard].needs_rehash();
             if is_due { self.grow(shard, 0) } else { Ok(()) }
@@ -160,7 +163,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Grows a resident map for a large batch that has many new keys, as [`Self::grow_before`] does.
-    fn grow_resident(&mut self, request: &Request<'_, K, V>) -> Result<()> {
+    pub fn grow_resident(&mut self, request: &Request<'_, K, V>) -> Result<()> {
         let many = request.keys.len();
         let is_due = !matches!(self.plan.form, Form::Sharded { .. })
             && self.grows()
@@ -170,18 +173,18 @@ impl<K: Word, V: Word> Tiers<K, V> {
             return Ok(());
         }
         self.allocate()?;
-        self.sketch.fill_bytes(0)?;
+        self.inner.sketch.fill_bytes(0)?;
         let (table, buffer) = (self.raw_of_whole(), &self.buffers[0]);
         for range in self.chunks(many) {
-            let (keys, registers) = (buffer.given(range.len()).keys, self.sketch.global());
+            let (keys, registers) = (buffer.given(range.len()).keys, self.inner.sketch.global());
             // SAFETY: all live until the stream is waited for; nothing else uses table or chunk buffer.
             unsafe {
                 buffer.upload_keys(request, &range)?;
-                self.kernels.launch_sketch(&buffer.stream, &table, keys.into(), registers)?;
+                self.inner.kernels.launch_sketch(&buffer.stream, &table, keys.into(), registers)?;
             }
         }
         buffer.stream.synchronize()?;
-        let more = sketch::raised(&self.sketch.read()?, many);
+        let more = sketch::raised(&self.inner.sketch.read()?, many);
         if self.takes(0, more) { Ok(()) } else { or_later(self.grow(0, more)) }
     }
 
@@ -190,7 +193,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     pub fn grow(&mut self, shard: usize, more: usize) -> Result<()> {
         let Shard { size, counts, .. } = self.shards[shard];
         let pairs = counts.live + more;
-        let mut slots = size_for(self.config.load_factor, pairs, size.slots, counts);
+        let mut slots = size_for(self.inner.parameters.load_factor, pairs, size.slots, counts);
         if self.plan.form == Form::Flat && !self.config.placement.is_flat() {
             return self.repartition(slots);
         }
@@ -213,7 +216,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Returns a shard with the pairs of another in at least `slots` slots, or `None` if they do not fit.
     fn rehashed(&mut self, shard: usize, slots: usize) -> Result<Option<Shard>> {
-        let size = Size::of(&*self.kernels, slots)?;
+        let size = Size::of(&*self.inner.kernels, slots)?;
         let form = (self.plan.form, self.config);
         let into = empty_image(&self.device, &self.ledger, form, size)?;
         let mut refused = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
@@ -225,7 +228,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
             && most <= self.slots.words()
             && self.config.placement != Placement::AlwaysInPlace;
         let (counters, stream) = (self.places[0].counters.global(), self.places[0].stream.clone());
-        let new = |memory| size.raw(memory, counters.as_ptr(), self.parameters());
+        let new = |memory| size.raw(memory, counters.as_ptr(), self.inner.view_parameters());
         // SAFETY: all memory lives until the stream is waited for; nothing else runs. Two slots are two
         // buffers, and both have the words of either table.
         unsafe {
@@ -236,11 +239,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
                 stream.copy(from.memory.global().part(0, image.len()), image)?;
                 stream.fill(copy, 0xff)?;
                 let (old, table) = (self.raw_in_slot(shard, 0), new(copy.as_ptr()));
-                self.kernels.launch_rehash(&stream, &old, &table, refused.global())?;
+                self.inner.kernels.launch_rehash(&stream, &old, &table, refused.global())?;
                 stream.copy(into.words(), copy)?;
             } else {
                 let (old, table) = (self.raw_in_place(shard, 0), new(into.words().as_ptr()));
-                self.kernels.launch_rehash(&stream, &old, &table, refused.global())?;
+                self.inner.kernels.launch_rehash(&stream, &old, &table, refused.global())?;
             }
             fold(&stream, counters, sums.global())?;
         }

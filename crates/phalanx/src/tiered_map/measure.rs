@@ -1,6 +1,7 @@
 //! Measurement of the costs by which shards are placed.
 use super::placement::{Costs, Placement};
 use super::plan::PLACES;
+use super::shards::{ImageSize, Shards};
 use super::tiers::Tiers;
 use crate::Result;
 use crate::map::encoding::Word;
@@ -15,7 +16,7 @@ const LOOKUPS: usize = 1 << 16;
 /// Launches for them.
 const LAUNCHES: usize = 16;
 
-impl<K: Word, V: Word> Tiers<K, V> {
+impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Measures the costs on a map without pairs. On an emulated device, or if nothing depends on them,
     /// returns the default ones.
     pub fn measure(&mut self) -> Result<Costs> {
@@ -24,6 +25,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         if self.device.is_emulator() || !decides {
             return Ok(costs);
         }
+        self.provide(0, 0)?;
         // What runs first also loads kernels and maps memory.
         let (_, _) = (self.measure_copy()?, self.measure_lookups()?);
         let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_lookups()?);
@@ -56,9 +58,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
             let place = first / each % PLACES;
             let part = given.part(first..(first + each).min(len));
             let batch = Batch { outcomes: part.outcomes, ..Batch::new(BatchOp::ContainsKey, part.keys) };
-            let (table, stream) = (self.raw_in_place(0, place), &self.places[place].stream);
+            let (mut table, stream) = (self.raw_in_place(0, place), &self.places[place].stream);
             // SAFETY: as above.
-            unsafe { self.kernels.launch_batch(stream, &table, batch)? };
+            unsafe { self.inner.launch(stream, &mut table, batch.into())? };
         }
         self.places.iter().try_for_each(|place| place.stream.synchronize())?;
         Ok(start.elapsed().as_secs_f64() * 1e9 / len as f64)

@@ -23,17 +23,17 @@ pub const PLACES: usize = 4;
 /// host.
 pub const DEPTH: usize = 4;
 /// Least number of slots: one each on the way in, in a kernel, and on the way out.
-const LEAST_SLOTS: usize = 3;
+pub const LEAST_SLOTS: usize = 3;
 /// Bounds of the number of elements in a chunk.
-const CHUNKS: (usize, usize) = (128, 1 << 26);
+pub const CHUNKS: (usize, usize) = (128, 1 << 26);
 /// Share of the budget for the chunks of a batch: one in this number.
-const OF_CHUNKS: usize = 3;
+pub const OF_CHUNKS: usize = 3;
 /// Share of the budget for one shard, if the number of shards is not given: one in this number.
-const OF_SHARD: usize = 48;
+pub const OF_SHARD: usize = 48;
 /// Share of the budget for the hot pairs, unless it is given: one in this number.
 const OF_HOT: usize = 3;
 /// Bytes of a shard up to which a larger number of shards gains nothing.
-const SMALL_SHARD: usize = 1 << 20;
+pub const SMALL_SHARD: usize = 1 << 20;
 
 /// Shape of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +71,10 @@ pub struct Wish {
 
 /// Division of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct Plan<Z = Size> {
     pub form: Form,
-    /// Size of each table.
-    pub size: Size,
+    /// Size of each shard.
+    pub size: Z,
     /// Maximum number of elements in a chunk.
     pub chunk: usize,
     /// Number of device buffers for shards.
@@ -93,8 +93,9 @@ impl Plan {
     }
 }
 
-/// Bytes of counters and sketches.
-const COUNTERS: usize = 8 * COUNTER_WORDS;
+/// Bytes of counters.
+pub const COUNTERS: usize = 8 * COUNTER_WORDS;
+/// Bytes of the counters of operations in place, and of a sketch.
 const FIXED: usize = PLACES * COUNTERS + 4 * SKETCH_REGISTERS;
 
 /// Returns the size of one of 2^`bits` shards. Shards differ by chance: each has four standard deviations
@@ -106,7 +107,7 @@ fn shard_size<K, V>(kernels: &dyn Kernels<K, V>, slots: usize, bits: u32) -> Res
 }
 
 /// Returns the bytes of chunks of `len` elements.
-fn chunks_bytes<K: Word, V: Word>(form: Form, len: usize) -> usize {
+pub fn chunks_bytes<K: Word, V: Word>(form: Form, len: usize) -> usize {
     CHUNK_BUFFERS * buffer_bytes::<K, V>(len, form.is_sharded())
 }
 
@@ -205,7 +206,7 @@ fn divide_for<K: Word, V: Word>((form, size): (Form, Size), budget: usize, hot: 
 }
 
 /// Returns the largest length of chunks that need at most `bytes` bytes.
-fn chunk_len<K: Word, V: Word>(form: Form, bytes: usize) -> usize {
+pub fn chunk_len<K: Word, V: Word>(form: Form, bytes: usize) -> usize {
     let (mut low, mut high) = (CHUNKS.0 / 128, CHUNKS.1 / 128);
     while low < high {
         let middle = (low + high).div_ceil(2);

@@ -1,9 +1,8 @@
 //! Division of a map into more shards, when its tables have outgrown the budget.
-use super::chunk::{Has, chunk_buffers};
-use super::hot::HotPairs;
+use super::chunk::Has;
 use super::plan::{self, Form};
 use super::shard::{Image, Shard};
-use super::slots::Slots;
+use super::shards::Shards;
 use super::tiers::{SUM_WORDS, Tiers, Work, empty_image};
 use crate::map::encoding::Word;
 use crate::map::launch::BatchOp;
@@ -18,8 +17,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
             Form::Sharded { bits } => bits + 1,
             Form::Resident | Form::Flat => 1,
         };
-        let plan =
-            plan::split::<K, V>(&*self.kernels, (slots, least), self.ledger.budget(), self.config.hot)?;
+        let (kernels, budget) = (&*self.inner.kernels, self.ledger.budget());
+        let plan = plan::split::<K, V>(kernels, (slots, least), budget, self.config.hot)?;
         let form = (plan.form, self.config);
         let new = |_| Ok(Shard::new(empty_image(&self.device, &self.ledger, form, plan.size)?, plan.size));
         let shards: Vec<Shard> = (0..plan.shards()).map(new).collect::<Result<_>>()?;
@@ -55,29 +54,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
         Ok(())
     }
 
-    /// Frees what [`Self::allocate`] allocates.
-    fn free_device_memory(&mut self) {
-        (self.slots, self.hot, self.buffers) = (Slots::default(), HotPairs::default(), Vec::new());
-    }
-
-    /// Allocates chunk buffers, unless there are some, and hot pairs and slots, all as planned.
-    pub fn allocate(&mut self) -> Result<()> {
-        if !self.buffers.is_empty() {
-            return Ok(());
-        }
-        let (ledger, device, plan) = (&self.ledger, &self.device, self.plan);
-        let buffers = chunk_buffers(ledger, device, plan)?;
-        self.hot = HotPairs::new(ledger, device, plan.hot, self.config.seed)?;
-        self.slots = Slots::new(ledger, device, plan.slots, plan.size.words)?;
-        self.buffers = buffers;
-        Ok(())
-    }
-
     /// Inserts the pairs of a shard of an earlier division.
     fn move_from(&mut self, old: &Shard) -> Result<()> {
         let counters = self.places[0].counters.pointer();
-        let table = old.size.raw(old.image.words().as_ptr(), counters, self.parameters());
-        let (all, threads) = (self.kernels.scan_threads(&table), self.plan.chunk);
+        let table = self.inner.table(old, old.image.words().as_ptr(), counters);
+        let (all, threads) = (self.inner.kernels.scan_threads(&table), self.plan.chunk);
         let mut count = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
         for first in (0..all).step_by(threads) {
             let found = self.scan(&table, (first, threads), &mut count)?;
@@ -100,7 +81,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         }
         let mut work = Work::new(BatchOp::InsertNew, (false, false));
         work.bounds.push(buffer.bounds()?);
-        work.chunks.push(columns.batch(BatchOp::InsertNew, Has::PAIRS));
+        work.push(columns.batch(BatchOp::InsertNew, Has::PAIRS), len);
         self.serve(&work, &mut vec![false; self.shards.len()])?;
         // SAFETY: as above.
         unsafe { self.buffers[0].count_refused(columns.outcomes, false)? };

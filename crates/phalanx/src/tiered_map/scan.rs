@@ -26,7 +26,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         self.allocate()?;
         let (table, threads) = (self.raw_in_place(shard, 0), self.plan.chunk);
-        let all = self.kernels.scan_threads(&table);
+        let all = self.inner.kernels.scan_threads(&table);
         let mut count = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
         for first in (0..all).step_by(threads) {
             let found = self.scan(&table, (first, threads), &mut count)?;
@@ -60,7 +60,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let scan = Scan::Export { first, threads, keys, values, count: count_words };
         // SAFETY: all live until the stream is waited for; nothing else uses the shard. A slot has at most
         // one pair, so the columns have room for all.
-        unsafe { self.kernels.launch_scan(&buffer.stream, table, scan)? };
+        unsafe { self.inner.kernels.launch_scan(&buffer.stream, table, scan)? };
         buffer.stream.synchronize()?;
         Ok(pinned(count)[0] as usize)
     }

@@ -2,19 +2,19 @@
 use super::placement::Placement;
 use super::plan::PLACES;
 use super::shard::Image;
+use super::shards::{ImageSize, Shards};
 use super::tiers::{Tiers, Work};
 use crate::Result;
-use crate::hash_map::table::RawTable;
 use crate::map::encoding::Word;
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::COUNTER_SHARDS;
 use phalanx_kernels::tiered::kernels::TieredFold;
 use simt::GlobalSlice;
 
-impl<K: Word, V: Word> Tiers<K, V> {
+impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Serves the shards of which the batch has elements. `done` has an element for each shard of each chunk,
     /// and says which are done, also if the call fails.
-    pub fn serve(&mut self, work: &Work<K, V>, done: &mut [bool]) -> Result<()> {
+    pub fn serve(&mut self, work: &Work<S::Part>, done: &mut [bool]) -> Result<()> {
         let mut in_place = Vec::new();
         let served = self.submit_all(work, &mut in_place, done);
         let (waited, finished) = (self.finish_places(work, &in_place), self.finish_slots(work, done));
@@ -22,7 +22,12 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Submits the work of all shards, first of those that are on the device.
-    fn submit_all(&mut self, work: &Work<K, V>, in_place: &mut Vec<usize>, done: &mut [bool]) -> Result<()> {
+    fn submit_all(
+        &mut self,
+        work: &Work<S::Part>,
+        in_place: &mut Vec<usize>,
+        done: &mut [bool],
+    ) -> Result<()> {
         let held = self.slots.held();
         let others = (0..self.shards.len()).filter(|shard| !held.contains(shard));
         let order: Vec<usize> = held.iter().copied().chain(others).collect();
@@ -40,10 +45,10 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Returns whether a shard is served on the device.
-    fn brings(&self, work: &Work<K, V>, shard: usize, many: usize) -> bool {
+    fn brings(&self, work: &Work<S::Part>, shard: usize, many: usize) -> bool {
         let size = self.shards[shard].size;
-        let is_there = self.slots.holding(shard).is_some();
-        size.words <= self.slots.words()
+        let is_there = self.slots.holding(shard).is_some() || self.shards[shard].is_blank();
+        size.words() <= self.slots.words()
             && match self.config.placement {
                 Placement::AlwaysCopy => true,
                 Placement::ByCost => self.config.costs.brings(many, size.byte_len(), (work.writes, is_there)),
@@ -54,24 +59,43 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Submits the elements of a shard, in place.
     fn serve_in_place(
         &mut self,
-        work: &Work<K, V>,
+        work: &Work<S::Part>,
         (shard, many): (usize, usize),
         (place, done): (usize, &mut [bool]),
     ) -> Result<()> {
-        let (table, stream) = (self.raw_in_place(shard, place), self.places[place].stream.clone());
+        self.provide(shard, place)?;
+        let (mut table, stream) = (self.raw_in_place(shard, place), self.places[place].stream.clone());
         if work.writes {
             self.slots.forget(shard);
         }
         let launched = work.parts_of(shard).try_for_each(|(chunk, batch)| {
             // SAFETY: table and elements live until the stream is waited for; no other stream uses the shard.
-            unsafe { self.kernels.launch_batch(&stream, &table, batch)? };
+            unsafe { self.inner.launch(&stream, &mut table, batch)? };
             done[chunk * self.shards.len() + shard] = true;
             Ok(())
         });
+        self.inner.launched(&mut self.shards[shard].size, &table);
         // What was launched counts, also if the rest was not.
         let folded = if work.writes { self.fold(shard, place) } else { Ok(()) };
         self.note_operations(many, false);
         launched.and(folded)
+    }
+
+    /// Allocates the image of a shard that has none. Waits.
+    pub fn provide(&mut self, shard: usize, place: usize) -> Result<()> {
+        if !self.shards[shard].is_blank() {
+            return Ok(());
+        }
+        let words = self.shards[shard].size.words();
+        let (memory, place) = (self.spares.take(&self.device, words)?, &self.places[place]);
+        let pointer = memory.global().as_ptr();
+        let table = self.inner.table(&self.shards[shard], pointer, place.counters.pointer());
+        // SAFETY: the memory is used by nothing else, and dropped after the wait.
+        let created = unsafe { self.inner.create(&place.stream, &table, memory.global()) };
+        place.stream.synchronize()?;
+        created?;
+        self.shards[shard].image = Image::Host(memory);
+        Ok(())
     }
 
     /// Submits the sum of the counters of operations in place.
@@ -82,7 +106,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Waits for the operations in place, and counts.
-    fn finish_places(&mut self, work: &Work<K, V>, in_place: &[usize]) -> Result<()> {
+    fn finish_places(&mut self, work: &Work<S::Part>, in_place: &[usize]) -> Result<()> {
         self.places.iter().try_for_each(|place| place.stream.synchronize())?;
         if work.writes {
             in_place.iter().for_each(|&shard| self.count(shard));
@@ -93,7 +117,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Submits the copy of a shard to the device, its elements, and the copy back if it changes.
     fn serve_on_device(
         &mut self,
-        work: &Work<K, V>,
+        work: &Work<S::Part>,
         (shard, many): (usize, usize),
         done: &mut [bool],
     ) -> Result<()> {
@@ -117,35 +141,44 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Submits the work of a shard to the stream of its slot.
     fn submit_on_device(
         &mut self,
-        work: &Work<K, V>,
+        work: &Work<S::Part>,
         (shard, slot): (usize, usize),
         is_there: bool,
     ) -> Result<()> {
         self.copy_in(shard, slot, is_there)?;
-        let table = self.raw_in_slot(shard, slot);
+        let mut table = self.raw_in_slot(shard, slot);
         let stream = self.slots.get(slot).stream.clone();
         for (_, batch) in work.parts_of(shard) {
             // SAFETY: table and elements live until the stream is waited for; no other stream uses them.
-            unsafe { self.kernels.launch_batch(&stream, &table, batch)? };
+            unsafe { self.inner.launch(&stream, &mut table, batch)? };
         }
+        self.inner.launched(&mut self.shards[shard].size, &table);
         if work.writes { self.send_back(shard, slot) } else { Ok(()) }
     }
 
     /// Returns the table of a shard in a slot.
-    pub fn raw_in_slot(&self, shard: usize, slot: usize) -> RawTable {
+    pub fn raw_in_slot(&self, shard: usize, slot: usize) -> S::Table {
         let slot = self.slots.get(slot);
-        self.shards[shard].size.raw(slot.memory.pointer(), slot.counters.pointer(), self.parameters())
+        self.inner.table(&self.shards[shard], slot.memory.pointer(), slot.counters.pointer())
     }
 
-    /// Submits the copy of a shard to a slot, unless it is there.
+    /// Submits the copy of a shard to a slot, unless it is there. A shard without an image is created there.
     fn copy_in(&mut self, shard: usize, slot: usize, is_there: bool) -> Result<()> {
-        let (image, slot) = (self.shards[shard].image.words(), self.slots.get_mut(slot));
         if is_there {
             return Ok(());
         }
+        let (image, table) = (self.shards[shard].image.words(), self.raw_in_slot(shard, slot));
+        let (words, is_blank) = (self.shards[shard].size.words(), self.shards[shard].is_blank());
+        let slot = self.slots.get_mut(slot);
         slot.holds = None;
+        let memory = slot.memory.global().part(0, words);
         // SAFETY: image and slot live as long as the map, which waits; no other stream uses them.
-        unsafe { slot.stream.copy(slot.memory.global().part(0, image.len()), image)? };
+        unsafe {
+            match is_blank {
+                true => self.inner.create(&slot.stream, &table, memory)?,
+                false => slot.stream.copy(memory, image)?,
+            }
+        }
         slot.holds = Some(shard);
         self.traffic.copied_in += 8 * image.len() as u64;
         Ok(())
@@ -153,7 +186,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Submits the copy of a changed shard from a slot to a spare image.
     fn send_back(&mut self, shard: usize, slot: usize) -> Result<()> {
-        let words = self.shards[shard].size.words;
+        let words = self.shards[shard].size.words();
         let (spare, sums) = (self.spares.take(&self.device, words)?, self.sums_of(shard));
         let slot = self.slots.get_mut(slot);
         // SAFETY: spare and slot live until the stream is waited for; no other stream uses them.
@@ -167,7 +200,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Waits for a slot. If its shard has changed, the written image takes the place of the old one.
-    fn finish_slot(&mut self, work: &Work<K, V>, slot: usize, done: &mut [bool]) -> Result<()> {
+    fn finish_slot(&mut self, work: &Work<S::Part>, slot: usize, done: &mut [bool]) -> Result<()> {
         let slot = self.slots.get_mut(slot);
         let spare = slot.spare.take();
         if let Err(error) = slot.stream.synchronize() {
@@ -186,7 +219,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Waits for all slots in flight. Returns the first error.
-    fn finish_slots(&mut self, work: &Work<K, V>, done: &mut [bool]) -> Result<()> {
+    fn finish_slots(&mut self, work: &Work<S::Part>, done: &mut [bool]) -> Result<()> {
         let mut all = Ok(());
         while let Some(slot) = self.slots.oldest() {
             all = all.and(self.finish_slot(work, slot, done));

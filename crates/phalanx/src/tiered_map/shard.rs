@@ -8,6 +8,7 @@ use crate::Result;
 use crate::hash_map::kernels::Kernels;
 use crate::hash_map::table::{RawTable, bucket_count};
 use crate::map::counts::Counts;
+use crate::map::launch::nothing;
 use gpu::{Buffer, Device, Tier};
 use phalanx_kernels::hash_map::OVERFLOW_BUCKETS;
 use rayon::prelude::*;
@@ -60,6 +61,8 @@ pub enum Image {
     Host(Buffer<u64>),
     /// Device memory of the budget.
     Device(Metered<Buffer<u64>>),
+    /// An empty shard that has no memory yet.
+    Blank,
 }
 
 impl Image {
@@ -75,6 +78,7 @@ impl Image {
         match self {
             Self::Host(memory) => memory.global(),
             Self::Device(memory) => memory.global(),
+            Self::Blank => nothing(),
         }
     }
 
@@ -82,7 +86,7 @@ impl Image {
     pub fn host_bytes(&self) -> usize {
         match self {
             Self::Host(memory) => memory.byte_len(),
-            Self::Device(_) => 0,
+            Self::Device(_) | Self::Blank => 0,
         }
     }
 
@@ -91,6 +95,7 @@ impl Image {
         match self {
             Self::Host(memory) => clear(memory.as_mut_slice()?),
             Self::Device(memory) => memory.fill_bytes(0xff)?,
+            Self::Blank => {}
         }
         Ok(())
     }
@@ -107,20 +112,27 @@ fn clear(words: &mut [u64]) {
 
 /// A shard, and its counts at the end of the last batch.
 #[derive(Debug)]
-pub struct Shard {
+pub struct Shard<Z = Size> {
     pub image: Image,
-    pub size: Size,
+    pub size: Z,
     pub counts: Counts,
     /// Counter of long probe sequences when the table was created.
     pub long: usize,
 }
 
-impl Shard {
+impl<Z> Shard<Z> {
     /// Returns a shard with an empty image.
-    pub fn new(image: Image, size: Size) -> Self {
+    pub fn new(image: Image, size: Z) -> Self {
         Self { image, size, counts: Counts::default(), long: 0 }
     }
 
+    /// Returns whether the shard is empty and has no memory.
+    pub fn is_blank(&self) -> bool {
+        matches!(self.image, Image::Blank)
+    }
+}
+
+impl Shard {
     /// Returns whether removals have made probe sequences long.
     pub fn needs_rehash(&self) -> bool {
         self.counts.long > self.long && self.counts.removed() > 0
@@ -129,17 +141,34 @@ impl Shard {
 
 /// Images of host memory to which changed shards are written back. An image that was written takes the place
 /// of the shard's old one, so a copy that fails leaves the shard as it was.
-#[derive(Debug, Default)]
-pub struct Spares(Vec<Buffer<u64>>);
+#[derive(Debug)]
+pub struct Spares {
+    images: Vec<Buffer<u64>>,
+    /// Maximum number of spare images.
+    most: usize,
+}
 
-/// Maximum number of spare images.
-const MOST_SPARES: usize = 8;
+impl Default for Spares {
+    fn default() -> Self {
+        Self { images: Vec::new(), most: 8 }
+    }
+}
 
 impl Spares {
+    /// Returns no images, of which any number will be kept.
+    pub fn without_limit() -> Self {
+        Self { images: Vec::new(), most: usize::MAX }
+    }
+
+    /// Frees all images.
+    pub fn clear(&mut self) {
+        self.images.clear();
+    }
+
     /// Returns an image of `words` words, with arbitrary contents.
     pub fn take(&mut self, device: &Device, words: usize) -> Result<Buffer<u64>> {
-        match self.0.iter().position(|spare| spare.len() == words) {
-            Some(place) => Ok(self.0.swap_remove(place)),
+        match self.images.iter().rposition(|spare| spare.len() == words) {
+            Some(place) => Ok(self.images.swap_remove(place)),
             None => Ok(device.buffer_on(Tier::Pinned, words)?),
         }
     }
@@ -147,15 +176,15 @@ impl Spares {
     /// Keeps an image for later.
     pub fn put(&mut self, image: Image) {
         if let Image::Host(spare) = image {
-            if self.0.len() == MOST_SPARES {
-                self.0.remove(0);
+            if self.images.len() == self.most {
+                self.images.remove(0);
             }
-            self.0.push(spare);
+            self.images.push(spare);
         }
     }
 
     /// Returns the bytes of host memory.
     pub fn byte_len(&self) -> usize {
-        self.0.iter().map(Buffer::byte_len).sum()
+        self.images.iter().map(Buffer::byte_len).sum()
     }
 }

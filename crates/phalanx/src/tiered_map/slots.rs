@@ -106,6 +106,11 @@ impl Slots {
         self.all.iter_mut().filter(|slot| slot.holds == Some(shard)).for_each(|slot| slot.holds = None);
     }
 
+    /// Replaces the numbers of shards whose copies are there, and forgets the copies of those that have none.
+    pub fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
+        self.all.iter_mut().for_each(|slot| slot.holds = slot.holds.and_then(&number));
+    }
+
     /// Forgets all copies.
     pub fn forget_all(&mut self) {
         self.all.iter_mut().for_each(|slot| slot.holds = None);

@@ -17,16 +17,13 @@ use super::ledger::{Ledger, Metered};
 use super::placement::{Costs, Placement};
 use super::plan::{COUNTER_WORDS, Form, PLACES, Plan};
 use super::shard::{Image, Shard, Size, Spares};
+use super::shards::{ImageSize, Part, Shards, Tables};
 use super::slots::Slots;
 use crate::hash_map::Growth;
-use crate::hash_map::kernels::Kernels;
-use crate::hash_map::table::RawTable;
 use crate::map::encoding::Word;
-use crate::map::launch::{Batch, BatchOp};
+use crate::map::launch::BatchOp;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
-use phalanx_kernels::keyed::SKETCH_REGISTERS;
-use phalanx_kernels::tiered::shard_of;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -38,10 +35,7 @@ const LEARNED: usize = 8;
 /// Parameters of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    pub load_factor: f64,
     pub growth: Growth,
-    pub max_probes: u32,
-    pub seed: u64,
     pub placement: Placement,
     pub costs: Costs,
     /// Bytes for hot pairs, if they are given.
@@ -104,9 +98,11 @@ impl<E: Into<Error>> From<E> for Failure {
 }
 
 /// A batch in the order of the shards.
-pub struct Work<K, V> {
+pub struct Work<P> {
     /// The elements of each chunk.
-    pub chunks: Vec<Batch<K, V>>,
+    pub chunks: Vec<P>,
+    /// The number of elements of each chunk.
+    lens: Vec<usize>,
     /// For each chunk, the first element of each shard.
     pub bounds: Vec<Vec<u32>>,
     /// Whether the operation changes shards.
@@ -122,11 +118,12 @@ pub struct Work<K, V> {
     hits: usize,
 }
 
-impl<K: Word, V: Word> Work<K, V> {
+impl<P: Part> Work<P> {
     /// Returns the work of a batch without chunks, which uses the hot pairs or not.
     pub fn new(op: BatchOp, (uses_hot, looks): (bool, bool)) -> Self {
         Self {
             chunks: Vec::new(),
+            lens: Vec::new(),
             bounds: Vec::new(),
             writes: op.writes(),
             learns: uses_hot && matches!(op, BatchOp::Get),
@@ -137,9 +134,10 @@ impl<K: Word, V: Word> Work<K, V> {
         }
     }
 
-    /// Returns the number of elements of a chunk.
-    fn len_of(&self, chunk: usize) -> usize {
-        self.chunks[chunk].keys.max_len()
+    /// Adds a chunk of `len` elements.
+    pub fn push(&mut self, chunk: P, len: usize) {
+        self.chunks.push(chunk);
+        self.lens.push(len);
     }
 
     /// Notes how many keys of a chunk are not among the hot pairs. If almost all are, the other chunks are
@@ -155,7 +153,7 @@ impl<K: Word, V: Word> Work<K, V> {
     }
 
     /// Returns the elements of a shard, by chunk.
-    pub fn parts_of(&self, shard: usize) -> impl Iterator<Item = (usize, Batch<K, V>)> {
+    pub fn parts_of(&self, shard: usize) -> impl Iterator<Item = (usize, P)> {
         self.chunks.iter().zip(&self.bounds).enumerate().filter_map(move |(index, (chunk, bounds))| {
             let (first, end) = (bounds[shard] as usize, bounds[shard + 1] as usize);
             (first < end).then(|| (index, chunk.part(first, end - first)))
@@ -164,19 +162,18 @@ impl<K: Word, V: Word> Work<K, V> {
 }
 
 /// The memory of a map.
-pub struct Tiers<K, V> {
+pub struct Tiers<K: Word, V: Word, S: Shards<K, V> = Tables<K, V>> {
     pub device: Device,
-    pub kernels: Box<dyn Kernels<K, V>>,
+    /// The structure of which each shard is one.
+    pub inner: S,
     pub ledger: Arc<Ledger>,
     pub config: Config,
-    pub plan: Plan,
-    pub shards: Vec<Shard>,
+    pub plan: Plan<S::Size>,
+    pub shards: Vec<Shard<S::Size>>,
     pub buffers: Vec<ChunkBuffer<K, V>>,
     pub slots: Slots,
     pub hot: HotPairs,
     pub places: Vec<Place>,
-    /// Registers of a sketch.
-    pub sketch: Metered<Buffer<u32>>,
     /// Sums of the counters of each shard's operations, in pinned memory.
     pub sums: Buffer<u64>,
     pub spares: Spares,
@@ -184,30 +181,26 @@ pub struct Tiers<K, V> {
     pub traffic: Traffic,
 }
 
-impl<K: Word, V: Word> Tiers<K, V> {
+impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Allocates an empty map.
     pub fn new(
         device: Device,
-        kernels: Box<dyn Kernels<K, V>>,
-        (budget, plan): (usize, Plan),
+        (ledger, inner): (Arc<Ledger>, S),
+        (plan, shards): (Plan<S::Size>, Vec<Shard<S::Size>>),
         config: Config,
     ) -> Result<Self> {
-        let ledger = Ledger::new(budget);
-        let buffers = chunk_buffers(&ledger, &device, plan)?;
+        let buffers = chunk_buffers(&ledger, &device, (&plan, shards.len()))?;
         let places = (0..PLACES).map(|_| place(&ledger, &device)).collect::<Result<_>>()?;
-        let shard =
-            |_| Ok(Shard::new(empty_image(&device, &ledger, (plan.form, config), plan.size)?, plan.size));
         Ok(Self {
-            shards: (0..plan.shards()).map(shard).collect::<Result<_>>()?,
-            slots: Slots::new(&ledger, &device, plan.slots, plan.size.words)?,
-            hot: HotPairs::new(&ledger, &device, plan.hot, config.seed)?,
-            sketch: ledger.buffer(&device, SKETCH_REGISTERS)?,
-            sums: device.buffer_on(Tier::Pinned, plan.shards() * SUM_WORDS)?,
+            slots: Slots::new(&ledger, &device, plan.slots, plan.size.words())?,
+            hot: HotPairs::new(&ledger, &device, plan.hot, inner.division().seed())?,
+            sums: device.buffer_on(Tier::Pinned, shards.len() * SUM_WORDS)?,
+            shards,
             spares: Spares::default(),
             spill: Spill::new(&device)?,
             traffic: Traffic::default(),
             device,
-            kernels,
+            inner,
             ledger,
             config,
             plan,
@@ -218,15 +211,17 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Returns the bits that select a shard, and 0 without shards.
     pub fn bits(&self) -> u32 {
-        match self.plan.form {
-            Form::Sharded { bits } => bits,
-            Form::Resident | Form::Flat => 0,
-        }
+        self.inner.bits(self.plan.form)
+    }
+
+    /// Returns a number that changes when keys go to other shards.
+    pub fn generation(&self) -> u64 {
+        self.inner.generation(self.plan.form)
     }
 
     /// Returns the shard of a key.
     pub fn shard_of(&self, key: K) -> usize {
-        shard_of(key, self.bits(), self.config.seed) as usize
+        self.inner.shard_of(self.plan.form, key)
     }
 
     /// Returns the number of pairs.
@@ -237,18 +232,13 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns the bytes of pinned, managed or mapped host memory.
     pub fn host_bytes(&self) -> usize {
         let images: usize = self.shards.iter().map(|shard| shard.image.host_bytes()).sum();
-        images + self.spares.byte_len() + self.spill.byte_len()
-    }
-
-    /// Returns the parameters of a table's views.
-    pub fn parameters(&self) -> (u32, u64) {
-        (self.config.max_probes, self.config.seed)
+        images + self.spares.byte_len() + self.spill.byte_len() + self.inner.host_bytes()
     }
 
     /// Returns the table of a shard in place, with counters of the stream `place`.
-    pub fn raw_in_place(&self, shard: usize, place: usize) -> RawTable {
-        let Shard { image, size, .. } = &self.shards[shard];
-        size.raw(image.words().as_ptr(), self.places[place].counters.pointer(), self.parameters())
+    pub fn raw_in_place(&self, shard: usize, place: usize) -> S::Table {
+        let (shard, counters) = (&self.shards[shard], self.places[place].counters.pointer());
+        self.inner.table(shard, shard.image.words().as_ptr(), counters)
     }
 
     /// Returns the words for the sums of a shard's counters.
@@ -276,8 +266,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Frees the memory for the elements of batches, and spare images.
     pub fn release(&mut self) -> Result<()> {
-        (self.spares, self.spill) = (Spares::default(), Spill::new(&self.device)?);
-        Ok(())
+        self.spares.clear();
+        self.spill = Spill::new(&self.device)?;
+        self.inner.release()
     }
 
     /// Removes all pairs.
@@ -308,6 +299,24 @@ impl<K: Word, V: Word> Tiers<K, V> {
         ran
     }
 
+    /// Allocates chunk buffers, unless there are some, and hot pairs and slots, all as planned.
+    pub fn allocate(&mut self) -> Result<()> {
+        if !self.buffers.is_empty() {
+            return Ok(());
+        }
+        let (ledger, device, plan) = (&self.ledger, &self.device, &self.plan);
+        let buffers = chunk_buffers(ledger, device, (plan, self.shards.len()))?;
+        self.hot = HotPairs::new(ledger, device, plan.hot, self.inner.division().seed())?;
+        self.slots = Slots::new(ledger, device, plan.slots, plan.size.words())?;
+        self.buffers = buffers;
+        Ok(())
+    }
+
+    /// Frees what [`Self::allocate`] allocates.
+    pub fn free_device_memory(&mut self) {
+        (self.slots, self.hot, self.buffers) = (Slots::default(), HotPairs::default(), Vec::new());
+    }
+
     /// Waits for all work after a failure, and clears what it may have left.
     pub fn settle(&mut self) {
         // What fails now has failed before.
@@ -331,7 +340,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Runs a batch on a table without shards.
     fn run_whole(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
-        let (table, mut launched) = (self.raw_of_whole(), 0);
+        let (mut table, mut launched) = (self.raw_of_whole(), 0);
         let mut chunks = self.chunks(request.keys.len()).into_iter().enumerate();
         let submitted = chunks.try_for_each(|(index, range)| -> Result<()> {
             let buffer = &self.buffers[index % self.buffers.len()];
@@ -342,7 +351,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
             unsafe {
                 buffer.upload_keys(request, &range)?;
                 buffer.upload_rest(request, &range)?;
-                self.kernels.launch_batch(&buffer.stream, &table, given.batch(request.op, request.has()))?;
+                self.inner.launch(
+                    &buffer.stream,
+                    &mut table,
+                    given.batch(request.op, request.has()).into(),
+                )?;
                 launched = range.end;
                 let counted = buffer.count_refused(given.outcomes, request.as_bools);
                 if request.as_bools && counted.is_err() {
@@ -361,7 +374,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Returns the one table of a map without shards.
-    pub fn raw_of_whole(&self) -> RawTable {
+    pub fn raw_of_whole(&self) -> S::Table {
         self.raw_in_place(0, 0)
     }
 
@@ -389,9 +402,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Runs a batch on shards.
     fn run_sharded(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
-        let (bits, work) = (self.bits(), self.partition(request)?);
-        self.grow_before(request, &work)?;
-        if self.bits() != bits {
+        let (generation, work) = (self.generation(), self.partition(request)?);
+        S::before_shards(self, request, &work)?;
+        if self.generation() != generation {
             // The elements must go to other shards.
             return self.run_sharded(request);
         }
@@ -433,8 +446,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Returns how keys are sorted: by shard and, if operations will be in place, by bucket.
-    pub fn routing(&self, len: usize) -> Routing {
-        let (bits, seed) = (self.bits(), self.config.seed);
+    pub fn routing(&self, len: usize) -> Routing<K> {
+        let (bits, division) = (self.bits(), self.inner.division());
         // Pages of 64 KiB of an average shard, in which neighbouring accesses need one translation.
         let pages = (self.plan.size.byte_len() >> 16).max(1).next_power_of_two().trailing_zeros();
         let each = len >> bits;
@@ -444,15 +457,18 @@ impl<K: Word, V: Word> Tiers<K, V> {
             Placement::ByCost => !brings,
             _ => true,
         };
-        Routing { bits, seed, more: if may_be_in_place { pages.min(32 - bits) } else { 0 } }
+        Routing { bits, division, more: if may_be_in_place { pages.min(32 - bits) } else { 0 } }
     }
 
     /// Step 1: brings the elements into the order of the shards, and waits. While the hot pairs of a chunk are
     /// counted, the keys of the next one are copied in.
-    fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<K, V>> {
+    fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<S::Part>> {
         let (chunks, many) = (self.chunks(request.keys.len()), self.buffers.len());
         if chunks.len() > many {
             self.spill.reserve(request)?;
+        }
+        for buffer in &mut self.buffers {
+            buffer.fit(self.shards.len())?;
         }
         let mut work = Work::new(request.op, (self.hot.begin(request.op), !self.hot.is_empty()));
         for index in 0..=chunks.len() {
@@ -478,7 +494,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         &mut self,
         request: &Request<'_, K, V>,
         (index, range): (usize, &Range<usize>),
-        work: &mut Work<K, V>,
+        work: &mut Work<S::Part>,
     ) -> Result<()> {
         let many = self.buffers.len();
         let buffer = &mut self.buffers[index % many];
@@ -502,7 +518,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         &mut self,
         request: &Request<'_, K, V>,
         (index, chunks): (usize, &[Range<usize>]),
-        work: &mut Work<K, V>,
+        work: &mut Work<S::Part>,
     ) -> Result<()> {
         let (many, len, is_picked) = (self.buffers.len(), chunks[index].len(), work.filtered[index]);
         let missed = if is_picked { self.buffers[index % many].missed()? } else { len };
@@ -525,12 +541,12 @@ impl<K: Word, V: Word> Tiers<K, V> {
             }
             buffer.find_bounds(missed, routing.bits)?;
         }
-        work.chunks.push(columns.batch(request.op, request.has()));
+        work.push(columns.batch(request.op, request.has()).into(), missed);
         Ok(())
     }
 
     /// Returns how the keys of a chunk are sorted of which `missed` are not among the hot pairs.
-    fn routing_of(&self, request: &Request<'_, K, V>, (len, missed): (usize, usize)) -> Routing {
+    fn routing_of(&self, request: &Request<'_, K, V>, (len, missed): (usize, usize)) -> Routing<K> {
         let share = missed as f64 / len.max(1) as f64;
         self.routing((request.keys.len() as f64 * share) as usize)
     }
@@ -544,11 +560,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Step 3: brings the results into the order of the batch. Returns the number of refused elements.
-    fn collect(&mut self, request: &mut Request<'_, K, V>, work: &Work<K, V>) -> Result<u64> {
+    fn collect(&mut self, request: &mut Request<'_, K, V>, work: &Work<S::Part>) -> Result<u64> {
         let (chunks, many) = (self.chunks(request.keys.len()), self.buffers.len());
         let is_spilled = chunks.len() > many;
         for (index, range) in chunks.iter().enumerate() {
-            let (missed, is_picked) = (work.len_of(index), work.filtered[index]);
+            let (missed, is_picked) = (work.lens[index], work.filtered[index]);
             let columns = self.columns(&chunks, index).part(0..missed);
             let routing = self.routing_of(request, (range.len(), missed));
             let buffer = &mut self.buffers[index % many];
@@ -584,11 +600,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Submits the addition of the pairs that a chunk has found to the hot ones.
-    fn learn(&mut self, work: &Work<K, V>, (chunks, index): (&[Range<usize>], usize)) -> Result<()> {
+    fn learn(&mut self, work: &Work<S::Part>, (chunks, index): (&[Range<usize>], usize)) -> Result<()> {
         if !work.learns {
             return Ok(());
         }
-        let columns = self.columns(chunks, index).part(0..work.len_of(index));
+        let columns = self.columns(chunks, index).part(0..work.lens[index]);
         let buffer = &self.buffers[index % self.buffers.len()];
         // SAFETY: no lookup of this batch still runs, and the stream is waited for.
         unsafe { self.hot.keep(&buffer.stream, columns) }
