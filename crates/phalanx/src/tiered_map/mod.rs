@@ -268,8 +268,8 @@ impl<K: Key, V: Value> TieredMap<K, V> {
         self.tiers().plan.chunk
     }
 
-    /// Returns the maximum number of hot pairs: those that lookups find without an access to a shard. 0 if the
-    /// map has no memory for them.
+    /// Returns the maximum number of hot pairs: those that lookups find without an access to a shard. 0 if
+    /// the map has no memory for them.
     ///
     /// ```
     /// use phalanx::TieredMap;
