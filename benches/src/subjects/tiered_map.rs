@@ -268,7 +268,8 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
         let is_redrawn = case.op == "get" && size(case, "redraw", 0)? > 0;
         let mut lookups = if is_redrawn { Some(Lookups::new(case, pairs as u64)?) } else { None };
         if let Some(source) = lookups.as_mut().filter(|source| source.zipf.is_some()) {
-            look_up(gpu, &map.borrow(), source, (size(case, "warm", 0)?.div_ceil(WARM), WARM))?;
+            let warm = size(case, "warm", 0)?;
+            look_up(gpu, &map.borrow(), source, (warm.div_ceil(WARM), warm.min(WARM)))?;
         }
         Ok(Self {
             gpu,
