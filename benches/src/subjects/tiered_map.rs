@@ -19,11 +19,11 @@
 //! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
 //! | `hot_pairs` | bytes for hot pairs; by default a share of the budget |
 //! | `redraw` | 1: each repetition of `get` has other keys (by default all have the same) |
-//! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24; by default 0 |
-//! | `moved`, `after` | before each repetition other keys become the `moved` most frequent ones by Zipf's law, and then `after` - 1 batches are looked up; with `redraw` |
+//! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24 |
+//! | `moved`, `after` | with `redraw`: before each repetition other keys become the `moved` most frequent ones by Zipf's law, and then `after` - 1 batches are looked up |
 //!
-//! `counted.off_bus` is the share of lookups that read no shard over the bus: of hot pairs, and in shards that
-//! were on the device.
+//! `counted.off_bus` is the share of lookups that read no shard over the bus: those of hot pairs, and those
+//! in shards that were on the device.
 //!
 //! A map that lookups leave as it is serves all cases that differ in `n`, `keys` of a batch and `placement`,
 //! so that it is filled once.
@@ -268,7 +268,8 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
         let is_redrawn = case.op == "get" && size(case, "redraw", 0)? > 0;
         let mut lookups = if is_redrawn { Some(Lookups::new(case, pairs as u64)?) } else { None };
         if let Some(source) = lookups.as_mut().filter(|source| source.zipf.is_some()) {
-            look_up(gpu, &map.borrow(), source, (size(case, "warm", 0)?.div_ceil(WARM), WARM))?;
+            let warm = size(case, "warm", 0)?;
+            look_up(gpu, &map.borrow(), source, (warm.div_ceil(WARM), warm.min(WARM)))?;
         }
         Ok(Self {
             gpu,

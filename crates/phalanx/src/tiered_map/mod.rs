@@ -208,8 +208,8 @@ impl<K: Key, V: Value> TieredMap<K, V> {
         self.tiers().shards.iter().map(|shard| shard.size.slots).sum()
     }
 
-    /// Returns the maximum number of hot pairs: those that lookups find without an access to a shard. 0 if the
-    /// map has no memory for them.
+    /// Returns the maximum number of hot pairs: those that lookups find without an access to a shard. 0 if
+    /// the map has no memory for them.
     ///
     /// ```
     /// use phalanx::TieredMap;

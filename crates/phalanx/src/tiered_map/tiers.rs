@@ -9,8 +9,8 @@
 //!
 //! If there is a chunk buffer for each chunk, the elements stay there between the steps. Those of larger
 //! batches go to pinned memory, where the kernels of step 2 read and write them in place: the elements of a
-//! shard in a chunk lie together. Step 3 looks the keys of each chunk up again among the hot pairs, which have
-//! not changed, and sorts the others again, which costs less than to keep results and order.
+//! shard in a chunk lie together. Step 3 looks up the keys of each chunk among the hot pairs again, which
+//! have not changed, and sorts the others again: this costs less than to keep results and order.
 use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, chunk_buffers, write_pinned};
 use super::hot::{HotPairs, is_worthwhile};
 use super::ledger::{Ledger, Metered};
@@ -460,8 +460,8 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         Routing { bits, division, more: if may_be_in_place { pages.min(32 - bits) } else { 0 } }
     }
 
-    /// Step 1: brings the elements into the order of the shards, and waits. While the hot pairs of a chunk are
-    /// counted, the keys of the next one are copied in.
+    /// Step 1: brings the elements into the order of the shards, and waits. While the hot pairs of a chunk
+    /// are counted, the keys of the next one are copied in.
     fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<S::Part>> {
         let (chunks, many) = (self.chunks(request.keys.len()), self.buffers.len());
         if chunks.len() > many {
@@ -476,7 +476,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
                 work.bounds.push(self.buffers[index % many].bounds()?);
             }
             if let Some(range) = chunks.get(index) {
-                self.bring(request, (index, range), &mut work)?;
+                self.submit_chunk(request, (index, range), &mut work)?;
             }
             if index > 0 {
                 self.arrange(request, (index - 1, &chunks), &mut work)?;
@@ -490,7 +490,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
 
     /// Submits the copy of a chunk to the device. Lookups then search the hot pairs; other operations remove
     /// their keys there, before any shard changes.
-    fn bring(
+    fn submit_chunk(
         &mut self,
         request: &Request<'_, K, V>,
         (index, range): (usize, &Range<usize>),
@@ -530,7 +530,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let columns = self.columns(chunks, index).part(0..missed);
         let routing = self.routing_of(request, (len, missed));
         let buffer = &mut self.buffers[index % many];
-        // SAFETY: as in `bring`; nothing else uses the columns.
+        // SAFETY: as in `submit_chunk`; nothing else uses the columns.
         unsafe {
             if missed > 0 {
                 buffer.sort(missed, routing, is_picked)?;
@@ -569,7 +569,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             let routing = self.routing_of(request, (range.len(), missed));
             let buffer = &mut self.buffers[index % many];
             buffer.stream.synchronize()?;
-            // SAFETY: as in `bring`.
+            // SAFETY: as in `submit_chunk`.
             unsafe {
                 if is_spilled {
                     buffer.upload_keys(request, range)?;

@@ -101,7 +101,7 @@ pub fn tiered_keep<P: Pair + Instance>(
 }
 
 /// Adds a pair to its bucket, if it is wanted and not there.
-#[device(caller)]
+#[device]
 fn keep<P: Pair>(
     tile: Tile<LANES, Lockstep>,
     bucket: Bucket<P>,

@@ -15,6 +15,8 @@
 //! lookups raise, and tiles that keep pairs race only with each other, which the lock excludes.
 pub mod kernels;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use crate::keyed::{Scalar, hash};
 use core::marker::PhantomData;
@@ -69,7 +71,7 @@ struct Bucket<P> {
     of: PhantomData<P>,
 }
 
-#[device(caller)]
+#[device]
 impl<P: Pair> Bucket<P> {
     /// Returns the bucket of a key among those of `words`, which are at least one.
     fn of(words: GlobalSlice<u64>, seed: u64, key: P::Key) -> Self {
