@@ -218,12 +218,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
 
     /// Removes all pairs.
     pub fn clear(&mut self) -> Result<()> {
-        self.slots.forget_all();
-        for shard in &mut self.shards {
-            shard.image.clear()?;
-            (shard.counts, shard.long) = Default::default();
-        }
-        Ok(())
+        S::clear(self)
     }
 
     /// Runs a batch once. Returns the number of refused elements. Waits for all of its work, also if it
