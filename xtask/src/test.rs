@@ -202,9 +202,9 @@ fn assemble(ptxas: &Ptxas, built: &[Ptx]) -> Result<Vec<PtxasReport>> {
 
 /// Checks that each family compiles alone, without warnings, and none.
 fn features(context: &Context) -> Result<()> {
-    const FAMILIES: [&str; 9] = [
+    const FAMILIES: [&str; 10] = [
         "", "hash-map", "slab-hash", "btree", "mvbtree", "skip-list", "primitives", "cache-table",
-        "tiered-map",
+        "tiered-map", "tiered-skip-list",
     ];
     let (shell, cargo) = (&context.shell, cargo());
     FAMILIES.into_iter().try_for_each(|family| -> Result<()> {

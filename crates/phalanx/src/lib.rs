@@ -32,7 +32,8 @@
         feature = "btree",
         feature = "mvbtree",
         feature = "skip-list",
-        feature = "tiered-map"
+        feature = "tiered-map",
+        feature = "tiered-skip-list"
     )),
     allow(dead_code, unused_imports, unused_macros, reason = "families share code, and some are left out")
 )]
@@ -65,6 +66,8 @@ pub mod slab_hash;
 mod std_traits;
 #[cfg(feature = "tiered-map")]
 pub mod tiered_map;
+#[cfg(feature = "tiered-skip-list")]
+pub mod tiered_skip_list;
 
 #[cfg(feature = "btree")]
 pub use btree::BTree;
@@ -88,6 +91,8 @@ pub use slab_alloc::SlabAlloc;
 pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
 #[cfg(feature = "tiered-map")]
 pub use tiered_map::TieredMap;
+#[cfg(feature = "tiered-skip-list")]
+pub use tiered_skip_list::TieredSkipList;
 
 #[doc(hidden)]
 pub mod private {

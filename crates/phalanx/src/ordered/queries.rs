@@ -46,7 +46,7 @@ fn ends<K: Key>(range: &impl RangeBounds<K>) -> Result<Option<(K::Word, K::Word)
 }
 
 /// Returns the words of the ends of ranges, those of an empty one swapped, which kernels treat as empty.
-fn all_ends<K: Key>(ranges: &[impl RangeBounds<K>]) -> Result<Vec<[K::Word; 2]>> {
+pub(crate) fn all_ends<K: Key>(ranges: &[impl RangeBounds<K>]) -> Result<Vec<[K::Word; 2]>> {
     let none = (K::Word::from_u64(1), K::Word::from_u64(0));
     let words = |range| ends(range).map(|ends| <[K::Word; 2]>::from(ends.unwrap_or(none)));
     ranges.iter().map(words).collect()

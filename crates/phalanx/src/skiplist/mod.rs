@@ -2,9 +2,9 @@
 mod builder;
 mod compact;
 mod dirty_flags;
-mod kernels;
+pub(crate) mod kernels;
 mod list;
-mod passes;
+pub(crate) mod passes;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;

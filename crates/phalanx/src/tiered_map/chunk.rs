@@ -328,7 +328,8 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
                     self.stream.launch(each(len), kernel)?;
                 }
                 Division::ByHash { seed } => {
-                    let kernel = TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed, is_picked };
+                    let kernel =
+                        TieredRoute::<Route<K, u64>> { keys, routes, numbers, bits, seed, is_picked };
                     self.stream.launch(each(len), kernel)?;
                 }
                 Division::ByRange { splitters } => {

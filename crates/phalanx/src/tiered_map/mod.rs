@@ -316,20 +316,7 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         let growth = builder.config.growth;
         let build = |pairs| builder.at_least(pairs).growth(Growth::Doubling).build();
-        let insert = |map: &Self, keys: &[K::Word], values: &[V::Word]| {
-            let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
-            map.tiers().run(&mut Request {
-                op: BatchOp::InsertNew,
-                codes: &[],
-                keys,
-                arguments: values,
-                results: &mut [],
-                outcomes: &mut outcomes,
-                as_bools: false,
-            })?;
-            Results::<V::Word>::of_codes(&outcomes, Vec::new()).map(Results::into_outcomes)
-        };
-        let mut map = file::load_into::<K, V, _>(reader, build, insert)?;
+        let mut map = file::load_into::<K, V, _>(reader, build, Self::insert_new_words)?;
         map.tiers_mut().config.growth = growth;
         Ok(map)
     }

@@ -158,6 +158,21 @@ macro_rules! tiered_methods {
                 self.or_no_room(self.run(&ColumnsOf { op, codes: &[], keys, values, returns })?)
             }
 
+            /// Inserts the pairs of new keys, which are given as words.
+            fn insert_new_words(&self, keys: &[K::Word], values: &[V::Word]) -> Result<Outcomes> {
+                let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
+                self.tiers().run(&mut Request {
+                    op: BatchOp::InsertNew,
+                    codes: &[],
+                    keys,
+                    arguments: values,
+                    results: &mut [],
+                    outcomes: &mut outcomes,
+                    as_bools: false,
+                })?;
+                Results::<V::Word>::of_codes(&outcomes, Vec::new()).map(Results::into_outcomes)
+            }
+
             fn or_no_room(&self, results: Results<V::Word>) -> Result<Results<V::Word>> {
                 if self.tiers().grows() { results.or_no_room() } else { Ok(results) }
             }

@@ -79,9 +79,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
             buffer.find_bounds(len, routing.bits)?;
             buffer.gather(Has::PAIRS, columns, len)?;
         }
-        let mut work = Work::new(BatchOp::InsertNew, (false, false));
-        work.bounds.push(buffer.bounds()?);
-        work.push(columns.batch(BatchOp::InsertNew, Has::PAIRS), len);
+        let chunk = columns.batch(BatchOp::InsertNew, Has::PAIRS);
+        let work = Work::of_chunk(chunk, buffer.bounds()?, true);
         self.serve(&work, &mut vec![false; self.shards.len()])?;
         // SAFETY: as above.
         unsafe { self.buffers[0].count_refused(columns.outcomes, false)? };

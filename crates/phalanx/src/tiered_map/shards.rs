@@ -106,6 +106,9 @@ pub trait Shards<K: Word, V: Word>: Sized {
 
     /// Maintains shards after a batch that has changed some.
     fn maintain(tiers: &mut Tiers<K, V, Self>) -> Result<()>;
+
+    /// Removes all pairs.
+    fn clear(tiers: &mut Tiers<K, V, Self>) -> Result<()>;
 }
 
 /// Parameters of the tables of hash maps.
@@ -202,5 +205,14 @@ impl<K: Word, V: Word> Shards<K, V> for Tables<K, V> {
 
     fn maintain(tiers: &mut Tiers<K, V>) -> Result<()> {
         tiers.maintain()
+    }
+
+    fn clear(tiers: &mut Tiers<K, V>) -> Result<()> {
+        tiers.slots.forget_all();
+        for shard in &mut tiers.shards {
+            shard.image.clear()?;
+            (shard.counts, shard.long) = Default::default();
+        }
+        Ok(())
     }
 }

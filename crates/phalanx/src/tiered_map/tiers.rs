@@ -119,23 +119,34 @@ pub struct Work<P> {
 }
 
 impl<P: Part> Work<P> {
-    /// Returns the work of a batch without chunks, which uses the hot pairs or not.
-    pub fn new(op: BatchOp, (uses_hot, looks): (bool, bool)) -> Self {
+    /// Returns work without chunks.
+    fn empty(writes: bool) -> Self {
         Self {
             chunks: Vec::new(),
             lens: Vec::new(),
             bounds: Vec::new(),
-            writes: op.writes(),
-            learns: uses_hot && matches!(op, BatchOp::Get),
+            writes,
+            learns: false,
             filtered: Vec::new(),
-            looks: uses_hot && looks,
+            looks: false,
             lookups: 0,
             hits: 0,
         }
     }
 
+    /// Returns the work of a batch without chunks, which uses the hot pairs or not.
+    fn new(op: BatchOp, (uses_hot, looks): (bool, bool)) -> Self {
+        let learns = uses_hot && matches!(op, BatchOp::Get);
+        Self { learns, looks: uses_hot && looks, ..Self::empty(op.writes()) }
+    }
+
+    /// Returns work on one chunk of sorted elements, with the first element of each shard.
+    pub fn of_chunk(chunk: P, bounds: Vec<u32>, writes: bool) -> Self {
+        Self { chunks: vec![chunk], bounds: vec![bounds], ..Self::empty(writes) }
+    }
+
     /// Adds a chunk of `len` elements.
-    pub fn push(&mut self, chunk: P, len: usize) {
+    fn push(&mut self, chunk: P, len: usize) {
         self.chunks.push(chunk);
         self.lens.push(len);
     }
@@ -274,12 +285,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Removes all pairs.
     pub fn clear(&mut self) -> Result<()> {
         self.hot.clear()?;
-        self.slots.forget_all();
-        for shard in &mut self.shards {
-            shard.image.clear()?;
-            (shard.counts, shard.long) = Default::default();
-        }
-        Ok(())
+        S::clear(self)
     }
 
     /// Runs a batch once. Returns the number of refused elements. Waits for all of its work, also if it

@@ -1,0 +1,65 @@
+//! Where operations are executed.
+use crate::model::{device, least, small};
+use phalanx::tiered_skip_list::{Placement, Traffic};
+
+/// Returns what a batch of lookups of `len` keys costs, on a list with 700 pairs.
+fn traffic(placement: Placement, len: u32) -> Traffic {
+    let list = least(small::<u32, u32>(&device()).placement(placement));
+    let keys: Vec<u32> = (0..700).collect();
+    assert!(list.insert(&keys, &keys).unwrap().all_placed());
+    let before = list.traffic();
+    let asked: Vec<u32> = (0..len).map(|number| number * 7 % 1400).collect();
+    let found = list.get(&asked).unwrap();
+    assert!(found.iter().zip(&asked).all(|(value, &key)| *value == (key < 700).then_some(key)));
+    let mut spent = list.traffic();
+    spent.copied_in -= before.copied_in;
+    spent.copied_out -= before.copied_out;
+    spent.on_device -= before.on_device;
+    spent.in_place -= before.in_place;
+    spent
+}
+
+#[test]
+fn fixed_policies() {
+    for len in [1, 2000] {
+        let copied = traffic(Placement::AlwaysCopy, len);
+        assert_eq!((copied.on_device, copied.in_place), (u64::from(len), 0));
+        for placement in [Placement::AlwaysInPlace, Placement::Remote, Placement::Managed] {
+            let in_place = traffic(placement, len);
+            assert_eq!((in_place.on_device, in_place.in_place), (0, u64::from(len)));
+            assert_eq!((in_place.copied_in, in_place.copied_out), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn lookups_write_nothing_back() {
+    for placement in [Placement::AlwaysCopy, Placement::ByCost] {
+        assert_eq!(traffic(placement, 2000).copied_out, 0);
+    }
+}
+
+/// A list of 3 KiB costs as much as some 30 operations in place.
+#[test]
+fn the_rule_copies_only_lists_with_many_operations() {
+    let few = traffic(Placement::ByCost, 8);
+    assert_eq!(few.copied_in, 0);
+    let many = traffic(Placement::ByCost, 4000);
+    assert_eq!((many.on_device, many.in_place), (4000, 0));
+}
+
+/// Queries by key order are placed as batches are.
+#[test]
+fn ordered_queries_are_placed_by_the_rule() {
+    for (placement, is_copied) in [(Placement::AlwaysCopy, true), (Placement::AlwaysInPlace, false)] {
+        let list = least(small::<u32, u32>(&device()).placement(placement));
+        let keys: Vec<u32> = (0..700).collect();
+        assert!(list.insert(&keys, &keys).unwrap().all_placed());
+        let before = list.traffic();
+        assert_eq!(list.successor(&keys).unwrap().into_iter().flatten().count(), 699);
+        let after = list.traffic();
+        assert_eq!(after.copied_in > before.copied_in, is_copied);
+        assert_eq!(after.on_device > before.on_device, is_copied);
+        assert_eq!(after.copied_out, before.copied_out);
+    }
+}
