@@ -1,8 +1,9 @@
 //! Checks the counts of the emulator against the definition.
 mod support;
 
-use kmer_count::count::{Counts, count};
-use kmer_count::kmers::{Length, Strand};
+use genomes::kmers::{Length, Strand};
+use genomes::table::{Baseline, TableOptions};
+use kmer_count::count::{Counts, Options, count};
 use proptest::prelude::*;
 use std::path::PathBuf;
 use support::{by_definition, counted, emulator, file, gzip, options, sequences, texts};
@@ -86,10 +87,46 @@ fn the_table_grows_from_any_size() {
     let path = file(folder.path(), "genome.fa", fasta);
     let mut all = Vec::new();
     for (capacity, batch) in [(1, 1_000), (1, 1 << 20), (30_000, 7_001)] {
-        let options = kmer_count::count::Options { capacity, batch, ..options(21, Strand::Canonical) };
+        let table = TableOptions { capacity, batch, budget: None, baseline: None };
+        let options = Options { table, ..options(21, Strand::Canonical) };
         all.push(counted(std::slice::from_ref(&path), &emulator(), &options).pairs);
     }
     assert!(all[0].len() > 19_000 && all.iter().all(|pairs| *pairs == all[0]));
+}
+
+/// Counts a genome and reads with this table.
+fn counted_with(files: &[PathBuf], table: TableOptions) -> Counts {
+    counted(files, &emulator(), &Options { table, ..options(16, Strand::Canonical) })
+}
+
+#[test]
+fn a_budget_changes_no_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let genome = Genome::random(5_000, 4);
+    let (mut fasta, mut fastq) = (Vec::new(), Vec::new());
+    genome.write_fasta(&mut fasta, "genome", 60).unwrap();
+    write_fastq(&mut fastq, &genome.reads(20, 100, 0.01, 5).unwrap(), 0.01).unwrap();
+    let files = [file(folder.path(), "genome.fa", fasta), file(folder.path(), "reads.fq", fastq)];
+    let whole = TableOptions { capacity: 8000, budget: None, baseline: None, batch: 2000 };
+    let expected = counted_with(&files, whole);
+    for (budget, capacity, baseline) in
+        [(128 << 10, 16_000, None), (128 << 10, 500, None), (128 << 10, 16_000, Some(Baseline::Remote))]
+    {
+        let table = TableOptions { capacity, budget: Some(budget), baseline, ..whole };
+        let found = counted_with(&files, table);
+        assert!(found.pairs == expected.pairs && found.input == expected.input, "{table:?}");
+        let memory = found.cost.memory;
+        assert!(memory.device <= budget && memory.host > budget, "{memory}");
+    }
+}
+
+#[test]
+fn too_small_a_budget_is_an_error() {
+    let table = TableOptions { capacity: 20_000, budget: Some(5000), baseline: None, batch: 100 };
+    let options = Options { table, ..options(16, Strand::Canonical) };
+    let hidden = indicatif::ProgressBar::hidden();
+    let error = count(&[], &emulator(), &options, &hidden).unwrap_err().to_string();
+    assert!(error.contains("--budget 5000 is too small for so many k-mers: give at least"), "{error}");
 }
 
 #[test]
