@@ -103,7 +103,7 @@ impl TableOptions {
     }
 }
 
-/// Returns a builder with as many shards as the budget needs: a small table has few unless asked.
+/// Returns a builder whose shards fit the budget: a small table has few shards unless more are asked for.
 fn divided<V: Value>(builder: Builder<u64, V>, budget: usize) -> Result<Builder<u64, V>> {
     let mut least = builder.min_budget()?;
     if least <= budget {

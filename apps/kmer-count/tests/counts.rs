@@ -101,22 +101,20 @@ fn counted_with(files: &[PathBuf], table: TableOptions) -> Counts {
 
 #[test]
 fn a_budget_changes_no_count() {
+    // The emulator takes some 30 ms for each chunk of 128 pairs.
     let folder = tempfile::tempdir().unwrap();
-    let genome = Genome::random(5_000, 4);
+    let genome = Genome::random(500, 4);
     let (mut fasta, mut fastq) = (Vec::new(), Vec::new());
     genome.write_fasta(&mut fasta, "genome", 60).unwrap();
-    write_fastq(&mut fastq, &genome.reads(20, 100, 0.01, 5).unwrap(), 0.01).unwrap();
+    write_fastq(&mut fastq, &genome.reads(5, 50, 0.01, 5).unwrap(), 0.01).unwrap();
     let files = [file(folder.path(), "genome.fa", fasta), file(folder.path(), "reads.fq", fastq)];
-    let whole = TableOptions { capacity: 8000, budget: None, baseline: None, batch: 2000 };
+    let whole = TableOptions { capacity: 16_000, budget: None, baseline: None, batch: 300 };
     let expected = counted_with(&files, whole);
-    for (budget, capacity, baseline) in
-        [(128 << 10, 16_000, None), (128 << 10, 500, None), (128 << 10, 16_000, Some(Baseline::Remote))]
-    {
-        let table = TableOptions { capacity, budget: Some(budget), baseline, ..whole };
-        let found = counted_with(&files, table);
-        assert!(found.pairs == expected.pairs && found.input == expected.input, "{table:?}");
+    for baseline in [None, Some(Baseline::Remote)] {
+        let found = counted_with(&files, TableOptions { baseline, budget: Some(128 << 10), ..whole });
+        assert!(found.pairs == expected.pairs && found.input == expected.input, "{baseline:?}");
         let memory = found.cost.memory;
-        assert!(memory.device <= budget && memory.host > budget, "{memory}");
+        assert!(memory.device <= 128 << 10 && memory.host > 256 << 10, "{memory}");
     }
 }
 
