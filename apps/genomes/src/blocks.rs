@@ -5,7 +5,8 @@
 //! the header of this record, and with its last k - 1 letters in the block before, so that each k-mer is in
 //! exactly one block.
 use crate::cut::{Continued, Cutter, Format};
-use crate::input::{cannot_open, cut_short, empty, explain, unknown_format};
+use crate::input::{cannot_open, cut_short, empty_file, explain, unknown_format};
+use crate::kmers::Length;
 use anyhow::{Context, Result, ensure};
 use flate2::read::MultiGzDecoder;
 use indicatif::ProgressBar;
@@ -22,6 +23,13 @@ pub enum Pieces {
     Records,
     /// Also within the records of FASTA files. The pieces of a record overlap by this number of letters.
     Overlapping(usize),
+}
+
+impl Pieces {
+    /// Returns pieces of which each k-mer of a file is in exactly one.
+    pub fn for_kmers(length: Length) -> Self {
+        Self::Overlapping(length.get() as usize - 1)
+    }
 }
 
 /// Part of a file. Created by [`Blocks`].
@@ -80,7 +88,7 @@ impl Block {
 /// Iterator over the blocks of several files, in order. Reading and unpacking are done by the thread that
 /// calls [`Iterator::next`]. After an error there are no more blocks.
 pub struct Blocks {
-    files: std::vec::IntoIter<PathBuf>,
+    files: Vec<PathBuf>,
     source: Option<Source>,
     pieces: Pieces,
     size: usize,
@@ -95,7 +103,7 @@ impl Blocks {
 
     /// Creates the blocks of some files. The progress bar advances by the bytes read.
     pub fn new(files: &[PathBuf], pieces: Pieces, progress: &ProgressBar) -> Self {
-        let (files, progress) = (files.to_vec().into_iter(), progress.clone());
+        let (files, progress) = (files.to_vec(), progress.clone());
         Self { files, source: None, pieces, size: Self::SIZE, progress, opened: 0, number: 0 }
     }
 
@@ -116,9 +124,9 @@ impl Blocks {
                     return Ok(Some(Block { file, number: self.number - 1, path, text, repeated }));
                 }
             }
-            let Some(path) = self.files.next() else { return Ok(None) };
+            let Some(path) = self.files.get(self.opened) else { return Ok(None) };
+            self.source = Some(Source::open(path, self.pieces, &self.progress)?);
             self.opened += 1;
-            self.source = Some(Source::open(&path, self.pieces, &self.progress)?);
         }
     }
 }
@@ -130,7 +138,7 @@ impl Iterator for Blocks {
         let block = self.advance();
         if block.is_err() {
             self.source = None;
-            self.files = Vec::new().into_iter();
+            self.files.clear();
         }
         block.transpose()
     }
@@ -212,7 +220,7 @@ impl Source {
             return Ok(cutter);
         }
         let format = match text.first() {
-            None => return Err(empty(&self.path)),
+            None => return Err(empty_file(&self.path)),
             Some(b'>') => Format::Fasta,
             Some(b'@') => Format::Fastq,
             Some(_) => return Err(unknown_format(&self.path)),

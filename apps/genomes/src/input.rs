@@ -29,7 +29,7 @@ pub(crate) fn cut_short(path: &Path) -> String {
 }
 
 /// Returns the error for a file without text.
-pub(crate) fn empty(path: &Path) -> Error {
+pub(crate) fn empty_file(path: &Path) -> Error {
     anyhow!("{} is empty: leave it out", path.display())
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn unknown_format(path: &Path) -> Error {
 pub(crate) fn explain(path: &Path, error: &ParseError) -> Error {
     let record = error.position.id.as_ref().map_or(String::new(), |id| format!(", in record {id}"));
     match error.kind {
-        ParseErrorKind::EmptyFile => empty(path),
+        ParseErrorKind::EmptyFile => empty_file(path),
         ParseErrorKind::UnknownFormat => unknown_format(path),
         _ => anyhow!("{} is damaged{record}: see whether it is whole ({})", path.display(), error.msg),
     }

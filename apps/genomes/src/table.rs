@@ -136,9 +136,9 @@ pub fn open(name: &str) -> Result<Device> {
 #[derive(Debug)]
 pub enum Table<V: Value> {
     /// In device memory.
-    Whole(HashMap<u64, V>),
+    Whole(Box<HashMap<u64, V>>),
     /// With a budget of device memory.
-    Tiered(TieredMap<u64, V>),
+    Tiered(Box<TieredMap<u64, V>>),
 }
 
 impl<V: Value> Table<V> {
@@ -150,16 +150,16 @@ impl<V: Value> Table<V> {
         let capacity = options.capacity;
         let Some(budget) = options.budget else {
             let builder = HashMap::builder().device(device).capacity(capacity).growth(Growth::Doubling);
-            return builder.build().map(Self::Whole).with_context(|| {
+            return builder.build().map(Box::new).map(Self::Whole).with_context(|| {
                 format!("no table for {capacity} k-mers: a smaller --capacity does, since the table grows")
             });
         };
         let builder = TieredMap::builder().device(device).capacity(capacity).budget(budget);
         let remote = options.baseline.map(|Baseline::Remote| Placement::Remote);
         let builder = builder.placement(remote.unwrap_or_default());
-        divided(builder, budget)?.build().map(Self::Tiered).with_context(|| {
+        divided(builder, budget)?.build().map(Box::new).map(Self::Tiered).with_context(|| {
             format!(
-                "no table for {capacity} k-mers: the host's memory, which must be pinned, does not suffice; a \
+                "no table for {capacity} k-mers: the host has not enough memory that can be pinned; a \
                  smaller --capacity does, since the table grows"
             )
         })
@@ -286,15 +286,15 @@ impl std::fmt::Display for Memory {
 mod tests {
     use super::*;
 
-    fn bytes(text: &str) -> Option<usize> {
+    fn parsed(text: &str) -> Option<usize> {
         text.parse::<Bytes>().ok().map(|bytes| bytes.0)
     }
 
     #[test]
     fn bytes_have_suffixes() {
-        let found = ["500", "64K", "256M", "4g", "1GiB", "2MB"].map(bytes);
+        let found = ["500", "64K", "256M", "4g", "1GiB", "2MB"].map(parsed);
         assert_eq!(found, [500, 64 << 10, 256 << 20, 4 << 30, 1 << 30, 2 << 20].map(Some));
-        assert_eq!(["", "M", "1.5G", "-1", "4X", "1KK", "99999999999G"].map(bytes), [None; 7]);
+        assert_eq!(["", "M", "1.5G", "-1", "4X", "1KK", "99999999999G"].map(parsed), [None; 7]);
     }
 
     fn options(budget: Option<&str>, bases: u32, size: u64) -> TableOptions {

@@ -23,7 +23,7 @@ fn files(texts: &[&[u8]]) -> (TempDir, Vec<PathBuf>) {
 }
 
 fn blocks(paths: &[PathBuf], bases: u32, size: usize) -> Blocks {
-    let pieces = Pieces::Overlapping(bases as usize - 1);
+    let pieces = Pieces::for_kmers(Length::new(bases).unwrap());
     Blocks::new(paths, pieces, &ProgressBar::hidden()).with_size(size)
 }
 

@@ -100,7 +100,7 @@ fn with_reader(
     progress: &ProgressBar,
     receive: impl FnOnce(Segments<u64>) -> Result<()>,
 ) -> Result<Reading> {
-    let blocks = Blocks::new(files, Pieces::Overlapping(options.length.get() as usize - 1), progress);
+    let blocks = Blocks::new(files, Pieces::for_kmers(options.length), progress);
     let (feed, segments) = channel(options.table.batch);
     let new = move || Packer::new(options, feed.clone());
     thread::scope(|scope| {

@@ -49,7 +49,8 @@ pub fn print_totals(counts: &Counts, device: &str, out: &mut impl Write) -> io::
     writeln!(out, "device           {device}, {}", counts.cost.memory)
 }
 
-/// Prints the times and rates of reading, of counting, and of both. On an emulator the last line says that it is no measurement of speed.
+/// Prints the times and rates of reading, of counting, and of both. On an emulator the last line says that it
+/// is no measurement of speed.
 ///
 /// # Errors
 /// Returns [`io::Error`] when writing to `out` fails.

@@ -110,12 +110,14 @@ fn a_budget_changes_no_count() {
     let files = [file(folder.path(), "genome.fa", fasta), file(folder.path(), "reads.fq", fastq)];
     let whole = TableOptions { capacity: 16_000, budget: None, baseline: None, batch: 300 };
     let expected = counted_with(&files, whole);
-    for baseline in [None, Some(Baseline::Remote)] {
+    let devices = [None, Some(Baseline::Remote)].map(|baseline| {
         let found = counted_with(&files, TableOptions { baseline, budget: Some(128 << 10), ..whole });
         assert!(found.pairs == expected.pairs && found.input == expected.input, "{baseline:?}");
         let memory = found.cost.memory;
         assert!(memory.device <= 128 << 10 && memory.host > 256 << 10, "{memory}");
-    }
+        memory.device
+    });
+    assert!(devices[1] < devices[0], "the baseline copies no shards: {devices:?}");
 }
 
 #[test]

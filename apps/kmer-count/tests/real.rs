@@ -54,8 +54,9 @@ impl Golden {
     fn check_extraction(&self, path: &Path) {
         let mut all = Vec::new();
         let length = Length::new(self.bases).unwrap();
-        let pieces = Pieces::Overlapping(self.bases as usize - 1);
-        for block in Blocks::new(&[path.to_owned()], pieces, &indicatif::ProgressBar::hidden()) {
+        for block in
+            Blocks::new(&[path.to_owned()], Pieces::for_kmers(length), &indicatif::ProgressBar::hidden())
+        {
             let add = |record: &Record<'_>| {
                 all.extend(kmers(record.letters, length, self.strand));
                 Ok(())

@@ -24,8 +24,8 @@ pub struct Cli {
     /// Reads to classify
     #[arg(required = true, value_name = "READS")]
     pub reads: Vec<PathBuf>,
-    /// What names the taxon of a genome: the file, or the first word of each header
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "file")]
+    /// Source of a genome's taxon: the name of the file, or the first word of each header
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "file")]
     pub taxon_of: TaxonOf,
     /// File with a line per taxon: its name, a tab, and its parent. Other taxa are below the root
     #[arg(long, value_name = "FILE")]

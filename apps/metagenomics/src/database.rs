@@ -70,7 +70,7 @@ impl Database {
         };
         let (table, taxonomy) = (Table::new(device, options)?, RwLock::new(taxonomy));
         let mut batches = Batches::new(device, options.batch)?;
-        let blocks = Blocks::new(files, Pieces::Overlapping(length.get() as usize - 1), progress);
+        let blocks = Blocks::new(files, Pieces::for_kmers(length), progress);
         let (feed, segments) = channel(options.batch);
         let (by_file, shared) = (by_file.as_deref(), &taxonomy);
         let new = move || {

@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use workloads::{Community, CommunityOptions, Genome};
 
-/// Two genera of two species, which differ from their ancestors in 4 % of the bases.
-const SPECIES: CommunityOptions = CommunityOptions { genera: 2, species: 2, len: 3000, divergence: 0.04 };
+/// Two genera of two species, which differ from their ancestors in 2 % of the bases.
+const SPECIES: CommunityOptions = CommunityOptions { genera: 2, species: 2, len: 3000, divergence: 0.02 };
 const READS: usize = 300;
+/// Share of the bases of reads that are wrong.
+const ERRORS: f64 = 0.02;
 
 /// A community on disk.
 struct Sample {
@@ -38,8 +40,8 @@ impl Sample {
         let genomes = community.species().iter().map(write).collect();
         let mut taxonomy = Vec::new();
         community.write_taxonomy(&mut taxonomy).unwrap();
-        let reads = community.reads(reads, 100, 0.01, 2).unwrap();
-        community.write_fastq(File::create(folder.path().join("reads.fq")).unwrap(), &reads, 0.01).unwrap();
+        let reads = community.reads(reads, 100, ERRORS, 2).unwrap();
+        community.write_fastq(File::create(folder.path().join("reads.fq")).unwrap(), &reads, ERRORS).unwrap();
         let taxonomy = Taxonomy::parse(std::str::from_utf8(&taxonomy).unwrap()).unwrap();
         Self { folder, genomes, taxonomy }
     }
@@ -113,9 +115,9 @@ fn reads_are_assigned_to_their_species() {
 fn strangers_are_unclassified() {
     let sample = Sample::new();
     let database = sample.database(TaxonOf::File, 16, &WHOLE);
-    let stranger = Genome::random(3000, 99).reads(100, 100, 0.01, 3).unwrap();
+    let stranger = Genome::random(3000, 99).reads(100, 100, ERRORS, 3).unwrap();
     let path = sample.path("stranger.fq");
-    workloads::genome::write_fastq(File::create(&path).unwrap(), &stranger, 0.01).unwrap();
+    workloads::genome::write_fastq(File::create(&path).unwrap(), &stranger, ERRORS).unwrap();
     let (result, _) = classified(&database, &path, 1 << 14);
     assert!(result.unclassified >= 98, "{} of 100", result.unclassified);
 }

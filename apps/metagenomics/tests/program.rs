@@ -67,7 +67,7 @@ fn each_error_says_what_to_do() {
         ("a.fa", "--references"),
     ];
     for (arguments, expected) in cases {
-        let output = start(METAGENOMICS, folder.path(), &format!("{arguments}"));
+        let output = start(METAGENOMICS, folder.path(), arguments);
         let errors = text(&output.stderr);
         assert!(!output.status.success() && errors.contains(expected), "{arguments}: {errors}");
     }

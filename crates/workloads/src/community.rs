@@ -1,9 +1,8 @@
 //! Genomes of related species, and reads of all of them: input for metagenomic classifiers.
 //!
-//! Each genus has a random ancestor, and each of its species is a relative of it ([`Genome::mutated`]). So two
-//! species of a genus share k-mers, the fewer the longer they are: with a divergence d, two genomes have the
-//! k-mer at a place in common with a probability of about (1 - d)^2k. Species of different genera share
-//! k-mers by chance only.
+//! Each genus has a random ancestor, of which each of its species is a relative ([`Genome::mutated`]). So two
+//! species of a genus share k-mers: with a divergence d, two genomes have the k-mer at a place in common with
+//! a probability of about (1 - d)^2k. Species of different genera share k-mers by chance only.
 use crate::genome::{Genome, Read};
 use crate::random::{Source, tabulate, unit};
 use crate::{Error, Result};

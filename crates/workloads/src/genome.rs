@@ -1,8 +1,8 @@
 //! Random genomes and sequencing reads: text input for k-mer counters and classifiers.
 //!
-//! Bases are uniform and independent. A mutated genome differs by substitutions, too. A read starts anywhere, comes from either strand, and each of its bases
+//! Bases are uniform and independent. A read starts anywhere, comes from either strand, and each of its bases
 //! is replaced by another with the probability `error_rate` (substitutions only, the dominant error of
-//! short-read machines).
+//! short-read machines). Mutations are substitutions, too.
 use crate::random::{Source, below, unit};
 use crate::{Error, Result, check_available};
 use rand_chacha::ChaCha8Rng;
