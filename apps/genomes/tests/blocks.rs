@@ -121,7 +121,11 @@ fn records_stay_whole_if_asked() {
         let all = Blocks::new(&paths, Pieces::Records, &ProgressBar::hidden()).with_size(size);
         let mut lengths = Vec::new();
         for block in all {
-            block.unwrap().for_each(|record| Ok(lengths.push(record.letters.len()))).unwrap();
+            let add = |record: &genomes::blocks::Record<'_>| {
+                lengths.push(record.letters.len());
+                Ok(())
+            };
+            block.unwrap().for_each(add).unwrap();
         }
         assert_eq!(lengths, [8, 6, 2], "blocks of {size} bytes");
     }
