@@ -146,10 +146,7 @@ struct Classifier<'a> {
     taxa: Column<u32>,
     found: Vec<bool>,
     result: Classified,
-    out: Option<&'a mut dyn Write>,
-    /// Lines of blocks whose predecessors are missing, and the number of the next block.
-    lines: BTreeMap<u64, Vec<u8>>,
-    next: u64,
+    out: Option<Ordered<'a>>,
 }
 
 impl<'a> Classifier<'a> {
@@ -167,9 +164,7 @@ impl<'a> Classifier<'a> {
             taxa: Column::new(device, size)?,
             found: vec![false; size],
             result: Classified { reads: vec![0; database.taxonomy.len()], ..Classified::default() },
-            out,
-            lines: BTreeMap::new(),
-            next: 0,
+            out: out.map(|out| Ordered { out, waiting: BTreeMap::new(), next: 0 }),
         })
     }
 
@@ -239,9 +234,24 @@ impl<'a> Classifier<'a> {
             }
         }
         let Some(out) = &mut self.out else { return Ok(()) };
-        self.lines.insert(reads.number, lines(&self.database.taxonomy, reads, assigned)?);
-        while let Some(lines) = self.lines.remove(&self.next) {
-            out.write_all(&lines)?;
+        out.put(reads.number, lines(&self.database.taxonomy, reads, assigned)?)
+    }
+}
+
+/// Writes the lines of blocks in the order of their numbers. Blocks come in any order.
+struct Ordered<'a> {
+    out: &'a mut dyn Write,
+    /// Lines of blocks that come after the next one.
+    waiting: BTreeMap<u64, Vec<u8>>,
+    /// Number of the next block.
+    next: u64,
+}
+
+impl Ordered<'_> {
+    fn put(&mut self, number: u64, lines: Vec<u8>) -> Result<()> {
+        self.waiting.insert(number, lines);
+        while let Some(lines) = self.waiting.remove(&self.next) {
+            self.out.write_all(&lines)?;
             self.next += 1;
         }
         Ok(())
@@ -312,6 +322,16 @@ mod tests {
         assert_eq!(taxon(&[genus, a, b]), ("genus".into(), 2), "a and b have the same score");
         assert_eq!(taxon(&[phage, a]), ("root".into(), 1));
         assert_eq!(taxon(&[phage, phage, a, b]), ("phage".into(), 2));
+    }
+
+    #[test]
+    fn lines_are_written_in_order() {
+        let mut text = Vec::new();
+        let mut ordered = Ordered { out: &mut text, waiting: BTreeMap::new(), next: 0 };
+        for number in [3, 1, 0, 2, 4] {
+            ordered.put(number, number.to_string().into_bytes()).unwrap();
+        }
+        assert!(ordered.waiting.is_empty() && text == b"01234", "{text:?}");
     }
 
     #[test]
