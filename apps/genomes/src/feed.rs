@@ -2,7 +2,7 @@
 //!
 //! Each reading thread collects pairs in a [`Segment`]. Full segments pass through a channel, and
 //! [`Batches`] joins them to batches in pinned memory, from which a device copies at the speed of its bus.
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use bytemuck::Pod;
 use phalanx::Device;
 use phalanx::gpu::{Buffer, Tier};
@@ -146,9 +146,12 @@ impl<T: Pod + Send + Sync> Column<T> {
     /// Allocates a column for batches of at most `len` elements.
     ///
     /// # Errors
-    /// Returns [`phalanx::gpu::Error`] when the host has no memory that can be pinned.
-    pub fn new(device: &Device, len: usize) -> phalanx::gpu::Result<Self> {
-        Ok(Self(device.buffer_on(Tier::Pinned, len)?))
+    /// Returns [`anyhow::Error`] when the host has no memory that can be pinned.
+    pub fn new(device: &Device, len: usize) -> Result<Self> {
+        let buffer = device.buffer_on(Tier::Pinned, len);
+        buffer
+            .map(Self)
+            .with_context(|| format!("no pinned memory for batches of {len} k-mers: give a smaller --batch"))
     }
 
     /// Copies parts to the column, on all cores, and returns them as one slice.

@@ -120,6 +120,38 @@ fn a_budget_changes_no_count() {
     assert!(devices[1] < devices[0], "the baseline copies no shards: {devices:?}");
 }
 
+/// Each allocation fails once. The reader has more segments than wait in the channel, so it would wait for ever
+/// for a counter that has ended without telling it.
+#[test]
+fn a_failed_allocation_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fasta = Vec::new();
+    Genome::random(2_000, 6).write_fasta(&mut fasta, "genome", 60).unwrap();
+    let files = [file(folder.path(), "genome.fa", fasta)];
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
+    let table = TableOptions { capacity: 500, budget: None, baseline: None, batch: 20 };
+    let options = Options { table, ..options(16, Strand::Canonical) };
+    let mut errors = 0;
+    for allocations in 0.. {
+        handle.fail_allocations_after(allocations);
+        let found = count(&files, &device, &options, &indicatif::ProgressBar::hidden());
+        let left = handle.fail_allocations_after(u64::MAX);
+        match found {
+            Ok(counts) => assert_eq!(counts.pairs.iter().map(|&(_, count)| count).sum::<u64>(), 1_985),
+            Err(error) => {
+                let text = format!("{error:#}");
+                assert!(text.contains("memory") && !text.contains("ended early"), "{text}");
+                errors += 1;
+            }
+        }
+        if left > 0 {
+            break;
+        }
+    }
+    assert!(errors > 3, "{errors} allocations failed");
+}
+
 #[test]
 fn too_small_a_budget_is_an_error() {
     let table = TableOptions { capacity: 20_000, budget: Some(5000), baseline: None, batch: 100 };
