@@ -120,7 +120,7 @@ fn a_budget_changes_no_count() {
     assert!(devices[1] < devices[0], "the baseline copies no shards: {devices:?}");
 }
 
-/// Each allocation fails once. The reader has more segments than wait in the channel, so it would wait for ever
+/// Each allocation fails once. The reader has more segments than the channel holds, so it would wait for ever
 /// for a counter that has ended without telling it.
 #[test]
 fn a_failed_allocation_is_an_error() {
