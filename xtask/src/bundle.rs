@@ -41,7 +41,7 @@ const TEST_KERNELS: &str = "crates/phalanx/tests/device-crate";
 const TEST_ARCH: Arch = Arch::Sm80;
 
 /// Programs that a bundle has unless others are named.
-const PROGRAMS: [&str; 3] = ["phalanx-bench", "kmer-count", "embedding-cache"];
+const PROGRAMS: [&str; 4] = ["phalanx-bench", "kmer-count", "metagenomics", "embedding-cache"];
 
 #[derive(clap::Args)]
 pub struct Options {

@@ -1,15 +1,18 @@
-//! Counting: one thread reads the files, and the device adds up the counts.
-use crate::batch::{Batch, Combiner};
-use crate::input;
-use crate::kmers::{Length, Strand, kmers};
-use anyhow::{Context, Result, ensure};
+//! Counting: all cores read the files, and the device adds up the counts.
+use crate::combine::Combiner;
+use anyhow::{Result, ensure};
+use genomes::blocks::{Block, Blocks, Pieces};
+use genomes::feed::{Batches, Feed, Segments, channel};
+use genomes::kmers::{Length, Strand, kmers};
+pub use genomes::read::Input;
+use genomes::read::{Reader, Reading, read};
+use genomes::table::{Memory, Table, TableOptions};
 use indicatif::ProgressBar;
+use phalanx::Merge;
 use phalanx::gpu::Device;
-use phalanx::hash_map::{Growth, HashMap, Merge};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,26 +23,8 @@ pub struct Options {
     pub length: Length,
     /// Strands whose k-mers are counted.
     pub strand: Strand,
-    /// Initial capacity of the table in distinct k-mers. The table doubles when it is full.
-    pub capacity: usize,
-    /// Number of (k-mer, count) pairs per batch.
-    pub batch: usize,
-}
-
-impl Options {
-    /// Default number of pairs per batch: 16 MiB.
-    pub const BATCH: usize = 1 << 20;
-}
-
-/// Totals of the input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Input {
-    /// Number of FASTA or FASTQ records.
-    pub sequences: u64,
-    /// Number of letters in the records, including letters that are not bases.
-    pub letters: u64,
-    /// Number of k-mers, including repeats.
-    pub kmers: u64,
+    /// The table of k-mers and counts.
+    pub table: TableOptions,
 }
 
 /// Result of [`count`].
@@ -61,8 +46,12 @@ pub struct Cost {
     /// Number of pairs sent to the device. It is less than the number of k-mers because nearby occurrences
     /// are combined.
     pub upserts: u64,
-    /// Final size of the table on the device, in bytes.
-    pub table_bytes: usize,
+    /// Memory of the table.
+    pub memory: Memory,
+    /// Time of reading, unpacking and packing, without the time for which the readers waited for the device.
+    pub reading: Duration,
+    /// Time of the calls that count batches, which overlap with reading.
+    pub counting: Duration,
     /// Time from the first byte read until the last count has reached the host, without sorting.
     pub time: Duration,
     /// Part of [`Self::time`] spent on compiling kernels. Drivers cache the result for the next run.
@@ -80,83 +69,112 @@ pub fn count(
     options: &Options,
     progress: &ProgressBar,
 ) -> Result<Counts> {
-    let mut table = Table::new(device, options)?;
+    let mut counter = Counter::new(device, options)?;
     let start = Instant::now();
-    let (input, pairs) = thread::scope(|scope| {
-        // At most two batches wait in the channel: if the device is slower than the reader, the batches must
-        // not fill the host's memory.
-        let (sender, receiver) = sync_channel(2);
-        let reader = scope.spawn(move || read(files, options, progress, &sender));
-        let counted = receiver.into_iter().try_for_each(|batch| table.add(&batch));
-        let input = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        anyhow::Ok((input?, counted.and_then(|()| table.contents())?))
-    })?;
+    let reading = with_reader(files, options, progress, |segments| counter.run(segments))?;
+    let pairs = counter.contents()?;
     let time = start.elapsed();
     let compiling = Duration::from_secs_f64(device.jit_ms() / 1e3);
-    let cost = Cost { upserts: table.upserts, table_bytes: table.map.memory_usage(), time, compiling };
-    let counts = Counts { length: options.length, input, pairs, cost };
+    let Counter { upserts, counting, ref table, .. } = counter;
+    let cost = Cost { upserts, memory: table.memory(), reading: reading.time, counting, time, compiling };
+    let counts = Counts { length: options.length, input: reading.input, pairs, cost };
     counts.check()?;
     Ok(counts.sorted())
 }
 
-/// Reads all files and sends their k-mers. Stops early when the receiver has hung up; the receiver then
-/// reports the cause.
-fn read(
+/// Reads the files and packs the k-mers, without counting them: measures the reader alone.
+///
+/// # Errors
+/// Returns [`anyhow::Error`] when a file cannot be read or is neither FASTA nor FASTQ.
+pub fn read_only(files: &[PathBuf], options: &Options, progress: &ProgressBar) -> Result<Reading> {
+    with_reader(files, options, progress, |segments| {
+        segments.discard();
+        Ok(())
+    })
+}
+
+/// Reads the files on all cores, and passes what they send to `receive`.
+fn with_reader(
     files: &[PathBuf],
     options: &Options,
     progress: &ProgressBar,
-    sender: &SyncSender<Batch>,
-) -> Result<Input> {
-    let mut input = Input::default();
-    let mut combiner = Combiner::new(options.batch);
-    for file in files {
-        let is_wanted = input::for_each_sequence(file, progress, |letters| {
-            input.sequences += 1;
-            input.letters += letters.len() as u64;
-            let mut full = kmers(letters, options.length, options.strand)
-                .inspect(|_| input.kmers += 1)
-                .filter_map(|kmer| combiner.add(kmer));
-            full.all(|batch| sender.send(batch).is_ok())
-        })?;
-        if !is_wanted {
-            break;
-        }
+    receive: impl FnOnce(Segments<u64>) -> Result<()>,
+) -> Result<Reading> {
+    let blocks = Blocks::new(files, Pieces::for_kmers(options.length), progress);
+    let (feed, segments) = channel(options.table.batch);
+    let new = move || Packer::new(options, feed.clone());
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || read(blocks, new));
+        let received = receive(segments);
+        let reading = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // If the receiver fails, the reader's error is only that it is gone.
+        received.and(reading)
+    })
+}
+
+/// Packs the k-mers of blocks.
+struct Packer {
+    length: Length,
+    strand: Strand,
+    combiner: Combiner,
+    input: Input,
+}
+
+impl Packer {
+    fn new(options: &Options, feed: Feed<u64>) -> Self {
+        let (length, strand) = (options.length, options.strand);
+        Self { length, strand, combiner: Combiner::new(feed), input: Input::default() }
     }
-    combiner.finish().into_iter().try_for_each(|batch| sender.send(batch)).ok();
-    Ok(input)
+}
+
+impl Reader for Packer {
+    fn take(&mut self, block: &Block) -> Result<()> {
+        let Self { length, strand, combiner, input } = self;
+        block.for_each(|record| {
+            let mut found = 0;
+            for kmer in kmers(record.letters, *length, *strand) {
+                found += 1;
+                combiner.add(kmer)?;
+            }
+            input.add(record, found);
+            Ok(())
+        })
+    }
+
+    fn finish(self) -> Result<(Input, Duration)> {
+        Ok((self.input, self.combiner.finish()?))
+    }
 }
 
 /// Table on the device. Counts have 64 bits: next to 64-bit keys they take no more memory than 32-bit counts,
 /// and they cannot overflow.
-struct Table {
-    map: HashMap<u64, u64>,
+struct Counter {
+    table: Table<u64>,
+    batches: Batches<u64>,
     upserts: u64,
+    counting: Duration,
 }
 
-impl Table {
+impl Counter {
     fn new(device: &Device, options: &Options) -> Result<Self> {
-        let capacity = options.capacity;
-        let builder = HashMap::builder().device(device).capacity(capacity).growth(Growth::Doubling);
-        let map = builder.build().with_context(|| {
-            format!("no table for {capacity} k-mers: a smaller --capacity does, since the table grows")
-        })?;
-        Ok(Self { map, upserts: 0 })
+        let table = Table::new(device, &options.table)?;
+        let batches = Batches::new(device, options.table.batch)?;
+        Ok(Self { table, batches, upserts: 0, counting: Duration::ZERO })
     }
 
-    fn add(&mut self, batch: &Batch) -> Result<()> {
-        self.upserts += batch.len() as u64;
-        // A growing table either inserts all pairs or returns an error.
-        self.map.upsert(Merge::Add, &batch.kmers, &batch.counts).map(drop).with_context(|| {
-            let held = self.map.capacity();
-            format!(
-                "the table could not grow beyond {held} k-mers: while it grows there are two, so set \
-                 --capacity to what is needed at once, or count fewer files at a time"
-            )
+    fn run(&mut self, segments: Segments<u64>) -> Result<()> {
+        let Self { table, batches, upserts, counting } = self;
+        batches.run(segments, |kmers, counts| {
+            let start = Instant::now();
+            table.upsert(Merge::Add, kmers, counts)?;
+            *counting += start.elapsed();
+            *upserts += kmers.len() as u64;
+            Ok(())
         })
     }
 
     fn contents(&self) -> Result<Vec<(u64, u64)>> {
-        let (kmers, counts) = self.map.export().context("the counts could not be copied from the device")?;
+        let (kmers, counts) = self.table.export()?;
         Ok(kmers.into_par_iter().zip(counts).collect())
     }
 }

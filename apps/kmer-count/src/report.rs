@@ -1,7 +1,8 @@
 //! Output for terminals and files.
 use crate::count::Counts;
-use crate::kmers::letters;
-use indicatif::{BinaryBytes, HumanCount};
+use genomes::kmers::letters;
+use genomes::output::{grouped, print_stage};
+use genomes::read::Reading;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -45,22 +46,35 @@ pub fn print_totals(counts: &Counts, device: &str, out: &mut impl Write) -> io::
     writeln!(out, "{:<16} {:>16}", format!("{k}-mers"), grouped(input.kmers))?;
     writeln!(out, "different        {:>16}", grouped(counts.pairs.len() as u64))?;
     writeln!(out, "there once       {:>16}", grouped(once))?;
-    let table = BinaryBytes(counts.cost.table_bytes as u64);
-    writeln!(out, "device           {device}, {table} of table")
+    writeln!(out, "device           {device}, {}", counts.cost.memory)
 }
 
-/// Prints the time and the throughput. On an emulator the line says that it is no measurement of speed.
+/// Prints the times and rates of reading, of counting, and of both. On an emulator the last line says that it
+/// is no measurement of speed.
 ///
 /// # Errors
 /// Returns [`io::Error`] when writing to `out` fails.
 pub fn print_speed(counts: &Counts, is_emulator: bool, out: &mut impl Write) -> io::Result<()> {
-    let cost = &counts.cost;
-    let rate = counts.input.kmers as f64 / 1e6 / cost.time.as_secs_f64().max(1e-9);
+    let (cost, input) = (&counts.cost, &counts.input);
+    print_stage("reading", cost.reading, (input.letters, "letters"), out)?;
+    print_stage("counting", cost.counting, (input.kmers, "k-mers"), out)?;
+    let rate = input.kmers as f64 / 1e6 / cost.time.as_secs_f64().max(1e-9);
     write!(out, "time             {:.2} s, {rate:.1} million k-mers a second", cost.time.as_secs_f64())?;
     if cost.compiling > Duration::ZERO {
         write!(out, "; {:.2} s of it compiling kernels", cost.compiling.as_secs_f64())?;
     }
     writeln!(out, "{}", if is_emulator { " (on the emulator: no measurement of speed)" } else { "" })
+}
+
+/// Prints the totals and the speed of a run that only reads.
+///
+/// # Errors
+/// Returns [`io::Error`] when writing to `out` fails.
+pub fn print_reading(reading: &Reading, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "sequences        {:>16}", grouped(reading.input.sequences))?;
+    writeln!(out, "letters          {:>16}", grouped(reading.input.letters))?;
+    writeln!(out, "k-mers           {:>16}", grouped(reading.input.kmers))?;
+    print_stage("reading", reading.time, (reading.input.letters, "letters"), out)
 }
 
 /// Prints the `top` most frequent k-mers among those with a count of at least `least`.
@@ -122,16 +136,11 @@ fn ranges(spectrum: &[(u64, u64)]) -> Vec<Range> {
     ranges.split_off(empty)
 }
 
-/// Formats a number with its digits in groups of three: 4,938,900.
-fn grouped(number: u64) -> String {
-    HumanCount(number).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::count::{Cost, Input};
-    use crate::kmers::Length;
+    use genomes::kmers::Length;
 
     fn printed(print: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> String {
         let mut out = Vec::new();
@@ -185,10 +194,5 @@ mod tests {
         );
         assert_eq!(ranges(&[(u64::MAX, 1)]).len(), 1);
         assert_eq!(ranges(&[]), []);
-    }
-
-    #[test]
-    fn digits_in_threes() {
-        assert_eq!([0, 999, 1000, 12_345_678].map(grouped), ["0", "999", "1,000", "12,345,678"]);
     }
 }

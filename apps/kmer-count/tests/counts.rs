@@ -1,8 +1,9 @@
 //! Checks the counts of the emulator against the definition.
 mod support;
 
-use kmer_count::count::{Counts, count};
-use kmer_count::kmers::{Length, Strand};
+use genomes::kmers::{Length, Strand};
+use genomes::table::{Baseline, TableOptions};
+use kmer_count::count::{Counts, Options, count};
 use proptest::prelude::*;
 use std::path::PathBuf;
 use support::{by_definition, counted, emulator, file, gzip, options, sequences, texts};
@@ -86,10 +87,78 @@ fn the_table_grows_from_any_size() {
     let path = file(folder.path(), "genome.fa", fasta);
     let mut all = Vec::new();
     for (capacity, batch) in [(1, 1_000), (1, 1 << 20), (30_000, 7_001)] {
-        let options = kmer_count::count::Options { capacity, batch, ..options(21, Strand::Canonical) };
+        let table = TableOptions { capacity, batch, budget: None, baseline: None };
+        let options = Options { table, ..options(21, Strand::Canonical) };
         all.push(counted(std::slice::from_ref(&path), &emulator(), &options).pairs);
     }
     assert!(all[0].len() > 19_000 && all.iter().all(|pairs| *pairs == all[0]));
+}
+
+/// Counts a genome and reads with this table.
+fn counted_with(files: &[PathBuf], table: TableOptions) -> Counts {
+    counted(files, &emulator(), &Options { table, ..options(16, Strand::Canonical) })
+}
+
+#[test]
+fn a_budget_changes_no_count() {
+    // The emulator takes some 30 ms for each chunk of 128 pairs.
+    let folder = tempfile::tempdir().unwrap();
+    let genome = Genome::random(500, 4);
+    let (mut fasta, mut fastq) = (Vec::new(), Vec::new());
+    genome.write_fasta(&mut fasta, "genome", 60).unwrap();
+    write_fastq(&mut fastq, &genome.reads(5, 50, 0.01, 5).unwrap(), 0.01).unwrap();
+    let files = [file(folder.path(), "genome.fa", fasta), file(folder.path(), "reads.fq", fastq)];
+    let whole = TableOptions { capacity: 16_000, budget: None, baseline: None, batch: 300 };
+    let expected = counted_with(&files, whole);
+    let devices = [None, Some(Baseline::Remote)].map(|baseline| {
+        let found = counted_with(&files, TableOptions { baseline, budget: Some(128 << 10), ..whole });
+        assert!(found.pairs == expected.pairs && found.input == expected.input, "{baseline:?}");
+        let memory = found.cost.memory;
+        assert!(memory.device <= 128 << 10 && memory.host > 256 << 10, "{memory}");
+        memory.device
+    });
+    assert!(devices[1] < devices[0], "the baseline copies no shards: {devices:?}");
+}
+
+/// Each allocation fails once. The reader has more segments than the channel holds, so it would wait for ever
+/// for a counter that has ended without telling it.
+#[test]
+fn a_failed_allocation_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fasta = Vec::new();
+    Genome::random(2_000, 6).write_fasta(&mut fasta, "genome", 60).unwrap();
+    let files = [file(folder.path(), "genome.fa", fasta)];
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
+    let table = TableOptions { capacity: 500, budget: None, baseline: None, batch: 20 };
+    let options = Options { table, ..options(16, Strand::Canonical) };
+    let mut errors = 0;
+    for allocations in 0.. {
+        handle.fail_allocations_after(allocations);
+        let found = count(&files, &device, &options, &indicatif::ProgressBar::hidden());
+        let left = handle.fail_allocations_after(u64::MAX);
+        match found {
+            Ok(counts) => assert_eq!(counts.pairs.iter().map(|&(_, count)| count).sum::<u64>(), 1_985),
+            Err(error) => {
+                let text = format!("{error:#}");
+                assert!(text.contains("memory") && !text.contains("ended early"), "{text}");
+                errors += 1;
+            }
+        }
+        if left > 0 {
+            break;
+        }
+    }
+    assert!(errors > 3, "{errors} allocations failed");
+}
+
+#[test]
+fn too_small_a_budget_is_an_error() {
+    let table = TableOptions { capacity: 20_000, budget: Some(5000), baseline: None, batch: 100 };
+    let options = Options { table, ..options(16, Strand::Canonical) };
+    let hidden = indicatif::ProgressBar::hidden();
+    let error = count(&[], &emulator(), &options, &hidden).unwrap_err().to_string();
+    assert!(error.contains("--budget 5000 is too small for so many k-mers: give at least"), "{error}");
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! needs no device.
 mod support;
 
-use kmer_count::input::for_each_sequence;
-use kmer_count::kmers::{Length, Strand, kmers};
+use genomes::blocks::{Blocks, Pieces, Record};
+use genomes::kmers::{Length, Strand, kmers};
 use phalanx::gpu::Device;
 use std::path::Path;
 use support::debian::{E_COLI, LAMBDA_READS, Sample, say};
@@ -54,18 +54,23 @@ impl Golden {
     fn check_extraction(&self, path: &Path) {
         let mut all = Vec::new();
         let length = Length::new(self.bases).unwrap();
-        let add = |letters: &[u8]| {
-            all.extend(kmers(letters, length, self.strand));
-            true
-        };
-        for_each_sequence(path, &indicatif::ProgressBar::hidden(), add).unwrap();
+        for block in
+            Blocks::new(&[path.to_owned()], Pieces::for_kmers(length), &indicatif::ProgressBar::hidden())
+        {
+            let add = |record: &Record<'_>| {
+                all.extend(kmers(record.letters, length, self.strand));
+                Ok(())
+            };
+            block.unwrap().for_each(add).unwrap();
+        }
         all.sort_unstable();
         self.check(all.chunk_by(|left, right| left == right).map(|group| group.len() as u64));
     }
 
     /// Counts the whole file on a GPU.
     fn check_on(&self, device: &Device, path: &Path) {
-        let options = kmer_count::count::Options { batch: 1 << 20, ..options(self.bases, self.strand) };
+        let mut options = options(self.bases, self.strand);
+        options.table.batch = 1 << 20;
         let counts = counted(&[path.to_owned()], device, &options);
         self.check(counts.pairs.iter().map(|&(_, count)| count));
     }

@@ -2,7 +2,7 @@
 //!
 //! Bases are uniform and independent. A read starts anywhere, comes from either strand, and each of its bases
 //! is replaced by another with the probability `error_rate` (substitutions only, the dominant error of
-//! short-read machines).
+//! short-read machines). Mutations are substitutions, too.
 use crate::random::{Source, below, unit};
 use crate::{Error, Result, check_available};
 use rand_chacha::ChaCha8Rng;
@@ -41,24 +41,42 @@ impl Genome {
         &self.bases
     }
 
+    /// Returns a relative of the genome: each base is replaced by another with the probability `rate`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] when `rate` is not in `0..=1`.
+    pub fn mutated(&self, rate: f64, seed: u64) -> Result<Self> {
+        check_rate("the rate of mutations", rate)?;
+        let mutate = |generator: &mut ChaCha8Rng, place: usize| {
+            let mut base = self.bases[place];
+            misread(&mut base, generator, rate);
+            base
+        };
+        Ok(Self { bases: Source::new(seed, "mutations").generate(self.bases.len(), mutate) })
+    }
+
     /// Generates `count` reads of `len` bases.
     ///
     /// # Errors
     /// [`Error::Empty`] when `len` is 0; [`Error::TooMany`] when a read is longer than the genome;
     /// [`Error::OutOfRange`] when `error_rate` is not in `0..=1`.
     pub fn reads(&self, count: usize, len: usize, error_rate: f64, seed: u64) -> Result<Vec<Read>> {
-        if len == 0 {
-            return Err(Error::Empty { what: "the length of a read" });
-        }
-        check_available("bases a read", len as u64, self.bases.len() as u64)?;
-        if !(0.0..=1.0).contains(&error_rate) {
-            return Err(Error::OutOfRange { what: "the error rate", range: "0..=1", found: error_rate });
-        }
+        self.check_reads(len, error_rate)?;
         let source = Source::new(seed, "reads");
         Ok(crate::random::tabulate(count, |index| self.read(&mut source.chunk(index), len, error_rate)))
     }
 
-    fn read(&self, generator: &mut ChaCha8Rng, len: usize, error_rate: f64) -> Read {
+    /// Checks that there are reads of `len` bases.
+    pub(crate) fn check_reads(&self, len: usize, error_rate: f64) -> Result<()> {
+        if len == 0 {
+            return Err(Error::Empty { what: "the length of a read" });
+        }
+        check_available("bases a read", len as u64, self.bases.len() as u64)?;
+        check_rate("the error rate", error_rate)
+    }
+
+    /// Returns a read of `len` bases, which must be possible.
+    pub(crate) fn read(&self, generator: &mut ChaCha8Rng, len: usize, error_rate: f64) -> Read {
         let start = below(generator, (self.bases.len() - len + 1) as u64) as usize;
         let reverse = below(generator, 2) == 1;
         let mut bases = self.bases[start..start + len].to_vec();
@@ -96,6 +114,11 @@ pub fn reverse_complement(bases: &mut [u8]) {
     }
 }
 
+fn check_rate(what: &'static str, rate: f64) -> Result<()> {
+    let is_rate = (0.0..=1.0).contains(&rate);
+    if is_rate { Ok(()) } else { Err(Error::OutOfRange { what, range: "0..=1", found: rate }) }
+}
+
 fn misread(base: &mut u8, generator: &mut ChaCha8Rng, error_rate: f64) -> Option<()> {
     if unit(generator) >= error_rate {
         return None;
@@ -110,17 +133,25 @@ fn misread(base: &mut u8, generator: &mut ChaCha8Rng, error_rate: f64) -> Option
 /// # Errors
 /// [`io::Error`] when the writer fails.
 pub fn write_fastq(mut out: impl Write, reads: &[Read], error_rate: f64) -> io::Result<()> {
-    let phred = if error_rate > 0.0 { (-10.0 * error_rate.log10()).round().clamp(0.0, 41.0) } else { 41.0 };
-    let quality = b'!' + phred as u8;
-    for (index, read) in reads.iter().enumerate() {
-        let strand = if read.reverse { '-' } else { '+' };
-        writeln!(out, "@read{index} start={} strand={strand} errors={}", read.start, read.errors)?;
-        out.write_all(&read.bases)?;
+    let mut reads = reads.iter().enumerate();
+    reads.try_for_each(|(index, read)| read.write_fastq(&mut out, &format!("read{index}"), error_rate))
+}
+
+impl Read {
+    /// Writes the read as a FASTQ record. The quality letters state `error_rate`, as in [`write_fastq`].
+    ///
+    /// # Errors
+    /// [`io::Error`] when the writer fails.
+    pub fn write_fastq(&self, mut out: impl Write, name: &str, error_rate: f64) -> io::Result<()> {
+        let phred =
+            if error_rate > 0.0 { (-10.0 * error_rate.log10()).round().clamp(0.0, 41.0) } else { 41.0 };
+        let strand = if self.reverse { '-' } else { '+' };
+        writeln!(out, "@{name} start={} strand={strand} errors={}", self.start, self.errors)?;
+        out.write_all(&self.bases)?;
         out.write_all(b"\n+\n")?;
-        out.write_all(&vec![quality; read.bases.len()])?;
-        out.write_all(b"\n")?;
+        out.write_all(&vec![b'!' + phred as u8; self.bases.len()])?;
+        out.write_all(b"\n")
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -153,6 +184,16 @@ mod tests {
         assert!((2_750..3_250).contains(&errors), "{errors} errors in 300 000 bases");
         let reverse = reads.iter().filter(|read| read.reverse).count();
         assert!((900..1_100).contains(&reverse), "{reverse} from the reverse strand");
+    }
+
+    #[test]
+    fn relatives_differ_at_their_rate() {
+        let genome = Genome::random(100_000, 6);
+        let relative = genome.mutated(0.05, 7).unwrap();
+        let differing = genome.bases().iter().zip(relative.bases()).filter(|(a, b)| a != b).count();
+        assert!((4_700..5_300).contains(&differing), "{differing} of 100 000");
+        assert_eq!(genome.mutated(0.0, 7).unwrap(), genome);
+        assert!(matches!(genome.mutated(-0.1, 7), Err(Error::OutOfRange { .. })));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | [`mix`] | operation mixes by share, with all results known in advance | slab hash's concurrent benchmark (IPDPS 2018, section VI-C) |
 //! | [`sequences`] | MI, DU, DR, SU, SR, SUR, DUL, ZZ | the OOPSLA 2026 paper on memory oversubscription, table 2 |
 //! | [`genome`] | genomes and reads with errors, as FASTA and FASTQ | uniform bases, substitutions |
+//! | [`community`] | genomes of related species and reads of all of them | mutated copies of random ancestors |
 //! | [`random`] | the pinned generator behind all of them | ChaCha8, one stream per chunk |
 //!
 //! # Concurrency
@@ -18,6 +19,7 @@
 
 use std::fmt::Display;
 
+pub mod community;
 pub mod genome;
 pub mod keys;
 pub mod mix;
@@ -28,6 +30,7 @@ pub mod stream;
 pub mod ycsb;
 pub mod zipf;
 
+pub use community::{Community, CommunityOptions};
 pub use genome::{Genome, Read};
 pub use keys::{Key, UniqueKeys, checksum, updated_value_of, value_of, with_duplicates};
 pub use mix::Mix;

@@ -3,9 +3,10 @@
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use genomes::kmers::{Length, Strand, letters};
+use genomes::table::TableOptions;
 use indicatif::ProgressBar;
 use kmer_count::count::{Counts, Options, count};
-use kmer_count::kmers::{Length, Strand, letters};
 use phalanx::gpu::Device;
 use std::collections::HashMap;
 use std::fs;
@@ -16,7 +17,8 @@ pub mod debian;
 
 /// Default options of the tests. The table and the batches are so small that the table grows in every count.
 pub fn options(bases: u32, strand: Strand) -> Options {
-    Options { length: Length::new(bases).unwrap(), strand, capacity: 100, batch: 5000 }
+    let table = TableOptions { capacity: 100, budget: None, baseline: None, batch: 5000 };
+    Options { length: Length::new(bases).unwrap(), strand, table }
 }
 
 pub fn emulator() -> Device {

@@ -96,6 +96,7 @@ pub fn kmers(letters: &[u8], length: Length, strand: Strand) -> Kmers<'_> {
 }
 
 impl Kmers<'_> {
+    #[inline]
     fn push(&mut self, code: u8) {
         let code = u64::from(code);
         self.forward = ((self.forward << 2) | code) & self.mask;
@@ -103,6 +104,7 @@ impl Kmers<'_> {
         self.run = (self.run + 1).min(self.length);
     }
 
+    #[inline]
     fn current(&self) -> u64 {
         match self.strand {
             Strand::Plain => self.forward,
