@@ -21,8 +21,6 @@ pub mod batch;
 pub mod cell;
 pub mod subject;
 pub mod supervise;
-#[cfg(test)]
-mod tests;
 pub mod universe;
 pub mod verb;
 

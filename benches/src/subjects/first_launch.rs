@@ -139,7 +139,7 @@ mod tests {
 
     fn report(op: &str) -> Result<Report> {
         let case = Case { op: op.to_owned(), ..case() };
-        Report::of(DeviceChoice::Emulator, &case, crate::subjects::all)
+        Report::of(DeviceChoice::Emulator, &case, |gpu| vec![Box::new(crate::subjects::hash_map::Maps(gpu))])
     }
 
     #[test]

@@ -169,7 +169,7 @@ mod without_memory {
     macro_rules! lacking {
         ($($module:ident $structure:ident { $($case:ident)* })*) => {$(
             mod $module {
-                phalanx_testing::cases! { crate, crate::common::emulator, [first $structure]:
+                phalanx_testing::cases! { crate, crate::common::emulator, [first_of_one_size $structure]:
                     allocation_failures {
                         insertions_that_lack_memory_lose_nothing
                         removals_that_lack_memory_lose_nothing
@@ -191,12 +191,12 @@ mod without_memory {
         }
     }
     mod sorted {
-        phalanx_testing::cases! { crate, crate::common::emulator, [each BTree]:
+        phalanx_testing::cases! { crate, crate::common::emulator, [each_of_one_size BTree]:
             allocation_failures { sorted_batches_that_lack_memory_lose_nothing }
         }
     }
     mod mvbtree {
-        phalanx_testing::cases! { crate, crate::common::emulator, [each MultiVersionBTree]:
+        phalanx_testing::cases! { crate, crate::common::emulator, [each_of_one_size MultiVersionBTree]:
             allocation_failures {
                 insertions_that_lack_memory_lose_nothing
                 removals_that_lack_memory_lose_nothing

@@ -42,7 +42,7 @@ macro_rules! suite {
     };
     ($device:ident: $($module:ident $structure:ident),*) => {$(
         mod $module {
-            phalanx_testing::cases! { crate, crate::common::$device, [first $structure]:
+            phalanx_testing::cases! { crate, crate::common::$device, [first_of_one_size $structure]:
                 results {
                     insertions_are_those_of_std
                     removals_are_those_of_std
@@ -71,19 +71,19 @@ macro_rules! suite {
 /// Cases that only the emulator supports.
 mod on_the_emulator {
     mod btree {
-        phalanx_testing::cases! { crate, crate::common::emulator, [first BTree]:
+        phalanx_testing::cases! { crate, crate::common::emulator, [first_of_one_size BTree]:
             room { batches_that_lack_memory_lose_nothing }
             when { ascending_batches_are_not_slower large_batches_make_few_calls }
         }
     }
     mod skip_list {
-        phalanx_testing::cases! { crate, crate::common::emulator, [first SkipList]:
+        phalanx_testing::cases! { crate, crate::common::emulator, [first_of_one_size SkipList]:
             room { batches_that_lack_memory_lose_nothing }
             when { ascending_batches_are_not_slower large_batches_make_few_calls }
         }
     }
     mod mvbtree {
-        phalanx_testing::cases! { crate, crate::common::emulator, [first MultiVersionBTree]:
+        phalanx_testing::cases! { crate, crate::common::emulator, [first_of_one_size MultiVersionBTree]:
             room { batches_that_lack_memory_lose_nothing }
             when { ascending_batches_are_not_slower large_batches_make_few_calls }
         }

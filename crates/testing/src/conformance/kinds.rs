@@ -1,4 +1,5 @@
 //! Variants of all maps, and functions that run a case on each of them.
+use crate::common;
 use checker::MapValue;
 use gpu::Device;
 use phalanx::btree::{self, BTree};
@@ -12,7 +13,10 @@ use phalanx_kernels::hash_map::Config;
 use phalanx_kernels::keyed::Scalar;
 use phalanx_kernels::slab::list;
 use simt::Instance;
+use std::any::type_name;
 use std::collections::BTreeMap;
+use std::env;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Properties of a map that cases need beyond those of all maps.
 pub trait Tested: Map<Key: Word, Value: Word + MapValue> + Sync + Sized {
@@ -262,9 +266,26 @@ pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
     kinds
 }
 
-/// Runs a case on every variant of a map for these types.
+/// Runs a case on the variants of a map for these types: on the emulator on the first variant and a sample of
+/// the others, on all of them on a GPU or with `PHALANX_VARIANTS=all`.
 pub fn each<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
-    kinds::<M>(device).iter().for_each(case);
+    let samples = device.is_emulator() && env::var_os("PHALANX_VARIANTS").is_none_or(|which| which != "all");
+    let name = type_name_of(&case);
+    let is_run = |(index, kind): &(usize, Kind<M>)| !samples || *index == 0 || is_sampled(name, kind.name);
+    kinds::<M>(device).into_iter().enumerate().filter(is_run).for_each(|(_, kind)| case(&kind));
+}
+
+fn type_name_of<T>(_: &T) -> &'static str {
+    type_name::<T>()
+}
+
+/// Returns whether a case runs on a variant that is not the first one for its types. Each case has a sample
+/// of its own, a quarter of the variants, so all cases together run on every variant. The seed of the tests
+/// selects other samples.
+fn is_sampled(case: &str, variant: &str) -> bool {
+    let mut hasher = DefaultHasher::new();
+    (case, variant, common::seed()).hash(&mut hasher);
+    hasher.finish().is_multiple_of(4)
 }
 
 /// Runs a case on every variant, if key and value have one size: for long cases that do not depend on that.
@@ -277,6 +298,14 @@ pub fn each_of_one_size<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
 /// Runs a case on the first variant for these types.
 pub fn first<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
     case(&kinds::<M>(device)[0]);
+}
+
+/// Runs a case on the first variant, on the emulator only if key and value have one size: for long cases that
+/// hardly depend on that.
+pub fn first_of_one_size<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
+    if !device.is_emulator() || size_of::<M::Key>() == size_of::<M::Value>() {
+        first(device, case);
+    }
 }
 
 /// Returns the map's pairs in key order. Panics if a key occurs twice, the length is wrong, or an invariant

@@ -1,7 +1,6 @@
-//! Runs cells on the emulator, and tests that wrong results are detected.
-use super::cell::{self, Cell};
-use crate::machine::DeviceChoice;
-use crate::machine::Gpu;
+//! Runs cells of the streams on the emulator: every situation, and a part of the cells of every structure.
+use phalanx_bench::machine::{DeviceChoice, Gpu};
+use phalanx_bench::streams::cell::{self, Cell};
 
 /// Few keys, because the emulator executes each lane separately.
 const SIZES: [usize; 1] = [400];
