@@ -161,12 +161,12 @@ pub use tiers::Traffic;
 /// `get_into` costs as `get`; `contains_key` and `contains_into` the same without v. `insert_into`,
 /// `insert_new` and `upsert` cost as `insert`. `take` costs as `get`, `remove` and `remove_into` as
 /// `contains_key`, and each of them copies S bytes from the device, too. `get_or_insert`, `replace` and
-/// `execute` copy all columns of `insert`, and also n v bytes from the device; with more than 3 chunks, n v to
-/// the device and 2 n v from it. `execute` also copies a byte per element to the device; with more than 3
+/// `execute` copy all columns of `insert`, and also n v bytes from the device; with more than 3 chunks, n v
+/// to the device and 2 n v from it. `execute` also copies a byte per element to the device; with more than 3
 /// chunks, 2 to the device and 1 from it.
 ///
-/// A lookup of a hot pair copies k bytes to the device (2 k with more than 3 chunks) and v + 1 from it. On the
-/// device, lookups read 128 bytes per key of the hot pairs, and changes as many, unless there are none.
+/// A lookup of a hot pair copies k bytes to the device (2 k with more than 3 chunks) and v + 1 from it. On
+/// the device, lookups read 128 bytes per key of the hot pairs, and changes as many, unless there are none.
 ///
 /// `insert_stream` and `get_stream` cost as `insert` and `get` of each batch. `retain` exports each shard,
 /// and removes the rejected keys. `save` exports all pairs, and writes them on the host. `load` reads the
