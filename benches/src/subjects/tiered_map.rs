@@ -19,7 +19,7 @@
 //! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
 //! | `hot_pairs` | bytes for hot pairs; by default a share of the budget |
 //! | `redraw` | 1: each repetition of `get` has other keys (by default all have the same) |
-//! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24 |
+//! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24, unless the case before had the same distribution |
 //! | `moved`, `after` | with `redraw`: before each repetition other keys become the `moved` most frequent ones by Zipf's law, and then `after` - 1 batches are looked up |
 //!
 //! `counted.off_bus` is the share of lookups that read no shard over the bus: those of hot pairs, and those
@@ -38,7 +38,7 @@ use phalanx::tiered_map::{Placement, Traffic, variants};
 use phalanx::{Outcome, TieredMap};
 use rayon::prelude::*;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
@@ -60,12 +60,16 @@ pub struct TieredMaps<'a> {
     gpu: &'a Gpu,
     /// The last map that was filled for lookups, and the parameters that it was built with.
     filled: RefCell<Option<(String, Rc<dyn Any>)>>,
+    /// Map, distribution and number of the lookups that have warmed this map up.
+    warmed: RefCell<String>,
+    /// Number of cases so far, so that each draws other batches.
+    cases: Cell<u64>,
 }
 
 impl<'a> TieredMaps<'a> {
     /// Returns the structure for a device.
     pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu, filled: RefCell::default() }
+        Self { gpu, filled: RefCell::default(), warmed: RefCell::default(), cases: Cell::default() }
     }
 }
 
@@ -145,13 +149,14 @@ struct Lookups<K> {
     /// Keys of the ranks that move, and of all others.
     places: [Permutation; 2],
     moved: u64,
-    /// Number of batches that were drawn, and of moves.
+    /// Number of the last batch that was drawn, and of moves.
     drawn: u64,
     moves: u64,
 }
 
 impl<K: Word> Lookups<K> {
-    fn new(case: &Case, pairs: u64) -> Result<Self> {
+    /// Returns a source whose batches have numbers above `drawn`.
+    fn new(case: &Case, pairs: u64, drawn: u64) -> Result<Self> {
         let is_zipf = case.params.get("keys").is_some_and(|keys| keys.to_string() == "zipf");
         let place = || Permutation::new(pairs, &Source::new(case.seed, "places of ranks"));
         Ok(Self {
@@ -161,7 +166,7 @@ impl<K: Word> Lookups<K> {
             zipf: if is_zipf { Some(Zipf::new(pairs, case.number("theta")?)?) } else { None },
             places: [place(), place()],
             moved: size(case, "moved", 0)? as u64,
-            drawn: 0,
+            drawn,
             moves: 0,
         })
     }
@@ -196,7 +201,7 @@ fn keys<K: Word>(case: &Case, pairs: u64) -> Result<Vec<K>> {
     let named = case.params.get("keys").map_or_else(|| "random".to_owned(), Param::to_string);
     Ok(match (named.as_str(), case.op.as_str()) {
         ("random", "get_missed") => unique.absent(n)?,
-        ("random" | "zipf", "get") => Lookups::new(case, pairs)?.next(n),
+        ("random" | "zipf", "get") => Lookups::new(case, pairs, 0)?.next(n),
         ("random", _) => unique.present(n)?,
         ("zipf", op) => bail!("`{op}` has no keys by Zipf's law: only `get` has"),
         (sequence, _) => {
@@ -266,10 +271,10 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
             fill(&map.borrow(), &keys, &values)?;
         }
         let is_redrawn = case.op == "get" && size(case, "redraw", 0)? > 0;
-        let mut lookups = if is_redrawn { Some(Lookups::new(case, pairs as u64)?) } else { None };
-        if let Some(source) = lookups.as_mut().filter(|source| source.zipf.is_some()) {
-            let warm = size(case, "warm", 0)?;
-            look_up(gpu, &map.borrow(), source, (warm.div_ceil(WARM), warm.min(WARM)))?;
+        let first = (maps.cases.replace(maps.cases.get() + 1) + 1) << 20;
+        let mut lookups = if is_redrawn { Some(Lookups::new(case, pairs as u64, first)?) } else { None };
+        if let Some(source) = &mut lookups {
+            maps.warm_up(case, &map.borrow(), source)?;
         }
         Ok(Self {
             gpu,
@@ -383,6 +388,24 @@ fn fill<K: MapWord, V: MapWord>(map: &TieredMap<K, V>, keys: &[K], values: &[V])
 }
 
 impl TieredMaps<'_> {
+    /// Looks up keys of a skewed distribution, unless the last case has had the same one on the same map.
+    fn warm_up<K: MapWord + Word, V: MapWord>(
+        &self,
+        case: &Case,
+        map: &TieredMap<K, V>,
+        source: &mut Lookups<K>,
+    ) -> Result<()> {
+        let warm = size(case, "warm", 0)?;
+        let name = match (&source.zipf, &*self.filled.borrow()) {
+            (Some(zipf), Some((map, _))) => format!("{map} {zipf:?} {warm}"),
+            _ => String::new(),
+        };
+        if self.warmed.replace(name.clone()) != name {
+            look_up(self.gpu, map, source, (warm.div_ceil(WARM), warm.min(WARM)))?;
+        }
+        Ok(())
+    }
+
     /// Returns a map with the first `pairs` keys: the last one, if it was built with the same parameters.
     fn filled<K: MapWord + Word, V: MapWord + Word>(
         &self,

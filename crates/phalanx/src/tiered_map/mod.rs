@@ -37,7 +37,8 @@ pub use tiers::Traffic;
 ///
 /// The pairs are divided into *shards* by a hash of the key. A batch is sorted by shard on the device. Each
 /// shard of which the batch has many keys is copied to the device once; operations on the others are executed
-/// in place, over the bus ([`Placement`]). A map that fits its budget is one table on the device, as a
+/// in place, over the bus ([`Placement`]). Pairs that lookups find often stay on the device
+/// ([`Self::hot_pairs`]). A map that fits its budget is one table on the device, as a
 /// [`HashMap`](crate::HashMap).
 ///
 /// No key is reserved. A batch may contain a key several times. The operations of a batch run in no
@@ -142,10 +143,10 @@ pub use tiers::Traffic;
 ///
 /// | call | bytes to the device | bytes from the device |
 /// |---|---|---|
-/// | `get`, one chunk | n k + S | n (v + 1) |
-/// | `get`, several chunks | n (3 k + v + 1) + S | n (k + 2 v + 2) |
-/// | `insert`, one chunk | n (k + v) + S | n + S |
-/// | `insert`, several chunks | n (3 k + 2 v + 1) + S | n (k + v + 3) + S |
+/// | `get`, up to 3 chunks | n k + S | n (v + 1) |
+/// | `get`, more chunks | n (3 k + v + 1) + S | n (k + 2 v + 2) |
+/// | `insert`, up to 3 chunks | n (k + v) + S | n + S |
+/// | `insert`, more chunks | n (3 k + 2 v + 1) + S | n (k + v + 3) + S |
 /// | any, in place | instead of S, 1.1 buckets of 64 bytes per key | for writes, 1.1 atomic operations per key |
 /// | `len`, `is_empty`, `traffic`, `peak_device_bytes` | none: O(shards) on the host | |
 /// | `export`, `iter` | none | the pairs; a kernel reads all slots over the bus |
@@ -155,9 +156,12 @@ pub use tiers::Traffic;
 /// `get_into` costs as `get`; `contains_key` and `contains_into` the same without v. `insert_into`,
 /// `insert_new` and `upsert` cost as `insert`. `take` costs as `get`, `remove` and `remove_into` as
 /// `contains_key`, and each of them copies S bytes from the device, too. `get_or_insert`, `replace` and
-/// `execute` copy all columns of `insert`, and also n v bytes from the device; with several chunks, n v to
-/// the device and 2 n v from it. `execute` also copies a byte per element to the device; with several chunks,
-/// 2 to the device and 1 from it.
+/// `execute` copy all columns of `insert`, and also n v bytes from the device; with more than 3 chunks, n v
+/// to the device and 2 n v from it. `execute` also copies a byte per element to the device; with more than 3
+/// chunks, 2 to the device and 1 from it.
+///
+/// A lookup of a hot pair copies k bytes to the device (2 k with more than 3 chunks) and v + 1 from it. On
+/// the device, lookups read 128 bytes per key of the hot pairs, and changes as many, unless there are none.
 ///
 /// `insert_stream` and `get_stream` cost as `insert` and `get` of each batch. `retain` exports each shard,
 /// and removes the rejected keys. `save` exports all pairs, and writes them on the host. `load` reads the

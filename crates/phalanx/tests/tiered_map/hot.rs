@@ -34,7 +34,7 @@ const LENGTHS: [u32; 3] = [60, 300, 700];
 fn the_second_lookup_reads_no_shard() {
     let device = device();
     for (placement, len) in SHARDED.into_iter().flat_map(|placement| LENGTHS.map(|len| (placement, len))) {
-        let map = filled(&device, placement, 700, 100);
+        let map = filled(&device, placement, 700, 1000);
         let keys: Vec<u32> = (0..len).collect();
         let expected: Vec<_> = keys.iter().map(|&key| Some(key)).collect();
         let before = map.traffic();

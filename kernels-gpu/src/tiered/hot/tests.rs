@@ -86,7 +86,7 @@ impl<K: Scalar, V: Scalar> World<K, V> {
     }
 
     /// Returns the pairs of the bucket, and what is wrong, if anything.
-    fn pairs(&self) -> Result<BTreeMap<K, V>, String> {
+    fn checked(&self) -> Result<BTreeMap<K, V>, String> {
         let bytes: Vec<u8> =
             (0..BUCKET_WORDS).flat_map(|index| self.bucket.read(index).to_le_bytes()).collect();
         let (state, slots) = (State::from_word(self.bucket.read(0)), Hot::<K, V>::SLOTS as usize);
@@ -113,7 +113,7 @@ impl<K: Scalar, V: Scalar> World<K, V> {
 fn explored<K: Scalar, V: Scalar>(seed: u64, faults: &[Fault]) -> Result<BTreeMap<K, V>, String> {
     let world = World::<K, V>::new(seed, faults);
     world.keep()?;
-    world.pairs()
+    world.checked()
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn lookups_and_removals_of_one_bucket() {
     for seed in 0..60 {
         let world = World::<u32, u64>::new(seed, &[]);
         world.keep().unwrap();
-        let pairs = world.pairs().unwrap();
+        let pairs = world.checked().unwrap();
         let (found, values) =
             (Words::new(&world.device, &[9u8; THREADS]), Words::new(&world.device, &[0u64; THREADS]));
         let numbers = Words::new(&world.device, &[0u32; THREADS]);
@@ -155,11 +155,11 @@ fn lookups_and_removals_of_one_bucket() {
             assert_eq!(found.read(thread), if value.is_some() { 3 } else { 0 });
             assert_eq!((values.read(thread), numbers.read(thread)), (*value.unwrap_or(&0), thread as u32));
         }
-        assert_eq!(world.pairs().unwrap(), pairs);
+        assert_eq!(world.checked().unwrap(), pairs);
         let (words, keys) = (world.bucket.slice(), world.keys[0].slice());
         let forget = TieredForget::<Hot<u32, u64>> { words, seed: 0, keys };
         world.device.launch(Grid::new(1, THREADS as u32), forget).unwrap();
-        let left = world.pairs().unwrap();
+        let left = world.checked().unwrap();
         let is_gone = |key: &u32| (0..THREADS).any(|thread| world.keys[0].read(thread) == *key);
         assert!(pairs.iter().all(|(key, value)| left.get(key) == (!is_gone(key)).then_some(value)));
     }
