@@ -29,8 +29,12 @@ use std::sync::Arc;
 
 /// Words per shard of the sums of counters.
 pub const SUM_WORDS: usize = 4;
-/// Chunks of a batch in pinned memory whose pairs are added to the hot ones: enough to learn which these are.
-const LEARNED: usize = 8;
+/// Missed keys of a batch in pinned memory whose pairs are added to the hot ones, in chunks: enough to learn
+/// which these are, and few compared with all copies of such a batch.
+const LEARNED: usize = 4;
+
+/// Chunks of a batch after which lookups among the hot pairs may end.
+const SAMPLED: usize = 3;
 
 /// Parameters of a map.
 #[derive(Clone, Copy, Debug)]
@@ -151,11 +155,21 @@ impl<P: Part> Work<P> {
         self.lens.push(len);
     }
 
-    /// Notes how many keys of a chunk are not among the hot pairs. If almost all are, the other chunks are
-    /// not looked up.
+    /// Returns the last chunks, with at most `most` elements in all.
+    fn last_chunks(&self, most: usize) -> Range<usize> {
+        let (mut first, mut left) = (self.chunks.len(), most);
+        while first > 0 && self.len_of(first - 1) <= left {
+            first -= 1;
+            left -= self.len_of(first);
+        }
+        first..self.chunks.len()
+    }
+
+    /// Notes how many keys of the next chunk are not among the hot pairs. If these are almost all keys of
+    /// several chunks, the other chunks are not looked up.
     fn note_missed(&mut self, len: usize, missed: usize) {
         (self.lookups, self.hits) = (self.lookups + len, self.hits + len - missed);
-        self.looks &= is_worthwhile(len, len - missed);
+        self.looks &= self.chunks.len() + 1 < SAMPLED || is_worthwhile(self.lookups, self.hits);
     }
 
     /// Returns the number of elements of a shard.
@@ -598,8 +612,8 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let refused = self.refused()?;
         if is_spilled && work.learns {
             // The hot pairs have been looked up in each chunk.
-            (chunks.len() - LEARNED.min(chunks.len())..chunks.len())
-                .try_for_each(|index| self.learn(work, (&chunks, index)))?;
+            let mut learned = work.last_chunks(LEARNED * self.plan.chunk);
+            learned.try_for_each(|index| self.learn(work, (&chunks, index)))?;
             self.refused()?;
         }
         Ok(refused)
