@@ -230,7 +230,7 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     }
 }
 
-/// What the map's lock protects.
+/// The state that the lock of a map protects.
 type TiersOf<K, V> = Tiers<<K as Key>::Word, <V as Value>::Word>;
 
 tiered_methods!(TieredMap);

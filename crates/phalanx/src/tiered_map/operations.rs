@@ -6,7 +6,7 @@ use crate::map::launch::BatchOp;
 use crate::{Key, Value};
 use std::any::TypeId;
 
-/// What [`tiered_methods`] needs in its module.
+/// Items that [`tiered_methods`] needs in its module.
 pub mod prelude {
     pub use super::{ColumnsOf, own_words};
     pub(crate) use crate::map::encoding::decoded;
