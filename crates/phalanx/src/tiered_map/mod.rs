@@ -17,6 +17,8 @@ pub(crate) mod slots;
 mod streams;
 pub(crate) mod tiers;
 
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
 pub use crate::hash_map::Growth;
 use crate::map::encoding::decode_pairs;
 use crate::map::{IntoIter, Pairs, file};

@@ -2,8 +2,8 @@
 //!
 //! A tiered map has the fields `tiers`, `device`, `ledger` and `least_budget`, and its module the type
 //! `TiersOf` of what the first of them locks.
+use crate::Value;
 use crate::map::launch::BatchOp;
-use crate::{Key, Value};
 use std::any::TypeId;
 
 /// Items that [`tiered_methods`] needs in its module.
@@ -14,8 +14,7 @@ pub mod prelude {
     pub use crate::map::run::Results;
     pub(crate) use crate::map::{check, parallel};
     pub use crate::tiered_map::chunk::Request;
-    pub use crate::tiered_map::{Costs, Progress, Traffic};
-    pub use crate::{Error, Key, Merge, OldValues, Op, Outcome, Outcomes, Result, Value};
+    pub use crate::{Key, Merge, OldValues, Op, Outcome, Outcomes, Result, Value};
     pub use gpu::Device;
     pub use std::ops::ControlFlow;
     pub use std::sync::{MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! Division of a map into more shards, when its tables have outgrown the budget.
-use super::chunk::{ChunkBuffer, Has};
-use super::plan::{self, Form, Plan};
+use super::chunk::Has;
+use super::plan::{self, Form};
 use super::shard::{Image, Shard};
 use super::shards::Shards;
 use super::slots::Slots;

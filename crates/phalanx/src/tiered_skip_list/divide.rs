@@ -233,9 +233,12 @@ impl<K: Word, V: Word> ListTiers<K, V> {
     fn replace(&mut self, lists: Range<usize>, cuts: &[K], new: Vec<Shard<ListSize>>) -> Result<()> {
         let (removed, added, end) = (lists.len(), new.len(), lists.end);
         let many = self.shards.len() - removed + added;
-        let mut sums = self.device.buffer_on(Tier::Pinned, many * SUM_WORDS)?;
-        sums.fill_bytes(0)?;
-        self.sums = sums;
+        if self.sums.len() < many * SUM_WORDS {
+            let len = (many * SUM_WORDS).next_power_of_two();
+            let mut sums = self.device.buffer_on(Tier::Pinned, len)?;
+            sums.fill_bytes(0)?;
+            self.sums = sums;
+        }
         self.inner.replace_splitters(lists.clone(), cuts);
         let first = lists.start;
         let old: Vec<_> = self.shards.splice(lists, new).collect();

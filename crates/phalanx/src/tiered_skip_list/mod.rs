@@ -8,6 +8,8 @@ mod plan;
 mod sample;
 mod staging;
 
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
 use crate::map::encoding::decode_pairs;
 use crate::map::{IntoIter, Pairs, file};
 use crate::ordered::queries::all_ends;
