@@ -32,7 +32,7 @@ use std::ops::Range;
 pub type ListTiers<K, V> = Tiers<K, V, Lists<K, V>>;
 
 /// Maximum number of ranges by which a list is read at once.
-const RANGES: usize = 1 << 12;
+const RANGES: usize = 1 << 14;
 
 /// Ratio of the time of a lookup in a large list to that in an empty one, which has two layers. Costs are
 /// measured on an empty list.
@@ -43,35 +43,47 @@ const PROBED: usize = 1 << 10;
 
 impl<K: Word, V: Word> ListTiers<K, V> {
     /// Reads the pairs of a list with keys from `low` to `high` into the staging area, in order, from index
-    /// `at` on. There must be room for them. Returns their number by ranges: the lowest key of each, and its
-    /// count.
-    pub fn collect_list(&mut self, list: usize, (low, high): (K, K), at: usize) -> Result<Vec<(K, usize)>> {
+    /// `at` on. There must be room for them, except if `at` is 0. Returns their number by ranges, as
+    /// [`Self::count_list`] does.
+    pub fn collect_list(&mut self, list: usize, range: (K, K), at: usize) -> Result<Vec<(K, usize)>> {
+        let found = self.count_list(list, range)?;
+        let counts: Vec<usize> = found.iter().map(|&(_, count)| count).collect();
+        let (len, staging) = (counts.len(), &mut self.inner.staging);
+        if len == 0 {
+            return Ok(found);
+        }
+        let end = put_offsets(&mut staging.offsets, &counts, at)?;
+        if at == 0 {
+            staging.reserve_pairs(end)?;
+        } else if end > staging.keys.len() {
+            return Err(Error::Invalid(format!("list {list} has more pairs than were counted")));
+        }
+        let (lows, highs) = (staging.lows.global().part(0, len).into(), staging.highs.global().part(0, len));
+        let (keys, values) = (staging.keys.global(), staging.values.global());
+        let (offsets, counts) = (staging.offsets.global().part(0, len + 1), staging.counts.global());
+        let counts = counts.part(0, len);
+        self.search(list, Search::Range { lows, highs, offsets, room: 0, keys, values, counts })?;
+        Ok(found)
+    }
+
+    /// Counts the pairs of a list with keys from `low` to `high`, by many ranges, whose ends are then in the
+    /// staging area. Returns the lowest key of each, and its number of pairs.
+    pub fn count_list(&mut self, list: usize, (low, high): (K, K)) -> Result<Vec<(K, usize)>> {
         if self.shards[list].counts.live == 0 || low > high {
             return Ok(Vec::new());
         }
         let starts = self.starts_of(list, (low, high))?;
-        let staging = &mut self.inner.staging;
-        staging.reserve_ranges(starts.len())?;
+        let (len, staging) = (starts.len(), &mut self.inner.staging);
+        staging.reserve_ranges(len)?;
         let before = |next: &K| K::from_u64(next.to_u64() - 1);
         let ends: Vec<K> = starts.iter().skip(1).map(before).chain([high]).collect();
         put(&mut staging.lows, &starts)?;
         put(&mut staging.highs, &ends)?;
-        let len = starts.len();
         let (lows, highs) = (staging.lows.global().part(0, len), staging.highs.global().part(0, len));
         let counts = staging.counts.global().part(0, len);
         self.search(list, Search::Count { lows: lows.into(), highs, counts })?;
-        let staging = &mut self.inner.staging;
-        let counted: Vec<usize> =
-            staging.counts.as_slice()?[..len].iter().map(|&count| count as usize).collect();
-        let total = put_offsets(&mut staging.offsets, &counted, at)?;
-        if total > staging.keys.len() {
-            return Err(Error::Invalid(format!("list {list} has more pairs than were counted")));
-        }
-        let (keys, values) = (staging.keys.global(), staging.values.global());
-        let offsets = staging.offsets.global().part(0, len + 1);
-        let lows = lows.into();
-        self.search(list, Search::Range { lows, highs, offsets, room: 0, keys, values, counts })?;
-        Ok(starts.into_iter().zip(counted).collect())
+        let counts = &self.inner.staging.counts.as_slice()?[..len];
+        Ok(starts.into_iter().zip(counts.iter().map(|&count| count as usize)).collect())
     }
 
     /// Executes a search on a list in place, and waits.
