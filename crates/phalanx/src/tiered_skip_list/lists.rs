@@ -378,6 +378,11 @@ impl<K: Word, V: Word> Shards<K, V> for Lists<K, V> {
         Ok(())
     }
 
+    /// A compare-and-swap of 16 bytes over the bus is not known to work on every machine.
+    fn changes_in_place(&self) -> bool {
+        !self.kernels.variant().needs_wide_swap()
+    }
+
     fn launched(&self, size: &mut ListSize, table: &ListTable) {
         size.indexed = table.indexed;
     }
