@@ -9,8 +9,8 @@ fn main() -> Result<()> {
     let kinds: Vec<u32> = (0..40_000).map(|number| number % 5).collect();
     assert!(events.insert(&times, &kinds)?.all_placed());
 
-    let hour = events.range(&[3_600_000..7_200_000])?.remove(0);
-    assert_eq!(hour.len(), 3_600);
+    let hours = events.range(&[0..3_600_000, 3_600_000..7_200_000])?;
+    assert_eq!((hours[0].len(), hours[1].len()), (3_600, 3_600));
     let last = events.predecessor(&[3_600_000])?[0];
     assert_eq!(last, Some((3_599_001, 4)));
     println!(
