@@ -46,6 +46,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(mvbtree::VersionedTrees(gpu)),
         Box::new(cache_table::CacheTables(gpu)),
         Box::new(tiered_map::TieredMaps::new(gpu)),
+        Box::new(tiered_map::TieredMaps::lists(gpu)),
         Box::new(sorted_runs::Baseline::array(gpu)),
         Box::new(sorted_runs::Baseline::merge_tree(gpu)),
         Box::new(primitives::Sorts(gpu)),

@@ -1,5 +1,6 @@
-//! Benchmarks of `phalanx::TieredMap` with pairs of 32 bits, or both of 64. Keys, values and outcomes of a
-//! batch are in pinned host memory. The host measures the time of the call, which blocks.
+//! Benchmarks of `phalanx::TieredMap` and `phalanx::TieredSkipList` with pairs of 32 bits, or both of 64.
+//! Keys, values and outcomes of a batch are in pinned host memory. The host measures the time of the call,
+//! which blocks.
 //!
 //! | op | before | what is timed |
 //! |---|---|---|
@@ -10,11 +11,12 @@
 //!
 //! | param | what |
 //! |---|---|
-//! | `capacity` | pairs that the map holds at load 0.8; by default `pairs`, or `n` |
+//! | `capacity` | pairs that a map holds at load 0.8, or a list at any order of insertion; by default `pairs`, or `n` |
 //! | `pairs` | pairs before a lookup; by default `n` |
 //! | `budget` | bytes of device memory |
 //! | `oversubscription` | instead of a budget: bytes of the table beyond the budget, in per cent of it |
-//! | `shards` | number of shards; by default the map chooses |
+//! | `shards` | number of shards of a map; by default the map chooses |
+//! | `list_capacity` | pairs of an inner list; by default the list chooses |
 //! | `placement` | `by_cost` (default), `copy`, `in_place`, or the baselines `remote` and `managed` |
 //! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
 //! | `hot_pairs` | bytes for hot pairs; by default a share of the budget |
@@ -34,8 +36,8 @@ use crate::machine::Gpu;
 use anyhow::{Context, Result, bail, ensure};
 use gpu::{Buffer, Tier};
 use phalanx::map::Word as MapWord;
-use phalanx::tiered_map::{Placement, Traffic, variants};
-use phalanx::{Outcome, TieredMap};
+use phalanx::tiered_map::{Costs, Placement, Traffic, variants};
+use phalanx::{Outcome, Result as MapResult, TieredMap, TieredSkipList, tiered_skip_list};
 use rayon::prelude::*;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -55,9 +57,134 @@ const FILL: usize = 1 << 26;
 /// Bytes of a budget by oversubscription beside those for the table.
 const WORKSPACE: usize = 64 << 20;
 
-/// Variants of the tiered map.
+/// A tiered map, as benchmarks use it.
+trait Tiered<K, V>: Sized + 'static {
+    /// Bytes of host memory for a pair.
+    const BYTES_EACH: f64;
+
+    /// Builds an empty map for `capacity` pairs. `budget` returns the budget for a least one.
+    fn build(gpu: &Gpu, case: &Case, capacity: usize, budget: &dyn Fn(usize) -> usize) -> Result<Self>;
+
+    /// Returns the number of shards or inner lists.
+    fn parts(&self) -> usize;
+
+    /// Returns the bytes of the budget, of the least one, of the peak, and of the host's memory.
+    fn sizes(&self) -> [usize; 4];
+
+    fn insert_into(&self, keys: &[K], values: &[V], outcomes: &mut [u8]) -> MapResult<()>;
+    fn remove_into(&self, keys: &[K], outcomes: &mut [u8]) -> MapResult<()>;
+    fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [bool]) -> MapResult<()>;
+    fn clear(&mut self) -> MapResult<()>;
+    fn len(&self) -> usize;
+    fn chunk(&self) -> usize;
+
+    /// Returns the maximum number of hot pairs.
+    fn hot_capacity(&self) -> usize {
+        0
+    }
+
+    fn traffic(&self) -> Traffic;
+    fn costs(&self) -> Costs;
+    fn set_placement(&mut self, placement: Placement);
+}
+
+/// Implements [`Tiered`] by the methods of the same names.
+macro_rules! tiered {
+    ($map:ident, $parts:ident, $bytes:expr, $($hot:ident,)? |$builder:ident, $case:ident| $own:expr) => {
+        impl<K: MapWord, V: MapWord> Tiered<K, V> for $map<K, V> {
+            const BYTES_EACH: f64 = $bytes * (size_of::<K>() + size_of::<V>()) as f64;
+
+            fn build(
+                gpu: &Gpu,
+                $case: &Case,
+                capacity: usize,
+                budget: &dyn Fn(usize) -> usize,
+            ) -> Result<Self> {
+                let mut $builder = Self::builder().device(&gpu.device).capacity(capacity);
+                $builder = $own.placement(placement($case)?);
+                if $case.variant != DEFAULT {
+                    $builder = $builder.variant(&$case.variant);
+                }
+                let least = $builder.min_budget()?;
+                Ok($builder.budget(budget(least)).build()?)
+            }
+
+            fn parts(&self) -> usize {
+                self.$parts()
+            }
+
+            fn sizes(&self) -> [usize; 4] {
+                [self.budget(), self.min_budget(), self.peak_device_bytes(), self.host_bytes()]
+            }
+
+            fn insert_into(&self, keys: &[K], values: &[V], outcomes: &mut [u8]) -> MapResult<()> {
+                self.insert_into(keys, values, outcomes)
+            }
+
+            fn remove_into(&self, keys: &[K], outcomes: &mut [u8]) -> MapResult<()> {
+                self.remove_into(keys, outcomes)
+            }
+
+            fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [bool]) -> MapResult<()> {
+                self.get_into(keys, values, found)
+            }
+
+            fn clear(&mut self) -> MapResult<()> {
+                self.clear()
+            }
+
+            fn len(&self) -> usize {
+                self.len()
+            }
+
+            fn chunk(&self) -> usize {
+                self.chunk()
+            }
+
+            $(fn hot_capacity(&self) -> usize {
+                self.$hot()
+            })?
+
+            fn traffic(&self) -> Traffic {
+                self.traffic()
+            }
+
+            fn costs(&self) -> Costs {
+                self.costs()
+            }
+
+            fn set_placement(&mut self, placement: Placement) {
+                self.set_placement(placement);
+            }
+        }
+    };
+}
+
+tiered!(TieredMap, shards, 1.25, hot_pairs, |builder, case| {
+    if let Some(shards) = case.number_if_given("shards")? {
+        builder = builder.shards(shards as usize);
+    }
+    if let Some(bytes) = case.number_if_given("hot_pairs")? {
+        builder = builder.hot_pairs(bytes as usize);
+    }
+    builder
+});
+tiered!(TieredSkipList, lists, 2.5, |builder, case| match case.number_if_given("list_capacity")? {
+    Some(pairs) => builder.list_capacity(pairs as usize),
+    None => builder,
+});
+
+/// Structure that is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Map,
+    List,
+}
+
+/// Variants of the tiered map, or of the tiered skip list.
 pub struct TieredMaps<'a> {
     gpu: &'a Gpu,
+    kind: Kind,
     /// The last map that was filled for lookups, and the parameters that it was built with.
     filled: RefCell<Option<(String, Rc<dyn Any>)>>,
     /// Map, distribution and number of the lookups that have warmed this map up.
@@ -67,20 +194,34 @@ pub struct TieredMaps<'a> {
 }
 
 impl<'a> TieredMaps<'a> {
-    /// Returns the structure for a device.
+    /// Returns the hash map for a device.
     pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu, filled: RefCell::default(), warmed: RefCell::default(), cases: Cell::default() }
+        Self::of(gpu, Kind::Map)
+    }
+
+    /// Returns the skip list for a device.
+    pub fn lists(gpu: &'a Gpu) -> Self {
+        Self::of(gpu, Kind::List)
+    }
+
+    fn of(gpu: &'a Gpu, kind: Kind) -> Self {
+        Self { gpu, kind, filled: RefCell::default(), warmed: RefCell::default(), cases: Cell::default() }
     }
 }
 
 impl Structure for TieredMaps<'_> {
     fn name(&self) -> &'static str {
-        "TieredMap"
+        if self.kind == Kind::Map { "TieredMap" } else { "TieredSkipList" }
     }
 
     fn variants(&self) -> Vec<String> {
-        let named = variants::<u32, u32>().into_iter().chain(variants::<u64, u64>());
-        std::iter::once(DEFAULT).chain(named).map(str::to_owned).collect()
+        let [small, large] = match self.kind {
+            Kind::Map => [variants::<u32, u32>(), variants::<u64, u64>()],
+            Kind::List => {
+                [tiered_skip_list::variants::<u32, u32>(), tiered_skip_list::variants::<u64, u64>()]
+            }
+        };
+        std::iter::once(DEFAULT).chain(small).chain(large).map(str::to_owned).collect()
     }
 
     fn ops(&self) -> Vec<&'static str> {
@@ -88,10 +229,16 @@ impl Structure for TieredMaps<'_> {
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        match (case.key_bits, case.value_bits) {
-            (32, 32) => Ok(Box::new(Prepared::<u32, u32>::new(self, case)?)),
-            (64, 64) => Ok(Box::new(Prepared::<u64, u64>::new(self, case)?)),
-            (key, value) => bail!("TieredMap has no pairs of {key}-bit keys and {value}-bit values here"),
+        match (self.kind, case.key_bits, case.value_bits) {
+            (Kind::Map, 32, 32) => Ok(Box::new(Prepared::<u32, u32, TieredMap<_, _>>::new(self, case)?)),
+            (Kind::Map, 64, 64) => Ok(Box::new(Prepared::<u64, u64, TieredMap<_, _>>::new(self, case)?)),
+            (Kind::List, 32, 32) => {
+                Ok(Box::new(Prepared::<u32, u32, TieredSkipList<_, _>>::new(self, case)?))
+            }
+            (Kind::List, 64, 64) => {
+                Ok(Box::new(Prepared::<u64, u64, TieredSkipList<_, _>>::new(self, case)?))
+            }
+            (_, key, value) => bail!("{} has no pairs of {key} and {value} bits here", self.name()),
         }
     }
 }
@@ -116,27 +263,15 @@ fn size(case: &Case, name: &str, default: usize) -> Result<usize> {
 }
 
 /// Builds an empty map for a case.
-fn build<K: MapWord, V: MapWord>(gpu: &Gpu, case: &Case) -> Result<TieredMap<K, V>> {
+fn build<K, V, M: Tiered<K, V>>(gpu: &Gpu, case: &Case) -> Result<M> {
     let pairs = size(case, "pairs", case.n as usize)?;
     let capacity = size(case, "capacity", pairs.max(1))?;
-    let mut builder =
-        TieredMap::<K, V>::builder().device(&gpu.device).capacity(capacity).placement(placement(case)?);
-    if case.variant != DEFAULT {
-        builder = builder.variant(&case.variant);
-    }
-    if let Some(shards) = case.number_if_given("shards")? {
-        builder = builder.shards(shards as usize);
-    }
-    let table = (capacity as f64 / 0.8) as usize * (size_of::<K>() + size_of::<V>());
+    let table = (capacity as f64 * M::BYTES_EACH) as usize;
     let budget = match case.number_if_given("oversubscription")? {
         Some(percent) => (table as f64 / (1.0 + percent / 100.0)) as usize + table / 32 + WORKSPACE,
         None => size(case, "budget", 256 << 20)?,
     };
-    if let Some(bytes) = case.number_if_given("hot_pairs")? {
-        builder = builder.hot_pairs(bytes as usize);
-    }
-    let budget = budget.max(builder.min_budget()?);
-    Ok(builder.budget(budget).build()?)
+    M::build(gpu, case, capacity, &|least| budget.max(least))
 }
 
 /// Source of batches of lookups of present keys.
@@ -229,10 +364,10 @@ impl<T: bytemuck::Pod> Pinned<T> {
 }
 
 /// Prepared case.
-struct Prepared<'a, K: MapWord, V: MapWord> {
+struct Prepared<'a, K: MapWord, V: MapWord, M> {
     gpu: &'a Gpu,
     op: String,
-    map: Rc<RefCell<TieredMap<K, V>>>,
+    map: Rc<RefCell<M>>,
     keys: Pinned<K>,
     values: Pinned<V>,
     outcomes: Pinned<u8>,
@@ -251,7 +386,7 @@ struct Prepared<'a, K: MapWord, V: MapWord> {
 /// Keys of a batch that is not timed.
 const WARM: usize = 1 << 24;
 
-impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
+impl<'a, K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Prepared<'a, K, V, M> {
     fn new(maps: &'a TieredMaps<'a>, case: &Case) -> Result<Self> {
         let gpu = maps.gpu;
         let is_lookup = case.op.starts_with("get");
@@ -261,20 +396,20 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
         let pairs = size(case, "pairs", case.n as usize)?;
         let keys = keys::<K>(case, pairs as u64)?;
         let map = if is_lookup && !is_sequence {
-            maps.filled::<K, V>(case, pairs)?
+            maps.filled::<K, V, M>(case, pairs)?
         } else {
             maps.filled.replace(None);
             Rc::new(RefCell::new(build(gpu, case)?))
         };
         let values: Vec<V> = keys.par_iter().map(|&key| value_of(key)).collect();
         if is_lookup && is_sequence {
-            fill(&map.borrow(), &keys, &values)?;
+            fill(&*map.borrow(), &keys, &values)?;
         }
         let is_redrawn = case.op == "get" && size(case, "redraw", 0)? > 0;
         let first = (maps.cases.replace(maps.cases.get() + 1) + 1) << 20;
         let mut lookups = if is_redrawn { Some(Lookups::new(case, pairs as u64, first)?) } else { None };
         if let Some(source) = &mut lookups {
-            maps.warm_up(case, &map.borrow(), source)?;
+            maps.warm_up(case, &*map.borrow(), source)?;
         }
         Ok(Self {
             gpu,
@@ -340,7 +475,7 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Prepared<'a, K, V> {
 /// Looks up batches of keys without a check.
 fn look_up<K: MapWord + Word, V: MapWord>(
     gpu: &Gpu,
-    map: &TieredMap<K, V>,
+    map: &impl Tiered<K, V>,
     source: &mut Lookups<K>,
     (batches, n): (usize, usize),
 ) -> Result<()> {
@@ -379,7 +514,7 @@ fn distinct<K: Word>(keys: &[K]) -> u64 {
 }
 
 /// Inserts pairs.
-fn fill<K: MapWord, V: MapWord>(map: &TieredMap<K, V>, keys: &[K], values: &[V]) -> Result<()> {
+fn fill<K, V>(map: &impl Tiered<K, V>, keys: &[K], values: &[V]) -> Result<()> {
     let mut outcomes = vec![0; FILL.min(keys.len())];
     for (keys, values) in keys.chunks(FILL).zip(values.chunks(FILL)) {
         map.insert_into(keys, values, &mut outcomes[..keys.len()])?;
@@ -392,7 +527,7 @@ impl TieredMaps<'_> {
     fn warm_up<K: MapWord + Word, V: MapWord>(
         &self,
         case: &Case,
-        map: &TieredMap<K, V>,
+        map: &impl Tiered<K, V>,
         source: &mut Lookups<K>,
     ) -> Result<()> {
         let warm = size(case, "warm", 0)?;
@@ -407,11 +542,11 @@ impl TieredMaps<'_> {
     }
 
     /// Returns a map with the first `pairs` keys: the last one, if it was built with the same parameters.
-    fn filled<K: MapWord + Word, V: MapWord + Word>(
+    fn filled<K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>>(
         &self,
         case: &Case,
         pairs: usize,
-    ) -> Result<Rc<RefCell<TieredMap<K, V>>>> {
+    ) -> Result<Rc<RefCell<M>>> {
         let placement = placement(case)?;
         let mut params = case.params.clone();
         let of_lookups = ["keys", "theta", "redraw", "warm", "moved", "after"];
@@ -419,12 +554,12 @@ impl TieredMaps<'_> {
         params.retain(|name, _| !own(name));
         let key = format!("{params:?} {} {} {pairs} {}", case.key_bits, case.variant, case.seed);
         let last = self.filled.borrow().as_ref().filter(|(last, _)| *last == key).map(|(_, map)| map.clone());
-        let map = match last {
+        let map: Rc<RefCell<M>> = match last {
             Some(map) => map.downcast().ok().context("the key names the types")?,
             None => {
                 self.filled.replace(None);
                 let case = Case { n: pairs as u64, ..case.clone() };
-                let map = build(self.gpu, &case)?;
+                let map: M = build(self.gpu, &case)?;
                 let unique = UniqueKeys::<K>::new(case.seed);
                 for first in (0..pairs).step_by(FILL) {
                     let len = FILL.min(pairs - first);
@@ -443,13 +578,13 @@ impl TieredMaps<'_> {
     }
 }
 
-impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Prepared<'_, K, V> {
+impl<K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Benchmark for Prepared<'_, K, V, M> {
     fn restore(&mut self) -> Result<()> {
         let n = self.keys.0.len();
         if let Some(source) = &mut self.lookups {
             if source.moved > 0 {
                 source.move_hot_keys();
-                look_up(self.gpu, &self.map.borrow(), source, (self.after - 1, n))?;
+                look_up(self.gpu, &*self.map.borrow(), source, (self.after - 1, n))?;
             }
             self.keys.0.as_mut_slice()?.copy_from_slice(&source.next(n));
         }
@@ -458,7 +593,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Prepared<'_, K, V> {
             "insert" => map.clear()?,
             "remove" => {
                 map.clear()?;
-                fill(&map, self.keys.0.as_slice()?, self.values.0.as_slice()?)?;
+                fill(&*map, self.keys.0.as_slice()?, self.values.0.as_slice()?)?;
             }
             _ => self.values.0.as_mut_slice()?.par_iter_mut().for_each(|value| *value = V::default()),
         }
@@ -490,9 +625,8 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Prepared<'_, K, V> {
     }
 
     fn verify(&mut self) -> Result<Verified> {
-        let map = self.map.borrow();
-        ensure!(map.peak_device_bytes() <= map.budget(), "the budget was exceeded");
-        drop(map);
+        let [budget, _, peak, _] = self.map.borrow().sizes();
+        ensure!(peak <= budget, "the budget was exceeded");
         match self.op.as_str() {
             "insert" => self.verify_outcomes(Outcome::Inserted, Outcome::Replaced),
             "remove" => self.verify_outcomes(Outcome::Removed, Outcome::Absent),
@@ -506,13 +640,14 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Prepared<'_, K, V> {
 
     fn metrics(&self) -> Vec<Metric> {
         let map = self.map.borrow();
+        let [budget, least, peak, host] = map.sizes();
         let (costs, free) = (map.costs(), self.gpu.device.memory().map_or(0, |(free, _)| free));
         let counted = [
-            ("budget", map.budget() as f64),
-            ("min_budget", map.min_budget() as f64),
-            ("shards", map.shards() as f64),
+            ("budget", budget as f64),
+            ("min_budget", least as f64),
+            ("shards", map.parts() as f64),
             ("chunk", map.chunk() as f64),
-            ("hot_capacity", map.hot_pairs() as f64),
+            ("hot_capacity", map.hot_capacity() as f64),
             ("access_ns", costs.access_ns),
             ("copy_gb_s", costs.copy_rate),
             ("free_memory_fell_by", self.free.saturating_sub(free) as f64),
@@ -521,10 +656,6 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Prepared<'_, K, V> {
         let off_bus = ["hot_hits", "resident"].iter().filter_map(|name| all.get(*name)).sum::<f64>();
         all.insert("off_bus".to_owned(), off_bus / self.keys.0.len().max(1) as f64);
         all.extend(counted.map(|(name, count)| (name.to_owned(), count)));
-        vec![
-            Metric::TableBytes(map.host_bytes() as u64),
-            Metric::PeakBytes(map.peak_device_bytes() as u64),
-            Metric::Counted(all),
-        ]
+        vec![Metric::TableBytes(host as u64), Metric::PeakBytes(peak as u64), Metric::Counted(all)]
     }
 }

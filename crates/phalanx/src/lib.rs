@@ -116,6 +116,7 @@ pub mod private {
 #[doc = include_str!("../../../docs/structures/slab-alloc.md")]
 #[doc = include_str!("../../../docs/structures/slab-hash.md")]
 #[doc = include_str!("../../../docs/structures/tiered-map.md")]
+#[doc = include_str!("../../../docs/structures/tiered-skip-list.md")]
 struct Pages;
 
 // Compiles and runs the examples of the README.

@@ -172,9 +172,10 @@ pub fn chunk_buffers<K: Word, V: Word, Z>(
 /// Division of the keys among the shards.
 #[derive(Clone, Copy, Debug)]
 pub enum Division<K> {
-    /// By a hash of the key.
+    /// A hash of the key selects the shard.
     ByHash { seed: u64 },
-    /// By ranges: the lowest key of each shard but the first, in device memory.
+    /// Each shard has a range of keys. The splitters, in device memory, are the lowest keys of all but the
+    /// first.
     ByRange { splitters: GlobalSlice<K> },
 }
 

@@ -18,6 +18,8 @@ pub(crate) mod slots;
 mod streams;
 pub(crate) mod tiers;
 
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
 pub use crate::hash_map::Growth;
 use crate::map::encoding::decode_pairs;
 use crate::map::{IntoIter, Pairs, file};
@@ -256,7 +258,7 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     }
 }
 
-/// What the map's lock protects.
+/// The state that the lock of a map protects.
 type TiersOf<K, V> = Tiers<<K as Key>::Word, <V as Value>::Word>;
 
 tiered_methods!(TieredMap);

@@ -2,20 +2,23 @@
 //!
 //! A tiered map has the fields `tiers`, `device`, `ledger` and `least_budget`, and its module the type
 //! `TiersOf` of what the first of them locks.
+use super::chunk::Request;
+use super::shards::Shards;
+use super::tiers::Tiers;
+use crate::map::encoding::Word;
 use crate::map::launch::BatchOp;
-use crate::{Key, Value};
+use crate::{Result, Value};
 use std::any::TypeId;
 
-/// What [`tiered_methods`] needs in its module.
+/// Items that [`tiered_methods`] needs in its module.
 pub mod prelude {
-    pub use super::{ColumnsOf, own_words};
+    pub use super::{ColumnsOf, look_up, own_words};
     pub(crate) use crate::map::encoding::decoded;
     pub use crate::map::launch::BatchOp;
     pub use crate::map::run::Results;
     pub(crate) use crate::map::{check, parallel};
     pub use crate::tiered_map::chunk::Request;
-    pub use crate::tiered_map::{Costs, Progress, Traffic};
-    pub use crate::{Error, Key, Merge, OldValues, Op, Outcome, Outcomes, Result, Value};
+    pub use crate::{Key, Merge, OldValues, Op, Outcome, Outcomes, Result, Value};
     pub use gpu::Device;
     pub use std::ops::ControlFlow;
     pub use std::sync::{MutexGuard, PoisonError};
@@ -36,6 +39,20 @@ pub fn own_words<V: Value>(values: &mut [V]) -> Option<&mut [V::Word]> {
     // SAFETY: both types are the same.
     (TypeId::of::<V>() == TypeId::of::<V::Word>())
         .then(|| unsafe { std::slice::from_raw_parts_mut(words, len) })
+}
+
+/// Looks up keys, and writes to `found` whether each is there.
+pub fn look_up<K: Word, V: Word, S: Shards<K, V>>(
+    tiers: &mut Tiers<K, V, S>,
+    op: BatchOp,
+    keys: &[K],
+    (results, found): (&mut [V], &mut [bool]),
+) -> Result<()> {
+    // SAFETY: a `bool` is a byte that is 0 or 1, and lookups write no other bytes.
+    let outcomes = unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), found.len()) };
+    let (codes, arguments) = (&[][..], &[][..]);
+    let mut request = Request { op, codes, keys, arguments, results, outcomes, as_bools: true };
+    tiers.run(&mut request).map(drop)
 }
 
 /// Adds the methods to a tiered map.
@@ -315,14 +332,7 @@ macro_rules! tiered_methods {
                 results: &mut [V::Word],
                 found: &mut [bool],
             ) -> Result<()> {
-                let keys = K::encode_all(keys);
-                // SAFETY: a `bool` is a byte that is 0 or 1, and lookups write no other bytes.
-                let outcomes =
-                    unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), found.len()) };
-                let (codes, arguments) = (&[][..], &[][..]);
-                let mut request =
-                    Request { op, codes, keys: &keys, arguments, results, outcomes, as_bools: true };
-                self.tiers().run(&mut request).map(drop)
+                look_up(&mut self.tiers(), op, &K::encode_all(keys), (results, found))
             }
 
             /// Returns for each key whether it is in the map.

@@ -51,6 +51,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         size.words() <= self.slots.words()
             && match self.config.placement {
                 Placement::AlwaysCopy => true,
+                Placement::ByCost if work.writes && !self.inner.changes_in_place() => true,
                 Placement::ByCost => self.config.costs.brings(many, size.byte_len(), (work.writes, is_there)),
                 _ => false,
             }

@@ -167,9 +167,14 @@ impl Spares {
 
     /// Returns an image of `words` words, with arbitrary contents.
     pub fn take(&mut self, device: &Device, words: usize) -> Result<Buffer<u64>> {
+        self.take_on(device, Tier::Pinned, words)
+    }
+
+    /// Returns an image as [`Self::take`] does; a new one is in memory of a tier.
+    pub fn take_on(&mut self, device: &Device, tier: Tier, words: usize) -> Result<Buffer<u64>> {
         match self.images.iter().rposition(|spare| spare.len() == words) {
             Some(place) => Ok(self.images.swap_remove(place)),
-            None => Ok(device.buffer_on(Tier::Pinned, words)?),
+            None => Ok(device.buffer_on(tier, words)?),
         }
     }
 

@@ -64,6 +64,11 @@ pub trait Shards<K: Word, V: Word>: Sized {
     /// - Shard and elements live until the stream has executed the work; no other stream uses the shard.
     unsafe fn launch(&self, stream: &Stream, table: &mut Self::Table, part: Self::Part) -> Result<()>;
 
+    /// Returns whether [`Placement::ByCost`](super::placement::Placement::ByCost) may change shards in place.
+    fn changes_in_place(&self) -> bool {
+        true
+    }
+
     /// Notes in the size of a shard what launches have changed.
     fn launched(&self, size: &mut Self::Size, table: &Self::Table) {
         let _ = (size, table);

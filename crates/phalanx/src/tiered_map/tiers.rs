@@ -158,9 +158,9 @@ impl<P: Part> Work<P> {
     /// Returns the last chunks, with at most `most` elements in all.
     fn last_chunks(&self, most: usize) -> Range<usize> {
         let (mut first, mut left) = (self.chunks.len(), most);
-        while first > 0 && self.len_of(first - 1) <= left {
+        while first > 0 && self.lens[first - 1] <= left {
             first -= 1;
-            left -= self.len_of(first);
+            left -= self.lens[first];
         }
         first..self.chunks.len()
     }

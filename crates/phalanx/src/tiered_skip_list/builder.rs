@@ -177,8 +177,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             _ => spares(&device, plan.size, self.capacity)?,
         };
         if plan.form == Form::Flat {
-            let is_managed = self.config.placement == Placement::Managed;
-            tiers.create_in(if is_managed { Tier::Managed } else { Tier::Pinned })?;
+            tiers.create_whole()?;
         }
         if !self.has_costs {
             tiers.config.costs = tiers.measured_costs(self.config.costs)?;

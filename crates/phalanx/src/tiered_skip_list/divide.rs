@@ -14,12 +14,12 @@ use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp};
 use crate::ordered::kernels::Search;
 use crate::skiplist::kernels::{CompactStep, Nodes};
-use crate::tiered_map::Costs;
 use crate::tiered_map::chunk::{Request, reserve};
 use crate::tiered_map::plan::Form;
 use crate::tiered_map::shard::{Image, Shard};
 use crate::tiered_map::shards::{ImageSize, Shards};
 use crate::tiered_map::tiers::{SUM_WORDS, Tiers};
+use crate::tiered_map::{Costs, Placement};
 use crate::{Error, Outcome, Result};
 use gpu::{Buffer, Tier};
 use phalanx_kernels::keyed::Scalar;
@@ -32,7 +32,7 @@ use std::ops::Range;
 pub type ListTiers<K, V> = Tiers<K, V, Lists<K, V>>;
 
 /// Maximum number of ranges by which a list is read at once.
-const RANGES: usize = 1 << 12;
+const RANGES: usize = 1 << 14;
 
 /// Ratio of the time of a lookup in a large list to that in an empty one, which has two layers. Costs are
 /// measured on an empty list.
@@ -43,35 +43,47 @@ const PROBED: usize = 1 << 10;
 
 impl<K: Word, V: Word> ListTiers<K, V> {
     /// Reads the pairs of a list with keys from `low` to `high` into the staging area, in order, from index
-    /// `at` on. There must be room for them. Returns their number by ranges: the lowest key of each, and its
-    /// count.
-    pub fn collect_list(&mut self, list: usize, (low, high): (K, K), at: usize) -> Result<Vec<(K, usize)>> {
+    /// `at` on. There must be room for them, except if `at` is 0. Returns their number by ranges, as
+    /// [`Self::count_list`] does.
+    pub fn collect_list(&mut self, list: usize, range: (K, K), at: usize) -> Result<Vec<(K, usize)>> {
+        let found = self.count_list(list, range)?;
+        let counts: Vec<usize> = found.iter().map(|&(_, count)| count).collect();
+        let (len, staging) = (counts.len(), &mut self.inner.staging);
+        if len == 0 {
+            return Ok(found);
+        }
+        let end = put_offsets(&mut staging.offsets, &counts, at)?;
+        if at == 0 {
+            staging.reserve_pairs(end)?;
+        } else if end > staging.keys.len() {
+            return Err(Error::Invalid(format!("list {list} has more pairs than were counted")));
+        }
+        let (lows, highs) = (staging.lows.global().part(0, len).into(), staging.highs.global().part(0, len));
+        let (keys, values) = (staging.keys.global(), staging.values.global());
+        let (offsets, counts) = (staging.offsets.global().part(0, len + 1), staging.counts.global());
+        let counts = counts.part(0, len);
+        self.search(list, Search::Range { lows, highs, offsets, room: 0, keys, values, counts })?;
+        Ok(found)
+    }
+
+    /// Counts the pairs of a list with keys from `low` to `high`, by many ranges, whose ends are then in the
+    /// staging area. Returns the lowest key of each, and its number of pairs.
+    pub fn count_list(&mut self, list: usize, (low, high): (K, K)) -> Result<Vec<(K, usize)>> {
         if self.shards[list].counts.live == 0 || low > high {
             return Ok(Vec::new());
         }
         let starts = self.starts_of(list, (low, high))?;
-        let staging = &mut self.inner.staging;
-        staging.reserve_ranges(starts.len())?;
+        let (len, staging) = (starts.len(), &mut self.inner.staging);
+        staging.reserve_ranges(len)?;
         let before = |next: &K| K::from_u64(next.to_u64() - 1);
         let ends: Vec<K> = starts.iter().skip(1).map(before).chain([high]).collect();
         put(&mut staging.lows, &starts)?;
         put(&mut staging.highs, &ends)?;
-        let len = starts.len();
         let (lows, highs) = (staging.lows.global().part(0, len), staging.highs.global().part(0, len));
         let counts = staging.counts.global().part(0, len);
         self.search(list, Search::Count { lows: lows.into(), highs, counts })?;
-        let staging = &mut self.inner.staging;
-        let counted: Vec<usize> =
-            staging.counts.as_slice()?[..len].iter().map(|&count| count as usize).collect();
-        let total = put_offsets(&mut staging.offsets, &counted, at)?;
-        if total > staging.keys.len() {
-            return Err(Error::Invalid(format!("list {list} has more pairs than were counted")));
-        }
-        let (keys, values) = (staging.keys.global(), staging.values.global());
-        let offsets = staging.offsets.global().part(0, len + 1);
-        let lows = lows.into();
-        self.search(list, Search::Range { lows, highs, offsets, room: 0, keys, values, counts })?;
-        Ok(starts.into_iter().zip(counted).collect())
+        let counts = &self.inner.staging.counts.as_slice()?[..len];
+        Ok(starts.into_iter().zip(counts.iter().map(|&count| count as usize)).collect())
     }
 
     /// Executes a search on a list in place, and waits.
@@ -130,7 +142,11 @@ impl<K: Word, V: Word> ListTiers<K, V> {
         let pairs: usize = self.shards[lists.clone()].iter().map(|list| list.counts.live).sum();
         let there = self.collect_lists(lists.clone())?;
         let there = there.into_iter().map(|(key, count)| (key, count as f64)).collect();
-        let cuts = cuts(there, sample, parts, low);
+        let mut cuts = cuts(there, sample, parts, low);
+        if parts > 1 {
+            let keys = &self.inner.staging.keys.as_slice()?[..pairs];
+            cuts = cut_long(keys, cuts, self.inner.size.most_built());
+        }
         self.check_number(self.shards.len() - lists.len() + cuts.len() + 1)?;
         let keys = &self.inner.staging.keys.as_slice()?[..pairs];
         let inner = cuts.iter().map(|cut| keys.partition_point(|key| key < cut));
@@ -163,7 +179,7 @@ impl<K: Word, V: Word> ListTiers<K, V> {
         if part.is_empty() {
             return Ok(list);
         }
-        let image = self.spares.take(&self.device, list.size.words())?;
+        let image = self.spares.take_on(&self.device, self.tier(), list.size.words())?;
         match self.build_in(&mut list, &image, part.clone()) {
             Ok(()) => {
                 list.counts = Counts { live: part.len(), taken: part.len(), long: 0 };
@@ -175,6 +191,14 @@ impl<K: Word, V: Word> ListTiers<K, V> {
                 self.spares.put(Image::Host(image));
                 Err(error)
             }
+        }
+    }
+
+    /// Returns the tier of images.
+    fn tier(&self) -> Tier {
+        match self.config.placement {
+            Placement::Managed => Tier::Managed,
+            _ => Tier::Pinned,
         }
     }
 
@@ -198,7 +222,8 @@ impl<K: Word, V: Word> ListTiers<K, V> {
             }
             false => image.global(),
         };
-        let mut table = self.inner.table(list, memory.as_ptr(), place.counters.pointer());
+        let table = self.inner.table(list, memory.as_ptr(), place.counters.pointer());
+        let mut table = table.for_pairs(&list.size, len, self.inner.kernels.shape().slots)?;
         // SAFETY: image, slot and staging area live until the stream is waited for, and nothing else uses
         // them.
         let submitted = unsafe {
@@ -220,9 +245,12 @@ impl<K: Word, V: Word> ListTiers<K, V> {
     fn replace(&mut self, lists: Range<usize>, cuts: &[K], new: Vec<Shard<ListSize>>) -> Result<()> {
         let (removed, added, end) = (lists.len(), new.len(), lists.end);
         let many = self.shards.len() - removed + added;
-        let mut sums = self.device.buffer_on(Tier::Pinned, many * SUM_WORDS)?;
-        sums.fill_bytes(0)?;
-        self.sums = sums;
+        if self.sums.len() < many * SUM_WORDS {
+            let len = (many * SUM_WORDS).next_power_of_two();
+            let mut sums = self.device.buffer_on(Tier::Pinned, len)?;
+            sums.fill_bytes(0)?;
+            self.sums = sums;
+        }
         self.inner.replace_splitters(lists.clone(), cuts);
         let first = lists.start;
         let old: Vec<_> = self.shards.splice(lists, new).collect();
@@ -238,21 +266,18 @@ impl<K: Word, V: Word> ListTiers<K, V> {
     /// Removes all pairs. One list is left, which keeps its memory only if it is a baseline.
     pub fn make_empty(&mut self) -> Result<()> {
         let (lists, blank) = (0..self.shards.len(), Shard::new(Image::Blank, self.inner.size));
-        match (self.plan.form, &self.shards[0].image) {
-            (Form::Flat, Image::Host(memory)) => {
-                let tier = memory.tier();
-                self.create_in(tier)
-            }
+        match self.plan.form {
+            Form::Flat => self.create_whole(),
             _ => self.replace(lists, &[], vec![blank]),
         }
     }
 
-    /// Makes the only list an empty one in memory of a tier. Waits.
-    pub fn create_in(&mut self, tier: Tier) -> Result<()> {
+    /// Makes the only list of a baseline an empty one with memory. Waits.
+    pub fn create_whole(&mut self) -> Result<()> {
         let blank = Shard::new(Image::Blank, self.inner.size);
         let memory = match std::mem::replace(&mut self.shards[0], blank).image {
             Image::Host(memory) => memory,
-            _ => self.device.buffer_on(tier, self.inner.size.words())?,
+            _ => self.spares.take_on(&self.device, self.tier(), self.inner.size.words())?,
         };
         let place = &self.places[0];
         let pointer = memory.global().as_ptr();
@@ -325,6 +350,15 @@ impl<K: Word, V: Word> ListTiers<K, V> {
         Ok(absent as f64 / probed.len() as f64)
     }
 
+    /// Builds the only list of a baseline again, if that frees nodes.
+    pub fn rebuild_whole(&mut self, refused: usize) -> Result<()> {
+        let counts = self.shards[0].counts;
+        if counts.live == counts.taken && counts.long == 0 {
+            return Err(Error::DoesNotFit { left_over: refused, pairs: counts.live + refused });
+        }
+        self.redivide(0..1, 1, Vec::new())
+    }
+
     /// Splits the lists in which elements with these keys were refused, or builds them again if they have
     /// room for the keys but no free nodes.
     pub fn split_for(&mut self, refused: &[K]) -> Result<()> {
@@ -369,6 +403,19 @@ impl<K: Word, V: Word> ListTiers<K, V> {
     }
 }
 
+/// Adds cuts so that no part of sorted keys is longer than `most`.
+fn cut_long<K: Scalar + Ord>(keys: &[K], cuts: Vec<K>, most: usize) -> Vec<K> {
+    let (mut all, mut start) = (Vec::new(), 0);
+    for cut in cuts.into_iter().map(Some).chain([None]) {
+        let end = cut.map_or(keys.len(), |cut| keys.partition_point(|&key| key < cut));
+        let (len, parts) = (end - start, (end - start).div_ceil(most));
+        all.extend((1..parts).map(|part| keys[start + part * len / parts]));
+        all.extend(cut);
+        start = end;
+    }
+    all
+}
+
 /// Writes where the pairs of ranges go, from index `at` on. Returns the index behind the last.
 pub fn put_offsets(offsets: &mut Buffer<u64>, counts: &[usize], at: usize) -> Result<usize> {
     let offsets = &mut offsets.as_mut_slice()?[..=counts.len()];
@@ -377,4 +424,18 @@ pub fn put_offsets(offsets: &mut Buffer<u64>, counts: &[usize], at: usize) -> Re
         offsets[index + 1] = offsets[index] + count as u64;
     }
     Ok(offsets[counts.len()] as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_is_too_long() {
+        let keys: Vec<u32> = (0..100).collect();
+        assert_eq!(cut_long(&keys, vec![90], 30), [30, 60, 90]);
+        assert_eq!(cut_long(&keys, vec![10, 50, 200], 50), [10, 50, 200]);
+        assert_eq!(cut_long(&keys, Vec::new(), 100), []);
+        assert_eq!(cut_long::<u32>(&[], vec![7], 10), [7]);
+    }
 }

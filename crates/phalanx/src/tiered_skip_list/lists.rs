@@ -22,7 +22,7 @@ use crate::tiered_map::shards::{ImageSize, Part, Shards};
 use crate::tiered_map::tiers::{Tiers, Work};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
-use phalanx_kernels::ordered::{EMPTY_TREE_NODES, HEAD, directory_entries};
+use phalanx_kernels::ordered::{EMPTY_TREE_NODES, HEAD, directory_entries, nodes};
 use phalanx_kernels::skiplist::kernels::passing;
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Supers};
 use simt::GlobalSlice;
@@ -60,8 +60,23 @@ impl ListSize {
         let directory_at = (units * shape.node_bytes / 8).next_multiple_of(ALIGNMENT);
         let bitmap_at = directory_at + kernels.directory_words(entries).next_multiple_of(ALIGNMENT);
         let words = bitmap_at + Bitmaps::words_for(units).div_ceil(2).next_multiple_of(ALIGNMENT);
-        let target = units * per_twenty_nodes(shape.slots) / 20;
+        let mut target = units * per_twenty_nodes(shape.slots) / 20;
+        while target > 1 && nodes(target as u64 * 5 / 4, usual_fill(shape.slots)) > units as u64 {
+            target -= target.div_ceil(16);
+        }
         Self { units, entries, directory_at, bitmap_at, words, target: target.max(1), indexed: 0 }
+    }
+
+    /// Returns the largest number of pairs with which lists are built, except if keys cannot be divided.
+    pub fn most_built(&self) -> usize {
+        (self.target * 5 / 4).max(1)
+    }
+
+    /// Returns the number of pairs in each node of a list that is built of `pairs` pairs.
+    fn fill(&self, pairs: usize, slots: u32) -> Result<u32> {
+        let fits = |&fill: &u32| nodes(pairs as u64, fill) <= self.units as u64;
+        let doubt = Error::DoesNotFit { left_over: pairs, pairs };
+        (usual_fill(slots)..=slots).find(fits).ok_or(doubt)
     }
 
     /// Returns the layout of a list for `pairs` pairs.
@@ -72,7 +87,11 @@ impl ListSize {
         if pairs > most {
             return Err(Error::TooLarge { what: "pairs of a list", asked: pairs, most });
         }
-        Ok(Self::of(kernels, (20 * pairs).div_ceil(each) + EMPTY_TREE_NODES))
+        let mut units = (20 * pairs).div_ceil(each) + EMPTY_TREE_NODES;
+        while Self::of(kernels, units).target < pairs {
+            units += units.div_ceil(16);
+        }
+        Ok(Self::of(kernels, units))
     }
 
     /// Returns the layout of the largest list of at most `bytes` bytes, or the smallest list.
@@ -91,6 +110,12 @@ fn per_twenty_nodes(slots: u32) -> usize {
     9 * slots as usize
 }
 
+/// Returns the number of pairs in each node of a new list: slightly more than insertions in random order
+/// leave.
+fn usual_fill(slots: u32) -> u32 {
+    (slots * 7 / 10).max(2)
+}
+
 impl ImageSize for ListSize {
     fn words(self) -> usize {
         self.words
@@ -107,6 +132,8 @@ pub struct ListTable {
     indexed: usize,
     /// Words of the directory that are 0 in a new list.
     head: (usize, usize),
+    /// Number of pairs in each node, if the list is built.
+    fill: u32,
 }
 
 impl ListTable {
@@ -118,6 +145,11 @@ impl ListTable {
     /// Returns the number of nodes.
     pub fn units(&self) -> usize {
         self.tree.bitmaps.units as usize
+    }
+
+    /// Sets the number of pairs from which the list will be built.
+    pub fn for_pairs(self, size: &ListSize, pairs: usize, slots: u32) -> Result<Self> {
+        Ok(Self { fill: size.fill(pairs, slots)?, ..self })
     }
 }
 
@@ -291,7 +323,8 @@ impl<K: Word, V: Word> Lists<K, V> {
     ) -> Result<()> {
         let (shape, tree) = (self.kernels.shape(), table.tree());
         let has_largest = shape.reserves_largest && last == Some(K::MAX);
-        let (count, fill) = (keys.len() as u64 - u64::from(has_largest), (shape.slots * 7 / 10).max(2));
+        let (count, fill) = (keys.len() - usize::from(has_largest), table.fill);
+        let count = count as u64;
         // SAFETY: the caller's obligations.
         unsafe {
             stream.fill(memory, 0xff)?;
@@ -324,7 +357,8 @@ impl<K: Word, V: Word> Shards<K, V> for Lists<K, V> {
         let directory = memory.wrapping_add(size.directory_at);
         let tree = RawTree { counters, bitmaps, supers, directory, entries: size.entries };
         let head = (size.directory_at, HEAD);
-        ListTable { tree, pairs: shard.counts.live, indexed: size.indexed, head }
+        let fill = usual_fill(self.kernels.shape().slots);
+        ListTable { tree, pairs: shard.counts.live, indexed: size.indexed, head, fill }
     }
 
     unsafe fn create(&self, stream: &Stream, table: &ListTable, memory: GlobalSlice<u64>) -> Result<()> {
@@ -342,6 +376,11 @@ impl<K: Word, V: Word> Shards<K, V> for Lists<K, V> {
             }
         }
         Ok(())
+    }
+
+    /// A compare-and-swap of 16 bytes over the bus is not known to work on every machine.
+    fn changes_in_place(&self) -> bool {
+        !self.kernels.variant().needs_wide_swap()
     }
 
     fn launched(&self, size: &mut ListSize, table: &ListTable) {
@@ -383,7 +422,7 @@ impl<K: Word, V: Word> Shards<K, V> for Lists<K, V> {
 
     fn grow_for(tiers: &mut Tiers<K, V, Self>, refused: &[K]) -> Result<()> {
         if !matches!(tiers.plan.form, Form::Sharded { .. }) {
-            return Err(Error::DoesNotFit { left_over: refused.len(), pairs: tiers.len() });
+            return tiers.rebuild_whole(refused.len());
         }
         tiers.split_for(refused)?;
         tiers.inner.copy_splitters()

@@ -8,6 +8,8 @@ mod plan;
 mod sample;
 mod staging;
 
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
 use crate::map::encoding::decode_pairs;
 use crate::map::{IntoIter, Pairs, file};
 use crate::ordered::queries::all_ends;
@@ -161,9 +163,9 @@ use std::sync::{Arc, Mutex};
 /// | `clear`, `len`, `lists` | none: O(inner lists) on the host | |
 /// | `release_host_memory` | none: frees the images that no inner list has | |
 ///
-/// Before a batch that inserts, the host sorts a sample of its keys. The split of a list reads its nodes three
-/// times in place, and writes each new list once. `retain` exports each inner list, and removes the rejected
-/// keys. `load` inserts the pairs of the file in batches of 2^22.
+/// Before a batch that inserts, the host sorts a sample of its keys. The split of a list reads its nodes
+/// three times in place, and writes each new list once. `retain` exports each inner list, and removes the
+/// rejected keys. `load` inserts the pairs of the file in batches of 2^22.
 pub struct TieredSkipList<K: Key, V: Value> {
     tiers: Mutex<TiersOf<K, V>>,
     device: Device,
@@ -171,7 +173,7 @@ pub struct TieredSkipList<K: Key, V: Value> {
     least_budget: usize,
 }
 
-/// What the list's lock protects.
+/// The state that the lock of a list protects.
 type TiersOf<K, V> = ListTiers<<K as Key>::Word, <V as Value>::Word>;
 
 impl<K: Key, V: Value> std::fmt::Debug for TieredSkipList<K, V> {
@@ -283,8 +285,8 @@ impl<K: Key, V: Value> TieredSkipList<K, V> {
     /// of [`std::ops::Bound`].
     ///
     /// # Errors
-    /// [`Error::Range`] if the lower end of a range is above its upper end; [`Error::Device`] if the device is
-    /// lost or lacks the memory.
+    /// [`Error::Range`] if the lower end of a range is above its upper end; [`Error::Device`] if the device
+    /// is lost or lacks the memory.
     pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
         self.tiers().count_ranges(&all_ends(ranges)?)
     }

@@ -16,8 +16,10 @@ use std::ops::Range;
 const TOGETHER: usize = 1 << 20;
 /// Number of pairs that short ranges read together.
 const PAIRS_TOGETHER: usize = 1 << 22;
-/// Number of pairs from which the part of a range in a list is read by many short ranges.
+/// Number of pairs from which the part of a range in a list may be read by many short ranges.
 const LONG: usize = 1 << 10;
+/// Share of the pairs of a list, one in this number, from which that costs less: it reads all of its nodes.
+const OF_LIST: usize = 64;
 
 /// The part of a range in one list.
 #[derive(Clone, Copy, Debug)]
@@ -196,9 +198,28 @@ impl<K: Word, V: Word> ListTiers<K, V> {
         let mut counts: Vec<u64> =
             whole.iter().map(|lists| (upto[lists.end] - upto[lists.start]) as u64).collect();
         pieces.sort_by_key(|piece| piece.list);
-        let counted = self.count_pieces(&pieces)?;
-        pieces.iter().zip(counted).for_each(|(piece, count)| counts[piece.range] += count as u64);
+        let (long, short): (Vec<_>, Vec<_>) =
+            pieces.into_iter().partition(|piece| self.is_long(piece.list, self.expected(piece)));
+        for piece in long {
+            let found = self.count_list(piece.list, (piece.low, piece.high))?;
+            counts[piece.range] += found.iter().map(|&(_, count)| count as u64).sum::<u64>();
+        }
+        let counted = self.count_pieces(&short)?;
+        short.iter().zip(counted).for_each(|(piece, count)| counts[piece.range] += count as u64);
         Ok(counts)
+    }
+
+    /// Returns the number of pairs that a piece has if the keys of its list are spread evenly.
+    fn expected(&self, piece: &Piece<K>) -> usize {
+        let (lowest, highest) = self.inner.range_of(piece.list);
+        let width = |(low, high): (K, K)| (high.to_u64() - low.to_u64()) as f64 + 1.0;
+        let share = width((piece.low, piece.high)) / width((lowest, highest));
+        (share * self.shards[piece.list].counts.live as f64) as usize
+    }
+
+    /// Returns whether so many pairs of a list are read by many short ranges.
+    fn is_long(&self, list: usize, count: usize) -> bool {
+        count >= LONG && count >= self.shards[list].counts.live / OF_LIST
     }
 
     /// Returns the number of keys in each piece. They are sorted by list.
@@ -231,9 +252,12 @@ impl<K: Word, V: Word> ListTiers<K, V> {
     pub fn ranges(&mut self, ranges: &[[K; 2]]) -> Result<Vec<Vec<(K, V)>>> {
         let (mut pieces, whole) = self.pieces(ranges);
         pieces.sort_by_key(|piece| piece.list);
-        let counts = self.count_pieces(&pieces)?;
-        let is_short = |&(_, count): &(Piece<K>, usize)| count < LONG;
-        let (short, long): (Vec<_>, Vec<_>) = pieces.into_iter().zip(counts).partition(is_short);
+        let (mut long, short): (Vec<_>, Vec<_>) =
+            pieces.into_iter().partition(|piece| self.is_long(piece.list, self.expected(piece)));
+        let counts = self.count_pieces(&short)?;
+        let (more, short): (Vec<_>, Vec<_>) =
+            short.into_iter().zip(counts).partition(|&(piece, count)| self.is_long(piece.list, count));
+        long.extend(more.into_iter().map(|(piece, _)| piece));
         let mut parts: BTreeMap<(usize, usize), Vec<(K, V)>> = BTreeMap::new();
         let mut rest = &short[..];
         while !rest.is_empty() {
@@ -241,13 +265,12 @@ impl<K: Word, V: Word> ListTiers<K, V> {
             self.read_short(now, &mut parts)?;
             rest = later;
         }
-        for (Piece { list, low, high, range }, count) in long {
-            parts.insert((range, list), self.read_list(list, (low, high), count)?);
+        for Piece { list, low, high, range } in long {
+            parts.insert((range, list), self.read_list(list, (low, high))?);
         }
         for (range, lists) in whole.into_iter().enumerate() {
             for list in lists {
-                let count = self.shards[list].counts.live;
-                parts.insert((range, list), self.read_list(list, self.inner.range_of(list), count)?);
+                parts.insert((range, list), self.read_list(list, self.inner.range_of(list))?);
             }
         }
         let mut all = vec![Vec::new(); ranges.len()];
@@ -292,17 +315,15 @@ impl<K: Word, V: Word> ListTiers<K, V> {
         Ok(keys.iter().copied().zip(values.iter().copied()).collect())
     }
 
-    /// Returns the `count` pairs of a list with keys in a range.
-    fn read_list(&mut self, list: usize, range: (K, K), count: usize) -> Result<Vec<(K, V)>> {
-        self.inner.staging.reserve_pairs(count)?;
+    /// Returns the pairs of a list with keys in a range.
+    fn read_list(&mut self, list: usize, range: (K, K)) -> Result<Vec<(K, V)>> {
         let read: usize = self.collect_list(list, range, 0)?.into_iter().map(|(_, count)| count).sum();
         self.staged(0..read)
     }
 
     /// Returns the pairs of a list, in key order.
     pub fn export_list(&mut self, list: usize) -> Result<Pairs<K, V>> {
-        let count = self.shards[list].counts.live;
-        Ok(self.read_list(list, self.inner.range_of(list), count)?.into_iter().unzip())
+        Ok(self.read_list(list, self.inner.range_of(list))?.into_iter().unzip())
     }
 
     /// Returns all pairs, in key order.

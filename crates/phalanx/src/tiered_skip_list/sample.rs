@@ -21,8 +21,8 @@ impl<K: Scalar + Ord> Sample<K> {
     /// Takes a sample of a batch, for this number of lists: an element at random of each of many pieces.
     pub fn of(batch: &[K], lists: usize) -> Self {
         let step = batch.len().div_ceil(LEAST.max(lists.saturating_mul(EACH))).max(1);
-        let any = |piece: &[K]| piece[hash(piece[0], 0).first as usize % piece.len()];
-        let mut keys: Vec<K> = batch.chunks(step).map(any).collect();
+        let any = |(index, piece): (usize, &[K])| piece[hash(index as u64, 0).first as usize % piece.len()];
+        let mut keys: Vec<K> = batch.chunks(step).enumerate().map(any).collect();
         keys.sort_unstable();
         let each = batch.len() as f64 / keys.len().max(1) as f64;
         Self { keys, each }

@@ -42,7 +42,7 @@ fn lengths() {
 }
 
 #[test]
-#[allow(clippy::reversed_empty_ranges)] // they are the bad input
+#[allow(clippy::reversed_empty_ranges, clippy::single_range_in_vec_init)] // they are the bad input
 fn ranges() {
     let list = small::<u32, u32>(&device()).build().unwrap();
     assert!(list.insert(&[1, 2], &[1, 2]).unwrap().all_placed());

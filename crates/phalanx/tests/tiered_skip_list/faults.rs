@@ -61,15 +61,15 @@ fn cases(device: &Device) -> Vec<Box<dyn Fn() -> Case>> {
     for (placement, len) in POLICIES.into_iter().flat_map(|placement| [(placement, 40), (placement, 300)]) {
         let device = device.clone();
         cases.push(Box::new(move || {
-            let builder = small(&device).capacity(200).list_capacity(60).placement(placement);
+            let builder = small(&device).capacity(800).list_capacity(60).placement(placement);
             Case { list: least(builder), len }
         }));
     }
     cases
 }
 
-/// Adds 1 to keys of a new list with 150 pairs, where a fault is injected. Then the list must have the sums of
-/// the elements that are done, and the rest of the batch is done without faults.
+/// Adds 1 to keys of a new list with 150 pairs, where a fault is injected. Then the list must have the sums
+/// of the elements that are done, and the rest of the batch is done without faults.
 fn with_a_fault(Case { list, len }: Case, inject: impl Fn() -> u64, lift: impl Fn()) {
     let most = 2 * len as u32;
     let first: Vec<u32> = (0..150).collect();

@@ -92,13 +92,17 @@ fn order_of_wide_and_signed_keys() {
     wide(|number| i64::MIN + ((number as i64) << 54), |number| number as u32);
 }
 
-/// The range of a list is read by many short ranges if it has many pairs.
+/// The part of a range in a list is read by many short ranges if it has many pairs.
 #[test]
 fn long_ranges() {
     let device = device();
-    let list = least(small::<u32, u32>(&device).list_capacity(5000));
-    let keys: Vec<u32> = numbers(9000, 1 << 30, 8).into_iter().map(|key| key as u32).collect();
-    assert!(list.insert(&keys, &keys).unwrap().all_placed());
-    let model: BTreeMap<u32, u32> = keys.iter().map(|&key| (key, key)).collect();
-    check_ranges(&list, &model, 1 << 30);
+    let spread: Vec<u32> = numbers(9000, 1 << 30, 8).into_iter().map(|key| key as u32).collect();
+    // With such keys, the list expects few pairs in the ranges that have many.
+    let dense: Vec<u32> = (0..6000).chain([1 << 29, (1 << 30) - 1]).collect();
+    for (keys, most) in [(spread, 1 << 30), (dense, 6000)] {
+        let list = least(small::<u32, u32>(&device).list_capacity(8000));
+        assert!(list.insert(&keys, &keys).unwrap().all_placed());
+        let model: BTreeMap<u32, u32> = keys.iter().map(|&key| (key, key)).collect();
+        check_ranges(&list, &model, most);
+    }
 }

@@ -48,6 +48,19 @@ fn the_rule_copies_only_lists_with_many_operations() {
     assert_eq!((many.on_device, many.in_place), (4000, 0));
 }
 
+/// Swaps of 16 bytes are not executed over the bus, whatever they cost elsewhere.
+#[test]
+fn lists_of_wide_pairs_are_changed_on_the_device() {
+    let (narrow, wide) = (least(small::<u32, u32>(&device())), least(small::<u64, u64>(&device())));
+    assert!(narrow.insert(&[1, 2], &[1, 2]).unwrap().all_placed());
+    assert!(wide.insert(&[1, 2], &[1, 2]).unwrap().all_placed());
+    let before = [narrow.traffic().in_place, wide.traffic().in_place];
+    assert!(narrow.insert(&[3], &[3]).unwrap().all_placed() && wide.insert(&[3], &[3]).unwrap().all_placed());
+    let after = [narrow.traffic().in_place, wide.traffic().in_place];
+    assert_eq!([after[0] - before[0], after[1] - before[1]], [1, 0]);
+    assert_eq!(wide.get(&[3]).unwrap(), [Some(3)]);
+}
+
 /// Queries by key order are placed as batches are.
 #[test]
 fn ordered_queries_are_placed_by_the_rule() {
