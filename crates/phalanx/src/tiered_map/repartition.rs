@@ -1,10 +1,10 @@
 //! Division of a map into more shards, when its tables have outgrown the budget.
-use super::chunk::{Has, chunk_buffers};
+use super::chunk::Has;
 use super::hot::HotPairs;
 use super::plan::{self, Form};
 use super::shard::{Image, Shard};
 use super::slots::Slots;
-use super::tiers::{SUM_WORDS, Tiers, Work, empty_image};
+use super::tiers::{SUM_WORDS, Tiers, Work, chunk_buffers, empty_image};
 use crate::map::encoding::Word;
 use crate::map::launch::BatchOp;
 use crate::{Error, Result};
