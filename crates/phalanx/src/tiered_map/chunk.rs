@@ -1,8 +1,7 @@
 //! Chunks of a batch: their memory on the device, and the way from the order of the batch to that of the
 //! shards and back.
-use super::hot::{HotPairs, with_values_if};
+use super::hot::HotPairs;
 use super::ledger::{Ledger, Metered};
-use super::plan::{CHUNK_BUFFERS, Plan};
 use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
@@ -159,16 +158,6 @@ fn work_bytes(len: usize) -> usize {
     sort_bytes::<u32, u32>(len).max(compact_bytes(len)).next_multiple_of(16)
 }
 
-/// Allocates the chunk buffers of a plan for so many shards.
-pub fn chunk_buffers<K: Word, V: Word, Z>(
-    ledger: &Arc<Ledger>,
-    device: &Device,
-    (plan, shards): (&Plan<Z>, usize),
-) -> Result<Vec<ChunkBuffer<K, V>>> {
-    let shards = if plan.form.is_sharded() { shards } else { 0 };
-    (0..CHUNK_BUFFERS).map(|_| ChunkBuffer::new(ledger, device, plan.chunk, shards)).collect()
-}
-
 /// Division of the keys among the shards.
 #[derive(Clone, Copy, Debug)]
 pub enum Division<K> {
@@ -214,13 +203,13 @@ pub struct ChunkBuffer<K, V> {
 }
 
 /// Returns the grid of a thread per element.
-pub fn each(len: usize) -> Grid {
+fn each(len: usize) -> Grid {
     Grid::for_items(len, THREADS)
 }
 
 impl<K: Word, V: Word> ChunkBuffer<K, V> {
     /// Allocates memory for chunks of `len` elements for `shards` shards; 0 of them if chunks are not sorted.
-    fn new(ledger: &Arc<Ledger>, device: &Device, len: usize, shards: usize) -> Result<Self> {
+    pub fn new(ledger: &Arc<Ledger>, device: &Device, len: usize, shards: usize) -> Result<Self> {
         let (stream, sorts) = (device.stream()?, shards > 0);
         let bytes = Cutter::measure(|cutter| Pieces::<K, V>::cut(cutter, len, sorts));
         let memory = ledger.buffer::<u128>(device, bytes / size_of::<u128>())?;
@@ -293,12 +282,12 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
         let given = self.given(len);
         let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
         let [picked, all] = sorting.order.map(|numbers| numbers.part(0, len));
-        let asked = with_values_if(given, !request.results.is_empty());
+        let values = given.results.part(0, part(request.results, &(0..len)).len());
         let is_missed =
             Choice { test: Test::Flagged as u32, inverted: 1, operand: nothing(), flags: given.outcomes };
         // SAFETY: as in `sort`.
         unsafe {
-            hot.look_up(&self.stream, asked, all, (request.found(), touches))?;
+            hot.look_up(&self.stream, given.keys, (values, given.outcomes), all, (request.found(), touches))?;
             work.compact_words(all, is_missed, picked, (nothing(), self.missed.global()))
         }
     }

@@ -1,10 +1,9 @@
 //! The cache of hot pairs on the device, and the rule by which lookups use it.
-use super::chunk::{Columns, each};
 use super::ledger::{Ledger, Metered};
 use crate::Result;
 use crate::map::encoding::Word;
-use crate::map::launch::{BatchOp, nothing};
-use gpu::{Buffer, Device, Stream};
+use crate::map::launch::{BatchOp, THREADS, nothing};
+use gpu::{Buffer, Device, Grid, Stream};
 use phalanx_kernels::tiered::hot::kernels::{TieredForget, TieredKeep, TieredLookUp};
 use phalanx_kernels::tiered::hot::{BUCKET_WORDS, Hot, Pair};
 use simt::GlobalSlice;
@@ -77,11 +76,11 @@ impl HotPairs {
     pub unsafe fn look_up<K: Word, V: Word>(
         &self,
         stream: &Stream,
-        columns: Columns<K, V>,
+        keys: GlobalSlice<K>,
+        (values, outcomes): (GlobalSlice<V>, GlobalSlice<u8>),
         numbers: GlobalSlice<u32>,
         (found, touches): (u8, bool),
     ) -> Result<()> {
-        let Columns { keys, results: values, outcomes, .. } = columns;
         let (words, seed) = (self.words(), self.seed);
         let (found, touches) = (found.into(), touches.into());
         let kernel =
@@ -94,11 +93,11 @@ impl HotPairs {
     ///
     /// # Safety
     /// - As for [`Self::look_up`].
-    pub unsafe fn forget<K: Word, V: Word>(&self, stream: &Stream, columns: Columns<K, V>) -> Result<()> {
+    pub unsafe fn forget<K: Word, V: Word>(&self, stream: &Stream, keys: GlobalSlice<K>) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
-        let (words, seed, keys) = (self.words(), self.seed, columns.keys);
+        let (words, seed) = (self.words(), self.seed);
         let kernel = TieredForget::<Hot<K, V>> { words, seed, keys };
         // SAFETY: the caller's obligations.
         unsafe { Ok(stream.launch(each(keys.len()), kernel)?) }
@@ -108,8 +107,12 @@ impl HotPairs {
     ///
     /// # Safety
     /// - As for [`Self::look_up`]; no other stream reads the cache.
-    pub unsafe fn keep<K: Word, V: Word>(&mut self, stream: &Stream, columns: Columns<K, V>) -> Result<()> {
-        let Columns { keys, results: values, outcomes, .. } = columns;
+    pub unsafe fn keep<K: Word, V: Word>(
+        &mut self,
+        stream: &Stream,
+        keys: GlobalSlice<K>,
+        (values, outcomes): (GlobalSlice<V>, GlobalSlice<u8>),
+    ) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
         }
@@ -119,6 +122,11 @@ impl HotPairs {
         // SAFETY: the caller's obligations.
         unsafe { Ok(stream.launch(each(keys.len()), kernel)?) }
     }
+}
+
+/// Returns the grid of a thread per key.
+fn each(len: usize) -> Grid {
+    Grid::for_items(len, THREADS)
 }
 
 /// Lookups after which the share of hits is judged, at the end of a batch.
@@ -177,11 +185,6 @@ impl Trial {
 /// Returns whether so many hits are worth the lookups.
 pub fn is_worthwhile(lookups: usize, hits: usize) -> bool {
     hits >= lookups / WORTHWHILE
-}
-
-/// Returns the columns of which only values that are wanted are written.
-pub fn with_values_if<K: Word, V: Word>(columns: Columns<K, V>, wanted: bool) -> Columns<K, V> {
-    if wanted { columns } else { Columns { results: nothing(), ..columns } }
 }
 
 #[cfg(test)]

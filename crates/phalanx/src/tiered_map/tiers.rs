@@ -11,11 +11,11 @@
 //! batches go to pinned memory, where the kernels of step 2 read and write them in place: the elements of a
 //! shard in a chunk lie together. Step 3 looks up the keys of each chunk among the hot pairs again, which
 //! have not changed, and sorts the others again: this costs less than to keep results and order.
-use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, chunk_buffers, write_pinned};
+use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, write_pinned};
 use super::hot::{HotPairs, is_worthwhile};
 use super::ledger::{Ledger, Metered};
 use super::placement::{Costs, Placement};
-use super::plan::{COUNTER_WORDS, Form, PLACES, Plan};
+use super::plan::{CHUNK_BUFFERS, COUNTER_WORDS, Form, PLACES, Plan};
 use super::shard::{Image, Shard, Size, Spares};
 use super::shards::{ImageSize, Part, Shards, Tables};
 use super::slots::Slots;
@@ -527,7 +527,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             buffer.upload_rest(request, range)?;
             match (work.looks, work.writes) {
                 (true, _) => buffer.look_up(&self.hot, request, (range.len(), true)),
-                (_, true) => self.hot.forget(&buffer.stream, buffer.given(range.len())),
+                (_, true) => self.hot.forget::<K, V>(&buffer.stream, buffer.given(range.len()).keys),
                 _ => Ok(()),
             }
         }
@@ -627,8 +627,18 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let columns = self.columns(chunks, index).part(0..work.lens[index]);
         let buffer = &self.buffers[index % self.buffers.len()];
         // SAFETY: no lookup of this batch still runs, and the stream is waited for.
-        unsafe { self.hot.keep(&buffer.stream, columns) }
+        unsafe { self.hot.keep(&buffer.stream, columns.keys, (columns.results, columns.outcomes)) }
     }
+}
+
+/// Allocates the chunk buffers of a plan for so many shards.
+fn chunk_buffers<K: Word, V: Word, Z>(
+    ledger: &Arc<Ledger>,
+    device: &Device,
+    (plan, shards): (&Plan<Z>, usize),
+) -> Result<Vec<ChunkBuffer<K, V>>> {
+    let shards = if plan.form.is_sharded() { shards } else { 0 };
+    (0..CHUNK_BUFFERS).map(|_| ChunkBuffer::new(ledger, device, plan.chunk, shards)).collect()
 }
 
 /// Allocates a stream and counters.
