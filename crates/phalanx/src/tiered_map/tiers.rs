@@ -124,7 +124,7 @@ pub struct Work<P> {
 
 impl<P: Part> Work<P> {
     /// Returns work without chunks.
-    fn empty(writes: bool) -> Self {
+    fn without_chunks(writes: bool) -> Self {
         Self {
             chunks: Vec::new(),
             lens: Vec::new(),
@@ -141,12 +141,12 @@ impl<P: Part> Work<P> {
     /// Returns the work of a batch without chunks, which uses the hot pairs or not.
     fn new(op: BatchOp, (uses_hot, looks): (bool, bool)) -> Self {
         let learns = uses_hot && matches!(op, BatchOp::Get);
-        Self { learns, looks: uses_hot && looks, ..Self::empty(op.writes()) }
+        Self { learns, looks: uses_hot && looks, ..Self::without_chunks(op.writes()) }
     }
 
     /// Returns work on one chunk of sorted elements, with the first element of each shard.
     pub fn of_chunk(chunk: P, bounds: Vec<u32>, writes: bool) -> Self {
-        Self { chunks: vec![chunk], bounds: vec![bounds], ..Self::empty(writes) }
+        Self { chunks: vec![chunk], bounds: vec![bounds], ..Self::without_chunks(writes) }
     }
 
     /// Adds a chunk of `len` elements.
