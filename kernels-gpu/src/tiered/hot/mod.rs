@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A key has one bucket, so a lookup reads one line. A tile of [`LANES`] lanes reads a bucket, a slot per
-//! lane. A key that enters a full bucket replaces the pair that the rule of [`State::admit`] chooses.
+//! lane. A key that enters a full bucket replaces the pair that the rule of `State::admit` chooses.
 //!
 //! The host never runs the kernels of one cache concurrently. So lookups race only with the scores that other
 //! lookups raise, and tiles that keep pairs race only with each other, which the lock excludes.
