@@ -1,5 +1,5 @@
 //! Every allocation and every copy fails once.
-use crate::model::{all_pairs, device, least, numbers, small};
+use crate::model::{all_pairs, emulator, least, numbers, small};
 use gpu::Device;
 use phalanx::tiered_skip_list::Placement;
 use phalanx::{Error, Merge, Outcomes, Result, TieredSkipList};
@@ -100,7 +100,7 @@ const POLICIES: [Placement; 4] =
 
 #[test]
 fn every_copy_fails_once() {
-    let device = device();
+    let device = emulator();
     let emulator = device.emulator_handle().unwrap();
     for case in cases(&device) {
         for copies in 0.. {
@@ -117,7 +117,7 @@ fn every_copy_fails_once() {
 
 #[test]
 fn every_allocation_fails() {
-    let device = device();
+    let device = emulator();
     let emulator = device.emulator_handle().unwrap();
     for case in cases(&device) {
         for allocations in 0.. {
@@ -133,7 +133,7 @@ fn every_allocation_fails() {
 
 #[test]
 fn every_allocation_of_a_new_list_fails() {
-    let device = device();
+    let device = emulator();
     let emulator = device.emulator_handle().unwrap();
     for placement in POLICIES {
         let builder = small::<u32, u32>(&device).placement(placement);
@@ -156,7 +156,7 @@ fn every_allocation_of_a_new_list_fails() {
 /// Lookups, removals and reads of all pairs change nothing, or say what they have done.
 #[test]
 fn every_copy_of_other_calls_fails_once() {
-    let device = device();
+    let device = emulator();
     let emulator = device.emulator_handle().unwrap();
     for placement in POLICIES {
         let list: List = least(small(&device).capacity(200).list_capacity(60).placement(placement));

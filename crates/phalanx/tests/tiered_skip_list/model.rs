@@ -4,8 +4,13 @@ use phalanx::tiered_skip_list::{Builder, Costs, Placement};
 use phalanx::{Key, Outcome, TieredSkipList, Value};
 use std::collections::BTreeMap;
 
-/// Returns a new emulated device.
+/// Returns the device that the environment names.
 pub fn device() -> Device {
+    Device::from_environment().expect("PHALANX_DEVICE names a device that is there")
+}
+
+/// Returns a new emulated device, into which faults can be injected.
+pub fn emulator() -> Device {
     Device::emulator(Default::default())
 }
 
