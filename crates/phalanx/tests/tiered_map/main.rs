@@ -4,9 +4,11 @@
 mod bad_input;
 mod batches;
 mod budget;
+#[path = "../tiered/faults.rs"]
 mod faults;
 mod growth;
 mod hot;
 mod model;
 mod placement;
+#[path = "../tiered/streams.rs"]
 mod streams;

@@ -1,6 +1,8 @@
 //! Maps for tests, and the model that they are compared with.
 use gpu::Device;
-use phalanx::tiered_map::{Builder, Costs, Placement};
+pub use phalanx::TieredMap as Map;
+use phalanx::tiered_map::{Builder, Costs};
+pub use phalanx::tiered_map::{Placement, Progress};
 use phalanx::{Key, Outcome, TieredMap, Value};
 use std::collections::BTreeMap;
 
@@ -20,6 +22,22 @@ pub fn small<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
     let costs = Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0 };
     TieredMap::builder().device(device).capacity(800).shards(8).costs(costs)
 }
+
+/// Returns a builder of a map of other shards than those of [`small`].
+pub fn divided<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
+    small(device).shards(4)
+}
+
+/// Returns a builder of a map for 200 pairs, whose shards grow with more.
+pub fn growing<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
+    divided(device).capacity(200)
+}
+
+/// Creates a map for a number of pairs.
+pub type New = fn(&Device, usize) -> Map<u32, u32>;
+
+/// Returns a map that is divided into shards when it outgrows its budget.
+pub const OUTGROWING: Option<New> = Some(outgrowing);
 
 /// Builds a map with the least budget: batches of more than 128 elements are divided into chunks.
 pub fn least<K: Key, V: Value>(builder: Builder<K, V>) -> TieredMap<K, V> {

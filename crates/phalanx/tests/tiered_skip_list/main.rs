@@ -4,9 +4,11 @@
 mod bad_input;
 mod batches;
 mod budget;
+#[path = "../tiered/faults.rs"]
 mod faults;
 mod growth;
 mod model;
 mod order;
 mod placement;
+#[path = "../tiered/streams.rs"]
 mod streams;

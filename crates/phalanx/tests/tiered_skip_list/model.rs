@@ -1,6 +1,8 @@
 //! Lists for tests, and the model that they are compared with.
 use gpu::Device;
-use phalanx::tiered_skip_list::{Builder, Costs, Placement};
+pub use phalanx::TieredSkipList as Map;
+use phalanx::tiered_skip_list::{Builder, Costs};
+pub use phalanx::tiered_skip_list::{Placement, Progress};
 use phalanx::{Key, Outcome, TieredSkipList, Value};
 use std::collections::BTreeMap;
 
@@ -19,6 +21,22 @@ pub fn small<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
     let costs = Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0 };
     TieredSkipList::builder().device(device).capacity(1000).list_capacity(100).costs(costs)
 }
+
+/// Returns a builder of a list of other inner lists than those of [`small`].
+pub fn divided<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
+    small(device).list_capacity(60)
+}
+
+/// Returns a builder of a list for 800 pairs, whose inner lists split with more.
+pub fn growing<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
+    divided(device).capacity(800)
+}
+
+/// Creates a map for a number of pairs.
+pub type New = fn(&Device, usize) -> Map<u32, u32>;
+
+/// A list is divided from the beginning.
+pub const OUTGROWING: Option<New> = None;
 
 /// Builds a list with the least budget: batches of more than 128 elements are divided into chunks.
 pub fn least<K: Key, V: Value>(builder: Builder<K, V>) -> TieredSkipList<K, V> {

@@ -1,11 +1,10 @@
 //! Every allocation and every copy fails once.
-use crate::model::{all_pairs, emulator, least, numbers, small};
+use crate::model::{self, OUTGROWING, Placement, all_pairs, emulator, least, numbers, small};
 use gpu::Device;
-use phalanx::tiered_skip_list::Placement;
-use phalanx::{Error, Merge, Outcomes, Result, TieredSkipList};
+use phalanx::{Error, Merge, Outcomes, Result};
 use std::collections::BTreeMap;
 
-type List = TieredSkipList<u32, u32>;
+type Map = model::Map<u32, u32>;
 
 /// Which elements of a call are done.
 enum Done {
@@ -14,7 +13,7 @@ enum Done {
     Some(Vec<bool>),
 }
 
-/// Returns which elements of a call are done. A list may have refused some.
+/// Returns which elements of a call are done. A map that grows may have refused some.
 fn done(said: Result<Outcomes>) -> Done {
     match said {
         Ok(outcomes) => {
@@ -49,50 +48,55 @@ fn counts(keys: &[u32], done: &Done) -> BTreeMap<u32, u32> {
     counts
 }
 
-/// A list, and the number of keys of a batch, of which most are new.
+/// A small map, and the number of keys of a batch, of which most are new.
 struct Case {
-    list: List,
+    map: Map,
     len: usize,
 }
 
-/// Returns lists of all policies, and batches of one chunk and of several. The latter split inner lists.
+/// Returns maps of all policies, and batches of one chunk and of several. The latter make shards grow, or
+/// split inner lists. A last map is divided into shards.
 fn cases(device: &Device) -> Vec<Box<dyn Fn() -> Case>> {
     let mut cases: Vec<Box<dyn Fn() -> Case>> = Vec::new();
     for (placement, len) in POLICIES.into_iter().flat_map(|placement| [(placement, 40), (placement, 300)]) {
         let device = device.clone();
         cases.push(Box::new(move || {
-            let builder = small(&device).capacity(800).list_capacity(60).placement(placement);
-            Case { list: least(builder), len }
+            let builder = model::growing(&device).placement(placement);
+            Case { map: least(builder), len }
         }));
+    }
+    if let Some(outgrowing) = OUTGROWING {
+        let device = device.clone();
+        cases.push(Box::new(move || Case { map: outgrowing(&device, 200), len: 2000 }));
     }
     cases
 }
 
-/// Adds 1 to keys of a new list with 150 pairs, where a fault is injected. Then the list must have the sums
-/// of the elements that are done, and the rest of the batch is done without faults.
-fn with_a_fault(Case { list, len }: Case, inject: impl Fn() -> u64, lift: impl Fn()) {
+/// Adds 1 to keys of a new map with 150 pairs, where a fault is injected. Then the map must have the sums of
+/// the elements that are done, and the rest of the batch is done without faults.
+fn with_a_fault(Case { map, len }: Case, inject: impl Fn() -> u64, lift: impl Fn()) {
     let most = 2 * len as u32;
     let first: Vec<u32> = (0..150).collect();
-    assert!(list.upsert(Merge::Add, &first, &[1; 150]).unwrap().all_placed());
+    assert!(map.upsert(Merge::Add, &first, &[1; 150]).unwrap().all_placed());
     let keys: Vec<u32> = numbers(len, u64::from(most), 9).into_iter().map(|key| key as u32).collect();
     let _ = inject();
-    let done = done(list.upsert(Merge::Add, &keys, &vec![1; keys.len()]));
+    let done = done(map.upsert(Merge::Add, &keys, &vec![1; keys.len()]));
     lift();
     let mut expected = counts(&first, &Done::All);
     for (key, count) in counts(&keys, &done) {
         *expected.entry(key).or_default() += count;
     }
-    assert_eq!(all_pairs(&list), expected, "the elements that are done, and no others");
+    assert_eq!(all_pairs(&map), expected, "the elements that are done, and no others");
     let rest: Vec<u32> = match done {
         Done::All => return,
         Done::None => keys,
         Done::Some(done) => keys.iter().zip(done).filter(|(_, done)| !done).map(|(&key, _)| key).collect(),
     };
-    assert!(list.upsert(Merge::Add, &rest, &vec![1; rest.len()]).unwrap().all_placed());
+    assert!(map.upsert(Merge::Add, &rest, &vec![1; rest.len()]).unwrap().all_placed());
     let asked: Vec<u32> = (0..most).collect();
-    let sum: u32 = list.get(&asked).unwrap().into_iter().flatten().sum();
+    let sum: u32 = map.get(&asked).unwrap().into_iter().flatten().sum();
     assert_eq!(sum as usize, len + first.iter().filter(|&&key| key < most).count());
-    assert!(list.peak_device_bytes() <= list.budget());
+    assert!(map.peak_device_bytes() <= map.budget());
 }
 
 const POLICIES: [Placement; 4] =
@@ -101,12 +105,12 @@ const POLICIES: [Placement; 4] =
 #[test]
 fn every_copy_fails_once() {
     let device = emulator();
-    let emulator = device.emulator_handle().unwrap();
+    let handle = device.emulator_handle().unwrap();
     for case in cases(&device) {
         for copies in 0.. {
             let left = std::cell::Cell::new(0);
-            let inject = || emulator.fail_copy(copies);
-            with_a_fault(case(), inject, || left.set(emulator.fail_copy(u64::MAX)));
+            let inject = || handle.fail_copy(copies);
+            with_a_fault(case(), inject, || left.set(handle.fail_copy(u64::MAX)));
             if left.get() != u64::MAX {
                 assert!(copies > 2);
                 break;
@@ -118,12 +122,12 @@ fn every_copy_fails_once() {
 #[test]
 fn every_allocation_fails() {
     let device = emulator();
-    let emulator = device.emulator_handle().unwrap();
+    let handle = device.emulator_handle().unwrap();
     for case in cases(&device) {
         for allocations in 0.. {
             let left = std::cell::Cell::new(0);
-            let inject = || emulator.fail_allocations_after(allocations);
-            with_a_fault(case(), inject, || left.set(emulator.fail_allocations_after(u64::MAX)));
+            let inject = || handle.fail_allocations_after(allocations);
+            with_a_fault(case(), inject, || left.set(handle.fail_allocations_after(u64::MAX)));
             if left.get() > 0 {
                 break;
             }
@@ -132,16 +136,16 @@ fn every_allocation_fails() {
 }
 
 #[test]
-fn every_allocation_of_a_new_list_fails() {
+fn every_allocation_of_a_new_map_fails() {
     let device = emulator();
-    let emulator = device.emulator_handle().unwrap();
+    let handle = device.emulator_handle().unwrap();
     for placement in POLICIES {
         let builder = small::<u32, u32>(&device).placement(placement);
         let budget = builder.min_budget().unwrap();
         for allocations in 0.. {
-            emulator.fail_allocations_after(allocations);
+            handle.fail_allocations_after(allocations);
             let built = builder.clone().budget(budget).build();
-            emulator.fail_allocations_after(u64::MAX);
+            handle.fail_allocations_after(u64::MAX);
             match built {
                 Ok(_) => {
                     assert!(allocations > 4);
@@ -157,36 +161,36 @@ fn every_allocation_of_a_new_list_fails() {
 #[test]
 fn every_copy_of_other_calls_fails_once() {
     let device = emulator();
-    let emulator = device.emulator_handle().unwrap();
+    let handle = device.emulator_handle().unwrap();
     for placement in POLICIES {
-        let list: List = least(small(&device).capacity(200).list_capacity(60).placement(placement));
+        let map: Map = least(model::divided(&device).capacity(200).placement(placement));
         let keys: Vec<u32> = (0..180).collect();
-        assert!(list.insert(&keys, &keys).unwrap().all_placed());
+        assert!(map.insert(&keys, &keys).unwrap().all_placed());
         for copies in 0.. {
-            emulator.fail_copy(copies);
+            handle.fail_copy(copies);
             // The copy of results is tried twice, so lookups may succeed all the same.
-            let said = (list.get(&keys), list.export());
-            let left = emulator.fail_copy(u64::MAX);
+            let said = (map.get(&keys), map.export());
+            let left = handle.fail_copy(u64::MAX);
             let is_right =
                 |values: Vec<Option<u32>>| values.into_iter().eq(keys.iter().map(|&key| Some(key)));
             assert!(said.0.map_or(true, is_right) && said.1.map_or(true, |(all, _)| all.len() == keys.len()));
-            assert!(all_pairs(&list).into_iter().eq(keys.iter().map(|&key| (key, key))));
+            assert!(all_pairs(&map).into_iter().eq(keys.iter().map(|&key| (key, key))));
             if left != u64::MAX {
                 break;
             }
         }
         for copies in 0.. {
-            emulator.fail_copy(copies);
-            let said = list.remove(&keys);
-            let left = emulator.fail_copy(u64::MAX);
+            handle.fail_copy(copies);
+            let said = map.remove(&keys);
+            let left = handle.fail_copy(u64::MAX);
             let done = match said {
                 Ok(removed) => removed,
                 Err(Error::Interrupted { done, .. }) => done,
                 Err(_) => vec![false; keys.len()],
             };
-            let rest = all_pairs(&list);
+            let rest = all_pairs(&map);
             assert!(keys.iter().zip(&done).all(|(key, &is_done)| rest.contains_key(key) != is_done));
-            assert!(list.insert(&keys, &keys).unwrap().all_placed());
+            assert!(map.insert(&keys, &keys).unwrap().all_placed());
             if left != u64::MAX {
                 break;
             }

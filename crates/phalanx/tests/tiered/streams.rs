@@ -1,6 +1,5 @@
 //! Streams of batches, and several users.
-use crate::model::{all_pairs, check, device, least, small};
-use phalanx::TieredMap;
+use crate::model::{Map, Progress, all_pairs, check, device, divided, least, small};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,7 +56,7 @@ fn two_maps_and_two_threads_on_one_device() {
             }
         }
     });
-    assert!(maps.iter().all(|map: &TieredMap<u32, u32>| map.len() == 800));
+    assert!(maps.iter().all(|map: &Map<u32, u32>| map.len() == 800));
 }
 
 /// A stream that stopped between two batches goes on with a loaded map.
@@ -66,13 +65,13 @@ fn stop_save_load_and_go_on() {
     let device = device();
     let map = least(small::<u32, u32>(&device));
     let all = |first: u32| (first..6).map(batch);
-    let stop = |progress: &phalanx::tiered_map::Progress| {
+    let stop = |progress: &Progress| {
         if progress.batches == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     assert_eq!(map.insert_stream(all(0), stop).unwrap().batches, 2);
     let mut saved = Vec::new();
     map.save(&mut saved).unwrap();
-    let loaded = TieredMap::load(&saved[..], small(&device).shards(4)).unwrap();
+    let loaded = Map::load(&saved[..], divided(&device)).unwrap();
     assert_eq!(all_pairs::<u32, u32>(&loaded), all_pairs(&map));
     for map in [&map, &loaded] {
         map.insert_stream(all(2), |_| ControlFlow::Continue(())).unwrap();
@@ -80,8 +79,8 @@ fn stop_save_load_and_go_on() {
     }
     assert_eq!(all_pairs(&loaded), all_pairs(&map));
     for end in [0, 5, saved.len() / 2, saved.len() - 1] {
-        assert!(TieredMap::<u32, u32>::load(&saved[..end], small(&device)).is_err());
+        assert!(Map::<u32, u32>::load(&saved[..end], small(&device)).is_err());
     }
     saved[40] ^= 1;
-    assert!(TieredMap::<u32, u32>::load(&saved[..], small(&device)).is_err());
+    assert!(Map::<u32, u32>::load(&saved[..], small(&device)).is_err());
 }
