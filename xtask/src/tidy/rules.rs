@@ -106,6 +106,7 @@ pub fn check(file: &File) -> Vec<Violation> {
     }
     if file.path.ends_with("Cargo.toml") {
         violations.extend(dependencies(file));
+        violations.extend(versions(file));
     }
     violations
 }
@@ -189,6 +190,18 @@ fn dependencies(file: &File) -> Vec<Violation> {
         rules.flat_map(|(_, names)| *names).filter(|name| found.iter().any(|found| found == *name));
     let reason = |name| format!("depends on {name}: docs/architecture.md says what may depend on what");
     forbidden.map(|name| Violation::new(&file.path, 0, reason(name))).collect()
+}
+
+/// Reports dependencies of the workspace that have a path alone: packages with such a dependency cannot be
+/// packed.
+fn versions(file: &File) -> Vec<Violation> {
+    let manifest: toml::Table = file.text.parse().unwrap_or_default();
+    let list = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies")?.as_table());
+    let has_path_alone =
+        |(_, entry): &(&String, &toml::Value)| entry.get("path").is_some() && entry.get("version").is_none();
+    let reason = |name| format!("dependency {name} needs a version beside its path: packages need it");
+    let unversioned = list.into_iter().flatten().filter(has_path_alone);
+    unversioned.map(|(name, _)| Violation::new(&file.path, 0, reason(name))).collect()
 }
 
 /// Returns the dependencies except those of tests.

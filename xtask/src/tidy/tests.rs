@@ -62,6 +62,14 @@ fn dependencies_point_one_way() {
 }
 
 #[test]
+fn dependencies_of_the_workspace_have_versions() {
+    let manifest = |entry| format!("[workspace.dependencies]\n{entry}\n");
+    assert!(breaks("Cargo.toml", &manifest("genomes = { path = \"apps/genomes\" }")));
+    assert!(!breaks("Cargo.toml", &manifest("genomes = { path = \"apps/genomes\", version = \"0.1.0\" }")));
+    assert!(!breaks("Cargo.toml", &manifest("rand = \"0.9\"")));
+}
+
+#[test]
 fn lines_end_at_column_110() {
     let (fits, long) = ("x".repeat(110), "é ".repeat(56));
     for path in ["crates/gpu/src/lib.rs", "docs/a.md", "Cargo.toml", "xtask/a.sh"] {
