@@ -226,7 +226,8 @@ impl machine::Queue for Queue {
     unsafe fn launch(&self, launch: &dyn AnyLaunch) -> Result<()> {
         self.shared.work().launches += 1;
         let _running = self.shared.run();
-        launch.emulate(&self.shared.emulator)
+        let failed = |failure| Error::Emulator { launch: launch.name(), failure: Box::new(failure) };
+        self.shared.emulator.launch_all(vec![launch.emulated()]).map(drop).map_err(failed)
     }
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {

@@ -2,7 +2,7 @@
 use crate::error::{Error, Result};
 use crate::name::LaunchName;
 #[cfg(feature = "emulator")]
-use simt::emulator::Emulator;
+use simt::emulator;
 use simt::{Grid, Kernel};
 
 /// Refuses grids that exceed the limits of every device. A grid without blocks is accepted.
@@ -23,10 +23,10 @@ pub(crate) trait AnyLaunch {
     #[cfg(feature = "cuda")]
     fn arguments(&self) -> (*const u8, usize);
 
-    /// Runs the launch on an emulator. Without the feature, no kernel's body is instantiated: compiling all
-    /// kernels of a structure takes minutes.
+    /// Returns the launch for an emulator. Without the feature, no kernel's body is instantiated: compiling
+    /// all kernels of a structure takes minutes.
     #[cfg(feature = "emulator")]
-    fn emulate(&self, emulator: &Emulator) -> Result<()>;
+    fn emulated(&self) -> emulator::Launch;
 }
 
 pub(crate) struct Launch<K> {
@@ -49,8 +49,7 @@ impl<K: Kernel + Send + Sync + 'static> AnyLaunch for Launch<K> {
     }
 
     #[cfg(feature = "emulator")]
-    fn emulate(&self, emulator: &Emulator) -> Result<()> {
-        let failed = |failure| Error::Emulator { launch: self.name(), failure: Box::new(failure) };
-        emulator.launch(self.grid, self.kernel).map(drop).map_err(failed)
+    fn emulated(&self) -> emulator::Launch {
+        emulator::Launch::new(self.grid, self.kernel)
     }
 }

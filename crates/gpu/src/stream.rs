@@ -147,13 +147,21 @@ impl Stream {
     ///   allows.
     /// - The kernel's own requirements hold.
     pub unsafe fn launch<K: Kernel + Send + Sync + 'static>(&self, grid: Grid, kernel: K) -> Result<()> {
-        let launch = Launch { grid, kernel };
+        // SAFETY: the caller's obligation.
+        unsafe { self.launch_any(&Launch { grid, kernel }) }
+    }
+
+    /// Submits a launch of any kernel; compiled once for all.
+    ///
+    /// # Safety
+    /// - The obligations of [`Self::launch`] hold.
+    unsafe fn launch_any(&self, launch: &dyn AnyLaunch) -> Result<()> {
         launch::check(launch.name())?;
-        if grid.blocks == 0 {
+        if launch.name().grid().blocks == 0 {
             return Ok(());
         }
         // SAFETY: the caller's obligation.
-        self.submitted(unsafe { self.queue.launch(&launch) })
+        self.submitted(unsafe { self.queue.launch(launch) })
     }
 
     /// Submits a fill of every byte of `words` with `byte`.

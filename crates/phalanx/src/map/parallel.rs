@@ -3,6 +3,8 @@
 use crate::Result;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::OnceLock;
 
 /// Number of elements up to which one thread converts them. Waking the others takes some 10 µs.
 const ALONE: usize = 1 << 14;
@@ -15,37 +17,61 @@ fn is_alone(len: usize) -> bool {
 /// Number of elements that a thread converts at a time.
 const GRAIN: usize = 1 << 13;
 
-/// Returns whether `is` holds for an element. Reads all of them, so that the loop needs no branch.
+/// Calls `work` for ranges that together are `0..len`. Neither this function nor rayon's code below it
+/// depends on types of elements, so it is compiled once for all maps.
+fn in_ranges(len: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
+    let range = |index: usize| index * GRAIN..len.min((index + 1) * GRAIN);
+    match is_alone(len) {
+        true => work(0..len),
+        false => (0..len.div_ceil(GRAIN)).into_par_iter().for_each(|index| work(range(index))),
+    }
+}
+
+/// The start of a slice whose parts several threads change.
+struct Start<T>(*mut T);
+
+// SAFETY: the threads get parts that do not overlap (`in_parts`), so each element is sent to one thread.
+unsafe impl<T: Send> Sync for Start<T> {}
+
+/// Calls `work` for parts of `elements` and the range of each.
+fn in_parts<T: Send>(elements: &mut [T], work: &(dyn Fn(&mut [T], Range<usize>) + Sync)) {
+    let (start, len) = (Start(elements.as_mut_ptr()), elements.len());
+    in_ranges(len, &|range| {
+        let start = &start;
+        // SAFETY: `in_ranges` passes ranges below `len` that do not overlap, and `elements` is borrowed until
+        // it returns.
+        let part = unsafe { std::slice::from_raw_parts_mut(start.0.add(range.start), range.len()) };
+        work(part, range);
+    });
+}
+
+/// Returns whether `is` holds for an element. Reads all elements of a part, so that the loop needs no branch.
 pub fn any<T: Sync>(elements: &[T], is: impl Fn(&T) -> bool + Sync) -> bool {
-    let any = |part: &[T]| part.iter().fold(false, |any, element| any | is(element));
-    if is_alone(elements.len()) { any(elements) } else { elements.par_chunks(GRAIN).any(any) }
+    let found = OnceLock::new();
+    in_ranges(elements.len(), &|range| {
+        if elements[range].iter().fold(false, |any, element| any | is(element)) {
+            found.get_or_init(|| ());
+        }
+    });
+    found.get().is_some()
 }
 
 /// Copies elements. Both slices have the same length.
 pub fn copy<T: Copy + Send + Sync>(to: &mut [T], from: &[T]) {
-    match is_alone(from.len()) {
-        true => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
-        false => to.par_chunks_mut(GRAIN).zip(from.par_chunks(GRAIN)).for_each(|(to, from)| {
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-        }),
-    }
+    in_parts(to, &|to, range| to.copy_from_slice(&from[range]));
 }
 
 /// Calls `change` for each element.
 pub fn for_each<T: Send>(elements: &mut [T], change: impl Fn(&mut T) + Sync) {
-    match is_alone(elements.len()) {
-        true => elements.iter_mut().for_each(change),
-        false => elements.par_chunks_mut(GRAIN).for_each(|part| part.iter_mut().for_each(&change)),
-    }
+    in_parts(elements, &|part, _| part.iter_mut().for_each(&change));
 }
 
 /// Calls `set` for each element of `to` with that of `from`.
 pub fn convert<A: Sync, B: Send>(to: &mut [B], from: &[A], set: impl Fn(&mut B, &A) + Sync) {
-    let each = |to: &mut [B], from: &[A]| to.iter_mut().zip(from).for_each(|(to, from)| set(to, from));
-    match is_alone(from.len()) {
-        true => each(to, from),
-        false => to.par_chunks_mut(GRAIN).zip(from.par_chunks(GRAIN)).for_each(|(to, from)| each(to, from)),
-    }
+    let len = to.len().min(from.len());
+    in_parts(&mut to[..len], &|to, range| {
+        to.iter_mut().zip(&from[range]).for_each(|(to, from)| set(to, from));
+    });
 }
 
 /// As [`convert`], from two columns; ends at the first error.
@@ -54,16 +80,18 @@ pub fn try_convert<A: Sync, B: Sync, C: Send>(
     (first, second): (&[A], &[B]),
     set: impl Fn(&mut C, &A, &B) -> Result<()> + Sync,
 ) -> Result<()> {
-    let each = |to: &mut [C], first: &[A], second: &[B]| {
-        to.iter_mut().zip(first).zip(second).try_for_each(|((to, first), second)| set(to, first, second))
-    };
-    match is_alone(first.len()) {
-        true => each(to, first, second),
-        false => {
-            let parts = to.par_chunks_mut(GRAIN).zip(first.par_chunks(GRAIN)).zip(second.par_chunks(GRAIN));
-            parts.try_for_each(|((to, first), second)| each(to, first, second))
+    let failure = OnceLock::new();
+    let len = to.len().min(first.len()).min(second.len());
+    in_parts(&mut to[..len], &|to, range| {
+        let mut elements = to.iter_mut().zip(&first[range.clone()]).zip(&second[range]);
+        if failure.get().is_none()
+            && let Err(error) = elements.try_for_each(|((to, first), second)| set(to, first, second))
+        {
+            // Another thread's error came first.
+            drop(failure.set(error));
         }
-    }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
 }
 
 /// Appends an element for each of two columns of the same length, to a vector with room for them. On error
