@@ -12,9 +12,9 @@ use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
 use phalanx::map::Word as MapWord;
 use phalanx::{Map, Outcome};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Instant;
+use workloads::parallel;
 use workloads::random::tabulate;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
@@ -72,7 +72,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Ageing<'a, M> {
     fn round(&self, round: usize) -> Result<Round> {
         let map = self.map.as_ref().context("the map does not exist yet")?;
         let [removed, inserted, read] = self.batches(round);
-        let values: Vec<M::Value> = inserted.par_iter().map(|key| value_of(*key)).collect();
+        let values: Vec<M::Value> = parallel::map(&inserted, |&key| value_of(key));
         let start = Instant::now();
         let gone = map.remove(&removed)?;
         let after_remove = start.elapsed();
@@ -108,7 +108,7 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Ageing<'_
         self.map = None;
         let map = (self.make)(self.n)?;
         let keys = self.keys.present(self.n)?;
-        let values: Vec<M::Value> = keys.par_iter().map(|key| value_of(*key)).collect();
+        let values: Vec<M::Value> = parallel::map(&keys, |&key| value_of(key));
         ensure!(map.insert(&keys, &values)?.all_placed(), "the initial pairs do not fit");
         self.map = Some(map);
         Ok(())

@@ -23,6 +23,7 @@ use phalanx::map::Word as MapWord;
 use phalanx::{Map, Merge, Outcome};
 use rayon::prelude::*;
 use std::time::Instant;
+use workloads::parallel;
 use workloads::random::{Source, tabulate};
 use workloads::{Key as Word, Permutation, UniqueKeys, value_of};
 
@@ -92,7 +93,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
             op: case.op.clone(),
             make: Box::new(make),
             map: None,
-            values: keys.par_iter().map(|key| value_of(*key)).collect(),
+            values: parallel::map(&keys, |&key| value_of(key)),
             keys,
             asked,
             answers: Vec::new(),
@@ -247,20 +248,23 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
             _ => Outcome::Inserted,
         };
         let is_right = match answers {
-            Answers::Outcomes(outcomes) => outcomes.par_iter().all(|&outcome| outcome == wanted),
+            Answers::Outcomes(outcomes) => {
+                parallel::first(outcomes.len(), |index| outcomes[index] != wanted).is_none()
+            }
             Answers::Values(values) => {
-                let asked = self.asked[first..].par_iter().zip(values);
+                let asked = &self.asked[first..];
                 let is_present = self.op != "call_take";
                 let expected = |key| is_present.then(|| value_of(key));
-                values.len() == self.batch && asked.clone().all(|(key, value)| *value == expected(*key))
+                let is_wrong = |index: usize| values[index] != expected(asked[index]);
+                values.len() == self.batch && parallel::first(values.len(), is_wrong).is_none()
             }
             Answers::Flags(flags) => {
                 flags.len() == self.batch && flags.iter().all(|&flag| flag == (self.op != "call_remove"))
             }
             Answers::Pairs(keys, values) => {
                 let mut keys = keys.clone();
-                let pairs_are_right =
-                    keys.par_iter().zip(values).all(|(key, value)| value_of::<_, M::Value>(*key) == *value);
+                let is_wrong = |index: usize| value_of::<_, M::Value>(keys[index]) != values[index];
+                let pairs_are_right = parallel::first(values.len(), is_wrong).is_none();
                 keys.par_sort_unstable();
                 let mut expected = self.keys.clone();
                 expected.par_sort_unstable();

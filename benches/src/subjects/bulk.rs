@@ -7,6 +7,7 @@ use gpu::Buffer;
 use phalanx::map::Word as MapWord;
 use phalanx::{BTree, Map};
 use rayon::prelude::*;
+use workloads::parallel;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
 /// Pairs per node, in all variants.
@@ -31,7 +32,7 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Bulk<'a, K, V> {
     pub fn new(gpu: &'a Gpu, case: &Case, tree: BTree<K, V>, fill: f64) -> Result<Self> {
         let mut keys = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
         keys.par_sort_unstable();
-        let values: Vec<V> = keys.par_iter().map(|key| value_of(*key)).collect();
+        let values: Vec<V> = parallel::map(&keys, |&key| value_of(key));
         let (device_keys, device_values) = (gpu.device.from_slice(&keys)?, gpu.device.from_slice(&values)?);
         let sorted = keys.into_iter().zip(values).collect();
         Ok(Self { gpu, tree, fill, sorted, keys: device_keys, values: device_values })

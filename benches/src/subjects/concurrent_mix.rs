@@ -14,6 +14,7 @@ use phalanx_kernels::mvbtree::kernels::InsertAndRange;
 use rayon::prelude::*;
 use simt::Instance;
 use std::marker::PhantomData;
+use workloads::parallel;
 use workloads::random::{Source, below};
 use workloads::{Key as Word, UniqueKeys, value_of};
 
@@ -171,7 +172,7 @@ where
         let room = results + SPARE + results * updates / many;
         let sheet = Sheet::new(gpu, &inserted, &ends, room as u32)?;
         let device = &gpu.device;
-        let values: Vec<u32> = initial.par_iter().map(|key| value_of(*key)).collect();
+        let values: Vec<u32> = parallel::map(&initial, |&key| value_of(key));
         let first = (device.from_slice(&initial)?, device.from_slice(&values)?);
         let (live, epochs) = (None, Vec::new());
         Ok(Self { gpu, tree, initial, inserted, ends, first, sheet, live, epochs, of: PhantomData })
@@ -215,7 +216,7 @@ impl Judge<'_> {
 impl Sheet {
     fn new(gpu: &Gpu, inserted: &[u32], ends: &[(u32, u32)], room: u32) -> Result<Self> {
         let device = &gpu.device;
-        let values: Vec<u32> = inserted.par_iter().map(|key| value_of(*key)).collect();
+        let values: Vec<u32> = parallel::map(inserted, |&key| value_of(key));
         let (lows, highs): (Vec<u32>, Vec<u32>) = ends.iter().copied().unzip();
         let places = ends.len() * room as usize;
         Ok(Self {

@@ -9,7 +9,7 @@ use gpu::{Buffer, Device, Stream};
 use phalanx::Map;
 use phalanx::map::Word as MapWord;
 use phalanx_kernels::keyed::{OpCode, Outcome};
-use rayon::prelude::*;
+use workloads::parallel;
 use workloads::{Key as Word, Op, value_of};
 
 /// Initial value of outcomes. It is no valid outcome, so that one that is never written is detected.
@@ -73,7 +73,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Batch<K, V> {
     /// # Errors
     /// Returns [`gpu::Error`] when the device runs out of memory.
     pub fn inserts(device: &Device, keys: &[K]) -> Result<Self> {
-        let values: Vec<V> = keys.par_iter().map(|key| value_of(*key)).collect();
+        let values: Vec<V> = parallel::map(keys, |&key| value_of(key));
         Ok(Self {
             codes: device.buffer(0)?,
             keys: device.from_slice(keys)?,
@@ -114,7 +114,8 @@ impl<K: MapWord + Word, V: MapWord + Word> Batch<K, V> {
     /// # Errors
     /// Returns [`gpu::Error`] when the device fails.
     pub fn count(&self, outcome: Outcome) -> Result<usize> {
-        Ok(self.outcomes.read()?.par_iter().filter(|code| **code == outcome as u8).count())
+        let codes = self.outcomes.read()?;
+        Ok(parallel::count(codes.len(), |index| codes[index] == outcome as u8))
     }
 }
 

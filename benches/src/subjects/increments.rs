@@ -19,7 +19,7 @@ use gpu::Stream;
 use phalanx::map::Word as MapWord;
 use phalanx::{HashMap, Map};
 use phalanx_kernels::keyed::Outcome;
-use rayon::prelude::*;
+use workloads::parallel;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
 /// Operation of a structure that accepts further batches.
@@ -89,8 +89,8 @@ where
 {
     let (found, pairs) = (map.get(keys)?, map.len()?);
     ensure!(pairs == keys.len(), "{pairs} pairs are there, and {} were inserted", keys.len());
-    let is_wrong = |index: &usize| found[*index] != Some(value_of(keys[*index]));
-    if let Some(index) = (0..keys.len()).into_par_iter().find_first(is_wrong) {
+    let is_wrong = |index: usize| found[index] != Some(value_of(keys[index]));
+    if let Some(index) = parallel::first(keys.len(), is_wrong) {
         anyhow::bail!("key {:?} has the value {:?}", keys[index], found[index]);
     }
     Ok(Verified::all(keys.len()))

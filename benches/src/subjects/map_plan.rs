@@ -14,6 +14,7 @@ use crate::engine::suite::Case;
 use anyhow::{Context, Result, bail, ensure};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
+use workloads::parallel;
 use workloads::random::{Source, tabulate};
 use workloads::{
     Distribution, Key, Mix, Op, Permutation, Stream, UniqueKeys, Ycsb, YcsbOptions, updated_value_of,
@@ -149,7 +150,8 @@ impl<K: Key, V: Key> Plan<K, V> {
     pub fn judge(&self, outcomes: &[u8], values: Option<&[V]>) -> Result<Verified> {
         let told = values.filter(|_| matches!(self.call, Call::Get | Call::Mixed));
         self.all(outcomes, told, "answered", |answer| self.is_right(answer))?;
-        let succeeded = outcomes.par_iter().filter(|code| succeeded(Outcome::from_code(**code))).count();
+        let succeeded =
+            parallel::count(outcomes.len(), |index| succeeded(Outcome::from_code(outcomes[index])));
         Ok(Verified { compared: self.stream.len() as u64, succeeded: succeeded as u64 })
     }
 
@@ -181,7 +183,7 @@ impl<K: Key, V: Key> Plan<K, V> {
             outcome: Outcome::from_code(outcomes[index]),
             value: values.map(|values| values[index]),
         };
-        let wrong = (0..asked).into_par_iter().find_first(|index| !right(&answer(*index)));
+        let wrong = parallel::first(asked, |index| !right(&answer(index)));
         let Some(index) = wrong else { return Ok(()) };
         let Answer { op, key, outcome, value } = answer(index);
         bail!("operation {index}, {op:?} of key {key:?}, {verb} {outcome:?} with {value:?}")
@@ -238,8 +240,7 @@ fn succeeded(outcome: Option<Outcome>) -> bool {
 
 /// Returns a stream of one operation.
 fn plain<K: Key, V: Key>(op: Op, keys: Vec<K>) -> Stream<K, V> {
-    let values =
-        keys.par_iter().map(|key| if op == Op::FindMiss { V::default() } else { value_of(*key) }).collect();
+    let values = parallel::map(&keys, |&key| if op == Op::FindMiss { V::default() } else { value_of(key) });
     Stream { ops: vec![op; keys.len()], keys, values }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use phalanx::MultiVersionBTree;
 use phalanx::map::Word as MapWord;
 use phalanx_kernels::keyed::Outcome;
-use rayon::prelude::*;
+use workloads::parallel;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
 /// Rounds of updates. Each round ends with the same pairs as it began with.
@@ -67,7 +67,7 @@ impl<'a, K: MapWord + Word, V: MapWord + Word> Soak<'a, K, V> {
 impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Soak<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
         if self.batches.is_empty() {
-            let values: Vec<V> = self.keys.par_iter().map(|key| value_of(*key)).collect();
+            let values: Vec<V> = parallel::map(&self.keys, |&key| value_of(key));
             let outcomes = self.tree.insert(&self.keys, &values)?;
             ensure!(outcomes.all_placed(), "{} updates are refused", outcomes.refused());
             let parts = self.others.chunks(self.batch);

@@ -28,6 +28,7 @@ use phalanx_kernels::keyed::{Outcome, Packed};
 use phalanx_kernels::mvbtree::{InPlace, OutOfPlace, Tree, Versioned};
 use phalanx_kernels::slab::Spread;
 use rayon::prelude::*;
+use workloads::parallel;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
 /// Look-ups in a snapshot.
@@ -238,7 +239,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for OldReads<'_, K, V> {
             outcomes[index] == Outcome::Found as u8 && values[index] == value_of::<K, V>(self.asked[index])
         };
         let n = self.asked.len();
-        let wrong = (0..n).into_par_iter().filter(|index| !is_right(*index)).count();
+        let wrong = parallel::count(n, |index| !is_right(index));
         ensure!(wrong == 0, "{wrong} of {n} look-ups as of a snapshot were answered wrongly");
         Ok(Verified::all(n))
     }

@@ -9,6 +9,7 @@ use phalanx::btree::{LargeBatches, Ordered};
 use phalanx::map::Word as MapWord;
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
+use workloads::parallel;
 use workloads::random::{Source, below};
 use workloads::{Key as Word, UniqueKeys, value_of};
 
@@ -211,7 +212,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Ranges<K, V> {
                 && pairs.all(|((expected, key), value)| key == expected && *value == value_of(*key))
         };
         let ranges = counts.len();
-        if let Some(wrong) = (0..ranges).into_par_iter().find_first(|range| !is_right(*range)) {
+        if let Some(wrong) = parallel::first(ranges, |range| !is_right(range)) {
             let (found, first) = (counts[wrong], sorted[self.firsts[wrong]]);
             let expected = self.results;
             bail!("range {wrong} has {expected} pairs from {first:?} on; the answer has {found}, or others");
@@ -272,11 +273,11 @@ impl<K: MapWord + Word, V: MapWord + Word> Neighbours<K, V> {
             (None, Some(Outcome::Absent)) => true,
             _ => false,
         };
-        if let Some(wrong) = (0..outcomes.len()).into_par_iter().find_first(|index| !is_right(*index)) {
+        if let Some(wrong) = parallel::first(outcomes.len(), |index| !is_right(index)) {
             let (key, outcome) = (self.asked[wrong], Outcome::from_code(outcomes[wrong]));
             bail!("beside {key:?} is {:?}, and the answer is {outcome:?}, {:?}", next(wrong), found[wrong]);
         }
-        let succeeded = outcomes.par_iter().filter(|code| **code == Outcome::Found as u8).count();
+        let succeeded = parallel::count(outcomes.len(), |index| outcomes[index] == Outcome::Found as u8);
         Ok(Verified { compared: outcomes.len() as u64, succeeded: succeeded as u64 })
     }
 }

@@ -22,6 +22,7 @@ use phalanx::map::Word as MapWord;
 use phalanx::{Map, Merge, Outcome};
 use rayon::prelude::*;
 use std::time::Instant;
+use workloads::parallel;
 use workloads::random::{Source, tabulate};
 use workloads::{Key as Word, Permutation, ScrambledZipf, UniqueKeys, value_of};
 
@@ -118,7 +119,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
             map: make(keys.len() + initial as usize)?,
             initial: Batch::inserts(&gpu.device, &others)?,
             initial_keys: others.len(),
-            arguments: keys.par_iter().map(|key| value_of(*key)).collect(),
+            arguments: parallel::map(&keys, |&key| value_of(key)),
             keys,
             sorted,
             batch,
@@ -185,13 +186,13 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
             _ => (Outcome::Inserted, Outcome::Found),
         };
         ensure!(outcomes.len() == self.keys.len(), "{} outcomes", outcomes.len());
-        let is_known = |&&code: &&u8| code == first as u8 || code == other as u8;
+        let is_known = |code: u8| code == first as u8 || code == other as u8;
         ensure!(
-            outcomes.par_iter().all(|code| is_known(&code)),
+            parallel::first(outcomes.len(), |index| !is_known(outcomes[index])).is_none(),
             "an outcome is neither {first:?} nor {other:?}"
         );
         if self.op != "batch_get" {
-            let elements = self.keys.par_iter().zip(outcomes);
+            let elements = self.keys.iter().zip(outcomes);
             let mut firsts: Vec<M::Key> =
                 elements.filter(|(_, code)| **code == first as u8).map(|(key, _)| *key).collect();
             firsts.par_sort_unstable();
@@ -199,10 +200,11 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
             distinct.dedup();
             ensure!(firsts == distinct, "not every key has exactly one element that is {first:?}");
         }
-        let is_right = |(key, value): (&M::Key, &M::Value)| *value == value_of(*key);
+        let keys = &self.keys;
+        let is_wrong = |told: &[M::Value], index: usize| told[index] != value_of(keys[index]);
         let told = results.filter(|_| self.op.contains("get"));
         ensure!(
-            told.is_none_or(|told| self.keys.par_iter().zip(told).all(is_right)),
+            told.is_none_or(|told| parallel::first(told.len(), |index| is_wrong(told, index)).is_none()),
             "a returned value is wrong"
         );
         Ok(())
@@ -211,7 +213,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
     /// Checks the contents after the operation.
     fn check_contents(&self) -> Result<()> {
         let found = self.map.get(&self.keys)?;
-        let (op, sorted) = (self.op.as_str(), &self.sorted);
+        let (op, keys, sorted) = (self.op.as_str(), &self.keys, &self.sorted);
         let times = |key: M::Key| {
             let below = sorted.partition_point(|other| *other < key);
             sorted[below..].partition_point(|other| *other == key) as u64
@@ -224,8 +226,8 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
             }
             _ => Some(value_of(key)),
         };
-        let pairs = self.keys.par_iter().zip(&found);
-        let wrong = pairs.find_any(|(key, found)| **found != expected(**key));
+        let wrong = parallel::first(found.len(), |index| found[index] != expected(keys[index]));
+        let wrong = wrong.map(|index| (keys[index], found[index]));
         ensure!(wrong.is_none(), "a key, and its value: {wrong:?}");
         let mut distinct = self.sorted.clone();
         distinct.dedup();
@@ -241,7 +243,7 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Patterned
         self.map.clear()?;
         (self.answers, self.ms) = (None, None);
         let others = self.initial.keys.read()?;
-        let values: Vec<M::Value> = others.par_iter().map(|key| value_of(*key)).collect();
+        let values: Vec<M::Value> = parallel::map(&others, |&key| value_of(key));
         ensure!(self.map.insert(&others, &values)?.all_placed(), "the initial pairs do not fit");
         if self.reads() {
             ensure!(self.map.insert(&self.keys, &self.arguments)?.all_placed(), "the keys do not fit");

@@ -15,6 +15,7 @@ use gpu::Buffer;
 use phalanx::primitives::{Bits, Fold, Number, Workspace, scan_bytes, scan_tiles, sort_bytes, sort_tiles};
 use rayon::prelude::*;
 use simt::hash::mix64;
+use workloads::parallel;
 
 /// Variant that uses the default tile.
 const DEFAULT: &str = "default";
@@ -187,7 +188,7 @@ pub(super) fn workspace(gpu: &Gpu, case: &Case, bytes: usize) -> Result<Workspac
 fn sort<'a, K: Number, V: Numbered>(gpu: &'a Gpu, case: &Case) -> Result<Prepared<'a, K, V>> {
     let (keys, n) = (numbers::<K>(case)?, case.n as usize);
     ensure!(n < 1 << 30, "a sort takes less than 2^30 elements, not {n}");
-    let values: Vec<V> = (0..n as u32).into_par_iter().map(V::numbered).collect();
+    let values: Vec<V> = parallel::tabulate(n, |index| V::numbered(index as u32));
     let mut pairs: Vec<(K, u32)> = keys.par_iter().copied().zip(0..n as u32).collect();
     // The index makes all pairs distinct, so this is the stable order.
     pairs.par_sort_unstable();

@@ -18,6 +18,7 @@ use phalanx::primitives::{
 };
 use rayon::prelude::*;
 use simt::hash::{mix64, reduce};
+use workloads::parallel;
 
 /// Segmented primitives as a structure.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ fn segments<'a, T: Number, V: Numbered>(gpu: &'a Gpu, case: &Case) -> Result<Pre
     // Small tiles need more workspace, and small windows leave more segments to the sort of long segments.
     let small = if gpu.device.is_emulator() { 128 * n + 65536 } else { 1 << 20 };
     let work = workspace(gpu, case, 2 * bytes + small)?;
-    let values: Vec<V> = (0..n as u32).into_par_iter().map(V::numbered).collect();
+    let values: Vec<V> = parallel::tabulate(n, |index| V::numbered(index as u32));
     let (device, operations) = (&gpu.device, n);
     let (from, offsets) = (device.from_slice(&numbers)?, device.from_slice(&offsets)?);
     let (to, moved, values) = (device.buffer(results)?, device.buffer(n)?, device.from_slice(&values)?);

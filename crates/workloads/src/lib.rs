@@ -11,6 +11,7 @@
 //! | [`sequences`] | MI, DU, DR, SU, SR, SUR, DUL, ZZ | the OOPSLA 2026 paper on memory oversubscription, table 2 |
 //! | [`genome`] | genomes and reads with errors, as FASTA and FASTQ | uniform bases, substitutions |
 //! | [`community`] | genomes of related species and reads of all of them | mutated copies of random ancestors |
+//! | [`parallel`] | loops over many elements by several threads, of which only one copy is compiled | |
 //! | [`random`] | the pinned generator behind all of them | ChaCha8, one stream per chunk |
 //!
 //! # Concurrency
@@ -23,6 +24,7 @@ pub mod community;
 pub mod genome;
 pub mod keys;
 pub mod mix;
+pub mod parallel;
 pub mod permutation;
 pub mod random;
 pub mod sequences;

@@ -2,6 +2,7 @@
 //!
 //! A long output is split into chunks of [`CHUNK`] items. Chunk `c` draws from stream `c` of the cipher, so
 //! its items depend only on the seed, the purpose and `c`, and threads may generate the chunks in any order.
+use crate::parallel;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -58,8 +59,8 @@ impl Source {
 }
 
 /// Generates `len` items in parallel; item `i` is `make(i)`.
-pub fn tabulate<T: Send>(len: usize, make: impl Fn(u64) -> T + Sync + Send) -> Vec<T> {
-    (0..len).into_par_iter().map(|index| make(index as u64)).collect()
+pub fn tabulate<T: Send>(len: usize, make: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    parallel::tabulate(len, |index| make(index as u64))
 }
 
 /// Returns a number in `0..1` with 53 random bits.

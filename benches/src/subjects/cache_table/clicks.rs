@@ -12,6 +12,7 @@ use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use simt::hash::mix64;
 use workloads::Zipf;
+use workloads::parallel;
 use workloads::random::Source;
 
 /// Result of the check of a part of the stream.
@@ -153,7 +154,7 @@ impl<'a> Clicks<'a> {
             };
             self.inputs.is_row(of, &rows[index * dim..(index + 1) * dim])
         };
-        let wrong = (0..codes.len()).into_par_iter().find_first(|index| !is_right(*index));
+        let wrong = parallel::first(codes.len(), |index| !is_right(index));
         ensure!(wrong.is_none(), "batch {}: the lookup {wrong:?} is wrong", self.now);
         Ok(number_of(&codes, Outcome::Found))
     }
@@ -201,7 +202,7 @@ impl<'a> Clicks<'a> {
 
 /// Returns the number of codes of an outcome.
 fn number_of(codes: &[u8], outcome: Outcome) -> u64 {
-    codes.par_iter().filter(|code| **code == outcome as u8).count() as u64
+    parallel::count(codes.len(), |index| codes[index] == outcome as u8) as u64
 }
 
 impl Benchmark for Clicks<'_> {

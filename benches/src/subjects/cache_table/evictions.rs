@@ -9,6 +9,7 @@ use phalanx::cache_table::EvictedBuffers;
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use std::collections::HashSet;
+use workloads::parallel;
 
 /// Device buffers for evicted keys.
 pub struct Evictions {
@@ -79,7 +80,7 @@ impl Evictions {
         let (keys, scores) = (self.keys.read()?, self.scores.read()?);
         let evicted =
             |index: usize| Evicted { number: loaded.inputs.number(keys[index]), score: scores[index], index };
-        let mut all: Vec<_> = (0..count as usize).into_par_iter().map(evicted).collect();
+        let mut all: Vec<_> = parallel::tabulate(count as usize, evicted);
         self.check_rows(loaded, &all)?;
         all.par_sort_unstable_by_key(|evicted| evicted.number);
         for pair in all.windows(2) {

@@ -2,6 +2,7 @@
 //! its source.
 use rayon::prelude::*;
 use simt::hash::mix64;
+use workloads::parallel;
 
 /// Odd factor of the bijection from numbers to keys.
 const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
@@ -61,7 +62,7 @@ impl Inputs {
 
     /// Returns the keys of numbers.
     pub fn keys(&self, numbers: &[u64]) -> Vec<u64> {
-        numbers.par_iter().map(|number| self.key(*number)).collect()
+        parallel::map(numbers, |&number| self.key(number))
     }
 
     /// Returns rows, one behind the other.

@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 use gpu::Buffer;
 use phalanx::cache_table::Rule;
 use phalanx_kernels::keyed::Outcome;
-use rayon::prelude::*;
 use simt::hash::mix64;
 use std::time::Instant;
 use workloads::Zipf;
+use workloads::parallel;
 use workloads::random::Source;
 
 /// Times of a batch in ms, and what moved after it.
@@ -116,12 +116,12 @@ impl<'a> Promotion<'a> {
 
     fn check(&self, now: u64, numbers: &[u64]) -> Result<()> {
         let (codes, rows, dim) = (self.outcomes.read()?, self.found.read()?, self.loaded.table.dim());
-        let is_wrong = |index: &usize| {
+        let is_wrong = |index: usize| {
             let row = &rows[index * dim..(index + 1) * dim];
-            codes[*index] != Outcome::Found as u8
-                || !self.loaded.inputs.is_row(RowOf::Loaded(numbers[*index]), row)
+            codes[index] != Outcome::Found as u8
+                || !self.loaded.inputs.is_row(RowOf::Loaded(numbers[index]), row)
         };
-        let wrong = (0..codes.len()).into_par_iter().find_first(is_wrong);
+        let wrong = parallel::first(codes.len(), is_wrong);
         ensure!(wrong.is_none(), "batch {now}: the lookup {wrong:?} is wrong");
         Ok(())
     }

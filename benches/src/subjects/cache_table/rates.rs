@@ -12,6 +12,7 @@ use gpu::Buffer;
 use phalanx::cache_table::Rule;
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
+use workloads::parallel;
 
 /// Timed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,8 +217,7 @@ impl<'a> Rates<'a> {
 
     /// Checks the outcomes.
     fn judge(&self, outcomes: &[Option<Outcome>]) -> Result<()> {
-        let wrong =
-            outcomes.par_iter().enumerate().position_first(|(index, found)| !self.is_right(index, *found));
+        let wrong = parallel::first(outcomes.len(), |index| !self.is_right(index, outcomes[index]));
         let Some(index) = wrong else { return Ok(()) };
         let hit = if self.is_hit(index) { "present" } else { "absent" };
         bail!("element {index}, {:?} of a key that was {hit}, answered {:?}", self.verb, outcomes[index])
@@ -225,16 +225,15 @@ impl<'a> Rates<'a> {
 
     /// Checks the number of keys after the batch. Returns the number of evictions.
     fn count(&self, outcomes: &[Outcome]) -> Result<u64> {
-        let number_of = |of: Outcome| outcomes.par_iter().filter(|found| **found == of).count();
+        let number_of = |of: Outcome| parallel::count(outcomes.len(), |index| outcomes[index] == of);
         let (inserted, removed) = (number_of(Outcome::Inserted), number_of(Outcome::Removed));
         let (before, after) = (self.len_before, self.loaded.table.len()?);
         let evicted = (before + inserted).checked_sub(after + removed);
         let evicted = evicted.with_context(|| {
             format!("{before} keys, {inserted} inserted, {removed} removed: {after} keys are too many")
         })?;
-        let again = (0..outcomes.len()).into_par_iter();
-        let again =
-            again.filter(|index| self.is_hit(*index) && outcomes[*index] == Outcome::Inserted).count();
+        let is_again = |index: usize| self.is_hit(index) && outcomes[index] == Outcome::Inserted;
+        let again = parallel::count(outcomes.len(), is_again);
         ensure!(again <= evicted, "{again} present keys were inserted, but {evicted} were evicted");
         ensure!(evicted <= inserted, "{inserted} insertions evicted {evicted} keys");
         Ok(evicted as u64)
@@ -249,11 +248,11 @@ impl<'a> Rates<'a> {
         let first = |index| outcomes[self.batch.first(index)];
         let of = |index| self.left(index, first(index));
         self.check_rows("after the batch", &rows, of)?;
-        let is_wrong = |(index, code): (usize, &u8)| {
+        let is_wrong = |index: usize| {
             let is_left = of(index) != RowOf::Unwritten;
-            *code != if is_left { Outcome::Found } else { Outcome::Absent } as u8
+            found[index] != if is_left { Outcome::Found } else { Outcome::Absent } as u8
         };
-        let wrong = found.par_iter().enumerate().position_first(is_wrong);
+        let wrong = parallel::first(found.len(), is_wrong);
         wrong.map_or(Ok(()), |index| {
             bail!("element {index}: its key is {:?} after the batch", Outcome::from_code(found[index]))
         })
@@ -297,7 +296,7 @@ impl Benchmark for Rates<'_> {
 
     fn verify(&mut self) -> Result<Verified> {
         let codes = self.outcomes.read()?;
-        let outcomes: Vec<_> = codes.par_iter().map(|code| Outcome::from_code(*code)).collect();
+        let outcomes: Vec<_> = parallel::map(&codes, |&code| Outcome::from_code(code));
         self.judge(&outcomes)?;
         let outcomes: Vec<_> = outcomes.into_iter().flatten().collect();
         self.evicted = self.count(&outcomes)?;

@@ -8,9 +8,9 @@ use anyhow::{Result, ensure};
 use gpu::Buffer;
 use phalanx::cache_table::{CacheTables, MissedBuffers};
 use phalanx_kernels::keyed::Outcome;
-use rayon::prelude::*;
 use std::ops::Range;
 use workloads::Zipf;
+use workloads::parallel;
 use workloads::random::Source;
 
 /// Timed operation.
@@ -158,11 +158,11 @@ impl<'a> Rounds<'a> {
     /// Checks that each lookup in a table found the row of its key.
     fn verify_one(&self, table: usize, codes: &[u8], rows: &[f32]) -> Result<()> {
         let (Member { inputs, numbers }, dim) = (&self.members[table], self.tables[0].dim());
-        let is_wrong = |index: &usize| {
+        let is_wrong = |index: usize| {
             let row = &rows[index * dim..(index + 1) * dim];
-            codes[*index] != Outcome::Found as u8 || !inputs.is_row(RowOf::Loaded(numbers[*index]), row)
+            codes[index] != Outcome::Found as u8 || !inputs.is_row(RowOf::Loaded(numbers[index]), row)
         };
-        let wrong = (0..codes.len()).into_par_iter().find_first(is_wrong);
+        let wrong = parallel::first(codes.len(), is_wrong);
         ensure!(wrong.is_none(), "table {table}: the lookup {wrong:?} is wrong");
         Ok(())
     }

@@ -7,8 +7,8 @@ use crate::machine::Gpu;
 use anyhow::{Result, ensure};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::keyed::Outcome;
-use rayon::prelude::*;
 use std::time::Instant;
+use workloads::parallel;
 
 /// Kind of the batches of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl<'a> Threads<'a> {
             codes[index] == expected as u8
                 && self.is_row(numbers[index], &rows[index * dim..(index + 1) * dim])
         };
-        let wrong = (0..numbers.len()).into_par_iter().find_first(|&index| !is_right(index));
+        let wrong = parallel::first(numbers.len(), |index| !is_right(index));
         ensure!(wrong.is_none(), "thread {thread}: the element {wrong:?} is wrong");
         Ok(())
     }
