@@ -15,6 +15,44 @@ use gpu::Device;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
+/// Setters of the builders of tiered maps, whose fields have the same names.
+macro_rules! tiered_setters {
+    () => {
+        /// Sets the device. Default: [`Device::from_environment`].
+        pub fn device(mut self, device: &Device) -> Self {
+            self.device = Some(device.clone());
+            self
+        }
+
+        /// Raises the capacity to `pairs` if it is less.
+        pub(super) fn at_least(mut self, pairs: usize) -> Self {
+            self.capacity = self.capacity.max(pairs);
+            self
+        }
+
+        /// Sets the budget in bytes of device memory, which is never exceeded. Default: 256 MiB.
+        pub fn budget(mut self, bytes: usize) -> Self {
+            self.budget = bytes;
+            self
+        }
+
+        /// Sets where operations are executed. Default: [`Placement::ByCost`].
+        pub fn placement(mut self, placement: Placement) -> Self {
+            self.config.placement = placement;
+            self
+        }
+
+        /// Sets the costs by which [`Placement::ByCost`] decides. Default: on a GPU they are measured by
+        /// [`Self::build`], in some milliseconds; on the emulator they are those of an H200, estimated.
+        pub fn costs(mut self, costs: Costs) -> Self {
+            self.config.costs = costs;
+            self.has_costs = true;
+            self
+        }
+    };
+}
+pub(crate) use tiered_setters;
+
 /// Parameters of a map. Created by [`TieredMap::builder`].
 ///
 /// ```
@@ -79,27 +117,11 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// Sets the device. Default: [`Device::from_environment`].
-    pub fn device(mut self, device: &Device) -> Self {
-        self.device = Some(device.clone());
-        self
-    }
+    tiered_setters!();
 
     /// Sets the number of pairs that the map holds at its load factor. Default: 1024.
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.capacity = pairs;
-        self
-    }
-
-    /// Raises the capacity to `pairs` if it is less.
-    pub(super) fn at_least(mut self, pairs: usize) -> Self {
-        self.capacity = self.capacity.max(pairs);
-        self
-    }
-
-    /// Sets the budget in bytes of device memory, which the map never exceeds. Default: 256 MiB.
-    pub fn budget(mut self, bytes: usize) -> Self {
-        self.budget = bytes;
         self
     }
 
@@ -117,20 +139,6 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// MiB.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
-        self
-    }
-
-    /// Sets where operations are executed. Default: [`Placement::ByCost`].
-    pub fn placement(mut self, placement: Placement) -> Self {
-        self.config.placement = placement;
-        self
-    }
-
-    /// Sets the costs by which [`Placement::ByCost`] decides. Default: on a GPU they are measured by
-    /// [`Self::build`], in some milliseconds; on the emulator [`Costs::default`].
-    pub fn costs(mut self, costs: Costs) -> Self {
-        self.config.costs = costs;
-        self.has_costs = true;
         self
     }
 

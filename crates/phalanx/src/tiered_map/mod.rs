@@ -1,6 +1,6 @@
 //! Hash map that may be larger than the device memory that it uses. The repository's page
 //! `docs/structures/tiered-map.md` describes guarantees, layout, algorithm and costs.
-mod builder;
+pub(crate) mod builder;
 pub(crate) mod chunk;
 mod growth;
 mod hot;

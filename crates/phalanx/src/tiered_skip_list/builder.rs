@@ -6,6 +6,7 @@ use crate::map::encoding::Word;
 use crate::map::variant::{names, select};
 use crate::program::open;
 use crate::skiplist::kernels::{self, Kernels};
+use crate::tiered_map::builder::tiered_setters;
 use crate::tiered_map::ledger::Ledger;
 use crate::tiered_map::plan::Form;
 use crate::tiered_map::shard::{Image, Shard, Spares};
@@ -76,11 +77,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// Sets the device. Default: [`Device::from_environment`].
-    pub fn device(mut self, device: &Device) -> Self {
-        self.device = Some(device.clone());
-        self
-    }
+    tiered_setters!();
 
     /// Sets the number of pairs for which host memory is allocated from the start. Default: 1024. The list
     /// grows beyond it, except with [`Placement::Remote`] and [`Placement::Managed`].
@@ -89,36 +86,10 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Raises the capacity to `pairs` if it is less.
-    pub(super) fn at_least(mut self, pairs: usize) -> Self {
-        self.capacity = self.capacity.max(pairs);
-        self
-    }
-
-    /// Sets the budget in bytes of device memory, which the list never exceeds. Default: 256 MiB.
-    pub fn budget(mut self, bytes: usize) -> Self {
-        self.budget = bytes;
-        self
-    }
-
     /// Sets the number of pairs for which each inner list is planned. Default: as many as fit a 48th of the
     /// budget, or 1 MiB if that is more, or less if the budget is too small for three such lists.
     pub fn list_capacity(mut self, pairs: usize) -> Self {
         self.of_list = Some(pairs);
-        self
-    }
-
-    /// Sets where operations are executed. Default: [`Placement::ByCost`].
-    pub fn placement(mut self, placement: Placement) -> Self {
-        self.config.placement = placement;
-        self
-    }
-
-    /// Sets the costs by which [`Placement::ByCost`] decides. Default: on a GPU they are measured by
-    /// [`Self::build`], in some milliseconds; on the emulator those of an H200, estimated.
-    pub fn costs(mut self, costs: Costs) -> Self {
-        self.config.costs = costs;
-        self.has_costs = true;
         self
     }
 

@@ -4,11 +4,17 @@
 mod bad_input;
 mod batches;
 mod budget;
+#[path = "../tiered/common.rs"]
+mod common;
 #[path = "../tiered/faults.rs"]
 mod faults;
 mod growth;
 mod hot;
 mod model;
 mod placement;
+#[path = "../tiered/policies.rs"]
+mod policies;
 #[path = "../tiered/streams.rs"]
 mod streams;
+#[path = "../tiered/types.rs"]
+mod types;

@@ -1,20 +1,11 @@
 //! Maps for tests, and the model that they are compared with.
+pub use crate::common::*;
 use gpu::Device;
 pub use phalanx::TieredMap as Map;
-use phalanx::tiered_map::{Builder, Costs};
-pub use phalanx::tiered_map::{Placement, Progress};
-use phalanx::{Key, Outcome, TieredMap, Value};
+use phalanx::tiered_map::Costs;
+pub use phalanx::tiered_map::{Builder, Placement, Progress, Traffic};
+use phalanx::{Key, TieredMap, Value};
 use std::collections::BTreeMap;
-
-/// Returns the device that the environment names.
-pub fn device() -> Device {
-    Device::from_environment().expect("PHALANX_DEVICE names a device that is there")
-}
-
-/// Returns a new emulated device, into which faults can be injected.
-pub fn emulator() -> Device {
-    Device::emulator(Default::default())
-}
 
 /// Returns a builder of a map of shards of about 1 KiB (for pairs of 8 bytes), which are copied from a few
 /// operations on.
@@ -33,37 +24,8 @@ pub fn growing<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
     divided(device).capacity(200)
 }
 
-/// Creates a map for a number of pairs.
-pub type New = fn(&Device, usize) -> Map<u32, u32>;
-
 /// Returns a map that is divided into shards when it outgrows its budget.
 pub const OUTGROWING: Option<New> = Some(outgrowing);
-
-/// Builds a map with the least budget: batches of more than 128 elements are divided into chunks.
-pub fn least<K: Key, V: Value>(builder: Builder<K, V>) -> TieredMap<K, V> {
-    let budget = builder.min_budget().unwrap();
-    builder.budget(budget).build().unwrap()
-}
-
-/// All policies.
-pub const PLACEMENTS: [Placement; 5] = [
-    Placement::ByCost,
-    Placement::AlwaysCopy,
-    Placement::AlwaysInPlace,
-    Placement::Remote,
-    Placement::Managed,
-];
-
-/// Returns `len` numbers below `most`, of which some are equal.
-pub fn numbers(len: usize, most: u64, seed: u64) -> Vec<u64> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..len)
-        .map(|_| {
-            state = state.wrapping_mul(0xd129_0d3d_4a9f_7c15).wrapping_add(1);
-            (state >> 33) % most
-        })
-        .collect()
-}
 
 /// Returns the pairs of a map.
 pub fn all_pairs<K: Key + Ord, V: Value>(map: &TieredMap<K, V>) -> BTreeMap<K, V> {
@@ -86,24 +48,6 @@ pub fn check<K: Key + Ord, V: Value + PartialEq>(
     assert_eq!(map.get(&keys).unwrap(), expected);
     assert_eq!(map.contains_key(&keys).unwrap(), is_there);
     assert!(map.peak_device_bytes() <= map.budget());
-}
-
-/// Inserts pairs of which keys may be equal, and checks the outcomes. Equal keys must have equal values.
-pub fn insert<K: Key + Ord, V: Value>(
-    map: &TieredMap<K, V>,
-    model: &mut BTreeMap<K, V>,
-    (keys, values): (&[K], &[V]),
-) {
-    let before = model.len();
-    let outcomes = map.insert(keys, values).unwrap();
-    model.extend(keys.iter().copied().zip(values.iter().copied()));
-    assert!(outcomes.all_placed());
-    assert_eq!(outcomes.count(Outcome::Inserted), model.len() - before, "one for each new key");
-}
-
-/// Returns the keys and values for numbers: values follow from keys.
-pub fn of<K: Key, V: Value>(numbers: &[u64], key: fn(u64) -> K, value: fn(u64) -> V) -> (Vec<K>, Vec<V>) {
-    numbers.iter().map(|&number| (key(number), value(number))).unzip()
 }
 
 /// Returns an empty resident map for some pairs, which is divided into shards when it has ten times as many.

@@ -1,49 +1,7 @@
-//! All operations, of all types, in batches of one chunk and of several.
-use crate::model::{PLACEMENTS, all_pairs, check, device, insert, least, numbers, of, small};
-use phalanx::{Key, Merge, Op, Outcome, Value};
+//! All operations, in batches of one chunk and of several.
+use crate::model::{PLACEMENTS, all_pairs, check, device, least, small};
+use phalanx::{Merge, Op, Outcome};
 use std::collections::BTreeMap;
-
-/// Runs insertions, queries and removals on lists of all policies.
-fn fill_and_empty<K: Key + Ord, V: Value + PartialEq>(key: fn(u64) -> K, value: fn(u64) -> V) {
-    let device = device();
-    for placement in PLACEMENTS {
-        let list = least(small::<K, V>(&device).placement(placement));
-        let mut model = BTreeMap::new();
-        for (seed, len) in [(1, 100), (2, 1000), (3, 1)] {
-            let (keys, values) = of(&numbers(len, 900, seed), key, value);
-            insert(&list, &mut model, (&keys, &values));
-            check(&list, &model, &[key(1000), key(2000)]);
-        }
-        let (keys, _) = of(&numbers(500, 900, 4), key, value);
-        let removed = list.remove(&keys).unwrap();
-        let there = model.len();
-        model.retain(|key, _| !keys.contains(key));
-        assert_eq!(removed.iter().filter(|&&is_removed| is_removed).count(), there - model.len());
-        check(&list, &model, &keys);
-    }
-}
-
-#[test]
-fn pairs_of_32_bits() {
-    fill_and_empty(|number| number as u32, |number| number as u32 * 7);
-}
-
-#[test]
-fn pairs_of_64_bits() {
-    fill_and_empty(|number| number << 40, |number| number * 7);
-}
-
-#[test]
-fn keys_and_values_of_different_sizes() {
-    fill_and_empty(|number| number as u32, |number| number << 33);
-    fill_and_empty(|number| number << 33, |number| number as u32);
-}
-
-#[test]
-fn types_with_encodings() {
-    fill_and_empty(|number| number as i32 - 300, |number| number as f32 * 0.5);
-    fill_and_empty(|number| number as i64 - 300, |number| number % 3 == 0);
-}
 
 /// The word by which slots tell that they are empty is a key like others.
 #[test]

@@ -1,43 +1,6 @@
-//! Where operations are executed.
-use crate::model::{device, least, small};
-use phalanx::tiered_skip_list::{Placement, Traffic};
-
-/// Returns what a batch of lookups of `len` keys costs, on a list with 700 pairs.
-fn traffic(placement: Placement, len: u32) -> Traffic {
-    let list = least(small::<u32, u32>(&device()).placement(placement));
-    let keys: Vec<u32> = (0..700).collect();
-    assert!(list.insert(&keys, &keys).unwrap().all_placed());
-    let before = list.traffic();
-    let asked: Vec<u32> = (0..len).map(|number| number * 7 % 1400).collect();
-    let found = list.get(&asked).unwrap();
-    assert!(found.iter().zip(&asked).all(|(value, &key)| *value == (key < 700).then_some(key)));
-    let mut spent = list.traffic();
-    spent.copied_in -= before.copied_in;
-    spent.copied_out -= before.copied_out;
-    spent.on_device -= before.on_device;
-    spent.in_place -= before.in_place;
-    spent
-}
-
-#[test]
-fn fixed_policies() {
-    for len in [1, 2000] {
-        let copied = traffic(Placement::AlwaysCopy, len);
-        assert_eq!((copied.on_device, copied.in_place), (u64::from(len), 0));
-        for placement in [Placement::AlwaysInPlace, Placement::Remote, Placement::Managed] {
-            let in_place = traffic(placement, len);
-            assert_eq!((in_place.on_device, in_place.in_place), (0, u64::from(len)));
-            assert_eq!((in_place.copied_in, in_place.copied_out), (0, 0));
-        }
-    }
-}
-
-#[test]
-fn lookups_write_nothing_back() {
-    for placement in [Placement::AlwaysCopy, Placement::ByCost] {
-        assert_eq!(traffic(placement, 2000).copied_out, 0);
-    }
-}
+//! Where the rule executes operations.
+use crate::model::{Placement, device, least, small};
+use crate::policies::traffic;
 
 /// A list of 3 KiB costs as much as some 30 operations in place.
 #[test]
