@@ -21,7 +21,7 @@ pub fn frozen_trees_are_read_by_kernels_of_their_own<K: Word, V: Word + MapValue
 }
 
 pub fn frozen_trees_answer_as_others_do<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
-    for turn in 0..6 {
+    for turn in kind.turns() {
         let (mut tree, expected) = grown(kind, turn);
         let keys = questions(&expected);
         let ranges: Vec<(Bound<K>, Bound<K>)> = keys

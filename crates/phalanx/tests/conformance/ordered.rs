@@ -144,7 +144,7 @@ pub fn questions<K: Word, V>(expected: &BTreeMap<K, V>) -> Vec<K> {
 }
 
 pub fn order_is_that_of_std<M: ByOrder>(kind: &Kind<M>) {
-    for turn in 0..6 {
+    for turn in kind.turns() {
         let (tree, expected) = grown(kind, turn);
         let keys = questions(&expected);
         let pair = |(key, value): (&M::Key, &M::Value)| (*key, *value);
@@ -168,7 +168,7 @@ pub fn order_is_that_of_std<M: ByOrder>(kind: &Kind<M>) {
 }
 
 pub fn ranges_are_those_of_std<M: ByOrder>(kind: &Kind<M>) {
-    for turn in 0..6 {
+    for turn in kind.turns() {
         let (tree, expected) = grown(kind, turn);
         let (keys, mut rng) = (questions(&expected), Rng::new(turn));
         let keys: Vec<M::Key> =

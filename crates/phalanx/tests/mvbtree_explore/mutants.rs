@@ -124,9 +124,9 @@ fn an_epoch_that_ends_too_early_is_found() {
 
 #[test]
 fn trees_without_a_fault_pass() {
-    all_are_sound_with::<Small<OutOfPlace>>("sound", SEEDS / 8, &[eager()]);
-    plans_are_sound::<Small<OutOfPlace>>(SEEDS / 4, Plan::racing, &[eager()]);
-    plans_are_sound::<Small<OutOfPlace>>(SEEDS / 8, Plan::reclaiming, &[eager()]);
+    all_are_sound_with::<Small<OutOfPlace>>("sound", SEEDS / 16, &[eager()]);
+    plans_are_sound::<Small<OutOfPlace>>(SEEDS / 8, Plan::racing, &[eager()]);
+    plans_are_sound::<Small<OutOfPlace>>(SEEDS / 16, Plan::reclaiming, &[eager()]);
 }
 
 #[test]

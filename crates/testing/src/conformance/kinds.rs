@@ -17,6 +17,7 @@ use std::any::type_name;
 use std::collections::BTreeMap;
 use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 /// Properties of a map that cases need beyond those of all maps.
 pub trait Tested: Map<Key: Word, Value: Word + MapValue> + Sync + Sized {
@@ -205,7 +206,8 @@ pub fn slots(name: &str) -> usize {
 pub struct Kind<M: Tested> {
     pub device: Device,
     pub name: &'static str,
-    /// Whether it is the first variant for keys and values of one size. Others share most of its code.
+    /// Whether long cases run in full on it: the first variant for keys and values of 32 bits, on a GPU also
+    /// the first for 64 bits. Others share most of its code.
     pub is_main: bool,
     builder: M::Builder,
 }
@@ -219,6 +221,16 @@ impl<M: Tested> Kind<M> {
     /// Creates a map with this capacity, which grows.
     pub fn map(&self, capacity: usize) -> M {
         M::growing(self, capacity).unwrap()
+    }
+
+    /// Returns the turns of a case that has six of them: all on the main variant and on a GPU, half on each of
+    /// the others.
+    pub fn turns(&self) -> Range<u64> {
+        match self.is_main || !is_sampling(&self.device) {
+            true => 0..6,
+            false if hash_of(self.name).is_multiple_of(2) => 0..3,
+            false => 3..6,
+        }
     }
 
     /// Converts numbers to keys and values, truncated to their sizes.
@@ -257,7 +269,7 @@ pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
     let kind = |(index, name)| Kind {
         device: device.clone(),
         name,
-        is_main: index == 0 && size_of::<M::Key>() == size_of::<M::Value>(),
+        is_main: index == 0 && has_one_size::<M>() && (size_of::<M::Key>() == 4 || !is_sampling(device)),
         builder: M::builder(device, name),
     };
     let runs = |kind: &Kind<M>| !matches!(M::growing(kind, 1), Err(Error::NeedsWideSwap { .. }));
@@ -266,31 +278,49 @@ pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
     kinds
 }
 
-/// Runs a case on the variants of a map for these types: on the emulator on the first variant and a sample of
-/// the others, on all of them on a GPU or with `PHALANX_VARIANTS=all`.
+/// Runs a case on the variants of a map for these types: on a GPU or with `PHALANX_VARIANTS=all` on all of
+/// them, otherwise on a sample.
 pub fn each<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
-    let samples = device.is_emulator() && env::var_os("PHALANX_VARIANTS").is_none_or(|which| which != "all");
-    let name = type_name_of(&case);
-    let is_run = |(index, kind): &(usize, Kind<M>)| !samples || *index == 0 || is_sampled(name, kind.name);
+    let (name, samples) = (name_of(&case), is_sampling(device));
+    let is_run = |(index, kind): &(usize, Kind<M>)| !samples || is_sampled(name, *index == 0, kind);
     kinds::<M>(device).into_iter().enumerate().filter(is_run).for_each(|(_, kind)| case(&kind));
 }
 
-fn type_name_of<T>(_: &T) -> &'static str {
-    type_name::<T>()
+/// Returns whether cases run on a sample of the variants.
+fn is_sampling(device: &Device) -> bool {
+    device.is_emulator() && env::var_os("PHALANX_VARIANTS").is_none_or(|which| which != "all")
 }
 
-/// Returns whether a case runs on a variant that is not the first one for its types. Each case has a sample
-/// of its own, a quarter of the variants, so all cases together run on every variant. The seed of the tests
-/// selects other samples.
-fn is_sampled(case: &str, variant: &str) -> bool {
+/// Returns the name of a function, without its type parameters.
+fn name_of<T>(_: &T) -> &'static str {
+    type_name::<T>().split('<').next().unwrap_or_default()
+}
+
+/// Returns whether a case runs on a variant. Each case has a sample of its own: the first variant for 32 bits
+/// and for 64 bits, that for one of the two pairs of mixed sizes, and a quarter of the other variants. So all
+/// cases together run on every variant. The seed of the tests selects other samples.
+fn is_sampled<M: Tested>(case: &str, is_first: bool, kind: &Kind<M>) -> bool {
+    match is_first {
+        true if has_one_size::<M>() => true,
+        true => hash_of(case).is_multiple_of(2) == (size_of::<M::Key>() == 4),
+        false => hash_of((case, kind.name)).is_multiple_of(4),
+    }
+}
+
+fn has_one_size<M: Tested>() -> bool {
+    size_of::<M::Key>() == size_of::<M::Value>()
+}
+
+/// Returns a number that depends on `what` and the seed of the tests.
+fn hash_of(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (case, variant, common::seed()).hash(&mut hasher);
-    hasher.finish().is_multiple_of(4)
+    (what, common::seed()).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Runs a case on every variant, if key and value have one size: for long cases that do not depend on that.
 pub fn each_of_one_size<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
-    if size_of::<M::Key>() == size_of::<M::Value>() {
+    if has_one_size::<M>() {
         each(device, case);
     }
 }
@@ -303,7 +333,7 @@ pub fn first<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
 /// Runs a case on the first variant, on the emulator only if key and value have one size: for long cases that
 /// hardly depend on that.
 pub fn first_of_one_size<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
-    if !device.is_emulator() || size_of::<M::Key>() == size_of::<M::Value>() {
+    if !device.is_emulator() || has_one_size::<M>() {
         first(device, case);
     }
 }
