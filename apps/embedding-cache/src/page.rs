@@ -30,7 +30,7 @@ pub fn page(history: &History, device: &Device, summary: &str) -> Result<String>
     let figures = [
         ("Hit rate", hit_rates(history)?, "Dashed lines mark the batches before which the hot set moved."),
         ("Admission", admission(history)?, "Items per batch: missed, admitted, refused and evicted ones."),
-        ("Eviction quality", returns(history)?, &back),
+        ("Wrong evictions", returns(history)?, &back),
         ("Throughput by stage", throughput(history)?, speed),
     ];
     for (title, svg, caption) in figures {

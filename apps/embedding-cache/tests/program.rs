@@ -57,7 +57,7 @@ fn trains_prints_and_writes_a_page() {
     }
     let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert_eq!((page.matches("<svg").count(), page.matches("</figure>").count()), (4, 4));
-    for expected in ["Hit rate", "Admission", "Eviction quality", "2000 items, 256", "write back"] {
+    for expected in ["Hit rate", "Admission", "Wrong evictions", "2000 items, 256", "write back"] {
         assert!(page.contains(expected), "{expected}: {page}");
     }
 }

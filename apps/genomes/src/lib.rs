@@ -1,8 +1,8 @@
-//! What the programs about genomes share.
+//! Code that the programs `kmer-count` and `metagenomics` share.
 //!
-//! [`blocks`] divides FASTA and FASTQ files into blocks, and [`read`] gives them to all cores, which extract
-//! [`kmers`]. [`feed`] carries keys and values from there to the thread that submits batches to a [`table`]
-//! on a device. [`output`] has what is printed and written alike.
+//! [`blocks`] divides FASTA and FASTQ files into blocks. [`read`] distributes the blocks over all cores,
+//! which extract [`kmers`]. [`feed`] passes keys and values from there to the thread that submits batches to
+//! a [`table`] on a device. [`output`] has the common functions for output.
 pub mod blocks;
 mod cut;
 pub mod feed;

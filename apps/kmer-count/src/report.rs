@@ -45,7 +45,7 @@ pub fn print_totals(counts: &Counts, device: &str, out: &mut impl Write) -> io::
     writeln!(out, "letters          {:>16}", grouped(input.letters))?;
     writeln!(out, "{:<16} {:>16}", format!("{k}-mers"), grouped(input.kmers))?;
     writeln!(out, "different        {:>16}", grouped(counts.pairs.len() as u64))?;
-    writeln!(out, "there once       {:>16}", grouped(once))?;
+    writeln!(out, "occurring once   {:>16}", grouped(once))?;
     writeln!(out, "device           {device}, {}", counts.cost.memory)
 }
 
@@ -87,7 +87,7 @@ pub fn print_top(counts: &Counts, top: usize, least: u64, out: &mut impl Write) 
     if shown.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nthe most frequent")?;
+    writeln!(out, "\nmost frequent k-mers")?;
     for &(kmer, count) in shown {
         let text: String = letters(kmer, counts.length).collect();
         writeln!(out, "{text}{:>16}", grouped(count))?;
@@ -103,7 +103,7 @@ pub fn print_top(counts: &Counts, top: usize, least: u64, out: &mut impl Write) 
 pub fn print_spectrum(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     let ranges = ranges(&counts.spectrum());
     let Some(most) = ranges.iter().map(|range| range.kmers).max() else { return Ok(()) };
-    writeln!(out, "\nhow many k-mers are there how often")?;
+    writeln!(out, "\nnumber of k-mers by count")?;
     for Range { low, high, kmers } in ranges {
         let times = if low == high { low.to_string() } else { format!("{low}-{high}") };
         let bar = "#".repeat((kmers as f64 / most as f64 * 40.0).ceil() as usize);
@@ -168,7 +168,7 @@ mod tests {
         let text = printed(|out| print_totals(&counts(), "a device", out));
         let words: Vec<_> = text.split_whitespace().collect();
         let expected =
-            "sequences 1 letters 1,515 2-mers 14 different 4 there once 2 device a device, 0 B of table";
+            "sequences 1 letters 1,515 2-mers 14 different 4 occurring once 2 device a device, 0 B of table";
         assert_eq!(words.join(" "), expected);
     }
 

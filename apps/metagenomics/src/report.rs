@@ -112,7 +112,7 @@ pub fn print_top(
 ) -> io::Result<()> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["taxon", "reads", "with those below", "share"]);
+    table.set_header(["taxon", "reads", "with descendants", "share"]);
     for Abundance { taxon, reads, clade, share } in abundances(taxonomy, classified).into_iter().take(top) {
         let share = format!("{:.2} %", 100.0 * share);
         table.add_row([taxonomy.name(taxon).to_owned(), grouped(reads), grouped(clade), share]);

@@ -1,4 +1,4 @@
-//! Looks up which network an IPv4 address belongs to: the network with the greatest first address up to it.
+//! Finds the network of an IPv4 address: of all networks that begin at or below the address, the last one.
 use phalanx::{BTree, Outcome};
 use std::net::Ipv4Addr;
 

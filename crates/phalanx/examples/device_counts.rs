@@ -1,5 +1,5 @@
-//! Filters readings on the device, and adds those that remain to a map. The host never learns how many there
-//! are: a count in device memory bounds the batches.
+//! Filters readings on the device, and inserts those that pass into a map. Their number stays in device
+//! memory: the batches on the map read it there, and the host does not wait for it.
 use phalanx::primitives::{Test, Workspace, compact_bytes};
 use phalanx::{Device, HashMap, Merge};
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), phalanx::Error> {
     let mut outcomes = device.zeroed::<u8>(READINGS)?;
     readings.on(work.stream()).contains_key(kept.bounded_by(&count)?, &mut outcomes)?;
 
-    // The results are those of the host. Outcomes behind the count are as they were.
+    // The results agree with counts on the host. A batch writes no outcomes beyond its number of elements.
     for (sensor, found) in readings.iter()? {
         assert_eq!(sensors.iter().filter(|&&other| other == sensor).count(), found as usize, "{sensor}");
     }

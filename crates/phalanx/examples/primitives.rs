@@ -16,7 +16,7 @@ fn main() -> Result<(), phalanx::Error> {
     // The workspace has the temporary memory and the stream. Its calls do not block; `read` waits.
     let bytes = sort_bytes::<u32, u64>(SALES).max(runs_bytes(SALES));
     let mut work = Workspace::on_device(&device, bytes)?;
-    // Shops are numbers below 16, so four bits decide the order.
+    // Numbers of shops are below 16, so a sort by their lowest four bits suffices.
     work.sort_pairs_in_place(&mut keys, &mut values, Bits::new(0, 4))?;
     work.reduce_by_key(Fold::Sum, (&keys, &values), (&mut found, &mut sums), &mut count)?;
 

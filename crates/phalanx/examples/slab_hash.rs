@@ -2,7 +2,8 @@
 use phalanx::{Merge, Outcome, SlabHash};
 
 fn main() -> Result<(), phalanx::Error> {
-    // The lists of the buckets grow slab by slab; no insertion rehashes the map.
+    // The map was built for 100 clients. Lists grow slab by slab during a call; when lists are long, the map
+    // gets more buckets after the call.
     let mut last_seen = SlabHash::<u64, u32>::with_capacity(100)?;
     for time in 1..=5 {
         // In each period 1000 clients send two requests; half of these clients are new.

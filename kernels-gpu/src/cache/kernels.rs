@@ -12,9 +12,9 @@
 //!
 //! # Concurrent lookups
 //!
-//! `cache_get_concurrent` and `cache_contains_concurrent` run beside changes of a table with versions
-//! ([`CacheView::with_versions`]). They read the version of a slot twice, and the key again; changes add to
-//! the version twice.
+//! `cache_get_concurrent` and `cache_contains_concurrent` may run concurrently with changes of a table with
+//! versions ([`CacheView::with_versions`]). They read the version of a slot twice, and the key again; changes
+//! add to the version twice.
 use super::action::{Accumulate, Assign, Evicted, Insert, InsertEvict, ReadRows, Remove, reserve};
 use super::change::{Changes, change};
 use super::layout::NOWHERE;

@@ -71,9 +71,9 @@ use simt::{BoundedSlice, GlobalSlice, Word};
 /// ```
 ///
 /// # Concurrency
-/// The table orders the batches of several streams and host threads. Those that only read run beside each
-/// other. Those that change only rows and scores of keys that are present run beside each other. One that
-/// places or removes keys runs alone (HierarchicalKV, section 3.5). Streams wait for each other on the
+/// The table orders the batches of several streams and host threads. Batches that only read run
+/// concurrently. Batches that change only rows and scores of present keys run concurrently. A batch that
+/// inserts or removes keys runs alone (HierarchicalKV, section 3.5). Streams wait for each other on the
 /// device; the host does not wait.
 ///
 /// # Cost

@@ -24,9 +24,9 @@ const VERSION: u16 = 1;
 
 /// Files.
 impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
-    /// Saves all keys with scores and rows. Other batches run meanwhile, as beside
-    /// [`export_since`](Self::export_since), which also says what the file contains then. Returns the `since`
-    /// of the [incremental](Self::save_since) file that continues this one.
+    /// Saves all keys with scores and rows. Other batches may run meanwhile;
+    /// [`export_since`](Self::export_since) states what the file contains then. Returns the `since` of the
+    /// [incremental](Self::save_since) file that continues this one.
     ///
     /// ```
     /// use phalanx::CacheTable;

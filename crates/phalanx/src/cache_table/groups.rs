@@ -4,8 +4,8 @@ use crate::Result;
 use gpu::Event;
 use std::sync::PoisonError;
 
-/// A group of batches (HierarchicalKV, section 3.5). Readers run beside readers, updaters beside updaters,
-/// and an inserter alone. Lookups and movers are groups of ours: see [`Lock::Concurrent`].
+/// A group of batches (HierarchicalKV, section 3.5). Readers run concurrently with readers, updaters with
+/// updaters, and an inserter alone. Lookups and movers are groups of ours: see [`Lock::Concurrent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Readers that search keys and copy rows.
@@ -35,10 +35,10 @@ pub enum Group {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lock {
-    /// Readers run beside readers, updaters beside updaters, and an inserter alone.
+    /// Readers run concurrently with readers, updaters with updaters, and an inserter alone.
     #[default]
     Groups,
-    /// As `Groups`, but `get`, `get_missed` and `contains_key` run beside all batches except
+    /// As `Groups`, but `get`, `get_missed` and `contains_key` run concurrently with all batches except
     /// [`promote`](super::CacheTable::promote). They return a row that the key had at one moment while they
     /// ran. They do not wait for batches that other streams or host threads have submitted before, and those
     /// do not wait for them: only a stream orders its own batches. Costs 4 bytes per slot, and with
@@ -59,13 +59,13 @@ pub enum Lock {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     Concurrent,
-    /// Readers run beside readers; every other batch runs alone, as under a reader-writer lock. Only for
-    /// comparisons: it is never faster.
+    /// Readers run concurrently; every other batch runs alone, as under a reader-writer lock. A baseline for
+    /// measurements: it is never faster than `Groups`.
     Plain,
 }
 
 impl Lock {
-    /// Returns whether batches run beside lookups.
+    /// Returns whether batches run concurrently with lookups.
     pub(super) fn is_concurrent(self) -> bool {
         self == Self::Concurrent
     }

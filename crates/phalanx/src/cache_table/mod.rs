@@ -132,12 +132,12 @@ pub use summary::Victims;
 ///
 /// # Concurrency
 ///
-/// All batches take `&self`. By default, those that only read run beside each other. Those that change only
-/// rows and scores of keys that are present run beside each other: a row is never torn, and each element
-/// takes effect at once. One that places or removes keys runs alone. Batches of different groups take effect
-/// in the order of the calls. With [`Lock::Concurrent`], lookups run beside all batches except promotions.
-/// Within a batch, outcomes are those of some serial order of its elements, except that an eviction may
-/// overlook a key whose slot another element of the batch changes at that moment.
+/// All batches take `&self`. There are three groups. Batches that only read run concurrently. Batches that
+/// change only rows and scores of present keys run concurrently: a row is never torn, and each element takes
+/// effect at once. A batch that inserts or removes keys runs alone. Batches of different groups take effect
+/// in the order of the calls. With [`Lock::Concurrent`], lookups run concurrently with all batches except
+/// promotions. Within a batch, outcomes are those of some serial order of its elements, except that an
+/// eviction may overlook a key whose slot another element of the batch changes at that moment.
 ///
 /// # Cost
 ///

@@ -77,7 +77,7 @@ struct Columns<K, S> {
     rows: Column<u32>,
 }
 
-/// Export beside other batches.
+/// Exports during which other batches run.
 impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// Begins an export of the keys that were used since a time, with scores and rows, by steps of some
     /// buckets. Other batches run between the steps, also insertions.
