@@ -223,8 +223,8 @@ impl<M: Tested> Kind<M> {
         M::growing(self, capacity).unwrap()
     }
 
-    /// Returns the turns of a case that has six of them: all on the main variant and on a GPU, half on each of
-    /// the others.
+    /// Returns the turns of a case that has six of them: all on the main variant and on a GPU, half of
+    /// them on each of the others.
     pub fn turns(&self) -> Range<u64> {
         match self.is_main || !is_sampling(&self.device) {
             true => 0..6,
