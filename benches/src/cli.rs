@@ -5,7 +5,7 @@ use crate::engine::environment::Source;
 use crate::engine::record::{self, Record};
 use crate::engine::runner::{Observer, Session};
 use crate::engine::suite::{Case, Selection, Suite};
-use crate::engine::{catalog, html, table};
+use crate::engine::{catalog, html, ratios, table};
 use crate::machine::DeviceChoice;
 use crate::subjects::first_launch::{self, Report};
 use crate::{streams, subjects};
@@ -202,7 +202,7 @@ fn show(arguments: &ReportArguments) -> Result<bool> {
 /// Prints the table, compares with the baseline and writes the page. Returns whether all results are correct
 /// and none has regressed.
 fn present(records: &[Record], suites: &[Suite], output: &Output) -> Result<bool> {
-    println!("{}", table::results(records));
+    println!("{}\n{}", table::results(records), ratios::tables(records, suites));
     let comparisons = match &output.baseline {
         Some(path) => compare(&record::read(path)?, records),
         None => Vec::<Comparison>::new(),

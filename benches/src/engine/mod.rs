@@ -10,6 +10,7 @@
 //! | [`environment`] | source version of the program |
 //! | [`record`] | a result as one line of JSON |
 //! | [`compare`] | comparison of a run with an earlier one |
+//! | [`ratios`] | ratios to a baseline, beside those of a paper |
 //! | [`table`], [`html`] | output for people |
 
 pub mod benchmark;
@@ -17,6 +18,7 @@ pub mod catalog;
 pub mod compare;
 pub mod environment;
 pub mod html;
+pub mod ratios;
 pub mod record;
 pub mod runner;
 pub mod statistics;

@@ -33,12 +33,18 @@
 //! [figure]                         # each operation has a figure; `plots` combines operations, or shows
 //! x = "load_factor"                # other fields
 //!
+//! [[against]]                      # a table of ratios to the records with these parameters
+//! params = { placement = "remote" }
+//! ops = ["insert"]                 # absent: all
+//! paper = "2 to 9 times, against managed memory"
+//!
 //! [[also]]                         # further cases: these fields replace those above; limits and expected
 //!                                  # fractions of their operations may also stand above
 //! structure = "SlabHash"
 //! ops = ["insert"]
 //! limit.insert = "line128"
 //! ```
+use super::ratios::Against;
 use super::record::{Param, Params};
 use itertools::{Itertools, iproduct};
 use serde::{Deserialize, Serialize};
@@ -88,6 +94,9 @@ pub struct Suite {
     /// Figure settings.
     #[serde(default)]
     pub figure: Figure,
+    /// Baselines to which ratios are shown.
+    #[serde(default)]
+    pub against: Vec<Against>,
     /// Further cases: other structures for comparison, other sizes, other widths.
     #[serde(default)]
     pub also: Vec<Also>,
@@ -412,9 +421,11 @@ impl Suite {
         let further = self.also.iter().filter_map(|also| also.ops.as_ref());
         let ops: Vec<&String> = further.chain([&self.ops]).flatten().collect();
         self.check_ops(|op| ops.contains(&op))?;
-        let unknown = self.figure.plots.iter().flat_map(|plot| &plot.ops).find(|op| !ops.contains(op));
+        let plots = self.figure.plots.iter().flat_map(|plot| &plot.ops).map(|op| ("figure.plots", op));
+        let against = self.against.iter().flat_map(|against| &against.ops).map(|op| ("against", op));
+        let unknown = plots.chain(against).find(|(_, op)| !ops.contains(op));
         let problem = |op: &String| format!("names the operation '{op}', which no part has");
-        unknown.map_or(Ok(()), |op| self.fail_at(Some("figure.plots".to_owned()), &problem(op)))
+        unknown.map_or(Ok(()), |(place, op)| self.fail_at(Some(place.to_owned()), &problem(op)))
     }
 
     fn check(&self) -> Result<(), Error> {

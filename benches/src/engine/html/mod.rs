@@ -1,5 +1,6 @@
 //! Self-contained HTML report: one figure per group of records, followed by a table of all numbers.
 use super::compare::Comparison;
+use super::ratios::{self, HEADINGS};
 use super::record::Record;
 use super::suite::{Figure, Suite};
 use super::table::{self, Column, EMULATOR_BANNER, Output};
@@ -70,8 +71,27 @@ fn section(name: &str, records: &[&Record], suite: Option<&Suite>) -> Result<Str
         let svg = figure::draw(&chart).map_err(|error| anyhow!("the figure of {name}: {error}"))?;
         let _ = writeln!(text, "<figure>{svg}<figcaption>{}</figcaption></figure>", escape(&chart.caption));
     }
+    text += &suite.map_or_else(String::new, |suite| ratio_tables(suite, records));
     text += &table(records);
     Ok(text)
+}
+
+/// Returns the ratios to the baselines of a suite.
+fn ratio_tables(suite: &Suite, records: &[&Record]) -> String {
+    let mut text = String::new();
+    for against in &suite.against {
+        let ratios = against.ratios(records);
+        if ratios.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "<p>Ratios to {}. The paper: {}</p>", against.name(), escape(&against.paper));
+        let _ = writeln!(text, "<table><tr><th>{}", HEADINGS.join("<th>"));
+        for ratio in &ratios {
+            let _ = writeln!(text, "<tr><td>{}", ratios::row(ratio).map(|cell| escape(&cell)).join("<td>"));
+        }
+        text += "</table>\n";
+    }
+    text
 }
 
 /// Returns a figure for records of an unknown suite: the first numeric parameter with several values is the

@@ -8,6 +8,7 @@
 //! | `get_missed` | `pairs` pairs | lookups of `n` absent keys |
 //! | `insert` | empty | insertion of `n` keys |
 //! | `remove` | `n` keys | their removal |
+//! | `count` | empty | of `n` keys, how often each occurs: 1 is added for each |
 //!
 //! | param | what |
 //! |---|---|
@@ -18,7 +19,10 @@
 //! | `shards` | number of shards of a map; by default the map chooses |
 //! | `list_capacity` | pairs of an inner list; by default the list chooses |
 //! | `placement` | `by_cost` (default), `copy`, `in_place`, or the baselines `remote` and `managed` |
-//! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
+//! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), `kmers` of reads of a random genome, or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
+//! | `batch` | elements of a call; by default all `n` elements are one batch |
+//! | `absent` | of `get`: each so many-th key is absent |
+//! | `sorted` | of `insert`: 1: each batch is sorted on the device before the call, and the time of that counts |
 //! | `hot_pairs` | bytes for hot pairs; by default a share of the budget |
 //! | `redraw` | 1: each repetition of `get` has other keys (by default all have the same) |
 //! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24, unless the case before had the same distribution |
@@ -29,150 +33,37 @@
 //!
 //! A map that lookups leave as it is serves all cases that differ in `n`, `keys` of a batch and `placement`,
 //! so that it is filled once.
+mod interface;
+mod keys;
+
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
-use crate::engine::record::Param;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, bail, ensure};
 use gpu::{Buffer, Tier};
+use interface::{Tiered, placement};
+use keys::{Lookups, counts, distinct, keys, replace_by_absent, size};
 use phalanx::map::Word as MapWord;
-use phalanx::tiered_map::{Costs, Placement, Traffic, variants};
-use phalanx::{Outcome, Result as MapResult, TieredMap, TieredSkipList, tiered_skip_list};
+use phalanx::primitives::{Bits, Workspace, sort_bytes};
+use phalanx::tiered_map::{Traffic, variants};
+use phalanx::{Outcome, TieredMap, TieredSkipList, tiered_skip_list};
 use rayon::prelude::*;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
-use workloads::random::{Source, tabulate};
-use workloads::sequences::{PAPER_BLOCK, Sequence};
-use workloads::{Key as Word, Permutation, UniqueKeys, Zipf, value_of};
+use workloads::random::tabulate;
+use workloads::{Key as Word, UniqueKeys, parallel, value_of};
 
 /// Operations that can be timed.
-const OPS: [&str; 4] = ["get", "get_missed", "insert", "remove"];
+const OPS: [&str; 5] = ["get", "get_missed", "insert", "remove", "count"];
 /// Name of the default variant.
 const DEFAULT: &str = "default";
 /// Pairs that are inserted at a time to fill a map.
 const FILL: usize = 1 << 26;
 /// Bytes of a budget by oversubscription beside those for the table.
 const WORKSPACE: usize = 64 << 20;
-
-/// A tiered map, as benchmarks use it.
-trait Tiered<K, V>: Sized + 'static {
-    /// Bytes of host memory for a pair.
-    const BYTES_EACH: f64;
-
-    /// Builds an empty map for `capacity` pairs. `budget` returns the budget for a least one.
-    fn build(gpu: &Gpu, case: &Case, capacity: usize, budget: &dyn Fn(usize) -> usize) -> Result<Self>;
-
-    /// Returns the number of shards or inner lists.
-    fn parts(&self) -> usize;
-
-    /// Returns the bytes of the budget, of the least one, of the peak, and of the host's memory.
-    fn sizes(&self) -> [usize; 4];
-
-    fn insert_into(&self, keys: &[K], values: &[V], outcomes: &mut [u8]) -> MapResult<()>;
-    fn remove_into(&self, keys: &[K], outcomes: &mut [u8]) -> MapResult<()>;
-    fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [bool]) -> MapResult<()>;
-    fn clear(&mut self) -> MapResult<()>;
-    fn len(&self) -> usize;
-    fn chunk(&self) -> usize;
-
-    /// Returns the maximum number of hot pairs.
-    fn hot_capacity(&self) -> usize {
-        0
-    }
-
-    fn traffic(&self) -> Traffic;
-    fn costs(&self) -> Costs;
-    fn set_placement(&mut self, placement: Placement);
-}
-
-/// Implements [`Tiered`] by the methods of the same names.
-macro_rules! tiered {
-    ($map:ident, $parts:ident, $bytes:expr, $($hot:ident,)? |$builder:ident, $case:ident| $own:expr) => {
-        impl<K: MapWord, V: MapWord> Tiered<K, V> for $map<K, V> {
-            const BYTES_EACH: f64 = $bytes * (size_of::<K>() + size_of::<V>()) as f64;
-
-            fn build(
-                gpu: &Gpu,
-                $case: &Case,
-                capacity: usize,
-                budget: &dyn Fn(usize) -> usize,
-            ) -> Result<Self> {
-                let mut $builder = Self::builder().device(&gpu.device).capacity(capacity);
-                $builder = $own.placement(placement($case)?);
-                if $case.variant != DEFAULT {
-                    $builder = $builder.variant(&$case.variant);
-                }
-                let least = $builder.min_budget()?;
-                Ok($builder.budget(budget(least)).build()?)
-            }
-
-            fn parts(&self) -> usize {
-                self.$parts()
-            }
-
-            fn sizes(&self) -> [usize; 4] {
-                [self.budget(), self.min_budget(), self.peak_device_bytes(), self.host_bytes()]
-            }
-
-            fn insert_into(&self, keys: &[K], values: &[V], outcomes: &mut [u8]) -> MapResult<()> {
-                self.insert_into(keys, values, outcomes)
-            }
-
-            fn remove_into(&self, keys: &[K], outcomes: &mut [u8]) -> MapResult<()> {
-                self.remove_into(keys, outcomes)
-            }
-
-            fn get_into(&self, keys: &[K], values: &mut [V], found: &mut [bool]) -> MapResult<()> {
-                self.get_into(keys, values, found)
-            }
-
-            fn clear(&mut self) -> MapResult<()> {
-                self.clear()
-            }
-
-            fn len(&self) -> usize {
-                self.len()
-            }
-
-            fn chunk(&self) -> usize {
-                self.chunk()
-            }
-
-            $(fn hot_capacity(&self) -> usize {
-                self.$hot()
-            })?
-
-            fn traffic(&self) -> Traffic {
-                self.traffic()
-            }
-
-            fn costs(&self) -> Costs {
-                self.costs()
-            }
-
-            fn set_placement(&mut self, placement: Placement) {
-                self.set_placement(placement);
-            }
-        }
-    };
-}
-
-tiered!(TieredMap, shards, 1.25, hot_pairs, |builder, case| {
-    if let Some(shards) = case.number_if_given("shards")? {
-        builder = builder.shards(shards as usize);
-    }
-    if let Some(bytes) = case.number_if_given("hot_pairs")? {
-        builder = builder.hot_pairs(bytes as usize);
-    }
-    builder
-});
-tiered!(TieredSkipList, lists, 2.5, |builder, case| match case.number_if_given("list_capacity")? {
-    Some(pairs) => builder.list_capacity(pairs as usize),
-    None => builder,
-});
 
 /// Structure that is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,25 +134,6 @@ impl Structure for TieredMaps<'_> {
     }
 }
 
-/// Returns the policy of a case.
-fn placement(case: &Case) -> Result<Placement> {
-    Ok(case.choice(
-        "placement",
-        &[
-            ("by_cost", Placement::ByCost),
-            ("copy", Placement::AlwaysCopy),
-            ("in_place", Placement::AlwaysInPlace),
-            ("remote", Placement::Remote),
-            ("managed", Placement::Managed),
-        ],
-    )?)
-}
-
-/// Returns a size that a case gives, or `default`.
-fn size(case: &Case, name: &str, default: usize) -> Result<usize> {
-    Ok(case.number_if_given(name)?.map_or(default, |size| size as usize))
-}
-
 /// Builds an empty map for a case.
 fn build<K, V, M: Tiered<K, V>>(gpu: &Gpu, case: &Case) -> Result<M> {
     let pairs = size(case, "pairs", case.n as usize)?;
@@ -272,84 +144,6 @@ fn build<K, V, M: Tiered<K, V>>(gpu: &Gpu, case: &Case) -> Result<M> {
         None => size(case, "budget", 256 << 20)?,
     };
     M::build(gpu, case, capacity, &|least| budget.max(least))
-}
-
-/// Source of batches of lookups of present keys.
-struct Lookups<K> {
-    unique: UniqueKeys<K>,
-    pairs: u64,
-    seed: u64,
-    /// Frequencies of ranks, if they differ.
-    zipf: Option<Zipf>,
-    /// Keys of the ranks that move, and of all others.
-    places: [Permutation; 2],
-    moved: u64,
-    /// Number of the last batch that was drawn, and of moves.
-    drawn: u64,
-    moves: u64,
-}
-
-impl<K: Word> Lookups<K> {
-    /// Returns a source whose batches have numbers above `drawn`.
-    fn new(case: &Case, pairs: u64, drawn: u64) -> Result<Self> {
-        let is_zipf = case.params.get("keys").is_some_and(|keys| keys.to_string() == "zipf");
-        let place = || Permutation::new(pairs, &Source::new(case.seed, "places of ranks"));
-        Ok(Self {
-            unique: UniqueKeys::new(case.seed),
-            pairs,
-            seed: case.seed,
-            zipf: if is_zipf { Some(Zipf::new(pairs, case.number("theta")?)?) } else { None },
-            places: [place(), place()],
-            moved: size(case, "moved", 0)? as u64,
-            drawn,
-            moves: 0,
-        })
-    }
-
-    /// Gives the most frequent ranks other keys.
-    fn move_hot_keys(&mut self) {
-        self.moves += 1;
-        let source = Source::new(self.seed, &format!("move {}", self.moves));
-        self.places[0] = Permutation::new(self.pairs, &source);
-    }
-
-    /// Draws the next batch.
-    fn next(&mut self, n: usize) -> Vec<K> {
-        self.drawn += 1;
-        let source = Source::new(self.seed, &format!("batch {}", self.drawn));
-        match &self.zipf {
-            Some(zipf) => source.generate(n, |generator, _| {
-                let rank = zipf.rank(generator);
-                self.unique.at(self.places[usize::from(rank >= self.moved)].at(rank))
-            }),
-            None => {
-                let order = Permutation::new(self.pairs, &source);
-                tabulate(n, |index| self.unique.at(order.at(index % self.pairs)))
-            }
-        }
-    }
-}
-
-/// Returns the `n` keys of a batch. Those of a lookup are in a map with the first `pairs` keys, or absent.
-fn keys<K: Word>(case: &Case, pairs: u64) -> Result<Vec<K>> {
-    let (n, unique) = (case.n as usize, UniqueKeys::<K>::new(case.seed));
-    let named = case.params.get("keys").map_or_else(|| "random".to_owned(), Param::to_string);
-    Ok(match (named.as_str(), case.op.as_str()) {
-        ("random", "get_missed") => unique.absent(n)?,
-        ("random" | "zipf", "get") => Lookups::new(case, pairs, 0)?.next(n),
-        ("random", _) => unique.present(n)?,
-        ("zipf", op) => bail!("`{op}` has no keys by Zipf's law: only `get` has"),
-        (sequence, _) => {
-            ensure!(K::BITS == 32, "the paper's sequences have keys of 32 bits");
-            let block = case.number_if_given("block")?.map_or(PAPER_BLOCK, |block| block as u64);
-            let sequence: Sequence = sequence.parse()?;
-            sequence
-                .keys_in_blocks(n, block, case.seed)?
-                .into_iter()
-                .map(|key| K::truncate(key.into()))
-                .collect()
-        }
-    })
 }
 
 /// Memory of a batch.
@@ -371,8 +165,13 @@ struct Prepared<'a, K: MapWord, V: MapWord, M> {
     keys: Pinned<K>,
     values: Pinned<V>,
     outcomes: Pinned<u8>,
-    /// Number of distinct keys in the batch.
+    /// Number of distinct keys.
     distinct: u64,
+    /// Elements of a call.
+    batch: usize,
+    /// Each so many-th key is absent; 0 for none.
+    absent: usize,
+    sorter: Option<Sorter<K, V>>,
     /// Bytes and operations of the last launch.
     spent: BTreeMap<String, f64>,
     ms: f64,
@@ -394,17 +193,26 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Prepared<'a, K, 
         let is_sequence =
             case.params.get("keys").is_some_and(|keys| !["random", "zipf"].contains(&&*keys.to_string()));
         let pairs = size(case, "pairs", case.n as usize)?;
-        let keys = keys::<K>(case, pairs as u64)?;
+        let mut keys = keys::<K>(case, pairs as u64)?;
         let map = if is_lookup && !is_sequence {
             maps.filled::<K, V, M>(case, pairs)?
         } else {
             maps.filled.replace(None);
             Rc::new(RefCell::new(build(gpu, case)?))
         };
-        let values: Vec<V> = keys.par_iter().map(|&key| value_of(key)).collect();
+        let is_count = case.op == "count";
+        let values = parallel::map(&keys, |&key| if is_count { V::truncate(1) } else { value_of(key) });
         if is_lookup && is_sequence {
             fill(&*map.borrow(), &keys, &values)?;
         }
+        let absent = if case.op == "get" { size(case, "absent", 0)? } else { 0 };
+        if absent > 0 {
+            ensure!(is_sequence, "`absent` needs the keys of a sequence, which are all in the map");
+            let present = keys.clone();
+            replace_by_absent(&mut keys, &present, absent, case.seed)?;
+        }
+        let batch = size(case, "batch", keys.len())?.clamp(1, keys.len().max(1));
+        let is_sorted = case.op == "insert" && size(case, "sorted", 0)? > 0;
         let is_redrawn = case.op == "get" && size(case, "redraw", 0)? > 0;
         let first = (maps.cases.replace(maps.cases.get() + 1) + 1) << 20;
         let mut lookups = if is_redrawn { Some(Lookups::new(case, pairs as u64, first)?) } else { None };
@@ -418,6 +226,9 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Prepared<'a, K, 
             after: size(case, "after", 1)?,
             map,
             distinct: if is_lookup { 0 } else { distinct(&keys) },
+            batch,
+            absent,
+            sorter: if is_sorted { Some(Sorter::new(gpu, batch)?) } else { None },
             outcomes: Pinned::of(gpu, &vec![0; keys.len()])?,
             keys: Pinned::of(gpu, &keys)?,
             values: Pinned::of(gpu, &values)?,
@@ -430,22 +241,37 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Prepared<'a, K, 
     /// Checks the results of a lookup.
     fn verify_values(&self) -> Result<Verified> {
         let (keys, values) = (self.keys.0.as_slice()?, self.values.0.as_slice()?);
-        let (found, is_there) = (self.outcomes.0.as_slice()?, u8::from(self.op == "get"));
-        let wrong = (0..keys.len()).into_par_iter().find_any(|&place| {
-            found[place] != is_there || is_there == 1 && values[place] != value_of(keys[place])
+        let (found, is_get, absent) = (self.outcomes.0.as_slice()?, self.op == "get", self.absent);
+        let is_there = |place: usize| is_get && !(place + 1).is_multiple_of(absent);
+        let wrong = parallel::first(keys.len(), |place| {
+            found[place] != u8::from(is_there(place))
+                || is_there(place) && values[place] != value_of(keys[place])
         });
         if let Some(place) = wrong {
             bail!("lookup {place} of {:?} has {} and {:?}", keys[place], found[place], values[place]);
         }
-        let succeeded = if is_there == 1 { keys.len() as u64 } else { 0 };
-        Ok(Verified { compared: keys.len() as u64, succeeded })
+        let succeeded = parallel::count(keys.len(), is_there);
+        Ok(Verified { compared: keys.len() as u64, succeeded: succeeded as u64 })
+    }
+
+    /// Checks the count of each key.
+    fn verify_counts(&self) -> Result<Verified> {
+        let (keys, counts) = counts(self.keys.0.as_slice()?);
+        let map = self.map.borrow();
+        ensure!(map.len() == keys.len(), "{} keys are counted, not {}", map.len(), keys.len());
+        let (mut values, mut found) = (vec![V::default(); keys.len()], vec![false; keys.len()]);
+        map.get_into(&keys, &mut values, &mut found)?;
+        let wrong =
+            parallel::first(keys.len(), |place| !found[place] || values[place] != V::truncate(counts[place]));
+        ensure!(wrong.is_none(), "the key {:?} has a wrong count", wrong.map(|place| keys[place]));
+        Ok(Verified::all(self.keys.0.len()))
     }
 
     /// Checks the outcomes of a change: each key has exactly one element with `first`, and the map's pairs.
     fn verify_outcomes(&self, first: Outcome, others: Outcome) -> Result<Verified> {
         let outcomes = self.outcomes.0.as_slice()?;
         let count =
-            |wanted: Outcome| outcomes.par_iter().filter(|&&code| code == wanted as u8).count() as u64;
+            |wanted: Outcome| parallel::count(outcomes.len(), |place| outcomes[place] == wanted as u8) as u64;
         let (firsts, rest) = (count(first), count(others));
         let len = outcomes.len() as u64;
         ensure!(
@@ -462,13 +288,51 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Prepared<'a, K, 
         for part in keys.chunks(FILL) {
             let (values, found) = (&mut values[..part.len()], &mut found[..part.len()]);
             map.get_into(part, values, found)?;
-            let is_wrong = |place: &usize| {
-                found[*place] != (left > 0) || left > 0 && values[*place] != value_of(part[*place])
+            let is_wrong = |place: usize| {
+                found[place] != (left > 0) || left > 0 && values[place] != value_of(part[place])
             };
-            let wrong = (0..part.len()).into_par_iter().find_any(is_wrong);
+            let wrong = parallel::first(part.len(), is_wrong);
             ensure!(wrong.is_none(), "the key {:?} has the wrong value", wrong.map(|place| part[place]));
         }
         Ok(Verified::all(keys.len()))
+    }
+}
+
+/// Sorts batches on the device before they are inserted.
+struct Sorter<K, V> {
+    on_device: (Buffer<K>, Buffer<V>),
+    work: Workspace,
+    sorted: (Pinned<K>, Pinned<V>),
+}
+
+impl<K: MapWord, V: MapWord> Sorter<K, V> {
+    fn new(gpu: &Gpu, batch: usize) -> Result<Self> {
+        let device = &gpu.device;
+        let pinned = (device.buffer_on(Tier::Pinned, batch)?, device.buffer_on(Tier::Pinned, batch)?);
+        Ok(Self {
+            on_device: (device.buffer(batch)?, device.buffer(batch)?),
+            work: Workspace::on_device(device, sort_bytes::<K, V>(batch))?,
+            sorted: (Pinned(pinned.0), Pinned(pinned.1)),
+        })
+    }
+
+    /// Inserts a batch in key order. The outcomes are in that order, too.
+    fn insert(
+        &mut self,
+        map: &impl Tiered<K, V>,
+        keys: &[K],
+        values: &[V],
+        outcomes: &mut [u8],
+    ) -> Result<()> {
+        let (len, device) = (keys.len(), &mut self.on_device);
+        device.0.slice_mut(..len)?.write(keys)?;
+        device.1.slice_mut(..len)?.write(values)?;
+        self.work.sort_pairs_in_place(device.0.slice_mut(..len)?, device.1.slice_mut(..len)?, Bits::ALL)?;
+        let sorted =
+            (&mut self.sorted.0.0.as_mut_slice()?[..len], &mut self.sorted.1.0.as_mut_slice()?[..len]);
+        device.0.slice(..len)?.read_into(0, sorted.0)?;
+        device.1.slice(..len)?.read_into(0, sorted.1)?;
+        Ok(map.insert_into(sorted.0, sorted.1, outcomes)?)
     }
 }
 
@@ -503,14 +367,6 @@ fn spent(before: Traffic, after: Traffic) -> BTreeMap<String, f64> {
         ("hot_hits", after.hot_hits - before.hot_hits),
     ];
     spent.into_iter().map(|(name, count)| (name.to_owned(), count as f64)).collect()
-}
-
-/// Returns the number of distinct keys.
-fn distinct<K: Word>(keys: &[K]) -> u64 {
-    let mut sorted = keys.to_vec();
-    sorted.par_sort_unstable();
-    let repeats = sorted.par_windows(2).filter(|pair| pair[0] == pair[1]).count();
-    (sorted.len() - repeats) as u64
 }
 
 /// Inserts pairs.
@@ -564,7 +420,7 @@ impl TieredMaps<'_> {
                 for first in (0..pairs).step_by(FILL) {
                     let len = FILL.min(pairs - first);
                     let keys: Vec<K> = tabulate(len, |index| unique.at(first as u64 + index));
-                    let values: Vec<V> = keys.par_iter().map(|&key| value_of(key)).collect();
+                    let values: Vec<V> = parallel::map(&keys, |&key| value_of(key));
                     fill(&map, &keys, &values)?;
                 }
                 ensure!(map.len() == pairs, "the map has {} pairs, not {pairs}", map.len());
@@ -590,7 +446,7 @@ impl<K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Benchmark for Prepar
         }
         let mut map = self.map.borrow_mut();
         match self.op.as_str() {
-            "insert" => map.clear()?,
+            "insert" | "count" => map.clear()?,
             "remove" => {
                 map.clear()?;
                 fill(&*map, self.keys.0.as_slice()?, self.values.0.as_slice()?)?;
@@ -602,17 +458,36 @@ impl<K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Benchmark for Prepar
     }
 
     fn launch(&mut self) -> Result<()> {
-        let (map, keys) = (self.map.borrow(), self.keys.0.as_slice()?);
+        let (map, keys, batch) = (self.map.borrow(), self.keys.0.as_slice()?, self.batch);
         let outcomes = self.outcomes.0.as_mut_slice()?;
         let (before, start) = (map.traffic(), Instant::now());
         match self.op.as_str() {
-            "insert" => map.insert_into(keys, self.values.0.as_slice()?, outcomes)?,
-            "remove" => map.remove_into(keys, outcomes)?,
+            "insert" => {
+                let values = self.values.0.as_slice()?.chunks(batch);
+                for ((keys, values), outcomes) in
+                    keys.chunks(batch).zip(values).zip(outcomes.chunks_mut(batch))
+                {
+                    match &mut self.sorter {
+                        Some(sorter) => sorter.insert(&*map, keys, values, outcomes)?,
+                        None => map.insert_into(keys, values, outcomes)?,
+                    }
+                }
+            }
+            "count" => {
+                let mut calls = keys.chunks(batch).zip(self.values.0.as_slice()?.chunks(batch));
+                calls.try_for_each(|(keys, values)| map.add(keys, values))?;
+            }
+            "remove" => {
+                let mut calls = keys.chunks(batch).zip(outcomes.chunks_mut(batch));
+                calls.try_for_each(|(keys, outcomes)| map.remove_into(keys, outcomes))?;
+            }
             _ => {
                 let (found, len) = (outcomes.as_mut_ptr().cast::<bool>(), outcomes.len());
                 // SAFETY: `restore` has written zeros, which are booleans, as are those that the call writes.
                 let found = unsafe { std::slice::from_raw_parts_mut(found, len) };
-                map.get_into(keys, self.values.0.as_mut_slice()?, found)?;
+                let results = self.values.0.as_mut_slice()?.chunks_mut(batch).zip(found.chunks_mut(batch));
+                let mut calls = keys.chunks(batch).zip(results);
+                calls.try_for_each(|(keys, (values, found))| map.get_into(keys, values, found))?;
             }
         }
         self.ms = start.elapsed().as_secs_f64() * 1e3;
@@ -630,6 +505,7 @@ impl<K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Benchmark for Prepar
         match self.op.as_str() {
             "insert" => self.verify_outcomes(Outcome::Inserted, Outcome::Replaced),
             "remove" => self.verify_outcomes(Outcome::Removed, Outcome::Absent),
+            "count" => self.verify_counts(),
             _ => self.verify_values(),
         }
     }
