@@ -1,5 +1,5 @@
 //! All operations, of all types, in batches of one chunk and of several.
-use crate::model::{PLACEMENTS, all_pairs, check, device, insert, least, numbers, of, small};
+use super::model::{PLACEMENTS, all_pairs, check, device, insert, least, numbers, of, small};
 use phalanx::{Key, Merge, Op, Outcome, Value};
 use std::collections::BTreeMap;
 

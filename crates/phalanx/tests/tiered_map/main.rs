@@ -6,6 +6,7 @@ mod batches;
 mod budget;
 #[path = "../tiered/faults.rs"]
 mod faults;
+mod file;
 mod growth;
 mod hot;
 mod model;
