@@ -4,6 +4,7 @@ use crate::slice::{AsSlice, copy};
 use crate::{Device, Error, Result, Stream, Tier};
 use bytemuck::Pod;
 use simt::{GlobalSlice, Word};
+use std::fs::File;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -148,6 +149,48 @@ impl Device {
     pub unsafe fn map_file<T: Pod>(&self, path: impl AsRef<Path>, len: usize) -> Result<Buffer<T>> {
         // SAFETY: the caller's obligation.
         unsafe { Buffer::map(self, path.as_ref(), len) }
+    }
+
+    /// Maps a part of an open file as `len` elements of [`Tier::File`], from byte `offset` on. The file must
+    /// have these bytes. `path` appears in errors; the file need not be there.
+    ///
+    /// A file that was extended without writing its bytes has holes. If the disk is full, an access to a hole
+    /// ends the process, so write the bytes first.
+    ///
+    /// ```
+    /// let path = std::env::temp_dir().join(format!("gpu-map-file-at-{}", std::process::id()));
+    /// std::fs::write(&path, [0; 64]).unwrap();
+    /// let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    /// let device = gpu::Device::emulator(Default::default());
+    /// // SAFETY: nothing else knows the file.
+    /// let mut words = unsafe { device.map_file_at::<u32>(&file, &path, 56, 2)? };
+    /// words.write(&[1, 2])?;
+    /// drop(words);
+    /// assert_eq!(std::fs::read(&path).unwrap()[52..], [0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
+    /// // SAFETY: as above.
+    /// assert!(unsafe { device.map_file_at::<u32>(&file, &path, 56, 3) }.is_err()); // 4 bytes too short
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] when the file is too short or cannot be mapped; [`Error::Register`] and
+    /// [`Error::TooLarge`] as [`Device::map_file`].
+    ///
+    /// # Safety
+    /// - Nothing else, in this process or another, accesses the part of the file or truncates the file while
+    ///   the buffer lives.
+    /// - `offset` is a multiple of the alignment of `T`.
+    pub unsafe fn map_file_at<T: Pod>(
+        &self,
+        file: &File,
+        path: impl AsRef<Path>,
+        offset: u64,
+        len: usize,
+    ) -> Result<Buffer<T>> {
+        // SAFETY: the caller's obligations.
+        let memory = unsafe { Memory::map_at(self, (file, path.as_ref()), offset, bytes_of::<T>(len)?)? };
+        Ok(Buffer::of_memory(memory, len))
     }
 }
 

@@ -80,7 +80,7 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// | `buffer`, `buffer_on` | allocates the bytes; host-visible tiers also write them once |
 /// | `zeroed`, `filled` | `buffer`, waits for the device, and writes each byte once |
 /// | `from_slice` | `buffer`, waits for the device, and copies the elements |
-/// | `map_file` | maps the file, and registers its pages with the driver |
+/// | `map_file`, `map_file_at` | maps the file or a part of it, and registers its pages with the driver |
 /// | `stream` | a call of the driver, which allocates the stream |
 /// | `wrap_memory`, `wrap_stream` | a few calls of the driver that check the memory or the stream; no wait |
 #[derive(Clone)]

@@ -144,6 +144,9 @@ impl machine::Machine for Machine {
     }
 
     unsafe fn adopt(&self, host: *mut u8, bytes: usize) -> Result<*mut u8, String> {
+        if self.shared.emulator.refuses_files() {
+            return Err("a test refuses files".to_owned());
+        }
         // SAFETY: memory that stays mapped until `disown` (the caller's obligation).
         unsafe { self.shared.emulator.adopt(host, bytes) };
         Ok(host)

@@ -58,13 +58,28 @@ impl Memory {
     pub unsafe fn map(device: &Device, path: &Path, bytes: usize) -> Result<Self> {
         let failed = |source| Error::File { path: path.to_owned(), bytes, source };
         let file = open(path, bytes).map_err(failed)?;
+        // SAFETY: the caller's obligation.
+        unsafe { Self::map_at(device, (&file, path), 0, bytes) }
+    }
+
+    /// # Safety
+    /// - As [`Device::map_file_at`].
+    pub unsafe fn map_at(
+        device: &Device,
+        (file, path): (&File, &Path),
+        offset: u64,
+        bytes: usize,
+    ) -> Result<Self> {
+        let failed = |source| Error::File { path: path.to_owned(), bytes, source };
         let (device, tier, is_foreign) = (device.clone(), Tier::File, false);
         let mut memory = Self { device, tier, bytes, block: None, map: None, is_foreign };
+        check_length(file, offset, bytes).map_err(failed)?;
         if bytes == 0 {
             return Ok(memory);
         }
-        // SAFETY: nothing else changes the file (the caller's obligation).
-        let mut map = unsafe { memmap2::MmapOptions::new().len(bytes).map_mut(&file) }.map_err(failed)?;
+        // SAFETY: the file has the bytes, and nothing else changes it (the caller's obligation).
+        let map = unsafe { memmap2::MmapOptions::new().offset(offset).len(bytes).map_mut(file) };
+        let mut map = map.map_err(failed)?;
         let host = map.as_mut_ptr();
         // SAFETY: the bytes stay mapped until `drop`, which disowns them first.
         let adopted = unsafe { memory.device.machine().adopt(host, bytes) };
@@ -121,6 +136,16 @@ impl Drop for Memory {
             }
         }
     }
+}
+
+/// Returns an error if a file ends before a part of it: an access beyond the end would end the process.
+fn check_length(file: &File, offset: u64, bytes: usize) -> std::io::Result<()> {
+    let (len, end) = (file.metadata()?.len(), offset.checked_add(bytes as u64));
+    if end.is_some_and(|end| end <= len) {
+        return Ok(());
+    }
+    let cause = format!("the file has {len} bytes, which is less than the part from {offset} on needs");
+    Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, cause))
 }
 
 /// Opens or creates the file and extends it to at least `bytes` bytes.

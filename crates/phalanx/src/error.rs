@@ -222,6 +222,23 @@ pub enum Error {
         most: usize,
     },
 
+    /// The file in which a map keeps its shards cannot be created, extended, read or written.
+    #[error(
+        "{doing} {bytes} bytes of the shards' file {} failed: {source}. The file must be a new one in a \
+         folder that can be written, on a disk with room for all shards",
+        path.display()
+    )]
+    ShardFile {
+        /// The failed action: creating, extending by, reading or writing.
+        doing: &'static str,
+        /// Number of bytes.
+        bytes: u64,
+        /// Path of the file.
+        path: std::path::PathBuf,
+        /// Error of the operating system.
+        source: std::io::Error,
+    },
+
     /// A batch that changes a map failed after some of its elements were done. The map is valid: each element
     /// is done as a whole, or not at all; outcomes and values of those that are done are lost. If the device
     /// is lost, elements that were executed in place may be done although they are not marked.
@@ -464,6 +481,10 @@ impl Error {
     /// Returns whether the cause is a lack of memory or capacity: a smaller request could succeed.
     pub(crate) fn is_lack_of_room(&self) -> bool {
         use gpu::Error::{OutOfMemory, TooLarge};
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        if let Self::ShardFile { source, .. } = self {
+            return matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge);
+        }
         matches!(
             self,
             Self::TooLarge { .. }

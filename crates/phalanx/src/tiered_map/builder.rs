@@ -1,17 +1,18 @@
 //! Construction of tiered maps.
 use super::ledger::Ledger;
 use super::placement::{Costs, Placement};
-use super::plan::{self, Wish};
-use super::shard::Shard;
+use super::plan::{self, DEPTH, Wish};
+use super::shard::{Shard, Spares};
 use super::shards::{TableParameters, Tables};
-use super::tiers::{Config, Tiers, empty_image};
+use super::storage::{Source, Storage};
+use super::tiers::{Config, Empty, Tiers, empty_image};
 use super::{Growth, TieredMap};
 use crate::hash_map::kernels::{self, Kernels};
 use crate::map::encoding::Word;
 use crate::map::variant::{names, select};
 use crate::program::open;
 use crate::{Error, Key, Result, Value};
-use gpu::Device;
+use gpu::{Device, Tier};
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
@@ -56,7 +57,7 @@ pub(crate) use tiered_setters;
 /// Parameters of a map. Created by [`TieredMap::builder`].
 ///
 /// ```
-/// use phalanx::tiered_map::{Costs, Growth, Placement, variants};
+/// use phalanx::tiered_map::{Costs, Growth, Placement, Storage, variants};
 /// use phalanx::{Device, TieredMap};
 ///
 /// let builder = TieredMap::<u32, u32>::builder()
@@ -68,6 +69,7 @@ pub(crate) use tiered_setters;
 ///     .seed(7)
 ///     .shards(8)
 ///     .hot_pairs(1 << 20)
+///     .storage(Storage::Pinned)
 ///     .placement(Placement::ByCost)
 ///     .costs(Costs::default())
 ///     .variant(variants::<u32, u32>()[0]);
@@ -93,6 +95,7 @@ pub struct Builder<K: Key, V: Value> {
     shards: Option<usize>,
     variant: Option<String>,
     has_costs: bool,
+    storage: Storage,
     pub(super) config: Config,
     parameters: TableParameters,
     of: PhantomData<fn() -> (K, V)>,
@@ -109,6 +112,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             shards: None,
             variant: None,
             has_costs: false,
+            storage: Storage::default(),
             config,
             parameters: TableParameters { load_factor: 0.8, max_probes: 512, seed: 0 },
             of: PhantomData,
@@ -139,6 +143,12 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// MiB.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
+        self
+    }
+
+    /// Sets where the shards are kept. Default: [`Storage::Pinned`].
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = storage;
         self
     }
 
@@ -206,24 +216,41 @@ impl<K: Key, V: Value> Builder<K, V> {
         plan::least_budget(self.kernels(&device)?, wish)
     }
 
+    /// Returns the source of the memory of shards.
+    fn source(&self, device: &Device) -> Result<Source> {
+        match self.config.placement {
+            Placement::Remote => Ok(Source::Memory(Tier::Pinned)),
+            Placement::Managed => Ok(Source::Memory(Tier::Managed)),
+            _ => Source::open(&self.storage, device),
+        }
+    }
+
     /// Creates an empty map.
     ///
     /// # Errors
     /// [`Error::DeviceBudget`] if the budget is below [`Self::min_budget`]; [`Error::ZeroCapacity`],
     /// [`Error::LoadFactor`] and [`Error::Shards`] for invalid parameters; [`Error::TooLarge`] if a shard
     /// would have too many slots; [`Error::UnknownVariant`] if no variant has the name for these types;
-    /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::Device`] if the
-    /// host or the device lacks the memory, or the environment names a device that is not available.
+    /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::ShardFile`] if
+    /// the file of the storage is there already, cannot be created, or the disk has no room for the shards;
+    /// [`Error::Device`] if the host or the device lacks the memory, or the environment names a device that
+    /// is not available.
     pub fn build(self) -> Result<TieredMap<K, V>> {
         let (device, wish) = (open(self.device.as_ref())?, self.wish()?);
         let kernels = self.kernels(&device)?;
         let plan = plan::divide(kernels, wish, self.budget)?;
         let least_budget = plan::least_budget(kernels, wish)?;
-        let (ledger, form) = (Ledger::new(self.budget), (plan.form, self.config));
+        let (ledger, source) = (Ledger::new(self.budget), self.source(&device)?);
+        let form = (plan.form, &source);
         let new = |_| Ok(Shard::new(empty_image(&device, &ledger, form, plan.size)?, plan.size));
         let shards = (0..plan.shards()).map(new).collect::<Result<_>>()?;
+        let mut spares = Spares::new(source);
+        if matches!(spares.source(), Source::File(_)) && plan.form.is_sharded() {
+            spares.reserve(&device, (DEPTH, plan.size.words))?;
+        }
         let inner = Tables::new(kernels.boxed(), self.parameters, (&device, &ledger))?;
-        let mut tiers = Tiers::new(device.clone(), (ledger.clone(), inner), (plan, shards), self.config)?;
+        let empty = Empty { plan, shards, spares };
+        let mut tiers = Tiers::new(device.clone(), (ledger.clone(), inner), empty, self.config)?;
         if !self.has_costs {
             tiers.config.costs = tiers.measure()?;
         }

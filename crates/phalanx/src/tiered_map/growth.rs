@@ -3,7 +3,7 @@ use super::chunk::{Request, pinned, write_pinned};
 use super::placement::Placement;
 use super::plan::{COUNTER_WORDS, DEPTH, Form};
 use super::serve::fold;
-use super::shard::{Shard, Size};
+use super::shard::{Image, Shard, Size, clear};
 use super::shards::Shards;
 use super::slots::Slots;
 use super::tiers::{Failure, Tiers, Work, empty_image};
@@ -14,7 +14,7 @@ use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::sketch;
 use crate::{Error, Result};
-use gpu::Tier;
+use gpu::{Buffer, Tier};
 use phalanx_kernels::keyed::Outcome;
 use std::collections::BTreeMap;
 
@@ -144,13 +144,15 @@ impl<K: Word, V: Word> Tiers<K, V> {
         most: usize,
     ) -> Result<usize> {
         self.inner.sketch.fill_bytes(0)?;
-        let (table, stream) = (self.raw_in_place(shard, 0), self.places[0].stream.clone());
+        let copy = self.open(shard)?;
+        let (table, stream) = (self.raw_opened(shard, copy.as_ref()), self.places[0].stream.clone());
         for batch in batches {
             let registers = self.inner.sketch.global();
             // SAFETY: all live until the stream is waited for; nothing else uses the shard.
             unsafe { self.inner.kernels.launch_sketch(&stream, &table, batch.keys, registers)? };
         }
         stream.synchronize()?;
+        self.stages.put(copy);
         Ok(sketch::raised(&self.inner.sketch.read()?, most))
     }
 
@@ -217,8 +219,14 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns a shard with the pairs of another in at least `slots` slots, or `None` if they do not fit.
     fn rehashed(&mut self, shard: usize, slots: usize) -> Result<Option<Shard>> {
         let size = Size::of(&*self.inner.kernels, slots)?;
-        let form = (self.plan.form, self.config);
-        let into = empty_image(&self.device, &self.ledger, form, size)?;
+        if self.shards[shard].is_blank() {
+            return Ok(Some(Shard::new(Image::Blank, size)));
+        }
+        let form = (self.plan.form, self.spares.source());
+        let mut into = empty_image(&self.device, &self.ledger, form, size)?;
+        let (copy, mut written) = (self.read_staged(shard)?, self.stage_for(&into)?);
+        let image = self.shards[shard].words_at(copy.as_ref());
+        let new_image = written.as_ref().map_or(into.words(), |stage| stage.global().part(0, size.words));
         let mut refused = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
         let mut sums = self.device.buffer_on::<u64>(Tier::Pinned, super::tiers::SUM_WORDS)?;
         write_pinned(&mut refused, 0);
@@ -234,15 +242,14 @@ impl<K: Word, V: Word> Tiers<K, V> {
         unsafe {
             if is_on_device {
                 let (from, to) = (self.slots.get(0), self.slots.get(1));
-                let (image, copy) =
-                    (self.shards[shard].image.words(), to.memory.global().part(0, size.words));
+                let to = to.memory.global().part(0, size.words);
                 stream.copy(from.memory.global().part(0, image.len()), image)?;
-                stream.fill(copy, 0xff)?;
-                let (old, table) = (self.raw_in_slot(shard, 0), new(copy.as_ptr()));
+                stream.fill(to, 0xff)?;
+                let (old, table) = (self.raw_in_slot(shard, 0), new(to.as_ptr()));
                 self.inner.kernels.launch_rehash(&stream, &old, &table, refused.global())?;
-                stream.copy(into.words(), copy)?;
+                stream.copy(new_image, to)?;
             } else {
-                let (old, table) = (self.raw_in_place(shard, 0), new(into.words().as_ptr()));
+                let (old, table) = (self.raw_opened(shard, copy.as_ref()), new(new_image.as_ptr()));
                 self.inner.kernels.launch_rehash(&stream, &old, &table, refused.global())?;
             }
             fold(&stream, counters, sums.global())?;
@@ -251,10 +258,22 @@ impl<K: Word, V: Word> Tiers<K, V> {
         if is_on_device {
             self.slots.forget_all();
         }
+        self.stages.put(copy);
+        if pinned(&refused)[0] > 0 {
+            return Ok(None);
+        }
+        self.write_staged(&mut into, written.as_mut())?;
         let words = pinned(&sums);
         let counts = Counts { live: words[0] as usize, taken: words[1] as usize, long: words[2] as usize };
-        let new = Shard { image: into, size, counts, long: counts.long };
-        Ok((pinned(&refused)[0] == 0).then_some(new))
+        Ok(Some(Shard { image: into, size, counts, long: counts.long }))
+    }
+
+    /// Returns pinned memory with an empty table for an image that kernels cannot access.
+    fn stage_for(&mut self, image: &Image) -> Result<Option<Buffer<u64>>> {
+        let Some(image) = image.staged() else { return Ok(None) };
+        let mut stage = self.stages.take(&self.device, image.len())?;
+        clear(stage.as_mut_slice()?);
+        Ok(Some(stage))
     }
 
     /// Replaces the slots by larger ones if the largest shard does not fit, and the memory suffices for the

@@ -13,8 +13,11 @@ mod repartition;
 mod scan;
 pub(crate) mod serve;
 pub(crate) mod shard;
+pub(crate) mod shard_file;
 pub(crate) mod shards;
 pub(crate) mod slots;
+pub(crate) mod staged;
+pub(crate) mod storage;
 mod streams;
 pub(crate) mod tiers;
 
@@ -30,6 +33,7 @@ use operations::tiered_methods;
 pub use placement::{Costs, Placement};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
+pub use storage::Storage;
 pub use streams::Progress;
 use tiers::Tiers;
 pub use tiers::Traffic;
@@ -212,6 +216,12 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     /// Returns the number of slots of all shards.
     pub fn slots(&self) -> usize {
         self.tiers().shards.iter().map(|shard| shard.size.slots).sum()
+    }
+
+    /// Returns the bytes of the file in which the shards are; 0 without a file ([`Storage`]). It grows with
+    /// the map, and its free space is used again, but it does not shrink.
+    pub fn file_bytes(&self) -> u64 {
+        self.tiers().spares.source().file_bytes()
     }
 
     /// Returns the maximum number of hot pairs: those that lookups find without an access to a shard. 0 if

@@ -19,7 +19,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         };
         let (kernels, budget) = (&*self.inner.kernels, self.ledger.budget());
         let plan = plan::split::<K, V>(kernels, (slots, least), budget, self.config.hot)?;
-        let form = (plan.form, self.config);
+        let form = (plan.form, self.spares.source());
         let new = |_| Ok(Shard::new(empty_image(&self.device, &self.ledger, form, plan.size)?, plan.size));
         let shards: Vec<Shard> = (0..plan.shards()).map(new).collect::<Result<_>>()?;
         let sums = self.device.buffer_on(Tier::Pinned, plan.shards() * SUM_WORDS)?;
@@ -34,7 +34,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
             (self.plan, self.sums) = before;
             self.free_device_memory();
         }
-        self.spares = Default::default();
+        self.spares.clear();
         moved
     }
 
@@ -56,8 +56,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Inserts the pairs of a shard of an earlier division.
     fn move_from(&mut self, old: &Shard) -> Result<()> {
-        let counters = self.places[0].counters.pointer();
-        let table = self.inner.table(old, old.image.words().as_ptr(), counters);
+        if old.is_blank() {
+            return Ok(());
+        }
+        let (copy, counters) = (self.read_image(&old.image)?, self.places[0].counters.pointer());
+        let table = self.inner.table(old, old.words_at(copy.as_ref()).as_ptr(), counters);
         let (all, threads) = (self.inner.kernels.scan_threads(&table), self.plan.chunk);
         let mut count = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
         for first in (0..all).step_by(threads) {
@@ -66,6 +69,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
                 self.insert_given(found)?;
             }
         }
+        self.stages.put(copy);
         Ok(())
     }
 

@@ -24,8 +24,12 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// elements.
     pub fn export_shard(&mut self, shard: usize) -> Result<Pairs<K, V>> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
+        if self.shards[shard].is_blank() {
+            return Ok((keys, values));
+        }
         self.allocate()?;
-        let (table, threads) = (self.raw_in_place(shard, 0), self.plan.chunk);
+        let copy = self.open(shard)?;
+        let (table, threads) = (self.raw_opened(shard, copy.as_ref()), self.plan.chunk);
         let all = self.inner.kernels.scan_threads(&table);
         let mut count = self.device.buffer_on::<u64>(Tier::Pinned, 1)?;
         for first in (0..all).step_by(threads) {
@@ -43,6 +47,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
             stream.synchronize()?;
             read?;
         }
+        self.stages.put(copy);
         Ok((keys, values))
     }
 

@@ -1,11 +1,11 @@
 //! Step 2 of a batch: each shard executes its elements.
 use super::placement::Placement;
 use super::plan::PLACES;
-use super::shard::Image;
 use super::shards::{ImageSize, Shards};
 use super::tiers::{Tiers, Work};
 use crate::Result;
 use crate::map::encoding::Word;
+use crate::map::launch::nothing;
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::COUNTER_SHARDS;
 use phalanx_kernels::tiered::kernels::TieredFold;
@@ -35,10 +35,11 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             match work.elements_of(shard) {
                 0 => {}
                 many if self.brings(work, shard, many) => self.serve_on_device(work, (shard, many), done)?,
-                many => {
+                many if self.is_provided(shard, in_place.len() % PLACES)? => {
                     in_place.push(shard);
                     self.serve_in_place(work, (shard, many), (in_place.len() % PLACES, &mut *done))?;
                 }
+                many => self.serve_staged(work, (shard, many), done)?,
             }
         }
         Ok(())
@@ -50,6 +51,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let is_there = self.slots.holding(shard).is_some() || self.shards[shard].is_blank();
         size.words() <= self.slots.words()
             && match self.config.placement {
+                _ if self.is_staged(shard) => true,
                 Placement::AlwaysCopy => true,
                 Placement::ByCost if work.writes && !self.inner.changes_in_place() => true,
                 Placement::ByCost => self.config.costs.brings(many, size.byte_len(), (work.writes, is_there)),
@@ -64,7 +66,6 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         (shard, many): (usize, usize),
         (place, done): (usize, &mut [bool]),
     ) -> Result<()> {
-        self.provide(shard, place)?;
         let (mut table, stream) = (self.raw_in_place(shard, place), self.places[place].stream.clone());
         if work.writes {
             self.slots.forget(shard);
@@ -82,21 +83,30 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         launched.and(folded)
     }
 
-    /// Allocates the image of a shard that has none. Waits.
-    pub fn provide(&mut self, shard: usize, place: usize) -> Result<()> {
-        if !self.shards[shard].is_blank() {
-            return Ok(());
+    /// Allocates the image of a shard that has none, unless it will be staged. Waits. Returns whether kernels
+    /// can access the image.
+    pub fn is_provided(&mut self, shard: usize, place: usize) -> Result<bool> {
+        if !self.shards[shard].is_blank() || self.is_staged(shard) {
+            return Ok(!self.is_staged(shard));
         }
-        let words = self.shards[shard].size.words();
-        let (memory, place) = (self.spares.take(&self.device, words)?, &self.places[place]);
-        let pointer = memory.global().as_ptr();
-        let table = self.inner.table(&self.shards[shard], pointer, place.counters.pointer());
+        let image = self.spares.take(&self.device, self.shards[shard].size.words())?;
+        if image.staged().is_some() {
+            // The driver has refused it.
+            return Ok(false);
+        }
+        self.create_at(shard, image.words(), place)?;
+        self.shards[shard].image = image;
+        Ok(true)
+    }
+
+    /// Creates an empty shard at a place in memory. Waits.
+    pub fn create_at(&self, shard: usize, memory: GlobalSlice<u64>, place: usize) -> Result<()> {
+        let place = &self.places[place];
+        let table = self.inner.table(&self.shards[shard], memory.as_ptr(), place.counters.pointer());
         // SAFETY: the memory is used by nothing else, and dropped after the wait.
-        let created = unsafe { self.inner.create(&place.stream, &table, memory.global()) };
+        let created = unsafe { self.inner.create(&place.stream, &table, memory) };
         place.stream.synchronize()?;
-        created?;
-        self.shards[shard].image = Image::Host(memory);
-        Ok(())
+        created
     }
 
     /// Submits the sum of the counters of operations in place.
@@ -168,12 +178,13 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         if is_there {
             return Ok(());
         }
-        let (image, table) = (self.shards[shard].image.words(), self.raw_in_slot(shard, slot));
         let (words, is_blank) = (self.shards[shard].size.words(), self.shards[shard].is_blank());
+        let (stage, table) = (self.read_staged(shard)?, self.raw_in_slot(shard, slot));
+        let image = self.shards[shard].words_at(stage.as_ref());
         let slot = self.slots.get_mut(slot);
-        slot.holds = None;
+        (slot.holds, slot.stage) = (None, stage);
         let memory = slot.memory.global().part(0, words);
-        // SAFETY: image and slot live as long as the map, which waits; no other stream uses them.
+        // SAFETY: image, stage and slot live until the map has waited; no other stream uses them.
         unsafe {
             match is_blank {
                 true => self.inner.create(&slot.stream, &table, memory)?,
@@ -190,10 +201,17 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let words = self.shards[shard].size.words();
         let (spare, sums) = (self.spares.take(&self.device, words)?, self.sums_of(shard));
         let slot = self.slots.get_mut(slot);
-        // SAFETY: spare and slot live until the stream is waited for; no other stream uses them.
+        if spare.staged().is_some() && slot.stage.is_none() {
+            slot.stage = Some(self.stages.take(&self.device, words)?);
+        }
+        let to = match spare.staged() {
+            Some(_) => slot.stage.as_ref().map_or_else(nothing, |stage| stage.global().part(0, words)),
+            None => spare.words(),
+        };
+        // SAFETY: spare, stage and slot live until the stream is waited for; no other stream uses them.
         unsafe {
             fold(&slot.stream, slot.counters.global(), sums)?;
-            slot.stream.copy(spare.global(), slot.memory.global().part(0, words))?;
+            slot.stream.copy(to, slot.memory.global().part(0, words))?;
         }
         slot.spare = Some(spare);
         self.traffic.copied_out += 8 * words as u64;
@@ -202,17 +220,16 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
 
     /// Waits for a slot. If its shard has changed, the written image takes the place of the old one.
     fn finish_slot(&mut self, work: &Work<S::Part>, slot: usize, done: &mut [bool]) -> Result<()> {
-        let slot = self.slots.get_mut(slot);
-        let spare = slot.spare.take();
-        if let Err(error) = slot.stream.synchronize() {
-            slot.holds = None;
+        let place = self.slots.get_mut(slot);
+        let (spare, stage) = (place.spare.take(), place.stage.take());
+        if let Err(error) = place.stream.synchronize() {
+            place.holds = None;
             return Err(error.into());
         }
-        let Some(shard) = slot.holds else { return Ok(()) };
-        if let Some(spare) = spare {
-            let old = std::mem::replace(&mut self.shards[shard].image, Image::Host(spare));
-            self.spares.put(old);
-            self.count(shard);
+        let Some(shard) = place.holds else { return Ok(()) };
+        if let Err(error) = self.keep_written(shard, spare, stage) {
+            self.slots.get_mut(slot).holds = None;
+            return Err(error);
         }
         let shards = self.shards.len();
         work.parts_of(shard).for_each(|(chunk, _)| done[chunk * shards + shard] = true);

@@ -4,6 +4,8 @@
 //! image   | buckets, overflow buckets | filters |        no counters: they are the host's numbers
 //! ```
 use super::ledger::Metered;
+use super::shard_file::FileImage;
+use super::storage::Source;
 use crate::Result;
 use crate::hash_map::kernels::Kernels;
 use crate::hash_map::table::{RawTable, bucket_count};
@@ -59,6 +61,8 @@ impl Size {
 pub enum Image {
     /// Host memory that kernels access in place, or that migrates.
     Host(Buffer<u64>),
+    /// A part of a file.
+    File(FileImage),
     /// Device memory of the budget.
     Device(Metered<Buffer<u64>>),
     /// An empty shard that has no memory yet.
@@ -67,33 +71,58 @@ pub enum Image {
 
 impl Image {
     /// Allocates an empty table in host memory.
-    pub fn empty_host(device: &Device, tier: Tier, size: Size) -> Result<Self> {
-        let mut memory = device.buffer_on(tier, size.words)?;
+    pub fn empty_host(device: &Device, tier: Tier, words: usize) -> Result<Self> {
+        let mut memory = device.buffer_on(tier, words)?;
         clear(memory.as_mut_slice()?);
         Ok(Self::Host(memory))
     }
 
-    /// Returns the words as kernels take them.
+    /// Returns the words as kernels take them; nothing if they cannot access the image.
     pub fn words(&self) -> GlobalSlice<u64> {
         match self {
             Self::Host(memory) => memory.global(),
+            Self::File(image) => image.words(),
             Self::Device(memory) => memory.global(),
             Self::Blank => nothing(),
         }
     }
 
-    /// Returns the bytes of host memory.
+    /// Returns the number of words.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Host(memory) => memory.len(),
+            Self::File(image) => image.len(),
+            Self::Device(memory) => memory.len(),
+            Self::Blank => 0,
+        }
+    }
+
+    /// Returns the bytes of host memory, among them those of mapped files.
     pub fn host_bytes(&self) -> usize {
         match self {
             Self::Host(memory) => memory.byte_len(),
+            Self::File(image) => image.mapped_bytes(),
             Self::Device(_) | Self::Blank => 0,
         }
     }
 
-    /// Removes all pairs. Nothing else may use the memory.
+    /// Returns the part of a file that kernels cannot access, if the image is one.
+    pub fn staged(&self) -> Option<&FileImage> {
+        match self {
+            Self::File(image) if image.is_staged() => Some(image),
+            _ => None,
+        }
+    }
+
+    /// Removes all pairs. Nothing else may use the memory. A staged image gives its space back, so that
+    /// nothing is written.
     pub fn clear(&mut self) -> Result<()> {
+        if self.staged().is_some() {
+            *self = Self::Blank;
+        }
         match self {
             Self::Host(memory) => clear(memory.as_mut_slice()?),
+            Self::File(image) => image.clear()?,
             Self::Device(memory) => memory.fill_bytes(0xff)?,
             Self::Blank => {}
         }
@@ -102,7 +131,7 @@ impl Image {
 }
 
 /// Writes an empty table.
-fn clear(words: &mut [u64]) {
+pub fn clear(words: &mut [u64]) {
     const GRAIN: usize = 1 << 16;
     match words.len() > GRAIN && rayon::current_thread_index().is_none() {
         true => words.par_chunks_mut(GRAIN).for_each(|part| part.fill(u64::MAX)),
@@ -139,25 +168,30 @@ impl Shard {
     }
 }
 
-/// Images of host memory to which changed shards are written back. An image that was written takes the place
-/// of the shard's old one, so a copy that fails leaves the shard as it was.
+/// Images to which changed shards are written back. An image that was written takes the place of the shard's
+/// old one, so a copy that fails leaves the shard as it was.
 #[derive(Debug)]
 pub struct Spares {
-    images: Vec<Buffer<u64>>,
+    images: Vec<Image>,
     /// Maximum number of spare images.
     most: usize,
-}
-
-impl Default for Spares {
-    fn default() -> Self {
-        Self { images: Vec::new(), most: 8 }
-    }
+    source: Source,
 }
 
 impl Spares {
+    /// Returns no images, of which 8 will be kept.
+    pub fn new(source: Source) -> Self {
+        Self { images: Vec::new(), most: 8, source }
+    }
+
     /// Returns no images, of which any number will be kept.
-    pub fn without_limit() -> Self {
-        Self { images: Vec::new(), most: usize::MAX }
+    pub fn without_limit(source: Source) -> Self {
+        Self { images: Vec::new(), most: usize::MAX, source }
+    }
+
+    /// Returns where images come from.
+    pub fn source(&self) -> &Source {
+        &self.source
     }
 
     /// Frees all images.
@@ -166,30 +200,34 @@ impl Spares {
     }
 
     /// Returns an image of `words` words, with arbitrary contents.
-    pub fn take(&mut self, device: &Device, words: usize) -> Result<Buffer<u64>> {
-        self.take_on(device, Tier::Pinned, words)
-    }
-
-    /// Returns an image as [`Self::take`] does; a new one is in memory of a tier.
-    pub fn take_on(&mut self, device: &Device, tier: Tier, words: usize) -> Result<Buffer<u64>> {
+    pub fn take(&mut self, device: &Device, words: usize) -> Result<Image> {
         match self.images.iter().rposition(|spare| spare.len() == words) {
             Some(place) => Ok(self.images.swap_remove(place)),
-            None => Ok(device.buffer_on(tier, words)?),
+            None => self.source.image(device, words),
         }
     }
 
-    /// Keeps an image for later.
+    /// Takes images and puts them back, so that the disk has room for them.
+    pub fn reserve(&mut self, device: &Device, (many, words): (usize, usize)) -> Result<()> {
+        let images: Vec<Image> =
+            (0..many).map(|_| self.source.image(device, words)).collect::<Result<_>>()?;
+        images.into_iter().for_each(|image| self.put(image));
+        Ok(())
+    }
+
+    /// Keeps an image for later. The file of a staged one keeps its space.
     pub fn put(&mut self, image: Image) {
-        if let Image::Host(spare) = image {
+        let is_kept = matches!(&image, Image::Host(_) | Image::File(_)) && image.staged().is_none();
+        if is_kept {
             if self.images.len() == self.most {
                 self.images.remove(0);
             }
-            self.images.push(spare);
+            self.images.push(image);
         }
     }
 
     /// Returns the bytes of host memory.
     pub fn byte_len(&self) -> usize {
-        self.images.iter().map(Buffer::byte_len).sum()
+        self.images.iter().map(Image::host_bytes).sum()
     }
 }

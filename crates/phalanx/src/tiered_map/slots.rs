@@ -1,6 +1,7 @@
 //! Device buffers for shards.
 use super::ledger::{Ledger, Metered};
 use super::plan::{COUNTER_WORDS, DEPTH};
+use super::shard::Image;
 use crate::Result;
 use gpu::{Buffer, Device, Stream};
 use std::collections::VecDeque;
@@ -14,7 +15,9 @@ pub struct Slot {
     /// Shard of whose image the buffer has a copy.
     pub holds: Option<usize>,
     /// Image to which the shard is written back.
-    pub spare: Option<Buffer<u64>>,
+    pub spare: Option<Image>,
+    /// Pinned memory between the buffer and a file that kernels cannot access.
+    pub stage: Option<Buffer<u64>>,
 }
 
 /// All buffers. Shards pass through the first [`DEPTH`] of them, one after the other. Those in the others
@@ -38,7 +41,7 @@ impl Slots {
             let mut counters = ledger.buffer(device, COUNTER_WORDS)?;
             counters.fill_bytes(0)?;
             let (memory, stream) = (ledger.buffer(device, words)?, streams[index % streams.len()].clone());
-            Ok(Slot { memory, counters, stream, holds: None, spare: None })
+            Ok(Slot { memory, counters, stream, holds: None, spare: None, stage: None })
         };
         let all = (0..many).map(slot).collect::<Result<_>>()?;
         Ok(Self { all, words, flight: VecDeque::new(), next: 0 })
@@ -120,7 +123,7 @@ impl Slots {
     pub fn reset_counters(&mut self) {
         for slot in &mut self.all {
             let _ = slot.counters.fill_bytes(0);
-            slot.spare = None;
+            (slot.spare, slot.stage) = (None, None);
         }
         self.flight.clear();
     }

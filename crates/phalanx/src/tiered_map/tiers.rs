@@ -19,6 +19,8 @@ use super::plan::{CHUNK_BUFFERS, COUNTER_WORDS, Form, PLACES, Plan};
 use super::shard::{Image, Shard, Size, Spares};
 use super::shards::{ImageSize, Part, Shards, Tables};
 use super::slots::Slots;
+use super::staged::Stages;
+use super::storage::Source;
 use crate::hash_map::Growth;
 use crate::map::encoding::Word;
 use crate::map::launch::BatchOp;
@@ -75,6 +77,10 @@ pub struct Traffic {
     pub hot_lookups: u64,
     /// Those that found their keys.
     pub hot_hits: u64,
+    /// Bytes of shards that were read from a file, because kernels cannot access it.
+    pub file_read: u64,
+    /// Bytes of shards that were written to it.
+    pub file_written: u64,
 }
 
 /// Stream and counters of operations in place.
@@ -186,6 +192,13 @@ impl<P: Part> Work<P> {
     }
 }
 
+/// An empty map, before it has memory for batches.
+pub struct Empty<Z> {
+    pub plan: Plan<Z>,
+    pub shards: Vec<Shard<Z>>,
+    pub spares: Spares,
+}
+
 /// The memory of a map.
 pub struct Tiers<K: Word, V: Word, S: Shards<K, V> = Tables<K, V>> {
     pub device: Device,
@@ -202,6 +215,7 @@ pub struct Tiers<K: Word, V: Word, S: Shards<K, V> = Tables<K, V>> {
     /// Sums of the counters of each shard's operations, in pinned memory.
     pub sums: Buffer<u64>,
     pub spares: Spares,
+    pub stages: Stages,
     pub spill: Spill<K, V>,
     pub traffic: Traffic,
 }
@@ -211,7 +225,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     pub fn new(
         device: Device,
         (ledger, inner): (Arc<Ledger>, S),
-        (plan, shards): (Plan<S::Size>, Vec<Shard<S::Size>>),
+        Empty { plan, shards, spares }: Empty<S::Size>,
         config: Config,
     ) -> Result<Self> {
         let buffers = chunk_buffers(&ledger, &device, (&plan, shards.len()))?;
@@ -221,7 +235,8 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             hot: HotPairs::new(&ledger, &device, plan.hot, inner.division().seed())?,
             sums: device.buffer_on(Tier::Pinned, shards.len() * SUM_WORDS)?,
             shards,
-            spares: Spares::default(),
+            spares,
+            stages: Stages::default(),
             spill: Spill::new(&device)?,
             traffic: Traffic::default(),
             device,
@@ -257,7 +272,8 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Returns the bytes of pinned, managed or mapped host memory.
     pub fn host_bytes(&self) -> usize {
         let images: usize = self.shards.iter().map(|shard| shard.image.host_bytes()).sum();
-        images + self.spares.byte_len() + self.spill.byte_len() + self.inner.host_bytes()
+        let stages = self.spares.byte_len() + self.stages.byte_len();
+        images + stages + self.spill.byte_len() + self.inner.host_bytes()
     }
 
     /// Returns the table of a shard in place, with counters of the stream `place`.
@@ -292,6 +308,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Frees the memory for the elements of batches, and spare images.
     pub fn release(&mut self) -> Result<()> {
         self.spares.clear();
+        self.stages.clear();
         self.spill = Spill::new(&self.device)?;
         self.inner.release()
     }
@@ -473,6 +490,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let each = len >> bits;
         let brings = self.config.costs.brings(each, self.plan.size.byte_len(), (false, false));
         let may_be_in_place = match self.config.placement {
+            _ if self.spares.source().is_staged() => false,
             Placement::AlwaysCopy => false,
             Placement::ByCost => !brings,
             _ => true,
@@ -652,16 +670,13 @@ fn place(ledger: &Arc<Ledger>, device: &Device) -> Result<Place> {
 pub fn empty_image(
     device: &Device,
     ledger: &Arc<Ledger>,
-    (form, config): (Form, Config),
+    (form, source): (Form, &Source),
     size: Size,
 ) -> Result<Image> {
-    match (form, config.placement) {
-        (Form::Resident, _) => {
-            let mut memory = ledger.buffer(device, size.words)?;
-            memory.fill_bytes(0xff)?;
-            Ok(Image::Device(memory))
-        }
-        (_, Placement::Managed) => Image::empty_host(device, Tier::Managed, size),
-        _ => Image::empty_host(device, Tier::Pinned, size),
+    if form == Form::Resident {
+        let mut memory = ledger.buffer(device, size.words)?;
+        memory.fill_bytes(0xff)?;
+        return Ok(Image::Device(memory));
     }
+    source.empty(device, size.words)
 }

@@ -1,6 +1,6 @@
 //! Construction of tiered skip lists.
 use super::TieredSkipList;
-use super::lists::{ListSize, Lists};
+use super::lists::Lists;
 use super::plan::{self, Wish};
 use crate::map::encoding::Word;
 use crate::map::variant::{names, select};
@@ -11,7 +11,8 @@ use crate::tiered_map::ledger::Ledger;
 use crate::tiered_map::plan::Form;
 use crate::tiered_map::shard::{Image, Shard, Spares};
 use crate::tiered_map::shards::ImageSize;
-use crate::tiered_map::tiers::{Config, Tiers};
+use crate::tiered_map::storage::Source;
+use crate::tiered_map::tiers::{Config, Empty, Tiers};
 use crate::tiered_map::{Costs, Growth, Placement};
 use crate::{Error, Key, Result, Value};
 use gpu::{Device, Tier};
@@ -141,12 +142,15 @@ impl<K: Key, V: Value> Builder<K, V> {
         let sizes = (plan.size, divided.splitters);
         let inner = Lists::new(kernels.boxed_list(), (&device, &ledger), sizes)?;
         let first = Shard::new(Image::Blank, plan.size);
-        let mut tiers =
-            Tiers::new(device.clone(), (ledger.clone(), inner), (plan, vec![first]), self.config)?;
-        tiers.spares = match plan.form {
-            Form::Flat => Spares::without_limit(),
-            _ => spares(&device, plan.size, self.capacity)?,
-        };
+        let tier = if self.config.placement == Placement::Managed { Tier::Managed } else { Tier::Pinned };
+        let mut spares = Spares::without_limit(Source::Memory(tier));
+        if plan.form != Form::Flat {
+            // One more for the write-back of a list.
+            let many = self.capacity.div_ceil(plan.size.target) + 1;
+            spares.reserve(&device, (many, plan.size.words()))?;
+        }
+        let empty = Empty { plan, shards: vec![first], spares };
+        let mut tiers = Tiers::new(device.clone(), (ledger.clone(), inner), empty, self.config)?;
         if plan.form == Form::Flat {
             tiers.create_whole()?;
         }
@@ -155,15 +159,6 @@ impl<K: Key, V: Value> Builder<K, V> {
         }
         Ok(TieredSkipList { tiers: Mutex::new(tiers), device, ledger, least_budget })
     }
-}
-
-/// Returns images for a number of pairs, one of them for the write-back of a list.
-fn spares(device: &Device, size: ListSize, pairs: usize) -> Result<Spares> {
-    let mut spares = Spares::without_limit();
-    for _ in 0..pairs.div_ceil(size.target) + 1 {
-        spares.put(Image::Host(device.buffer_on(Tier::Pinned, size.words())?));
-    }
-    Ok(spares)
 }
 
 /// Returns whether lists of a variant can be images: the nodes of all layers are in one part of the pool.

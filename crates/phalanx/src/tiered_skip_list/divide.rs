@@ -14,12 +14,12 @@ use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp};
 use crate::ordered::kernels::Search;
 use crate::skiplist::kernels::{CompactStep, Nodes};
+use crate::tiered_map::Costs;
 use crate::tiered_map::chunk::{Request, reserve};
 use crate::tiered_map::plan::Form;
 use crate::tiered_map::shard::{Image, Shard};
 use crate::tiered_map::shards::{ImageSize, Shards};
 use crate::tiered_map::tiers::{SUM_WORDS, Tiers};
-use crate::tiered_map::{Costs, Placement};
 use crate::{Error, Outcome, Result};
 use gpu::{Buffer, Tier};
 use phalanx_kernels::keyed::Scalar;
@@ -179,26 +179,18 @@ impl<K: Word, V: Word> ListTiers<K, V> {
         if part.is_empty() {
             return Ok(list);
         }
-        let image = self.spares.take_on(&self.device, self.tier(), list.size.words())?;
-        match self.build_in(&mut list, &image, part.clone()) {
+        let image = self.spares.take(&self.device, list.size.words())?;
+        match self.build_in(&mut list, image.words(), part.clone()) {
             Ok(()) => {
                 list.counts = Counts { live: part.len(), taken: part.len(), long: 0 };
-                list.image = Image::Host(image);
+                list.image = image;
                 Ok(list)
             }
             Err(error) => {
                 self.settle();
-                self.spares.put(Image::Host(image));
+                self.spares.put(image);
                 Err(error)
             }
-        }
-    }
-
-    /// Returns the tier of images.
-    fn tier(&self) -> Tier {
-        match self.config.placement {
-            Placement::Managed => Tier::Managed,
-            _ => Tier::Pinned,
         }
     }
 
@@ -206,7 +198,7 @@ impl<K: Word, V: Word> ListTiers<K, V> {
     fn build_in(
         &mut self,
         list: &mut Shard<ListSize>,
-        image: &Buffer<u64>,
+        image: GlobalSlice<u64>,
         part: Range<usize>,
     ) -> Result<()> {
         let (place, staging) = (&self.places[0], &self.inner.staging);
@@ -220,7 +212,7 @@ impl<K: Word, V: Word> ListTiers<K, V> {
                 self.slots.get_mut(0).holds = None;
                 self.slots.get(0).memory.global().part(0, image.len())
             }
-            false => image.global(),
+            false => image,
         };
         let table = self.inner.table(list, memory.as_ptr(), place.counters.pointer());
         let mut table = table.for_pairs(&list.size, len, self.inner.kernels.shape().slots)?;
@@ -229,7 +221,7 @@ impl<K: Word, V: Word> ListTiers<K, V> {
         let submitted = unsafe {
             self.inner.build(&place.stream, (&mut table, memory), (keys, values, Some(last))).and_then(|()| {
                 if has_slot {
-                    place.stream.copy(image.global(), memory)?;
+                    place.stream.copy(image, memory)?;
                 }
                 // The build has set them to the number of pairs.
                 Ok(place.stream.fill(place.counters.global(), 0)?)
@@ -275,18 +267,12 @@ impl<K: Word, V: Word> ListTiers<K, V> {
     /// Makes the only list of a baseline an empty one with memory. Waits.
     pub fn create_whole(&mut self) -> Result<()> {
         let blank = Shard::new(Image::Blank, self.inner.size);
-        let memory = match std::mem::replace(&mut self.shards[0], blank).image {
-            Image::Host(memory) => memory,
-            _ => self.spares.take_on(&self.device, self.tier(), self.inner.size.words())?,
+        let image = match std::mem::replace(&mut self.shards[0], blank).image {
+            Image::Host(memory) => Image::Host(memory),
+            _ => self.spares.take(&self.device, self.inner.size.words())?,
         };
-        let place = &self.places[0];
-        let pointer = memory.global().as_ptr();
-        let table = self.inner.table(&self.shards[0], pointer, place.counters.pointer());
-        // SAFETY: the memory lives until the stream is waited for, and nothing else uses it.
-        let created = unsafe { self.inner.create(&place.stream, &table, memory.global()) };
-        place.stream.synchronize()?;
-        created?;
-        self.shards[0].image = Image::Host(memory);
+        self.create_at(0, image.words(), 0)?;
+        self.shards[0].image = image;
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! Every allocation and every copy fails once.
-use crate::model::{self, OUTGROWING, Placement, all_pairs, emulator, least, numbers, small};
+use super::model::{self, OUTGROWING, Placement, all_pairs, emulator, least, numbers, small};
 use gpu::Device;
 use phalanx::{Error, Merge, Outcomes, Result};
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ fn done(said: Result<Outcomes>) -> Done {
             Done::Some(outcomes.iter().map(|&outcome| outcome != phalanx::Outcome::Refused).collect())
         }
         Err(Error::Interrupted { done, source }) => {
-            assert!(matches!(*source, Error::Device(_)), "{source}");
+            assert!(matches!(*source, Error::Device(_) | Error::ShardFile { .. }), "{source}");
             Done::Some(done)
         }
-        Err(Error::Device(_)) => Done::None,
+        Err(Error::Device(_) | Error::ShardFile { .. }) => Done::None,
         Err(other) => panic!("{other}"),
     }
 }

@@ -1,5 +1,5 @@
 //! Streams of batches, and several users.
-use crate::model::{Map, Progress, all_pairs, check, device, divided, least, small};
+use super::model::{Map, Progress, all_pairs, check, device, divided, least, small};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
 //! Keys and values of all types.
-use crate::model::{PLACEMENTS, check, device, insert, least, numbers, of, small};
+use super::model::{PLACEMENTS, check, device, insert, least, numbers, of, small};
 use phalanx::{Key, Value};
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! All operations, in batches of one chunk and of several.
-use crate::model::{PLACEMENTS, all_pairs, device, least, small};
+use super::model::{PLACEMENTS, all_pairs, device, least, small};
 use phalanx::{Merge, Op, Outcome};
 
 /// The words by which slots tell that they are empty, removed or busy are keys like others.

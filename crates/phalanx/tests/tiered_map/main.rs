@@ -8,6 +8,7 @@ mod budget;
 mod common;
 #[path = "../tiered/faults.rs"]
 mod faults;
+mod file;
 mod growth;
 mod hot;
 mod model;

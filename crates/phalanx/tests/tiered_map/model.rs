@@ -52,7 +52,12 @@ pub fn check<K: Key + Ord, V: Value + PartialEq>(
 
 /// Returns an empty resident map for some pairs, which is divided into shards when it has ten times as many.
 pub fn outgrowing<K: Key, V: Value>(device: &Device, capacity: usize) -> TieredMap<K, V> {
-    let builder = TieredMap::<K, V>::builder().device(device).capacity(capacity);
+    outgrowing_of(TieredMap::builder().device(device), capacity)
+}
+
+/// Returns a map as [`outgrowing`] does, with the other parameters of a builder.
+pub fn outgrowing_of<K: Key, V: Value>(builder: Builder<K, V>, capacity: usize) -> TieredMap<K, V> {
+    let builder = builder.capacity(capacity);
     let [whole, divided] = [builder.clone(), builder.clone().shards(8)].map(|all| all.min_budget().unwrap());
     builder.budget(whole.max(divided)).build().unwrap()
 }

@@ -48,7 +48,7 @@ use std::sync::{Arc, PoisonError};
 /// # Ok::<(), simt::emulator::Failure>(())
 /// ```
 ///
-/// Tests can let allocations and copies fail:
+/// Tests can let allocations and copies fail, and mapped files:
 ///
 /// ```
 /// use simt::emulator::{Emulator, Options};
@@ -61,6 +61,8 @@ use std::sync::{Arc, PoisonError};
 /// device.fail_copy(1);
 /// assert_eq!([(); 3].map(|()| device.copy_fails()), [false, true, false]); // a call before each copy
 /// assert_eq!(device.fail_copy(u64::MAX), u64::MAX); // the failure has happened
+/// device.refuse_files(true); // as drivers do on most file systems
+/// assert!(device.refuses_files());
 /// ```
 ///
 /// # Cost
@@ -135,6 +137,17 @@ impl Emulator {
     pub fn copy_fails(&self) -> bool {
         let take = |left: u64| Some(if left == u64::MAX { left } else { left.wrapping_sub(1) });
         self.world.copies_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) == Ok(0)
+    }
+
+    /// Lets the host runtime refuse mapped files from now on, or accept them again. Serves to test what depends
+    /// on the driver and the file system.
+    pub fn refuse_files(&self, refuses: bool) {
+        self.world.refuses_files.store(refuses, Ordering::Relaxed);
+    }
+
+    /// Returns whether mapped files are refused. The host runtime calls it before it registers one.
+    pub fn refuses_files(&self) -> bool {
+        self.world.refuses_files.load(Ordering::Relaxed)
     }
 
     /// Frees memory. Later accesses of kernels are reported as use after free, until the address is allocated

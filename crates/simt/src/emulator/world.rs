@@ -3,7 +3,7 @@ use super::explore::Choices;
 use super::memory::registry::Registry;
 use super::options::Options;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// State shared by all launches of a device.
 pub struct World {
@@ -17,6 +17,8 @@ pub struct World {
     /// Number of copies before the one that fails: see
     /// [`Emulator::fail_copy`](super::public::Emulator::fail_copy).
     pub copies_left: AtomicU64,
+    /// Whether files are refused: see [`Emulator::refuse_files`](super::public::Emulator::refuse_files).
+    pub refuses_files: AtomicBool,
     /// Choices of the launches explored so far. The running launch holds the lock.
     pub explored: Mutex<Vec<Choices>>,
 }
@@ -30,6 +32,7 @@ impl World {
             clock: AtomicU64::new(0),
             allocations_left: AtomicU64::new(u64::MAX),
             copies_left: AtomicU64::new(u64::MAX),
+            refuses_files: AtomicBool::new(false),
             explored: Mutex::default(),
         }
     }
