@@ -374,6 +374,19 @@ mod tests {
         assert_eq!(space.free, BTreeMap::from([(0, 100)]));
     }
 
+    /// On tmpfs, which does not compress what is written.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_disk_has_every_byte_of_the_file() {
+        let (device, shared) = (Device::emulator(Default::default()), Path::new("/dev/shm"));
+        let Ok(folder) = tempfile::tempdir_in(shared) else { return };
+        let file = ShardFile::create(&folder.path().join("shards"), &device, false).unwrap();
+        let _image = file.image(100_000).unwrap();
+        let metadata = file.file.metadata().unwrap();
+        assert_eq!(metadata.len(), file.len());
+        assert!(512 * std::os::unix::fs::MetadataExt::blocks(&metadata) >= file.len(), "it has no holes");
+    }
+
     #[test]
     fn images_keep_what_was_written_and_give_their_space_back() {
         let (device, folder) = (Device::emulator(Default::default()), tempfile::tempdir().unwrap());

@@ -11,5 +11,6 @@ mod growth;
 mod hot;
 mod model;
 mod placement;
+mod ranges;
 #[path = "../tiered/streams.rs"]
 mod streams;
