@@ -6,8 +6,8 @@
 //!
 //! # Full disks
 //!
-//! A file that is extended by its length alone has holes, and the disk may have no room for them. An access to
-//! a hole through a mapping then ends the process by a signal. So the file is extended by writing: `write`
+//! A file that is extended by its length alone has holes, and the disk may have no room for them. An access
+//! to a hole through a mapping then ends the process by a signal. So the file is extended by writing: `write`
 //! returns an error if the disk is full, the quota is used up, or the file would be too large. Later accesses
 //! are to bytes that the disk has. (File systems that copy blocks when they are written, as btrfs does, may
 //! still need room then. There, only staged files are safe: they are never mapped.)

@@ -49,7 +49,8 @@ pub struct Config {
 }
 
 /// Bytes and operations of all batches so far. The operations of a batch are those on the device, those in
-/// place, those that ended at shards without pairs, and the lookups that found their keys among the hot pairs.
+/// place, those that ended at shards without pairs, and the lookups that found their keys among the hot
+/// pairs.
 ///
 /// ```
 /// use phalanx::TieredMap;
@@ -684,5 +685,5 @@ pub fn empty_image(
         memory.fill_bytes(0xff)?;
         return Ok(Image::Device(memory));
     }
-    source.empty(device, size.words)
+    source.empty_image(device, size.words)
 }
