@@ -222,6 +222,18 @@ pub enum Error {
         most: usize,
     },
 
+    /// A map cannot be divided into so many ranges of keys.
+    #[error(
+        "{asked} ranges of keys requested, but a map has 1 to {most}: choose more keys for each range or a \
+         shorter range of all keys (with a start that is not above its end), or divide the keys by hash"
+    )]
+    Ranges {
+        /// Requested number.
+        asked: u64,
+        /// Maximum number.
+        most: u64,
+    },
+
     /// The file in which a map keeps its shards cannot be created, extended, read or written.
     #[error(
         "{doing} {bytes} bytes of the shards' file {} failed: {source}. The file must be a new one in a \

@@ -1,8 +1,9 @@
 //! Construction of tiered maps.
 use super::ledger::Ledger;
+use super::partition::{Partition, Ranges};
 use super::placement::{Costs, Placement};
 use super::plan::{self, DEPTH, Wish};
-use super::shard::{Shard, Spares};
+use super::shard::{Image, Shard, Spares};
 use super::shards::{TableParameters, Tables};
 use super::storage::{Source, Storage};
 use super::tiers::{Config, Empty, Tiers, empty_image};
@@ -13,6 +14,7 @@ use crate::map::variant::{names, select};
 use crate::program::open;
 use crate::{Error, Key, Result, Value};
 use gpu::{Device, Tier};
+use phalanx_kernels::keyed::Scalar;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
@@ -57,7 +59,7 @@ pub(crate) use tiered_setters;
 /// Parameters of a map. Created by [`TieredMap::builder`].
 ///
 /// ```
-/// use phalanx::tiered_map::{Costs, Growth, Placement, Storage, variants};
+/// use phalanx::tiered_map::{Costs, Growth, Partition, Placement, Storage, variants};
 /// use phalanx::{Device, TieredMap};
 ///
 /// let builder = TieredMap::<u32, u32>::builder()
@@ -70,6 +72,7 @@ pub(crate) use tiered_setters;
 ///     .shards(8)
 ///     .hot_pairs(1 << 20)
 ///     .storage(Storage::Pinned)
+///     .partition(Partition::ByHash)
 ///     .placement(Placement::ByCost)
 ///     .costs(Costs::default())
 ///     .variant(variants::<u32, u32>()[0]);
@@ -96,6 +99,7 @@ pub struct Builder<K: Key, V: Value> {
     variant: Option<String>,
     has_costs: bool,
     storage: Storage,
+    partition: Partition<K>,
     pub(super) config: Config,
     parameters: TableParameters,
     of: PhantomData<fn() -> (K, V)>,
@@ -113,6 +117,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             variant: None,
             has_costs: false,
             storage: Storage::default(),
+            partition: Partition::default(),
             config,
             parameters: TableParameters { load_factor: 0.8, max_probes: 512, seed: 0 },
             of: PhantomData,
@@ -143,6 +148,14 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// MiB.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
+        self
+    }
+
+    /// Sets how keys are divided among shards. Default: [`Partition::ByHash`]. With [`Partition::ByRange`],
+    /// the number of shards is that of the ranges, and [`Self::shards`] must not be given. The baselines
+    /// [`Placement::Remote`] and [`Placement::Managed`] divide no keys.
+    pub fn partition(mut self, partition: Partition<K>) -> Self {
+        self.partition = partition;
         self
     }
 
@@ -202,8 +215,21 @@ impl<K: Key, V: Value> Builder<K, V> {
             return Err(Error::LoadFactor(load_factor));
         }
         let slots = (self.capacity as f64 / load_factor).ceil() as usize;
-        let (is_flat, hot) = (self.config.placement.is_flat(), self.config.hot);
-        Ok(Wish { slots, shards: self.shards, is_flat, hot })
+        let (is_flat, ranges) = (self.config.placement.is_flat(), self.ranges()?);
+        let ranges = ranges.filter(|_| !is_flat);
+        let hot = if ranges.is_some() { Some(0) } else { self.config.hot };
+        Ok(Wish { pairs: self.capacity, slots, shards: self.shards, is_flat, hot, ranges })
+    }
+
+    /// Checks the partition, and returns its ranges.
+    fn ranges(&self) -> Result<Option<Ranges>> {
+        let Partition::ByRange { keys, each } = &self.partition else { return Ok(None) };
+        let word = |key: &K| K::encode(*key).to_u64();
+        let ranges = Ranges::new(word(keys.start()), word(keys.end()), *each)?;
+        match self.shards {
+            Some(asked) if asked != ranges.count => Err(Error::Shards { asked, most: ranges.count }),
+            _ => Ok(Some(ranges)),
+        }
     }
 
     /// Returns the least budget with which these parameters can be built: three shards and the workspace of a
@@ -229,7 +255,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     ///
     /// # Errors
     /// [`Error::DeviceBudget`] if the budget is below [`Self::min_budget`]; [`Error::ZeroCapacity`],
-    /// [`Error::LoadFactor`] and [`Error::Shards`] for invalid parameters; [`Error::TooLarge`] if a shard
+    /// [`Error::LoadFactor`], [`Error::Shards`] and [`Error::Ranges`] for invalid parameters, [`Error::Zero`]
+    /// for ranges without keys; [`Error::TooLarge`] if a shard
     /// would have too many slots; [`Error::UnknownVariant`] if no variant has the name for these types;
     /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::ShardFile`] if
     /// the file of the storage is there already, cannot be created, or the disk has no room for the shards;
@@ -242,13 +269,16 @@ impl<K: Key, V: Value> Builder<K, V> {
         let least_budget = plan::least_budget(kernels, wish)?;
         let (ledger, source) = (Ledger::new(self.budget), self.source(&device)?);
         let form = (plan.form, &source);
-        let new = |_| Ok(Shard::new(empty_image(&device, &ledger, form, plan.size)?, plan.size));
-        let shards = (0..plan.shards()).map(new).collect::<Result<_>>()?;
+        let new = |_| match wish.ranges {
+            Some(_) => Ok(Shard::new(Image::Blank, plan.size)),
+            None => Ok(Shard::new(empty_image(&device, &ledger, form, plan.size)?, plan.size)),
+        };
+        let shards = (0..plan.shards).map(new).collect::<Result<_>>()?;
         let mut spares = Spares::new(source);
         if matches!(spares.source(), Source::File(_)) && plan.form.is_sharded() {
             spares.reserve(&device, (DEPTH, plan.size.words))?;
         }
-        let inner = Tables::new(kernels.boxed(), self.parameters, (&device, &ledger))?;
+        let inner = Tables::new(kernels.boxed(), (self.parameters, wish.ranges), (&device, &ledger))?;
         let empty = Empty { plan, shards, spares };
         let mut tiers = Tiers::new(device.clone(), (ledger.clone(), inner), empty, self.config)?;
         if !self.has_costs {

@@ -277,8 +277,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Replaces the slots by larger ones if the largest shard does not fit, and the memory suffices for the
-    /// least number of them. If it does not suffice for half of the shards, divides the map into more shards.
-    /// Otherwise shards that do not fit are served in place.
+    /// least number of them. If it does not suffice for half of the shards, divides the map into more shards,
+    /// unless they have ranges of keys. Otherwise shards that do not fit are served in place.
     fn fit_slots(&mut self) -> Result<()> {
         let mut sizes: Vec<usize> = self.shards.iter().map(|shard| shard.size.words).collect();
         sizes.sort_unstable();
@@ -288,7 +288,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         }
         let all = self.slots.len() * (self.slots.words() + COUNTER_WORDS);
         let most = all / (DEPTH - 1) - COUNTER_WORDS.min(all / (DEPTH - 1));
-        if median > most {
+        if median > most && self.inner.ranges.is_none() {
             let slots = self.shards.iter().map(|shard| shard.size.slots).sum();
             return or_later(self.repartition(slots));
         }

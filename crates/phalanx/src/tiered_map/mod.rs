@@ -2,11 +2,13 @@
 //! `docs/structures/tiered-map.md` describes guarantees, layout, algorithm and costs.
 pub(crate) mod builder;
 pub(crate) mod chunk;
+mod empty;
 mod growth;
 mod hot;
 pub(crate) mod ledger;
 mod measure;
 pub(crate) mod operations;
+pub(crate) mod partition;
 pub(crate) mod placement;
 pub(crate) mod plan;
 mod repartition;
@@ -30,6 +32,7 @@ pub use builder::{Builder, variants};
 use ledger::Ledger;
 use operations::prelude::*;
 use operations::tiered_methods;
+pub use partition::Partition;
 pub use placement::{Costs, Placement};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
@@ -124,7 +127,7 @@ pub use tiers::Traffic;
 /// assert!(map.min_budget() <= map.budget() && map.peak_device_bytes() <= map.budget());
 /// assert!(map.device_bytes() <= map.peak_device_bytes() && map.host_bytes() > 0);
 /// let (traffic, costs) = (map.traffic(), map.costs());
-/// assert!(traffic.on_device + traffic.in_place == 6 && costs.copy_rate > 0.0);
+/// assert!(traffic.on_device + traffic.in_place + traffic.ended == 6 && costs.copy_rate > 0.0);
 /// println!("{} on {}", map.variant(), map.device().name());
 /// # Ok::<(), phalanx::Error>(())
 /// ```

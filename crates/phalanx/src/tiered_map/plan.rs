@@ -6,6 +6,7 @@
 //! ```
 use super::chunk::buffer_bytes;
 use super::hot::BUCKET_BYTES;
+use super::partition::Ranges;
 use super::shard::Size;
 use crate::hash_map::kernels::Kernels;
 use crate::map::encoding::Word;
@@ -59,7 +60,9 @@ impl Form {
 /// Requirements of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// Slots of all shards.
+    /// Pairs of all shards.
+    pub pairs: usize,
+    /// Slots of all shards, for these pairs.
     pub slots: usize,
     /// Number of shards, if it is given.
     pub shards: Option<usize>,
@@ -67,6 +70,24 @@ pub struct Wish {
     pub is_flat: bool,
     /// Bytes for hot pairs, if they are given.
     pub hot: Option<usize>,
+    /// Ranges of keys, if shards have them.
+    pub ranges: Option<Ranges>,
+}
+
+impl Wish {
+    /// Returns the number of shards of a form.
+    fn shards(&self, form: Form) -> usize {
+        match (form, self.ranges) {
+            (Form::Sharded { .. }, Some(ranges)) => ranges.count,
+            (Form::Sharded { bits }, None) => 1 << bits,
+            (Form::Resident | Form::Flat, _) => 1,
+        }
+    }
+
+    /// Returns the bytes of device memory for the ranges.
+    fn range_bytes<K>(&self) -> usize {
+        self.ranges.map_or(0, |ranges| ranges.device_bytes::<K>())
+    }
 }
 
 /// Division of a budget.
@@ -81,16 +102,8 @@ pub struct Plan<Z = Size> {
     pub slots: usize,
     /// Bytes for hot pairs.
     pub hot: usize,
-}
-
-impl Plan {
-    /// Returns the number of shards.
-    pub fn shards(&self) -> usize {
-        match self.form {
-            Form::Sharded { bits } => 1 << bits,
-            Form::Resident | Form::Flat => 1,
-        }
-    }
+    /// Number of shards of a new map.
+    pub shards: usize,
 }
 
 /// Bytes of counters.
@@ -104,6 +117,13 @@ fn shard_size<K, V>(kernels: &dyn Kernels<K, V>, slots: usize, bits: u32) -> Res
     let mean = slots.div_ceil(1 << bits);
     let spread = if bits == 0 { 0 } else { 4 * mean.isqrt() };
     Size::of(kernels, mean.saturating_add(spread))
+}
+
+/// Returns the size of a new shard that has a range of keys: it has no more pairs than the range has keys.
+fn range_size<K, V>(kernels: &dyn Kernels<K, V>, wish: Wish, ranges: Ranges) -> Result<Size> {
+    let mean = wish.slots.div_ceil(ranges.count);
+    let most = (ranges.each as f64 * wish.slots as f64 / wish.pairs as f64).ceil();
+    Size::of(kernels, mean.saturating_add(4 * mean.isqrt()).min(most as usize))
 }
 
 /// Returns the bytes of chunks of `len` elements.
@@ -131,6 +151,10 @@ fn forms<K: Word, V: Word>(
     wish: Wish,
     budget: usize,
 ) -> Result<Vec<(Form, Size)>> {
+    if let Some(ranges) = wish.ranges {
+        let form = Form::Sharded { bits: ranges.bits() };
+        return Ok(vec![(form, range_size(kernels, wish, ranges)?)]);
+    }
     let flat = |form| -> Result<_> { Ok((form, shard_size(kernels, wish.slots, 0)?)) };
     let sharded =
         |bits| -> Result<_> { Ok((Form::Sharded { bits }, shard_size(kernels, wish.slots, bits)?)) };
@@ -159,14 +183,16 @@ fn forms<K: Word, V: Word>(
 /// Returns the least budget with which a map can be built.
 pub fn least_budget<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish) -> Result<usize> {
     let all = forms(kernels, wish, 0)?;
-    Ok(all.into_iter().map(|(form, size)| least::<K, V>(form, size)).min().unwrap_or(usize::MAX))
+    let least = all.into_iter().map(|(form, size)| least::<K, V>(form, size)).min();
+    Ok(least.unwrap_or(usize::MAX).saturating_add(wish.range_bytes::<K>()))
 }
 
 /// Divides a budget.
 pub fn divide<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish, budget: usize) -> Result<Plan> {
-    let fits = |&(form, size): &(Form, Size)| least::<K, V>(form, size) <= budget;
+    let rest = budget.saturating_sub(wish.range_bytes::<K>());
+    let fits = |&(form, size): &(Form, Size)| least::<K, V>(form, size) <= rest;
     match forms(kernels, wish, budget)?.into_iter().find(fits) {
-        Some((form, size)) => Ok(divide_for::<K, V>((form, size), budget, wish.hot)),
+        Some((form, size)) => Ok(divide_for::<K, V>((form, size, wish.shards(form)), rest, wish.hot)),
         None => Err(Error::DeviceBudget { asked: budget, needed: least_budget(kernels, wish)? }),
     }
 }
@@ -183,22 +209,26 @@ pub fn split<K: Word, V: Word>(
         let (form, size) = (Form::Sharded { bits }, shard_size(kernels, slots, bits)?);
         needed = needed.min(least::<K, V>(form, size));
         if least::<K, V>(form, size) <= budget && size.byte_len() <= (budget / OF_SHARD).max(SMALL_SHARD) {
-            return Ok(divide_for::<K, V>((form, size), budget, hot));
+            return Ok(divide_for::<K, V>((form, size, 1 << bits), budget, hot));
         }
     }
     Err(Error::DeviceBudget { asked: budget, needed })
 }
 
 /// Divides a budget for a form that fits it.
-fn divide_for<K: Word, V: Word>((form, size): (Form, Size), budget: usize, hot: Option<usize>) -> Plan {
+fn divide_for<K: Word, V: Word>(
+    (form, size, shards): (Form, Size, usize),
+    budget: usize,
+    hot: Option<usize>,
+) -> Plan {
     let needed = tables_bytes(form, size, LEAST_SLOTS) + FIXED;
     let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - needed));
     let left = budget - FIXED - chunks_bytes::<K, V>(form, chunk);
-    let plan = Plan { form, size, chunk, slots: 0, hot: 0 };
+    let plan = Plan { form, size, chunk, slots: 0, hot: 0, shards };
     if !form.is_sharded() {
         return plan;
     }
-    let (each, most) = (size.byte_len() + COUNTERS, plan.shards().max(LEAST_SLOTS));
+    let (each, most) = (size.byte_len() + COUNTERS, shards.max(LEAST_SLOTS));
     let is_all_on_device = left / each >= most;
     let hot = hot.unwrap_or(if is_all_on_device { 0 } else { budget / OF_HOT });
     let hot = hot.min(left - LEAST_SLOTS * each) / BUCKET_BYTES * BUCKET_BYTES;
@@ -227,6 +257,11 @@ mod tests {
     /// The only variant that is compiled for these tests.
     const VARIANT: VariantTag<DefaultTable> = VariantTag::NEW;
 
+    /// Returns the wish for a map without ranges.
+    fn wish(slots: usize, shards: Option<usize>) -> Wish {
+        Wish { pairs: slots / 2, slots, shards, is_flat: false, hot: None, ranges: None }
+    }
+
     /// Returns the bytes of device memory that a map allocates.
     fn used(plan: Plan) -> usize {
         tables_bytes(plan.form, plan.size, plan.slots)
@@ -237,12 +272,11 @@ mod tests {
 
     #[test]
     fn a_table_of_16_gib_in_a_budget_of_4() {
-        let wish = Wish { slots: 1 << 31, shards: None, is_flat: false, hot: None };
-        let plan = divide(&VARIANT, wish, 4 << 30).unwrap();
-        assert_eq!((plan.form, plan.shards()), (Form::Sharded { bits: 8 }, 256));
+        let plan = divide(&VARIANT, wish(1 << 31, None), 4 << 30).unwrap();
+        assert_eq!((plan.form, plan.shards), (Form::Sharded { bits: 8 }, 256));
         assert!(plan.slots > 16 && plan.chunk > 1 << 22 && plan.hot > 1300 << 20, "{plan:?}");
         assert!(used(plan) <= 4 << 30 && used(plan) > 15 << 28, "{plan:?}");
-        let needed = least_budget(&VARIANT, wish).unwrap();
+        let needed = least_budget(&VARIANT, wish(1 << 31, None)).unwrap();
         assert!(needed < 8 << 20, "{needed}");
     }
 
@@ -251,7 +285,7 @@ mod tests {
         for (slots, shards) in
             [(1000, None), (1000, Some(8)), (1 << 20, None), (1 << 20, Some(1)), (1, Some(64))]
         {
-            let wish = Wish { slots, shards, is_flat: false, hot: None };
+            let wish = wish(slots, shards);
             let needed = least_budget(&VARIANT, wish).unwrap();
             assert!(divide(&VARIANT, wish, needed - 1).is_err());
             for more in [0, 1, 1000, 1 << 16, 1 << 20, 1 << 26] {
@@ -260,6 +294,39 @@ mod tests {
                 assert!(plan.slots >= 3 || plan.form == Form::Resident, "{plan:?}");
             }
         }
+    }
+
+    /// Returns the wish for a map of `each` keys in each of 2^10 ranges.
+    fn ranges(each: u64, pairs: usize) -> Wish {
+        let ranges = Ranges::new(0, (each << 10) - 1, each).ok();
+        Wish { pairs, ranges, ..wish((pairs as f64 / 0.8).ceil() as usize, None) }
+    }
+
+    /// Returns the bytes of an image for each key of a full range.
+    fn bytes_per_key<V: Word>(kernels: &dyn Kernels<V, V>, each: u64) -> f64 {
+        let wish = ranges(each, (each as usize) << 10);
+        range_size(kernels, wish, wish.ranges.unwrap()).unwrap().byte_len() as f64 / each as f64
+    }
+
+    /// The figures of `docs/structures/tiered-map.md`.
+    #[test]
+    fn bytes_per_key_of_full_ranges() {
+        for each in [1 << 8, 1 << 10, 1 << 16, 1 << 20] {
+            let (bytes, page) = (bytes_per_key(&VARIANT, each), 10.2 + 1024.0 / each as f64);
+            assert!((bytes / page - 1.0).abs() < 0.02, "{each}: {bytes} {page}");
+        }
+    }
+
+    #[test]
+    fn a_range_has_room_for_its_keys_and_no_more() {
+        let dense = ranges(1000, 1_024_000);
+        let size = |wish: Wish| range_size(&VARIANT, wish, wish.ranges.unwrap()).unwrap().slots;
+        assert!((1250..1300).contains(&size(dense)), "{}", size(dense));
+        assert_eq!(size(ranges(1000, 5_000_000)), size(dense));
+        assert!(size(ranges(1 << 40, 1_024_000)) > 1350, "with a margin, since keys are not dense");
+        let plan = divide(&VARIANT, dense, 64 << 10).unwrap();
+        assert_eq!((plan.shards, plan.form, plan.hot), (1024, Form::Sharded { bits: 10 }, 0));
+        assert!(used(plan) + 4 * 1023 <= 64 << 10 && least_budget(&VARIANT, dense).unwrap() <= 64 << 10);
     }
 
     #[test]

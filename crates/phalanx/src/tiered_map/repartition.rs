@@ -21,8 +21,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let plan = plan::split::<K, V>(kernels, (slots, least), budget, self.config.hot)?;
         let form = (plan.form, self.spares.source());
         let new = |_| Ok(Shard::new(empty_image(&self.device, &self.ledger, form, plan.size)?, plan.size));
-        let shards: Vec<Shard> = (0..plan.shards()).map(new).collect::<Result<_>>()?;
-        let sums = self.device.buffer_on(Tier::Pinned, plan.shards() * SUM_WORDS)?;
+        let shards: Vec<Shard> = (0..plan.shards).map(new).collect::<Result<_>>()?;
+        let sums = self.device.buffer_on(Tier::Pinned, plan.shards * SUM_WORDS)?;
         self.leave_device()?;
         let old = std::mem::replace(&mut self.shards, shards);
         let before = (std::mem::replace(&mut self.plan, plan), std::mem::replace(&mut self.sums, sums));

@@ -28,12 +28,14 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         in_place: &mut Vec<usize>,
         done: &mut [bool],
     ) -> Result<()> {
+        self.end_without_pairs(work, done)?;
         let held = self.slots.held();
         let others = (0..self.shards.len()).filter(|shard| !held.contains(shard));
         let order: Vec<usize> = held.iter().copied().chain(others).collect();
         for shard in order {
             match work.elements_of(shard) {
                 0 => {}
+                _ if work.only_finds && self.is_empty(shard) => {}
                 many if self.brings(work, shard, many) => self.serve_on_device(work, (shard, many), done)?,
                 many if self.is_provided(shard, in_place.len() % PLACES)? => {
                     in_place.push(shard);

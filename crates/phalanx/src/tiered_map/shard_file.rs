@@ -6,8 +6,8 @@
 //!
 //! # Full disks
 //!
-//! A file that is extended by its length alone has holes, and the disk may have no room for them. An access to
-//! a hole through a mapping then ends the process by a signal. So the file is extended by writing: `write`
+//! A file that is extended by its length alone has holes, and the disk may have no room for them. An access
+//! to a hole through a mapping then ends the process by a signal. So the file is extended by writing: `write`
 //! returns an error if the disk is full, the quota is used up, or the file would be too large. Later accesses
 //! are to bytes that the disk has. (File systems that copy blocks when they are written, as btrfs does, may
 //! still need room then. There, only staged files are safe: they are never mapped.)
@@ -372,6 +372,19 @@ mod tests {
         space.give(10, 20); // joins the part before
         space.give(30, 30); // joins both neighbours
         assert_eq!(space.free, BTreeMap::from([(0, 100)]));
+    }
+
+    /// On tmpfs, which does not compress what is written.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_disk_has_every_byte_of_the_file() {
+        let (device, shared) = (Device::emulator(Default::default()), Path::new("/dev/shm"));
+        let Ok(folder) = tempfile::tempdir_in(shared) else { return };
+        let file = ShardFile::create(&folder.path().join("shards"), &device, false).unwrap();
+        let _image = file.image(100_000).unwrap();
+        let metadata = file.file.metadata().unwrap();
+        assert_eq!(metadata.len(), file.len());
+        assert!(512 * std::os::unix::fs::MetadataExt::blocks(&metadata) >= file.len(), "it has no holes");
     }
 
     #[test]

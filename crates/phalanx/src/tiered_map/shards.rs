@@ -2,6 +2,7 @@
 //! placement need to know of both.
 use super::chunk::{Division, Request};
 use super::ledger::{Ledger, Metered};
+use super::partition::{RangeTable, Ranges};
 use super::plan::Form;
 use super::shard::{Shard, Size};
 use super::tiers::{Tiers, Work};
@@ -31,11 +32,18 @@ pub trait ImageSize: Copy {
 pub trait Part: Copy {
     /// Returns the elements from `first` on, at most `len`.
     fn part(self, first: usize, len: usize) -> Self;
+
+    /// Returns the outcomes, unless the elements have none.
+    fn outcomes(self) -> Option<GlobalSlice<u8>>;
 }
 
 impl<K: Word, V: Word> Part for Batch<K, V> {
     fn part(self, first: usize, len: usize) -> Self {
         Batch::part(self, first, len)
+    }
+
+    fn outcomes(self) -> Option<GlobalSlice<u8>> {
+        Some(self.outcomes)
     }
 }
 
@@ -93,6 +101,11 @@ pub trait Shards<K: Word, V: Word>: Sized {
     /// Returns how routes are computed.
     fn division(&self) -> Division<K>;
 
+    /// Returns whether elements of a shard may also be sorted by their routes.
+    fn sorts_within(&self) -> bool {
+        true
+    }
+
     /// Returns a number that changes when keys go to other shards.
     fn generation(&self, form: Form) -> u64;
 
@@ -124,22 +137,25 @@ pub struct TableParameters {
     pub seed: u64,
 }
 
-/// Shards that are tables of a hash map. A hash of the key selects the shard.
+/// Shards that are tables of a hash map. A hash of the key or its range selects the shard.
 pub struct Tables<K, V> {
     pub kernels: Box<dyn Kernels<K, V>>,
     pub parameters: TableParameters,
     /// Registers of a sketch.
     pub sketch: Metered<Buffer<u32>>,
+    /// The ranges of keys, if shards have them.
+    pub ranges: Option<RangeTable<K>>,
 }
 
 impl<K: Word, V: Word> Tables<K, V> {
     /// Allocates the memory that all shards share.
     pub fn new(
         kernels: Box<dyn Kernels<K, V>>,
-        parameters: TableParameters,
+        (parameters, ranges): (TableParameters, Option<Ranges>),
         (device, ledger): (&Device, &Arc<Ledger>),
     ) -> Result<Self> {
-        Ok(Self { kernels, parameters, sketch: ledger.buffer(device, SKETCH_REGISTERS)? })
+        let ranges = ranges.map(|ranges| RangeTable::new(ranges, (device, ledger))).transpose()?;
+        Ok(Self { kernels, parameters, sketch: ledger.buffer(device, SKETCH_REGISTERS)?, ranges })
     }
 
     /// Returns the parameters of a table's views.
@@ -181,11 +197,22 @@ impl<K: Word, V: Word> Shards<K, V> for Tables<K, V> {
     }
 
     fn shard_of(&self, form: Form, key: K) -> usize {
-        shard_of(key, self.bits(form), self.parameters.seed) as usize
+        match &self.ranges {
+            Some(table) => table.ranges.of(key.to_u64()),
+            None => shard_of(key, self.bits(form), self.parameters.seed) as usize,
+        }
     }
 
     fn division(&self) -> Division<K> {
-        Division::ByHash { seed: self.parameters.seed }
+        match &self.ranges {
+            Some(table) => Division::ByRange { splitters: table.splitters.global() },
+            None => Division::ByHash { seed: self.parameters.seed },
+        }
+    }
+
+    /// The order of keys is not that of a table's buckets.
+    fn sorts_within(&self) -> bool {
+        self.ranges.is_none()
     }
 
     fn generation(&self, form: Form) -> u64 {

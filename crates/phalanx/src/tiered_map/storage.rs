@@ -68,7 +68,7 @@ impl Source {
     }
 
     /// Returns an image of an empty table.
-    pub fn empty(&self, device: &Device, words: usize) -> Result<Image> {
+    pub fn empty_image(&self, device: &Device, words: usize) -> Result<Image> {
         match self {
             Self::Memory(tier) => Image::empty_host(device, *tier, words),
             Self::File(file) => Ok(Image::File(file.empty_image(words)?)),

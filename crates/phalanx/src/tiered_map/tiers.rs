@@ -49,7 +49,8 @@ pub struct Config {
 }
 
 /// Bytes and operations of all batches so far. The operations of a batch are those on the device, those in
-/// place, and the lookups that found their keys among the hot pairs.
+/// place, those that ended at shards without pairs, and the lookups that found their keys among the hot
+/// pairs.
 ///
 /// ```
 /// use phalanx::TieredMap;
@@ -77,6 +78,8 @@ pub struct Traffic {
     pub hot_lookups: u64,
     /// Those that found their keys.
     pub hot_hits: u64,
+    /// Lookups and removals of keys of shards without pairs. They end without an access to a shard.
+    pub ended: u64,
     /// Bytes of shards that were read from a file, because kernels cannot access it.
     pub file_read: u64,
     /// Bytes of shards that were written to it.
@@ -117,6 +120,8 @@ pub struct Work<P> {
     pub bounds: Vec<Vec<u32>>,
     /// Whether the operation changes shards.
     pub writes: bool,
+    /// Whether the operation finds its keys or does nothing, as lookups and removals.
+    pub only_finds: bool,
     /// Whether the pairs that are found are added to the hot ones.
     learns: bool,
     /// For each chunk, whether its keys are those that are not among the hot pairs.
@@ -136,6 +141,7 @@ impl<P: Part> Work<P> {
             lens: Vec::new(),
             bounds: Vec::new(),
             writes,
+            only_finds: false,
             learns: false,
             filtered: Vec::new(),
             looks: false,
@@ -147,7 +153,8 @@ impl<P: Part> Work<P> {
     /// Returns the work of a batch without chunks, which uses the hot pairs or not.
     fn new(op: BatchOp, (uses_hot, looks): (bool, bool)) -> Self {
         let learns = uses_hot && matches!(op, BatchOp::Get);
-        Self { learns, looks: uses_hot && looks, ..Self::without_chunks(op.writes()) }
+        let only_finds = !op.places();
+        Self { learns, looks: uses_hot && looks, only_finds, ..Self::without_chunks(op.writes()) }
     }
 
     /// Returns work on one chunk of sorted elements, with the first element of each shard.
@@ -490,7 +497,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let each = len >> bits;
         let brings = self.config.costs.brings(each, self.plan.size.byte_len(), (false, false));
         let may_be_in_place = match self.config.placement {
-            _ if self.spares.source().is_staged() => false,
+            _ if self.spares.source().is_staged() || !self.inner.sorts_within() => false,
             Placement::AlwaysCopy => false,
             Placement::ByCost => !brings,
             _ => true,
@@ -678,5 +685,5 @@ pub fn empty_image(
         memory.fill_bytes(0xff)?;
         return Ok(Image::Device(memory));
     }
-    source.empty(device, size.words)
+    source.empty_image(device, size.words)
 }

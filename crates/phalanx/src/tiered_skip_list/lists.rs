@@ -175,6 +175,13 @@ impl<K: Word, V: Word> Part for ListPart<K, V> {
             Self::Search(search) => Self::Search(part_of(search, first, len)),
         }
     }
+
+    fn outcomes(self) -> Option<GlobalSlice<u8>> {
+        match self {
+            Self::Batch(batch) => Some(batch.outcomes),
+            Self::Search(_) => None,
+        }
+    }
 }
 
 /// Returns the elements of a search from `first` on, `len` of them.

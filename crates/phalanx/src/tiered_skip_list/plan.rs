@@ -92,5 +92,8 @@ pub fn divide<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish, budget:
     let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - fixed - images));
     let left = budget - fixed - chunks_bytes::<K, V>(form, chunk);
     let slots = if form == Form::Flat { 0 } else { (left / image).min(MOST_SLOTS) };
-    Ok(ListPlan { plan: Plan { form, size, chunk, slots, hot: 0 }, splitters: splitters::<K>(form, budget) })
+    Ok(ListPlan {
+        plan: Plan { form, size, chunk, slots, hot: 0, shards: 1 },
+        splitters: splitters::<K>(form, budget),
+    })
 }

@@ -15,6 +15,7 @@ mod model;
 mod placement;
 #[path = "../tiered/policies.rs"]
 mod policies;
+mod ranges;
 #[path = "../tiered/streams.rs"]
 mod streams;
 #[path = "../tiered/types.rs"]

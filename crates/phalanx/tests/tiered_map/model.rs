@@ -6,12 +6,23 @@ use phalanx::tiered_map::Costs;
 pub use phalanx::tiered_map::{Builder, Placement, Progress, Traffic};
 use phalanx::{Key, TieredMap, Value};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Returns a builder of a map of shards of about 1 KiB (for pairs of 8 bytes), which are copied from a few
 /// operations on.
 pub fn small<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
-    let costs = Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0 };
-    TieredMap::builder().device(device).capacity(800).shards(8).costs(costs)
+    TieredMap::builder().device(device).capacity(800).shards(8).costs(cheap_copies())
+}
+
+/// Costs by which a shard of some KiB is copied for a few operations.
+pub fn cheap_copies() -> Costs {
+    Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0 }
+}
+
+/// Returns a path for the file of a map of this thread. The name of the last one is gone.
+pub fn path() -> PathBuf {
+    let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "-");
+    std::env::temp_dir().join(format!("phalanx-shards-{}-{thread}", std::process::id()))
 }
 
 /// Returns a builder of a map of other shards than those of [`small`].

@@ -139,8 +139,8 @@ impl Emulator {
         self.world.copies_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) == Ok(0)
     }
 
-    /// Lets the host runtime refuse mapped files from now on, or accept them again. Serves to test what depends
-    /// on the driver and the file system.
+    /// Lets the host runtime refuse mapped files from now on, or accept them again. Serves to test what
+    /// depends on the driver and the file system.
     pub fn refuse_files(&self, refuses: bool) {
         self.world.refuses_files.store(refuses, Ordering::Relaxed);
     }

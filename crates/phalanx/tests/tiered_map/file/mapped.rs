@@ -6,7 +6,6 @@ mod streams;
 
 /// The maps of [`crate::model`] in a file.
 mod model {
-    use super::super::path;
     pub use crate::model::*;
     use gpu::Device;
     use phalanx::tiered_map::{Builder, Storage};

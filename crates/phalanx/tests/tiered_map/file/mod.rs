@@ -4,7 +4,7 @@ mod mapped;
 #[allow(clippy::duplicate_mod)]
 mod staged;
 
-use crate::model::{all_pairs, check, emulator, insert, least, small};
+use crate::model::{all_pairs, check, emulator, insert, least, path, small};
 use gpu::Device;
 use phalanx::tiered_map::{Builder, Placement, Storage};
 use phalanx::{Error, Outcome, TieredMap};
@@ -12,12 +12,6 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
-
-/// Returns a path for the file of a map of this thread. The name of the last one is gone.
-fn path() -> PathBuf {
-    let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "-");
-    std::env::temp_dir().join(format!("phalanx-shards-{}-{thread}", std::process::id()))
-}
 
 /// Both kinds of files.
 fn kinds() -> [Storage; 2] {

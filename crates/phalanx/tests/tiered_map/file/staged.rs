@@ -12,7 +12,6 @@ mod types;
 
 /// The maps of [`crate::model`] in a file.
 mod model {
-    use super::super::path;
     pub use crate::model::*;
     use gpu::Device;
     use phalanx::tiered_map::{Builder, Storage};
