@@ -299,7 +299,7 @@ mod tests {
     /// Returns the wish for a map of `each` keys in each of 2^10 ranges.
     fn ranges(each: u64, pairs: usize) -> Wish {
         let ranges = Ranges::new(0, (each << 10) - 1, each).ok();
-        Wish { pairs, ranges, ..wish((pairs as f64 / 0.8).ceil() as usize, None) }
+        Wish { pairs, ranges, hot: Some(0), ..wish((pairs as f64 / 0.8).ceil() as usize, None) }
     }
 
     /// Returns the bytes of an image for each key of a full range.
@@ -311,8 +311,8 @@ mod tests {
     /// The figures of `docs/structures/tiered-map.md`.
     #[test]
     fn bytes_per_key_of_full_ranges() {
-        for each in [1 << 8, 1 << 10, 1 << 16, 1 << 20] {
-            let (bytes, page) = (bytes_per_key(&VARIANT, each), 10.2 + 1024.0 / each as f64);
+        for each in [1 << 8, 1 << 10, 1 << 12, 1 << 16, 1 << 20] {
+            let (bytes, page) = (bytes_per_key(&VARIANT, each), 10.2 + 1250.0 / each as f64);
             assert!((bytes / page - 1.0).abs() < 0.02, "{each}: {bytes} {page}");
         }
     }
@@ -324,9 +324,11 @@ mod tests {
         assert!((1250..1300).contains(&size(dense)), "{}", size(dense));
         assert_eq!(size(ranges(1000, 5_000_000)), size(dense));
         assert!(size(ranges(1 << 40, 1_024_000)) > 1350, "with a margin, since keys are not dense");
-        let plan = divide(&VARIANT, dense, 64 << 10).unwrap();
+        let plan = divide(&VARIANT, dense, 1 << 18).unwrap();
         assert_eq!((plan.shards, plan.form, plan.hot), (1024, Form::Sharded { bits: 10 }, 0));
-        assert!(used(plan) + 4 * 1023 <= 64 << 10 && least_budget(&VARIANT, dense).unwrap() <= 64 << 10);
+        let (used, needed) = (used(plan) + 4 * 1023, least_budget(&VARIANT, dense).unwrap());
+        assert!(used <= 1 << 18 && used + plan.size.byte_len() + COUNTERS > 1 << 18, "{used}");
+        assert!(divide(&VARIANT, dense, needed).is_ok() && divide(&VARIANT, dense, needed - 1).is_err());
     }
 
     #[test]
