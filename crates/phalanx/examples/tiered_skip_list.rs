@@ -3,7 +3,8 @@ use phalanx::{Result, TieredSkipList};
 
 fn main() -> Result<()> {
     let builder = TieredSkipList::<u64, u32>::builder().capacity(40_000).list_capacity(2_000);
-    let budget = builder.min_budget()?;
+    // The least budget would do, but chunks of a batch would then have only 128 elements.
+    let budget = 4 * builder.min_budget()?;
     let events = builder.budget(budget).build()?;
     let times: Vec<u64> = (0..40_000).map(|number| 1_000 * number + number % 7).collect();
     let kinds: Vec<u32> = (0..40_000).map(|number| number % 5).collect();

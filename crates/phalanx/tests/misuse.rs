@@ -16,7 +16,8 @@
 //! | full disk, read-only path | `files_that_cannot_..`, `streams_..`, `paths_that_hold_no_file` |
 //! | no memory | the tests of `memory` |
 //! | dropped while batches run | `what_a_batch_uses_..`, `.._that_a_batch_uses`, `devices_that_are_..` |
-//! | threads, cloned handles | `threads_..`, `maps_that_..`, `clones_of_handles_in_other_threads` |
+//! | threads, cloned handles | `threads_..`, `maps_that_..`, `clones_of_handles_in_other_threads`, `tasks_..`, `structures_are_valid_..` |
+//! | types and ranges at their limits | `names_of_types_that_no_file_holds`, `ranges_that_were_iterated_..` |
 //! | calls and panics within calls | `calls_within_calls`, `panics_of_the_callers_code` |
 //! | iterators that lie, insert or panic | the tests of `iterators` |
 //! | no numbers, ends of types, special bits | the tests of `numbers` |
@@ -93,6 +94,8 @@ mod parts;
 mod queries;
 #[path = "misuse/sizes.rs"]
 mod sizes;
+#[path = "misuse/threads.rs"]
+mod threads;
 #[path = "misuse/types.rs"]
 mod types;
 

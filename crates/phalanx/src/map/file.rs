@@ -136,7 +136,11 @@ fn write<K: Word, V: Word>(
     }
     writer.put(&(keys.len() as u64).to_le_bytes())?;
     for column in &columns {
-        writer.put(&(column.name.len() as u16).to_le_bytes())?;
+        let len = u16::try_from(column.name.len()).map_err(|_| {
+            let (len, most) = (column.name.len(), u16::MAX);
+            Error::Format(format!("the name of a type has {len} bytes, and a file has room for {most}"))
+        })?;
+        writer.put(&len.to_le_bytes())?;
         writer.put(column.name.as_bytes())?;
     }
     writer.put(bytemuck::cast_slice(keys))?;

@@ -204,8 +204,8 @@ impl<K: Key, V: Value> Op<K, V> {
 /// These calls take their memory from [`Device::staging`](gpu::Device::staging) and allocate it only if the
 /// device has too little. Large batches that may grow a hash map or rebuild an ordered map, and those of more
 /// than 2^16 elements that change an ordered map, are copied to the device as a whole, into buffers of the
-/// call. The host converts elements by the threads of rayon's pool. If work was submitted to a stream
-/// before, a call first waits for it.
+/// call. The host converts elements by threads of the library's own, as many as rayon's default. If work was
+/// submitted to a stream before, a call first waits for it.
 ///
 /// A call that changes a growing map also checks whether maintenance is due: if the map may be too full, hash
 /// maps and slab hashes then copy 8 KiB more. Elements that did not fit are launched again after growth,

@@ -2,12 +2,26 @@
 //! into new memory, whose pages the operating system provides on first use; the bus moves 55 GB/s.
 use crate::Result;
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// Number of elements up to which one thread converts them. Waking the others takes some 10 µs.
 const ALONE: usize = 1 << 14;
+
+/// The library's own threads, as many as rayon's default; none if they cannot be started. A caller often
+/// holds the lock of a structure. Threads of the process's pool may wait for that lock in calls of their own,
+/// and would then never convert anything; these threads only convert.
+static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+    ThreadPoolBuilder::new().thread_name(|index| format!("phalanx-convert-{index}")).build().ok()
+});
+
+/// Returns the threads that work on `len` elements; `None` if the calling thread does so alone.
+pub fn pool(len: usize) -> Option<&'static ThreadPool> {
+    if is_alone(len) { None } else { POOL.as_ref() }
+}
+
 /// Returns whether the calling thread converts `len` elements alone. So does a thread of rayon's pool: while
 /// it waited for others, it might execute a task of the caller that needs a lock which this call holds.
 fn is_alone(len: usize) -> bool {
@@ -21,9 +35,19 @@ const GRAIN: usize = 1 << 13;
 /// depends on types of elements, so it is compiled once for all maps.
 fn in_ranges(len: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
     let range = |index: usize| index * GRAIN..len.min((index + 1) * GRAIN);
-    match is_alone(len) {
-        true => work(0..len),
-        false => (0..len.div_ceil(GRAIN)).into_par_iter().for_each(|index| work(range(index))),
+    match pool(len) {
+        None => work(0..len),
+        Some(pool) => {
+            pool.install(|| (0..len.div_ceil(GRAIN)).into_par_iter().for_each(|index| work(range(index))));
+        }
+    }
+}
+
+/// Sorts elements by key. Equal elements change their order.
+pub fn sort_by_key<T: Send, K: Ord>(elements: &mut [T], key: impl Fn(&T) -> K + Send + Sync) {
+    match pool(elements.len()) {
+        None => elements.sort_unstable_by_key(key),
+        Some(pool) => pool.install(|| elements.par_sort_unstable_by_key(key)),
     }
 }
 

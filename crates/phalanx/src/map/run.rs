@@ -7,11 +7,12 @@ use super::{Key, OldValues, Outcomes, Pairs, Value, check, parallel};
 use crate::error::or_later;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
-use phalanx_kernels::keyed::{OpCode, Outcome};
+use phalanx_kernels::keyed::{OpCode, Outcome, Scalar};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ops::RangeInclusive;
+use std::fmt::Debug;
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 /// Results of a batch: outcomes, and the words of the values.
 pub struct Results<V> {
@@ -410,10 +411,30 @@ impl<K: Word, V: Word> Uploaded<K, V> {
 
     /// Waits for the launches, and passes the results to `sink`, outcomes and values one after the other.
     fn results(&self, sink: host::Sink<'_, V>) -> Result<()> {
-        let device = self.outcomes.device();
-        host::download(device, self.outcomes.global(), &mut |codes| sink(0..0, codes, &[]))?;
-        let values = self.values.as_ref().map_or_else(nothing, Buffer::global);
-        host::download(device, values, &mut |words| sink(0..0, &[], words))
+        download_anyhow(&self.outcomes, &mut |codes| sink(0..0, codes, &[]))?;
+        let Some(values) = &self.values else { return Ok(()) };
+        download_anyhow(values, &mut |words| sink(0..0, &[], words))
+    }
+}
+
+/// Copies elements to the host, and passes them to `take` in order, also if there is no memory for staging:
+/// the batch is executed, so its results must not be lost.
+fn download_anyhow<W: bytemuck::Pod + simt::Word>(
+    elements: &Buffer<W>,
+    take: &mut impl FnMut(&[W]) -> Result<()>,
+) -> Result<()> {
+    let mut taken = 0;
+    let staged = host::download(elements.device(), elements.global(), &mut |part| {
+        taken += part.len();
+        take(part)
+    });
+    match staged {
+        Err(error) if error.is_lack_of_room() => {
+            let mut rest = vec![W::zeroed(); elements.len() - taken];
+            elements.read_into(taken, &mut rest)?;
+            take(&rest)
+        }
+        staged => staged,
     }
 }
 
@@ -422,7 +443,7 @@ pub fn retain_keys<M: Structure + ?Sized, K: Key<Word = M::Key>>(
     map: &mut M,
     range: &RangeInclusive<K>,
 ) -> Result<()> {
-    retain_between(map, false, encoding::ends(range.start(), range.end(), K::encode)?)
+    retain_between(map, false, words_within(range, K::encode)?)
 }
 
 /// Removes the pairs whose values lie outside a range.
@@ -430,7 +451,16 @@ pub fn retain_values<M: Structure + ?Sized, V: Value<Word = M::Value>>(
     map: &mut M,
     range: &RangeInclusive<V>,
 ) -> Result<()> {
-    retain_between(map, true, encoding::ends(range.start(), range.end(), V::encode)?)
+    retain_between(map, true, words_within(range, V::encode)?)
+}
+
+/// Returns the words of the ends of a range; of one that an iteration has used up, ends with nothing between.
+fn words_within<T: Copy + Debug, W: Scalar>(
+    range: &RangeInclusive<T>,
+    encode: impl Fn(T) -> W,
+) -> Result<(u64, u64)> {
+    let words = encoding::ends(range.start(), range.end(), encode)?;
+    Ok(if matches!(range.end_bound(), Bound::Excluded(_)) { (1, 0) } else { words })
 }
 
 /// Removes the pairs outside a range. Maintenance that lacks memory afterwards is left to the next call.

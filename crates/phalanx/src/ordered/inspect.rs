@@ -3,7 +3,6 @@ use super::kernels::Task;
 use super::tree::Tree;
 use crate::map::batches::keys_of;
 use crate::map::encoding::Word;
-use crate::map::structure::Structure as _;
 use crate::{Error, Result};
 use gpu::AsSlice;
 
@@ -46,20 +45,17 @@ impl<K: Word, V: Word> Tree<K, V> {
     /// Checks all nodes: see [`BTree::validate`](crate::BTree::validate).
     pub fn examine(&self) -> Result<Examined> {
         let report = self.handle.device.zeroed::<u64>(11)?;
-        // SAFETY: the lock excludes other launches, and all earlier ones have ended. The slice outlives this
-        // call.
-        self.handle.exclusive(|stream, memory| unsafe {
-            Ok(self.handle.kernels().launch_task(
-                stream,
-                memory.now(),
-                Task::Examine { report: report.global() },
-            )?)
+        let task = Task::Examine { report: report.global() };
+        let (stats, pairs) = self.handle.exclusive(|stream, memory| {
+            // SAFETY: the lock excludes other launches, and all earlier ones have ended. The slice outlives
+            // this call.
+            unsafe { self.handle.kernels().launch_task(stream, memory.now(), task)? };
+            stream.synchronize()?;
+            Ok((memory.pool.stats()?, memory.counts()?.live as u64))
         })?;
         let found = report.read()?;
         let (versions, undated) = (found[9], found[10]);
-        let stats = self.stats()?;
         let live = ((stats.live + stats.retired) as u64).saturating_sub(versions);
-        let pairs = self.len()? as u64;
         let problems = [
             (undated != 0, format!("{undated} leaves have no timestamp")),
             (found[0] != live, format!("{live} slabs are live, but {} are nodes", found[0])),

@@ -219,9 +219,14 @@ impl<K: Word, V: Word> Lists<K, V> {
     /// Checks all lists: see [`SlabHash::validate`](super::SlabHash::validate).
     pub fn validate(&self) -> Result<()> {
         let report = self.handle.device.zeroed::<u64>(4)?;
-        self.exclusive_task(Task::Inspect { report: report.global() })?;
+        let task = Task::Inspect { report: report.global() };
+        let (live, pairs) = self.handle.exclusive(|stream, memory| {
+            // SAFETY: as in `exclusive_task`.
+            unsafe { self.handle.kernels().launch_task(stream, memory.lists(), task)? };
+            stream.synchronize()?;
+            Ok((memory.pool.stats()?.live as u64, memory.counts()?.live as u64))
+        })?;
         let found = report.read()?;
-        let (live, pairs) = (self.stats()?.live as u64, self.len()? as u64);
         let problems = [
             (found[0] != live, format!("{live} slabs are live, but {} are in lists", found[0])),
             (found[1] != 0, format!("{} lists have an empty slot before a taken one", found[1])),

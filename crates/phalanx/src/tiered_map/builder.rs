@@ -233,7 +233,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// Returns the least budget with which these parameters can be built: three shards and the workspace of a
-    /// small batch, or the whole map if that is less.
+    /// small batch, or the whole map if that is less. A map with this budget divides batches into chunks of
+    /// 128 elements, so it is slow; a few times as much is not. More [`Self::shards`] need less.
     ///
     /// # Errors
     /// As [`Self::build`], for invalid parameters.

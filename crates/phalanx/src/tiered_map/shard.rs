@@ -11,9 +11,9 @@ use crate::hash_map::kernels::Kernels;
 use crate::hash_map::table::{RawTable, bucket_count};
 use crate::map::counts::Counts;
 use crate::map::launch::nothing;
+use crate::map::parallel;
 use gpu::{Buffer, Device, Tier};
 use phalanx_kernels::hash_map::OVERFLOW_BUCKETS;
-use rayon::prelude::*;
 use simt::GlobalSlice;
 
 /// Words by which the filters are aligned: 128 bytes.
@@ -132,11 +132,7 @@ impl Image {
 
 /// Writes an empty table.
 pub fn clear(words: &mut [u64]) {
-    const GRAIN: usize = 1 << 16;
-    match words.len() > GRAIN && rayon::current_thread_index().is_none() {
-        true => words.par_chunks_mut(GRAIN).for_each(|part| part.fill(u64::MAX)),
-        false => words.fill(u64::MAX),
-    }
+    parallel::for_each(words, |word| *word = u64::MAX);
 }
 
 /// A shard, and its counts at the end of the last batch.

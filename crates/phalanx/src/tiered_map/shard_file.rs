@@ -17,6 +17,7 @@
 //! Each image is a mapping of its own, registered with the driver. If the driver refuses one, or the system
 //! cannot map it, this image and all later ones are staged: the host reads and writes them.
 use super::shard::clear;
+use crate::map::parallel;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
 use rayon::prelude::*;
@@ -294,13 +295,12 @@ unsafe fn bytes_of(memory: &mut Buffer<u64>, words: usize) -> &mut [u8] {
 
 /// Calls `run` for parts of the bytes and their offsets, by several threads.
 fn in_parts(bytes: &mut [u8], run: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync) -> io::Result<()> {
-    // A thread of the pool could take over work that waits for the map that the caller has locked.
-    match bytes.len() > GRAIN && rayon::current_thread_index().is_none() {
-        true => {
+    match parallel::pool(bytes.len()).filter(|_| bytes.len() > GRAIN) {
+        Some(pool) => pool.install(|| {
             let parts = bytes.par_chunks_mut(GRAIN).enumerate();
             parts.try_for_each(|(index, part)| run((index * GRAIN) as u64, part))
-        }
-        false => run(0, bytes),
+        }),
+        None => run(0, bytes),
     }
 }
 

@@ -12,6 +12,7 @@ use super::staging::put;
 use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp};
+use crate::map::parallel;
 use crate::ordered::kernels::Search;
 use crate::skiplist::kernels::{CompactStep, Nodes};
 use crate::tiered_map::Costs;
@@ -23,7 +24,6 @@ use crate::tiered_map::tiers::{SUM_WORDS, Tiers};
 use crate::{Error, Outcome, Result};
 use gpu::{Buffer, Tier};
 use phalanx_kernels::keyed::Scalar;
-use rayon::prelude::*;
 use simt::GlobalSlice;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -118,7 +118,7 @@ impl<K: Word, V: Word> ListTiers<K, V> {
             .copied()
             .filter(|&key| key > low && key <= high)
             .collect();
-        lows.par_sort_unstable();
+        parallel::sort_by_key(&mut lows, |&low| low);
         let step = lows.len().div_ceil(RANGES).max(1);
         Ok([low].into_iter().chain(lows.into_iter().step_by(step)).collect())
     }

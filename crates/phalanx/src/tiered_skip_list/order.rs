@@ -4,11 +4,11 @@ use super::lists::ListPart;
 use super::staging::put;
 use crate::map::Pairs;
 use crate::map::encoding::Word;
+use crate::map::parallel;
 use crate::ordered::kernels::Search;
 use crate::tiered_map::chunk::reserve;
 use crate::tiered_map::tiers::Work;
 use crate::{Outcome, Result};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -82,7 +82,7 @@ impl<K: Word, V: Word> ListTiers<K, V> {
         let mut found = vec![None; keys.len()];
         let mut asked: Vec<(usize, usize)> =
             keys.iter().enumerate().map(|(index, &key)| (self.inner.list_of(key), index)).collect();
-        asked.par_sort_unstable_by_key(|&(_, index)| keys[index]);
+        parallel::sort_by_key(&mut asked, |&(_, index)| keys[index]);
         let there: Vec<_> = asked.iter().copied().filter(|&(list, _)| pairs[list] > 0).collect();
         for part in there.chunks(TOGETHER) {
             let elements: Vec<_> = part.iter().map(|&(list, index)| (list, keys[index])).collect();

@@ -228,3 +228,42 @@ fn maintenance_without_memory() {
     is_unchanged(&tree);
     is_unchanged(&list);
 }
+
+/// A batch that takes many values needs memory for them after it was executed.
+#[test]
+fn values_that_are_taken_without_memory_for_results() {
+    let device = emulator();
+    let emulator = device.emulator_handle().unwrap();
+    let keys: Vec<u32> = (0..5000).collect();
+    let values: Vec<u64> = keys.iter().map(|&key| u64::from(key) + 1_000_000).collect();
+    macro_rules! check {
+        ($($structure:ident)*) => {$(
+            for allocations in 0.. {
+                let builder = $structure::<u32, u64>::builder().device(&device);
+                let map = builder.capacity(1 << 13).build().unwrap();
+                assert!(map.insert(&keys, &values).unwrap().all_placed());
+                device.release_staging();
+                emulator.fail_allocations_after(allocations);
+                let taken = map.take(&keys);
+                let left = emulator.fail_allocations_after(u64::MAX);
+                let rest = map.len().unwrap();
+                match taken {
+                    Ok(taken) => {
+                        assert_eq!(rest + taken.iter().flatten().count(), keys.len());
+                        let mut pairs = taken.iter().zip(&values);
+                        assert!(pairs.all(|(taken, value)| taken.is_none_or(|taken| taken == *value)));
+                    }
+                    Err(error) => {
+                        let lacks = matches!(error, Error::Device(DeviceError::OutOfMemory { .. }));
+                        assert!(lacks, "{error}");
+                        assert_eq!(rest, keys.len(), "nothing is removed");
+                    }
+                }
+                if left > 0 {
+                    break;
+                }
+            }
+        )*};
+    }
+    check!(BTree SkipList MultiVersionBTree HashMap SlabHash);
+}
