@@ -11,6 +11,7 @@ use gpu::{Buffer, Tier};
 impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns all pairs.
     pub fn export(&mut self) -> Result<Pairs<K, V>> {
+        self.finish_submitted()?;
         let (mut keys, mut values) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
         for shard in 0..self.shards.len() {
             let (some_keys, some_values) = self.export_shard(shard)?;
@@ -24,6 +25,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     /// elements.
     pub fn export_shard(&mut self, shard: usize) -> Result<Pairs<K, V>> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
+        self.finish_submitted()?;
         self.allocate()?;
         let (table, threads) = (self.raw_in_place(shard, 0), self.plan.chunk);
         let all = self.inner.kernels.scan_threads(&table);
