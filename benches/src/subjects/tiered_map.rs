@@ -19,7 +19,7 @@
 //! | `list_capacity` | pairs of an inner list; by default the list chooses |
 //! | `placement` | `by_cost` (default), `copy`, `in_place`, or the baselines `remote` and `managed` |
 //! | `keys` | `random` (default), `zipf` (lookups only, with `theta`), or a key sequence of the paper, such as `MI` (32 bits only; its blocks have `block` keys) |
-//! | `hot_pairs` | bytes for hot pairs; by default a share of the budget |
+//! | `hot_pairs` | bytes that hot pairs always have; by default up to a third of the budget while they pay |
 //! | `redraw` | 1: each repetition of `get` has other keys (by default all have the same) |
 //! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24, unless the case before had the same distribution |
 //! | `moved`, `after` | with `redraw`: before each repetition other keys become the `moved` most frequent ones by Zipf's law, and then `after` - 1 batches are looked up |
