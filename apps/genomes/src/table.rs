@@ -178,6 +178,25 @@ impl<V: Value> Table<V> {
         result.map(drop).with_context(|| self.advice())
     }
 
+    /// Inserts or merges pairs as [`Self::upsert`] does. A table with a budget writes outcomes to `outcomes`,
+    /// one for each pair: in pinned memory, this takes no time of the host.
+    ///
+    /// # Errors
+    /// As [`Self::upsert`].
+    pub fn upsert_into(
+        &self,
+        merge: Merge<V>,
+        (keys, values): (&[u64], &[V]),
+        outcomes: &mut [u8],
+    ) -> Result<()> {
+        match self {
+            Self::Whole(_) => self.upsert(merge, keys, values),
+            Self::Tiered(map) => {
+                map.upsert_into(merge, keys, values, outcomes).with_context(|| self.advice())
+            }
+        }
+    }
+
     /// Inserts the pairs whose keys are absent. Returns for each pair the value of its key.
     ///
     /// # Errors

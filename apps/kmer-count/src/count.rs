@@ -2,7 +2,7 @@
 use crate::combine::Combiner;
 use anyhow::{Result, ensure};
 use genomes::blocks::{Block, Blocks, Pieces};
-use genomes::feed::{Batches, Feed, Segments, channel};
+use genomes::feed::{Batches, Column, Feed, Segments, channel};
 use genomes::kmers::{Length, Strand, kmers};
 pub use genomes::read::Input;
 use genomes::read::{Reader, Reading, read};
@@ -151,6 +151,7 @@ impl Reader for Packer {
 struct Counter {
     table: Table<u64>,
     batches: Batches<u64>,
+    outcomes: Column<u8>,
     upserts: u64,
     counting: Duration,
 }
@@ -159,14 +160,15 @@ impl Counter {
     fn new(device: &Device, options: &Options) -> Result<Self> {
         let table = Table::new(device, &options.table)?;
         let batches = Batches::new(device, options.table.batch)?;
-        Ok(Self { table, batches, upserts: 0, counting: Duration::ZERO })
+        let outcomes = Column::new(device, options.table.batch.max(1))?;
+        Ok(Self { table, batches, outcomes, upserts: 0, counting: Duration::ZERO })
     }
 
     fn run(&mut self, segments: Segments<u64>) -> Result<()> {
-        let Self { table, batches, upserts, counting } = self;
+        let Self { table, batches, outcomes, upserts, counting } = self;
         batches.run(segments, |kmers, counts| {
             let start = Instant::now();
-            table.upsert(Merge::Add, kmers, counts)?;
+            table.upsert_into(Merge::Add, (kmers, counts), outcomes.first(kmers.len())?)?;
             *counting += start.elapsed();
             *upserts += kmers.len() as u64;
             Ok(())

@@ -22,6 +22,7 @@ pub mod mvbtree;
 pub mod ordered;
 pub mod patterns;
 pub mod primitives;
+pub mod resident_map;
 pub mod segments;
 pub mod sets;
 pub mod skip_list;
@@ -45,6 +46,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(skip_list::Lists(gpu)),
         Box::new(mvbtree::VersionedTrees(gpu)),
         Box::new(cache_table::CacheTables(gpu)),
+        Box::new(resident_map::Residents(gpu)),
         Box::new(tiered_map::TieredMaps::new(gpu)),
         Box::new(tiered_map::TieredMaps::lists(gpu)),
         Box::new(sorted_runs::Baseline::array(gpu)),

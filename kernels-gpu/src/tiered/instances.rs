@@ -30,14 +30,15 @@ pub mod moved {
     }
 }
 
-/// Pairs of a cache of hot pairs. Names: bits of the key and of the value.
+/// Pairs of a cache of hot pairs, and of a batch. Names: bits of the key and of the value.
 pub mod pairs {
     use crate::tiered::hot::Hot;
-    use crate::tiered::hot::kernels::{TieredForget, TieredKeep, TieredLookUp};
+    use crate::tiered::hot::kernels::{TieredForget, TieredKeep, TieredLookUp, TieredSample};
+    use crate::tiered::parts::{TieredCollect, TieredHandOut};
     simt::instances! {
         types {
             u32_u32: Hot<u32, u32>, u32_u64: Hot<u32, u64>, u64_u32: Hot<u64, u32>, u64_u64: Hot<u64, u64>
         }
-        kernels { TieredLookUp, TieredForget, TieredKeep }
+        kernels { TieredLookUp, TieredForget, TieredKeep, TieredSample, TieredCollect, TieredHandOut }
     }
 }

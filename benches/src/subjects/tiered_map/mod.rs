@@ -23,7 +23,7 @@
 //! | `batch` | elements of a call; by default all `n` elements are one batch |
 //! | `absent` | of `get`: each so many-th key is absent |
 //! | `sorted` | of `insert`: 1: each batch is sorted on the device before the call, and the time of that counts |
-//! | `hot_pairs` | bytes for hot pairs; by default a share of the budget |
+//! | `hot_pairs` | bytes that hot pairs always have; by default up to a third of the budget while they pay |
 //! | `redraw` | 1: each repetition of `get` has other keys (by default all have the same) |
 //! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24, unless the case before had the same distribution |
 //! | `moved`, `after` | with `redraw`: before each repetition other keys become the `moved` most frequent ones by Zipf's law, and then `after` - 1 batches are looked up |

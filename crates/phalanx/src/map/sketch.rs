@@ -39,7 +39,10 @@ pub fn raised(registers: &[u32], most: usize) -> usize {
 fn distinct(registers: &[u32]) -> f64 {
     let many = registers.len() as f64;
     let zeros = registers.iter().filter(|&&rank| rank == 0).count();
-    let sum: f64 = registers.iter().map(|&rank| 0.5f64.powi(rank as i32)).sum();
+    let mut ranks = [0u32; 64];
+    registers.iter().for_each(|&rank| ranks[rank as usize % 64] += 1);
+    let of_rank = |(rank, &many): (usize, &u32)| f64::from(many) * 0.5f64.powi(rank as i32);
+    let sum: f64 = ranks.iter().enumerate().map(of_rank).sum();
     let estimate = 0.7213 / (1.0 + 1.079 / many) * many * many / sum;
     if estimate <= 2.5 * many && zeros > 0 { many * (many / zeros as f64).ln() } else { estimate }
 }

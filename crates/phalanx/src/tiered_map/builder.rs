@@ -134,10 +134,10 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Sets the most bytes of the budget for a cache of hot pairs: pairs that were looked up often, which are
-    /// then found without an access to their shards. 0 for none. Default: a third of the budget, or none if
-    /// all shards fit the device. The cache gets less if the rest does not suffice for three shards; a map
-    /// without shards has none.
+    /// Gives a cache of hot pairs up to `bytes` bytes of the budget, from the start and for good: pairs that
+    /// were looked up often are found there without an access to their shards. 0 for none. By default the
+    /// cache has up to a third of the budget while lookups are so skewed that it pays, and none otherwise. It
+    /// gets less if the rest does not suffice for three shards; a map without shards has none.
     pub fn hot_pairs(mut self, bytes: usize) -> Self {
         self.config.hot = Some(bytes);
         self

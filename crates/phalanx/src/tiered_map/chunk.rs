@@ -19,7 +19,7 @@ use simt::GlobalSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A batch on the host. Columns that the operation does not have are empty.
+/// A batch on the host or on the device. Columns that the operation does not have are empty.
 pub struct Request<'a, K, V> {
     pub op: BatchOp,
     pub codes: &'a [u8],
@@ -31,14 +31,47 @@ pub struct Request<'a, K, V> {
     pub outcomes: &'a mut [u8],
     /// Whether outcomes are written as 1 for `Found` and 0 for others.
     pub as_bools: bool,
+    /// The columns, if they are on the device. Those on the host are then empty.
+    pub on_device: Option<Columns<K, V>>,
+}
+
+impl<'a, K: Word, V: Word> Request<'a, K, V> {
+    /// Returns a batch whose columns are on the device.
+    pub fn on_device(op: BatchOp, columns: Columns<K, V>) -> Self {
+        let (codes, keys, arguments) = (&[][..], &[][..], &[][..]);
+        let (results, outcomes) = (&mut [][..], &mut [][..]);
+        let (as_bools, on_device) = (false, Some(columns));
+        Self { op, codes, keys, arguments, results, outcomes, as_bools, on_device }
+    }
+
+    /// Returns the number of elements.
+    pub fn len(&self) -> usize {
+        self.on_device.map_or(self.keys.len(), |columns| columns.keys.len())
+    }
+
+    /// Returns the columns of the batch.
+    pub fn has(&self) -> Has {
+        match self.on_device {
+            Some(columns) => Has {
+                codes: !columns.codes.is_empty(),
+                arguments: !columns.arguments.is_empty(),
+                results: !columns.results.is_empty(),
+            },
+            None => Has {
+                codes: !self.codes.is_empty(),
+                arguments: !self.arguments.is_empty(),
+                results: !self.results.is_empty(),
+            },
+        }
+    }
 }
 
 /// The columns that a batch has beside its keys and outcomes.
 #[derive(Clone, Copy, Debug)]
 pub struct Has {
-    codes: bool,
-    arguments: bool,
-    results: bool,
+    pub codes: bool,
+    pub arguments: bool,
+    pub results: bool,
 }
 
 impl Has {
@@ -55,15 +88,6 @@ impl<K, V> Request<'_, K, V> {
     /// Returns the outcome that stands for a key that is found.
     pub fn found(&self) -> u8 {
         if self.as_bools { 1 } else { Outcome::Found as u8 }
-    }
-
-    /// Returns the columns of the batch.
-    pub fn has(&self) -> Has {
-        Has {
-            codes: !self.codes.is_empty(),
-            arguments: !self.arguments.is_empty(),
-            results: !self.results.is_empty(),
-        }
     }
 }
 
@@ -203,7 +227,7 @@ pub struct ChunkBuffer<K, V> {
 }
 
 /// Returns the grid of a thread per element.
-fn each(len: usize) -> Grid {
+pub fn each(len: usize) -> Grid {
     Grid::for_items(len, THREADS)
 }
 
@@ -244,13 +268,24 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
         self.pieces.sorting.map_or(self.pieces.given, |sorting| sorting.moved).part(0..len)
     }
 
+    /// Returns memory that only sorts use, a word for each element. It is aligned to 256 bytes.
+    pub fn words(&self) -> GlobalSlice<u32> {
+        self.pieces.sorting.map_or_else(nothing, |sorting| sorting.routes[0])
+    }
+
     /// Submits the copy of the keys of a part of the batch.
     ///
     /// # Safety
     /// - The batch lives until the stream has executed the copies; nothing else uses the chunk buffer.
     pub unsafe fn upload_keys(&self, request: &Request<'_, K, V>, range: &Range<usize>) -> Result<()> {
+        let keys = self.given(range.len()).keys;
         // SAFETY: the caller's obligations.
-        unsafe { Ok(self.stream.upload(self.given(range.len()).keys, &request.keys[range.clone()])?) }
+        unsafe {
+            match request.on_device {
+                Some(columns) => Ok(self.stream.copy(keys, columns.part(range.clone()).keys)?),
+                None => Ok(self.stream.upload(keys, &request.keys[range.clone()])?),
+            }
+        }
     }
 
     /// Submits the copies of the other columns of a part of the batch.
@@ -259,6 +294,14 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
     /// - As for [`Self::upload_keys`].
     pub unsafe fn upload_rest(&self, request: &Request<'_, K, V>, range: &Range<usize>) -> Result<()> {
         let given = self.given(range.len());
+        if let Some(columns) = request.on_device {
+            let Columns { codes, arguments, .. } = columns.part(range.clone());
+            // SAFETY: the caller's obligations.
+            return unsafe {
+                self.stream.copy(given.codes.part(0, codes.len()), codes)?;
+                Ok(self.stream.copy(given.arguments.part(0, arguments.len()), arguments)?)
+            };
+        }
         let codes = &request.codes[part(request.codes, range)];
         let arguments = &request.arguments[part(request.arguments, range)];
         // SAFETY: the caller's obligations.
@@ -282,7 +325,7 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
         let given = self.given(len);
         let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
         let [picked, all] = sorting.order.map(|numbers| numbers.part(0, len));
-        let values = given.results.part(0, part(request.results, &(0..len)).len());
+        let values = given.results.part(0, if request.has().results { len } else { 0 });
         let is_missed =
             Choice { test: Test::Flagged as u32, inverted: 1, operand: nothing(), flags: given.outcomes };
         // SAFETY: as in `sort`.
@@ -389,7 +432,7 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
             let (outcomes, written) = (from.outcomes, to.outcomes);
             let kernel = TieredScatterOutcomes { from: outcomes, order, to: written, as_bools, refused };
             stream.launch(each(len), kernel)?;
-            if !request.results.is_empty() {
+            if request.has().results {
                 let kernel = TieredScatter::<Words<V>> { from: from.results, order, to: to.results };
                 stream.launch(each(len), kernel)?;
             }
@@ -413,7 +456,16 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
     /// # Safety
     /// - As for [`Self::upload_keys`].
     pub unsafe fn download(&self, request: &mut Request<'_, K, V>, range: &Range<usize>) -> Result<()> {
-        let (given, values) = (self.given(range.len()), part(request.results, range));
+        let given = self.given(range.len());
+        if let Some(columns) = request.on_device {
+            let Columns { results, outcomes, .. } = columns.part(range.clone());
+            // SAFETY: the caller's obligations.
+            return unsafe {
+                self.stream.copy(outcomes, given.outcomes.part(0, outcomes.len()))?;
+                Ok(self.stream.copy(results, given.results.part(0, results.len()))?)
+            };
+        }
+        let values = part(request.results, range);
         // SAFETY: the caller's obligations.
         unsafe {
             self.stream.download(&mut request.outcomes[range.clone()], given.outcomes)?;
@@ -475,11 +527,12 @@ impl<K: Word, V: Word> Spill<K, V> {
 
     /// Allocates the memory that a batch needs and that is not there.
     pub fn reserve(&mut self, request: &Request<'_, K, V>) -> Result<()> {
-        reserve(&mut self.codes, request.codes.len())?;
-        reserve(&mut self.keys, request.keys.len())?;
-        reserve(&mut self.arguments, request.arguments.len())?;
-        reserve(&mut self.results, request.results.len())?;
-        reserve(&mut self.outcomes, request.outcomes.len())
+        let (len, has) = (request.len(), request.has());
+        reserve(&mut self.codes, if has.codes { len } else { 0 })?;
+        reserve(&mut self.keys, len)?;
+        reserve(&mut self.arguments, if has.arguments { len } else { 0 })?;
+        reserve(&mut self.results, if has.results { len } else { 0 })?;
+        reserve(&mut self.outcomes, len)
     }
 
     /// Returns the bytes of host memory.

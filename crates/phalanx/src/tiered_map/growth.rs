@@ -1,7 +1,8 @@
 //! Growth of single shards, and batches that need it.
 use super::chunk::{Request, pinned, write_pinned};
+use super::parts::{Area, Use};
 use super::placement::Placement;
-use super::plan::{COUNTER_WORDS, DEPTH, Form};
+use super::plan::{COUNTER_WORDS, DEPTH, Form, PLACES};
 use super::serve::fold;
 use super::shard::{Image, Shard, Size, clear};
 use super::shards::Shards;
@@ -15,7 +16,8 @@ use crate::map::launch::{Batch, BatchOp};
 use crate::map::sketch;
 use crate::{Error, Result};
 use gpu::{Buffer, Tier};
-use phalanx_kernels::keyed::Outcome;
+use phalanx_kernels::keyed::{Outcome, SKETCH_REGISTERS};
+use simt::GlobalSlice;
 use std::collections::BTreeMap;
 
 /// Number of elements of a shard that are looked up before a full estimate.
@@ -27,6 +29,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// next call.
     pub fn run(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
         let (op, keys) = (request.op, request.keys.len());
+        self.finish_submitted()?;
         S::before_batch(self, request)?;
         let mut refused = self.attempt(request).map_err(|failure| interrupted(op, keys, failure))?;
         if refused > 0 && op.places() && self.grows() {
@@ -97,16 +100,14 @@ impl<K: Word, V: Word> Tiers<K, V> {
         if !self.grows() {
             return Ok(());
         }
+        let all = (0..self.shards.len()).map(|shard| (shard, work.elements_of(shard)));
+        let is_due = |&(shard, many): &_| sketch::is_worthwhile(request.op, many) && !self.takes(shard, many);
+        let due: Vec<_> = all.filter(is_due).collect();
         let bits = self.bits();
-        for shard in 0..self.shards.len() {
+        for (shard, more) in self.estimate(work, due)? {
             if self.bits() != bits {
                 break;
             }
-            let many = work.elements_of(shard);
-            if !sketch::is_worthwhile(request.op, many) || self.takes(shard, many) {
-                continue;
-            }
-            let more = self.estimate(work, shard, many)?;
             if !self.takes(shard, more) {
                 or_later(self.grow(shard, more))?;
             }
@@ -120,40 +121,145 @@ impl<K: Word, V: Word> Tiers<K, V> {
         counts.taken.saturating_add(more) <= most_taken(self.inner.parameters.load_factor, size.slots)
     }
 
-    /// Estimates how many pairs a batch of `many` elements will add to a shard. Lookups are in place, so a
-    /// few elements are looked up first: the others need not be if most keys are present.
-    fn estimate(&mut self, work: &Work<Batch<K, V>>, shard: usize, many: usize) -> Result<usize> {
-        if many > 4 * SAMPLE {
-            let mut parts = work.parts_of(shard);
-            let sample = parts.next().map(|(_, batch)| batch.part(0, SAMPLE));
-            let len = sample.map_or(1, |batch| batch.keys.max_len());
-            let absent = self.count_absent(shard, sample.into_iter(), len)?;
+    /// Estimates how many pairs a batch will add to shards, of each of which it has the given number of
+    /// elements. Returns the shards that may not take them, with these estimates. A few elements of each
+    /// shard are looked up first, in place: the others need not be if most keys are present.
+    fn estimate(
+        &mut self,
+        work: &Work<Batch<K, V>>,
+        due: Vec<(usize, usize)>,
+    ) -> Result<Vec<(usize, usize)>> {
+        let (sampled, mut rest): (Vec<_>, Vec<_>) = due.into_iter().partition(|&(_, many)| many > 4 * SAMPLE);
+        let absent = self.count_absent(work, &sampled, true)?;
+        for (&(shard, many), absent) in sampled.iter().zip(absent) {
+            let len = sample_of(work, shard).map_or(1, |sample| sample.keys.max_len());
             let more = (absent as f64 / len as f64 * many as f64).ceil() as usize;
-            if self.takes(shard, more) {
-                return Ok(more);
+            if !self.takes(shard, more) {
+                rest.push((shard, many));
             }
         }
-        self.count_absent(shard, work.parts_of(shard).map(|(_, batch)| batch), many)
+        let absent = self.count_absent(work, &rest, false)?;
+        Ok(rest.into_iter().map(|(shard, _)| shard).zip(absent).collect())
     }
 
-    /// Estimates the number of distinct keys of batches that are absent in a shard; at most `most`.
+    /// Estimates for shards, of each of which the batch has the given number of elements, how many different
+    /// keys are absent: among a few elements or all.
     fn count_absent(
         &mut self,
-        shard: usize,
-        batches: impl Iterator<Item = Batch<K, V>>,
-        most: usize,
+        work: &Work<Batch<K, V>>,
+        shards: &[(usize, usize)],
+        samples: bool,
+    ) -> Result<Vec<usize>> {
+        let is_opened = |shard: &Shard| shard.is_blank() || shard.image.staged().is_some();
+        if shards.iter().any(|&(shard, _)| is_opened(&self.shards[shard])) {
+            return shards.iter().map(|&each| self.count_absent_opened(work, each, samples)).collect();
+        }
+        let mut all = Vec::with_capacity(shards.len());
+        let registers = self.registers(work);
+        for group in shards.chunks(registers.len() / SKETCH_REGISTERS) {
+            let sketches = self.sketch(work, (group, samples), registers)?;
+            let estimates = sketches.chunks(SKETCH_REGISTERS).zip(group);
+            all.extend(estimates.map(|(registers, &(_, many))| sketch::raised(registers, many)));
+        }
+        Ok(all)
+    }
+
+    /// As [`Self::count_absent`], for a shard whose image may have to be created or read first. Waits.
+    fn count_absent_opened(
+        &mut self,
+        work: &Work<Batch<K, V>>,
+        (shard, many): (usize, usize),
+        samples: bool,
     ) -> Result<usize> {
         self.inner.sketch.fill_bytes(0)?;
         let copy = self.open(shard)?;
         let (table, stream) = (self.raw_opened(shard, copy.as_ref()), self.places[0].stream.clone());
-        for batch in batches {
+        let sample = sample_of(work, shard).filter(|_| samples);
+        let all = work.parts_of(shard).map(|(_, batch)| batch).filter(|_| !samples);
+        for batch in sample.into_iter().chain(all) {
             let registers = self.inner.sketch.global();
             // SAFETY: all live until the stream is waited for; nothing else uses the shard.
             unsafe { self.inner.kernels.launch_sketch(&stream, &table, batch.keys, registers)? };
         }
         stream.synchronize()?;
         self.stages.put(copy);
-        Ok(sketch::raised(&self.inner.sketch.read()?, most))
+        Ok(sketch::raised(&self.inner.sketch.read()?, many))
+    }
+
+    /// Returns memory for the registers of at least one sketch: that of a chunk buffer, if it is not used.
+    fn registers(&self, work: &Work<Batch<K, V>>) -> GlobalSlice<u32> {
+        let room = self.buffers[1].words();
+        match work.spilled.is_some() && room.len() > SKETCH_REGISTERS {
+            true => room,
+            false => self.inner.sketch.global(),
+        }
+    }
+
+    /// Returns the sketches of the absent keys of some shards, all of which are computed concurrently.
+    fn sketch(
+        &mut self,
+        work: &Work<Batch<K, V>>,
+        (group, samples): (&[(usize, usize)], bool),
+        registers: GlobalSlice<u32>,
+    ) -> Result<Vec<u32>> {
+        let registers = registers.part(0, group.len() * SKETCH_REGISTERS);
+        let stream = self.places[0].stream.clone();
+        // SAFETY: the registers live until the stream is waited for, and nothing else uses them.
+        unsafe { stream.fill(registers, 0)? };
+        stream.synchronize()?;
+        let submitted = group.iter().enumerate().try_for_each(|(number, &(shard, many))| {
+            let own = registers.part(number * SKETCH_REGISTERS, SKETCH_REGISTERS);
+            match samples {
+                true => self.sketch_sample(work, (shard, number % PLACES), own),
+                false => self.sketch_all(work, (shard, many, number), own),
+            }
+        });
+        self.wait_for_shards()?;
+        submitted?;
+        let mut sketches = vec![0; registers.len()];
+        // SAFETY: as above; the vector lives until the wait.
+        let read = unsafe { stream.download(&mut sketches, registers) };
+        stream.synchronize()?;
+        read?;
+        Ok(sketches)
+    }
+
+    /// Submits a sketch of a few elements of a shard, which are looked up in place.
+    fn sketch_sample(
+        &self,
+        work: &Work<Batch<K, V>>,
+        (shard, place): (usize, usize),
+        registers: GlobalSlice<u32>,
+    ) -> Result<()> {
+        let Some(Batch { keys, .. }) = sample_of(work, shard) else { return Ok(()) };
+        let (table, stream) = (self.raw_in_place(shard, place), &self.places[place].stream);
+        // SAFETY: all live until the streams are waited for; nothing changes the shard.
+        unsafe { Ok(self.inner.kernels.launch_sketch(stream, &table, keys, registers)?) }
+    }
+
+    /// Submits a sketch of all elements of a shard: where they will be executed, so that a shard of which the
+    /// batch has many elements is copied rather than read over the bus.
+    fn sketch_all(
+        &mut self,
+        work: &Work<Batch<K, V>>,
+        (shard, many, number): (usize, usize, usize),
+        registers: GlobalSlice<u32>,
+    ) -> Result<()> {
+        let (mut area, mut table) = (Area::OfPlace(number), self.raw_in_place(shard, number % PLACES));
+        let mut stream = self.places[number % PLACES].stream.clone();
+        if self.brings(work, shard, many) {
+            let held = self.slots.holding(shard);
+            let slot = held.unwrap_or(number % DEPTH.min(self.slots.len()));
+            self.copy_in(shard, slot, held.is_some())?;
+            (area, table) = (Area::OfSlot(slot), self.raw_in_slot(shard, slot));
+            stream = self.slots.get(slot).stream.clone();
+        }
+        let launch = |batch: Batch<K, V>| {
+            // SAFETY: all live until the streams are waited for; nothing changes the shard.
+            unsafe { Ok(self.inner.kernels.launch_sketch(&stream, &table, batch.keys, registers)?) }
+        };
+        // SAFETY: as above; streams that may run at the same time have different areas.
+        unsafe { self.launch_parts(&stream, work, (shard, area, Use::Keys), launch, |_| {}) }
     }
 
     /// Rehashes shards that are too full, or in which removals have made probe sequences long.
@@ -286,6 +392,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
         if largest <= self.slots.words() || !matches!(self.plan.form, Form::Sharded { .. }) {
             return Ok(());
         }
+        if self.hot.byte_len() > 0 && self.plan.hot.most > 0 {
+            self.take_from_hot_pairs()?;
+        }
         let all = self.slots.len() * (self.slots.words() + COUNTER_WORDS);
         let most = all / (DEPTH - 1) - COUNTER_WORDS.min(all / (DEPTH - 1));
         if median > most && self.inner.ranges.is_none() {
@@ -302,6 +411,11 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 }
 
+/// Returns a few elements of a shard, if the batch has any.
+fn sample_of<K: Word, V: Word>(work: &Work<Batch<K, V>>, shard: usize) -> Option<Batch<K, V>> {
+    work.parts_of(shard).next().map(|(_, batch)| batch.part(0, SAMPLE))
+}
+
 /// Returns the indices of the refused elements.
 fn refused_of(outcomes: &[u8]) -> Vec<usize> {
     let is_refused = |&place: &usize| outcomes[place] == Outcome::Refused as u8;
@@ -309,7 +423,7 @@ fn refused_of(outcomes: &[u8]) -> Vec<usize> {
 }
 
 /// Returns the error of a batch that failed, of `len` elements.
-fn interrupted(op: BatchOp, len: usize, Failure { source, done }: Failure) -> Error {
+pub fn interrupted(op: BatchOp, len: usize, Failure { source, done }: Failure) -> Error {
     let is_partial = op.writes() && done.len() == len && done.iter().any(|&is_done| is_done);
     if is_partial { Error::Interrupted { done, source } } else { *source }
 }
@@ -336,7 +450,8 @@ impl<K: Word, V: Word> Again<K, V> {
 
     fn request(&mut self, op: BatchOp) -> Request<'_, K, V> {
         let Self { codes, keys, arguments, results, outcomes } = self;
-        Request { op, codes, keys, arguments, results, outcomes, as_bools: false }
+        let (as_bools, on_device) = (false, None);
+        Request { op, codes, keys, arguments, results, outcomes, as_bools, on_device }
     }
 
     /// Stores the results at their indices in the whole batch.

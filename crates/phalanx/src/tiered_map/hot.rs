@@ -4,7 +4,7 @@ use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{BatchOp, THREADS, nothing};
 use gpu::{Buffer, Device, Grid, Stream};
-use phalanx_kernels::tiered::hot::kernels::{TieredForget, TieredKeep, TieredLookUp};
+use phalanx_kernels::tiered::hot::kernels::{TieredForget, TieredKeep, TieredLookUp, TieredSample};
 use phalanx_kernels::tiered::hot::{BUCKET_WORDS, Hot, Pair};
 use simt::GlobalSlice;
 use std::sync::Arc;
@@ -21,6 +21,40 @@ pub struct HotPairs {
     /// Whether pairs were added since the memory was cleared.
     has_pairs: bool,
     trial: Trial,
+    /// Tells whether a cache would pay, while there is none.
+    sample: Option<Sample>,
+}
+
+/// The first buckets of a cache that is only simulated: keys of pairs that the cache would have.
+///
+/// It tells how many lookups the cache would miss: each miss stands for as many as there are buckets in the
+/// cache for one in the sample. Hits are not scaled so: a few keys with most of the lookups are in the sample
+/// or, more likely, not, but they are rarely missed.
+#[derive(Debug)]
+struct Sample {
+    /// Buckets, and then the number of misses.
+    memory: Metered<Buffer<u64>>,
+    /// Buckets of the cache.
+    buckets: usize,
+    /// Misses when it was judged last.
+    judged: u64,
+    /// Lookups since then.
+    lookups: usize,
+}
+
+/// Bytes for the number of misses.
+const COUNT: usize = BUCKET_BYTES;
+
+/// A sample has one bucket in this number of those of the cache, within [`SAMPLES`].
+const OF_SAMPLE: usize = 64;
+
+/// Bounds of the number of buckets in a sample.
+const SAMPLES: (usize, usize) = (64, 1 << 14);
+
+/// Returns the bytes of a sample of a cache of `bytes` bytes.
+pub fn sample_bytes(bytes: usize) -> usize {
+    let buckets = bytes / BUCKET_BYTES;
+    BUCKET_BYTES * (buckets / OF_SAMPLE).clamp(SAMPLES.0, SAMPLES.1).min(buckets) + COUNT
 }
 
 impl HotPairs {
@@ -32,6 +66,47 @@ impl HotPairs {
         let mut memory = ledger.buffer(device, bytes / BUCKET_BYTES * BUCKET_WORDS)?;
         memory.fill_bytes(0)?;
         Ok(Self { memory: Some(memory), seed, ..Self::default() })
+    }
+
+    /// Allocates a sample of a cache of `bytes` bytes, instead of the cache; 0 bytes for none. The rule by
+    /// which the cache rests goes on.
+    pub fn sample_of(
+        self,
+        (ledger, device): (&Arc<Ledger>, &Device),
+        bytes: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        let trial = self.trial;
+        drop(self);
+        if bytes < BUCKET_BYTES {
+            return Ok(Self::default());
+        }
+        let mut memory = ledger.buffer(device, sample_bytes(bytes) / 8)?;
+        memory.fill_bytes(0)?;
+        let sample = Sample { memory, buckets: bytes / BUCKET_BYTES, judged: 0, lookups: 0 };
+        Ok(Self { seed, trial, sample: Some(sample), ..Self::default() })
+    }
+
+    /// Allocates an empty cache instead of a sample, with the same rule.
+    pub fn cache_of(self, (ledger, device): (&Arc<Ledger>, &Device), bytes: usize) -> Result<Self> {
+        let (trial, seed) = (self.trial, self.seed);
+        drop(self);
+        Ok(Self { trial, ..Self::new(ledger, device, bytes, seed)? })
+    }
+
+    /// Lets the cache rest, as after lookups without hits.
+    pub fn pause(&mut self) {
+        self.trial.pause();
+    }
+
+    /// Returns the bytes of the sample.
+    pub fn sample_bytes(&self) -> usize {
+        self.sample.as_ref().map_or(0, |sample| sample.memory.byte_len())
+    }
+
+    /// Returns the bytes of the cache.
+    pub fn byte_len(&self) -> usize {
+        8 * self.words().len()
     }
 
     /// Returns the words of the buckets.
@@ -54,10 +129,50 @@ impl HotPairs {
         self.memory.is_some() && !op.writes() && self.trial.begin()
     }
 
-    /// Ends a batch of which some keys were looked up and some of these were found. If too few are, the cache
-    /// is cleared and rests.
-    pub fn end(&mut self, lookups: usize, hits: usize) -> Result<()> {
-        if lookups > 0 && self.trial.end(lookups, hits) { self.clear() } else { Ok(()) }
+    /// Begins a batch. Returns whether its keys are added to the sample.
+    pub fn samples(&mut self, op: BatchOp) -> bool {
+        self.sample.is_some() && matches!(op, BatchOp::Get) && {
+            // It counts the batches for which the cache rests; the sample does not rest.
+            let _ = self.trial.begin();
+            true
+        }
+    }
+
+    /// Ends a batch of which some keys were looked up and some of these were found, of which a share of
+    /// `least` is worth the memory. Returns whether too few were: then the cache rests from now on.
+    pub fn end(&mut self, (lookups, hits): (usize, usize), least: f64) -> bool {
+        lookups > 0 && self.trial.end((lookups, hits), least)
+    }
+
+    /// Ends a batch of which `lookups` keys were added to the sample. Returns whether a share of `least` of
+    /// the lookups since the last judgement would have found their keys in a cache. Waits for the stream.
+    pub fn is_due(&mut self, stream: &Stream, lookups: usize, least: f64) -> Result<bool> {
+        let Some(sample) = &mut self.sample else { return Ok(false) };
+        sample.lookups += lookups;
+        let scale = sample.buckets as f64 / sample.in_sample() as f64;
+        if (sample.lookups as f64) < LEAST_SAMPLED * scale {
+            return Ok(false);
+        }
+        let mut missed = [0];
+        // SAFETY: the count lives until the stream is waited for, and no kernel runs.
+        let read = unsafe { stream.download(&mut missed, sample.missed()) };
+        stream.synchronize()?;
+        read?;
+        let share = (missed[0] - sample.judged) as f64 * scale / sample.lookups as f64;
+        (sample.judged, sample.lookups) = (missed[0], 0);
+        Ok(self.trial.left == 0 && 1.0 - share >= least)
+    }
+
+    /// Submits the addition of keys to the sample.
+    ///
+    /// # Safety
+    /// - As for [`Self::look_up`].
+    pub unsafe fn sample<K: Word, V: Word>(&self, stream: &Stream, keys: GlobalSlice<K>) -> Result<()> {
+        let Some(sample) = &self.sample else { return Ok(()) };
+        let (words, buckets, missed) = (sample.words(), sample.buckets as u32, sample.missed());
+        let kernel = TieredSample::<Hot<K, V>> { words, buckets, seed: self.seed, keys, missed };
+        // SAFETY: the caller's obligations.
+        unsafe { Ok(stream.launch(each(keys.len()), kernel)?) }
     }
 
     /// Removes all pairs. On error they stay.
@@ -124,6 +239,21 @@ impl HotPairs {
     }
 }
 
+impl Sample {
+    fn words(&self) -> GlobalSlice<u64> {
+        self.memory.global().part(0, self.memory.len() - COUNT / 8)
+    }
+
+    fn missed(&self) -> GlobalSlice<u64> {
+        self.memory.global().part(self.memory.len() - COUNT / 8, 1)
+    }
+
+    /// Returns the number of buckets in the sample.
+    fn in_sample(&self) -> usize {
+        self.words().len() / BUCKET_WORDS
+    }
+}
+
 /// Returns the grid of a thread per key.
 fn each(len: usize) -> Grid {
     Grid::for_items(len, THREADS)
@@ -133,6 +263,11 @@ fn each(len: usize) -> Grid {
 const JUDGED: usize = 1 << 12;
 /// The cache is worth its lookups if it has one in this number of the keys.
 const WORTHWHILE: usize = 16;
+/// The share of hits that is worth the lookups.
+pub const LEAST_SHARE: f64 = 1.0 / WORTHWHILE as f64;
+/// Lookups after which the share of hits in a sample is judged, at the end of a batch, in units of the
+/// lookups for which the sample has one on average. If all are misses, the error is about 4 %.
+const LEAST_SAMPLED: f64 = 512.0;
 /// Judgements in a row that must be bad. After a change of the hot pairs the first one is, and by the next
 /// one the cache has the new pairs.
 const STRIKES: u32 = 2;
@@ -160,13 +295,14 @@ impl Trial {
         !rests
     }
 
-    /// Ends a batch that has used the cache. Returns whether the cache rests from now on.
-    fn end(&mut self, lookups: usize, hits: usize) -> bool {
+    /// Ends a batch that has used the cache, of which a share of `least` of the lookups is worth it. Returns
+    /// whether the cache rests from now on.
+    fn end(&mut self, (lookups, hits): (usize, usize), least: f64) -> bool {
         (self.lookups, self.hits) = (self.lookups + lookups, self.hits + hits);
         if self.lookups < JUDGED {
             return false;
         }
-        let is_good = is_worthwhile(self.lookups, self.hits);
+        let is_good = self.hits as f64 >= least * self.lookups as f64;
         (self.lookups, self.hits) = (0, 0);
         self.strikes = if is_good { 0 } else { self.strikes + 1 };
         if is_good {
@@ -175,10 +311,15 @@ impl Trial {
         if self.strikes < STRIKES {
             return false;
         }
+        self.pause();
+        true
+    }
+
+    /// Begins a rest, a longer one than before.
+    fn pause(&mut self) {
         self.strikes = 0;
         self.pause = (2 * self.pause).clamp(PAUSES.0, PAUSES.1);
         self.left = self.pause;
-        true
     }
 }
 
@@ -196,7 +337,7 @@ mod tests {
         let batch = |_| {
             let is_used = trial.begin();
             if is_used {
-                trial.end(1 << 20, (1 << 20) / one_in);
+                trial.end((1 << 20, (1 << 20) / one_in), LEAST_SHARE);
             }
             is_used
         };
@@ -229,8 +370,8 @@ mod tests {
     fn small_batches_are_judged_together() {
         let mut trial = Trial::default();
         for _ in 0..2 * JUDGED - 1 {
-            assert!(trial.begin() && !trial.end(1, 0));
+            assert!(trial.begin() && !trial.end((1, 0), LEAST_SHARE));
         }
-        assert!(trial.begin() && trial.end(1, 0) && !trial.begin());
+        assert!(trial.begin() && trial.end((1, 0), LEAST_SHARE) && !trial.begin());
     }
 }

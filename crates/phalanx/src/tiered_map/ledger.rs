@@ -69,6 +69,11 @@ impl Ledger {
         self.budget
     }
 
+    /// Returns the bytes that are left.
+    pub fn free(&self) -> usize {
+        self.budget - self.used()
+    }
+
     /// Returns the bytes in use.
     pub fn used(&self) -> usize {
         self.entries().used

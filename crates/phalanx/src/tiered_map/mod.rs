@@ -1,5 +1,7 @@
 //! Hash map that may be larger than the device memory that it uses. The repository's page
 //! `docs/structures/tiered-map.md` describes guarantees, layout, algorithm and costs.
+mod adapt;
+mod batches;
 pub(crate) mod builder;
 pub(crate) mod chunk;
 mod empty;
@@ -9,6 +11,7 @@ pub(crate) mod ledger;
 mod measure;
 pub(crate) mod operations;
 pub(crate) mod partition;
+mod parts;
 pub(crate) mod placement;
 pub(crate) mod plan;
 mod repartition;
@@ -28,6 +31,7 @@ use crate::Error;
 pub use crate::hash_map::Growth;
 use crate::map::encoding::decode_pairs;
 use crate::map::{IntoIter, Pairs, file};
+pub use batches::Batches;
 pub use builder::{Builder, variants};
 use ledger::Ledger;
 use operations::prelude::*;
@@ -75,12 +79,15 @@ pub use tiers::Traffic;
 /// Batches in slices of the caller, all pairs, and files:
 ///
 /// ```
-/// use phalanx::{HashMap, Outcome, TieredMap};
+/// use phalanx::{HashMap, Merge, Outcome, TieredMap};
 ///
 /// let mut map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
 /// let mut outcomes = [0; 3];
 /// map.insert_into(&[1, 2, 3], &[10, 20, 30], &mut outcomes)?;
 /// assert_eq!(outcomes, [Outcome::Inserted as u8; 3]);
+/// map.upsert_into(Merge::Add, &[2, 4], &[0, 40], &mut outcomes[..2])?;
+/// assert_eq!(outcomes[..2], [Outcome::Replaced as u8, Outcome::Inserted as u8]);
+/// map.remove_into(&[4], &mut outcomes[..1])?;
 /// let (mut values, mut found) = ([0; 2], [false; 2]);
 /// map.get_into(&[2, 4], &mut values, &mut found)?;
 /// assert_eq!((values[0], found), (20, [true, false]));
@@ -163,18 +170,25 @@ pub use tiers::Traffic;
 /// | `release_host_memory` | none: waits for the device and frees up to n (k + 2 v + 2) bytes and 8 shards | |
 ///
 /// `get_into` costs as `get`; `contains_key` and `contains_into` the same without v. `insert_into`,
-/// `insert_new` and `upsert` cost as `insert`. `take` costs as `get`, `remove` and `remove_into` as
-/// `contains_key`, and each of them copies S bytes from the device, too. `get_or_insert`, `replace` and
-/// `execute` copy all columns of `insert`, and also n v bytes from the device; with more than 3 chunks, n v
-/// to the device and 2 n v from it. `execute` also copies a byte per element to the device; with more than 3
-/// chunks, 2 to the device and 1 from it.
+/// `insert_new`, `upsert` and `upsert_into` cost as `insert`. `take` costs as `get`, `remove` and
+/// `remove_into` as `contains_key`, and each of them copies S bytes from the device, too. `get_or_insert`,
+/// `replace` and `execute` copy all columns of `insert`, and also n v bytes from the device; with more than 3
+/// chunks, n v to the device and 2 n v from it. `execute` also copies a byte per element to the device; with
+/// more than 3 chunks, 2 to the device and 1 from it.
 ///
 /// A lookup of a hot pair copies k bytes to the device (2 k with more than 3 chunks) and v + 1 from it. On
 /// the device, lookups read 128 bytes per key of the hot pairs, and changes as many, unless there are none.
+/// While hot pairs have no memory, `get` computes a hash value per key for a sample of them. To give or take
+/// memory, a call frees and allocates up to a third of the budget.
+///
+/// With more than 3 chunks, a batch takes about 20 launches per chunk and at most 4 per shard, unless a shard
+/// has more elements than half a chunk.
 ///
 /// `insert_stream` and `get_stream` cost as `insert` and `get` of each batch. `retain` exports each shard,
 /// and removes the rejected keys. `save` exports all pairs, and writes them on the host. `load` reads the
 /// file on the host, and inserts its pairs in batches of 2^22.
+///
+/// Batches on device buffers are those of [`Self::on`].
 ///
 /// Slices in pinned memory ([`Tier::Pinned`](gpu::Tier::Pinned)) are copied by the device at the speed of the
 /// bus; others by the driver, through its own buffers.
@@ -227,8 +241,9 @@ impl<K: Key, V: Value> TieredMap<K, V> {
         self.tiers().spares.source().file_bytes()
     }
 
-    /// Returns the maximum number of hot pairs: those that lookups find without an access to a shard. 0 if
-    /// the map has no memory for them.
+    /// Returns the number of hot pairs that the map has memory for: those that lookups find without an access
+    /// to a shard. Unless [`Builder::hot_pairs`] sets their memory, it is 0 until a call of [`Self::get`] has
+    /// shown that they pay, and again when they no longer do.
     ///
     /// ```
     /// use phalanx::TieredMap;

@@ -51,7 +51,8 @@ pub fn look_up<K: Word, V: Word, S: Shards<K, V>>(
     // SAFETY: a `bool` is a byte that is 0 or 1, and lookups write no other bytes.
     let outcomes = unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), found.len()) };
     let (codes, arguments) = (&[][..], &[][..]);
-    let mut request = Request { op, codes, keys, arguments, results, outcomes, as_bools: true };
+    let (as_bools, on_device) = (true, None);
+    let mut request = Request { op, codes, keys, arguments, results, outcomes, as_bools, on_device };
     tiers.run(&mut request).map(drop)
 }
 
@@ -128,7 +129,10 @@ macro_rules! tiered_methods {
             /// Returns the number of pairs.
             #[doc(alias = "size")]
             pub fn len(&self) -> usize {
-                self.tiers().len()
+                let mut tiers = self.tiers();
+                // If the device is lost, the number is that before the last batches of streams.
+                let _ = tiers.finish_submitted();
+                tiers.len()
             }
 
             /// Returns whether there are no pairs.
@@ -159,6 +163,7 @@ macro_rules! tiered_methods {
                     results: &mut results,
                     outcomes: &mut outcomes,
                     as_bools: false,
+                    on_device: None,
                 })?;
                 Results::of_codes(&outcomes, results)
             }
@@ -186,6 +191,7 @@ macro_rules! tiered_methods {
                     results: &mut [],
                     outcomes: &mut outcomes,
                     as_bools: false,
+                    on_device: None,
                 })?;
                 Results::<V::Word>::of_codes(&outcomes, Vec::new()).map(Results::into_outcomes)
             }
@@ -224,8 +230,26 @@ macro_rules! tiered_methods {
             /// # Errors
             /// As [`Self::insert`]; the outcomes are those of [`Error::NoRoom`], too.
             pub fn insert_into(&self, keys: &[K], values: &[V], outcomes: &mut [u8]) -> Result<()> {
+                self.place_into(BatchOp::Insert, keys, values, outcomes)
+            }
+
+            /// Merges pairs as [`Self::upsert`] does, and writes the outcomes as [`Self::insert_into`] does.
+            ///
+            /// # Errors
+            /// As [`Self::upsert`]; the outcomes are those of [`Error::NoRoom`], too.
+            pub fn upsert_into(
+                &self,
+                merge: Merge<V>,
+                keys: &[K],
+                values: &[V],
+                outcomes: &mut [u8],
+            ) -> Result<()> {
+                self.place_into(BatchOp::Upsert(merge.operation()), keys, values, outcomes)
+            }
+
+            fn place_into(&self, op: BatchOp, keys: &[K], values: &[V], outcomes: &mut [u8]) -> Result<()> {
                 check("values", keys.len(), values.len())?;
-                let refused = self.change_into(BatchOp::Insert, keys, values, outcomes)?;
+                let refused = self.change_into(op, keys, values, outcomes)?;
                 if refused == 0 || !self.tiers().grows() {
                     return Ok(());
                 }
@@ -247,7 +271,10 @@ macro_rules! tiered_methods {
                 let (keys, arguments) = (K::encode_all(keys), V::encode_all(values));
                 let (codes, results) = (&[][..], &mut [][..]);
                 let (keys, arguments, as_bools) = (&keys, &arguments, false);
-                self.tiers().run(&mut Request { op, codes, keys, arguments, results, outcomes, as_bools })
+                let on_device = None;
+                let mut request =
+                    Request { op, codes, keys, arguments, results, outcomes, as_bools, on_device };
+                self.tiers().run(&mut request)
             }
 
             /// Inserts the pairs whose keys are absent.
@@ -399,6 +426,7 @@ macro_rules! tiered_methods {
                     results: &mut results,
                     outcomes: &mut outcomes,
                     as_bools: false,
+                    on_device: None,
                 };
                 self.tiers().run(&mut request)?;
                 let results = self.or_no_room(Results::of_codes(&outcomes, results)?)?;

@@ -4,8 +4,11 @@
 //! budget  | image, counters | image, counters | ...  | elements, workspace | the same | hot   | counters
 //!         | slots for shards, at least 3             | chunk buffers                  | pairs | in place
 //! ```
+//!
+//! Unless their size is given, the hot pairs begin with a small sample, and take slots while they pay
+//! (`adapt.rs`).
 use super::chunk::buffer_bytes;
-use super::hot::BUCKET_BYTES;
+use super::hot::{BUCKET_BYTES, sample_bytes};
 use super::partition::Ranges;
 use super::shard::Size;
 use crate::hash_map::kernels::Kernels;
@@ -31,7 +34,7 @@ pub const CHUNKS: (usize, usize) = (128, 1 << 26);
 pub const OF_CHUNKS: usize = 3;
 /// Share of the budget for one shard, if the number of shards is not given: one in this number.
 pub const OF_SHARD: usize = 48;
-/// Share of the budget for the hot pairs, unless it is given: one in this number.
+/// Share of the budget that the hot pairs may have, unless it is given: one in this number.
 const OF_HOT: usize = 3;
 /// Bytes of a shard up to which a larger number of shards gains nothing.
 pub const SMALL_SHARD: usize = 1 << 20;
@@ -100,10 +103,26 @@ pub struct Plan<Z = Size> {
     pub chunk: usize,
     /// Number of device buffers for shards.
     pub slots: usize,
-    /// Bytes for hot pairs.
-    pub hot: usize,
+    /// The part of the hot pairs.
+    pub hot: Share,
     /// Number of shards of a new map.
     pub shards: usize,
+}
+
+/// Device memory for hot pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Bytes that they always have.
+    pub fixed: usize,
+    /// Most bytes that slots give them while they pay.
+    pub most: usize,
+}
+
+impl Share {
+    /// Returns the bytes that are allocated with the slots: those of the hot pairs, or of a sample of them.
+    pub fn initial(self) -> usize {
+        if self.most > 0 { sample_bytes(self.most) } else { self.fixed }
+    }
 }
 
 /// Bytes of counters.
@@ -224,15 +243,22 @@ fn divide_for<K: Word, V: Word>(
     let needed = tables_bytes(form, size, LEAST_SLOTS) + FIXED;
     let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - needed));
     let left = budget - FIXED - chunks_bytes::<K, V>(form, chunk);
-    let plan = Plan { form, size, chunk, slots: 0, hot: 0, shards };
+    let plan = Plan { form, size, chunk, slots: 0, hot: Share::default(), shards };
     if !form.is_sharded() {
         return plan;
     }
     let (each, most) = (size.byte_len() + COUNTERS, shards.max(LEAST_SLOTS));
     let is_all_on_device = left / each >= most;
-    let hot = hot.unwrap_or(if is_all_on_device { 0 } else { budget / OF_HOT });
-    let hot = hot.min(left - LEAST_SLOTS * each) / BUCKET_BYTES * BUCKET_BYTES;
-    Plan { slots: ((left - hot) / each).min(most), hot, ..plan }
+    let room = left - LEAST_SLOTS * each;
+    let buckets = |bytes: usize| bytes / BUCKET_BYTES * BUCKET_BYTES;
+    let hot = match hot {
+        Some(bytes) => Share { fixed: buckets(bytes.min(room)), most: 0 },
+        None if is_all_on_device => Share::default(),
+        None => Share { fixed: 0, most: buckets((budget / OF_HOT).min(room)) },
+    };
+    // A sample that leaves no room for slots is none.
+    let hot = if hot.initial() > room { Share::default() } else { hot };
+    Plan { slots: ((left - hot.initial()) / each).min(most), hot, ..plan }
 }
 
 /// Returns the largest length of chunks that need at most `bytes` bytes.
@@ -267,14 +293,14 @@ mod tests {
         tables_bytes(plan.form, plan.size, plan.slots)
             + FIXED
             + chunks_bytes::<u32, u32>(plan.form, plan.chunk)
-            + plan.hot
+            + plan.hot.initial()
     }
 
     #[test]
     fn a_table_of_16_gib_in_a_budget_of_4() {
         let plan = divide(&VARIANT, wish(1 << 31, None), 4 << 30).unwrap();
         assert_eq!((plan.form, plan.shards), (Form::Sharded { bits: 8 }, 256));
-        assert!(plan.slots > 16 && plan.chunk > 1 << 22 && plan.hot > 1300 << 20, "{plan:?}");
+        assert!(plan.slots > 16 && plan.chunk > 1 << 22 && plan.hot.most > 1300 << 20, "{plan:?}");
         assert!(used(plan) <= 4 << 30 && used(plan) > 15 << 28, "{plan:?}");
         let needed = least_budget(&VARIANT, wish(1 << 31, None)).unwrap();
         assert!(needed < 8 << 20, "{needed}");
@@ -325,7 +351,7 @@ mod tests {
         assert_eq!(size(ranges(1000, 5_000_000)), size(dense));
         assert!(size(ranges(1 << 40, 1_024_000)) > 1350, "with a margin, since keys are not dense");
         let plan = divide(&VARIANT, dense, 1 << 18).unwrap();
-        assert_eq!((plan.shards, plan.form, plan.hot), (1024, Form::Sharded { bits: 10 }, 0));
+        assert_eq!((plan.shards, plan.form, plan.hot), (1024, Form::Sharded { bits: 10 }, Share::default()));
         let (used, needed) = (used(plan) + 4 * 1023, least_budget(&VARIANT, dense).unwrap());
         assert!(used <= 1 << 18 && used + plan.size.byte_len() + COUNTERS > 1 << 18, "{used}");
         assert!(divide(&VARIANT, dense, needed).is_ok() && divide(&VARIANT, dense, needed - 1).is_err());

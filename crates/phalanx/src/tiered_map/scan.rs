@@ -11,6 +11,7 @@ use gpu::{Buffer, Tier};
 impl<K: Word, V: Word> Tiers<K, V> {
     /// Returns all pairs.
     pub fn export(&mut self) -> Result<Pairs<K, V>> {
+        self.finish_submitted()?;
         let (mut keys, mut values) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
         for shard in 0..self.shards.len() {
             let (some_keys, some_values) = self.export_shard(shard)?;
@@ -27,6 +28,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         if self.shards[shard].is_blank() {
             return Ok((keys, values));
         }
+        self.finish_submitted()?;
         self.allocate()?;
         let copy = self.open(shard)?;
         let (table, threads) = (self.raw_opened(shard, copy.as_ref()), self.plan.chunk);

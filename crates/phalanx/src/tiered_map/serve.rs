@@ -1,4 +1,5 @@
 //! Step 2 of a batch: each shard executes its elements.
+use super::parts::{Area, Use};
 use super::placement::Placement;
 use super::plan::PLACES;
 use super::shards::{ImageSize, Shards};
@@ -48,7 +49,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     }
 
     /// Returns whether a shard is served on the device.
-    fn brings(&self, work: &Work<S::Part>, shard: usize, many: usize) -> bool {
+    pub fn brings(&self, work: &Work<S::Part>, shard: usize, many: usize) -> bool {
         let size = self.shards[shard].size;
         let is_there = self.slots.holding(shard).is_some() || self.shards[shard].is_blank();
         size.words() <= self.slots.words()
@@ -72,12 +73,14 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         if work.writes {
             self.slots.forget(shard);
         }
-        let launched = work.parts_of(shard).try_for_each(|(chunk, batch)| {
-            // SAFETY: table and elements live until the stream is waited for; no other stream uses the shard.
-            unsafe { self.inner.launch(&stream, &mut table, batch)? };
-            done[chunk * self.shards.len() + shard] = true;
-            Ok(())
-        });
+        let (area, shards) = (Area::OfPlace(place), self.shards.len());
+        // SAFETY: table and elements live until the stream is waited for; no other stream uses the shard.
+        let launched = unsafe {
+            let launch = |batch| self.inner.launch(&stream, &mut table, batch);
+            self.launch_parts(&stream, work, (shard, area, Use::Operation), launch, |chunk| {
+                done[chunk * shards + shard] = true;
+            })
+        };
         self.inner.launched(&mut self.shards[shard].size, &table);
         // What was launched counts, also if the rest was not.
         let folded = if work.writes { self.fold(shard, place) } else { Ok(()) };
@@ -116,6 +119,12 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let place = &self.places[place];
         // SAFETY: both live as long as the map, which waits.
         unsafe { fold(&place.stream, place.counters.global(), self.sums_of(shard)) }
+    }
+
+    /// Waits for all streams that serve shards.
+    pub fn wait_for_shards(&self) -> Result<()> {
+        let streams = self.places.iter().map(|place| &place.stream).chain(self.slots.streams());
+        streams.into_iter().try_for_each(|stream| Ok(stream.synchronize()?))
     }
 
     /// Waits for the operations in place, and counts.
@@ -161,9 +170,10 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         self.copy_in(shard, slot, is_there)?;
         let mut table = self.raw_in_slot(shard, slot);
         let stream = self.slots.get(slot).stream.clone();
-        for (_, batch) in work.parts_of(shard) {
-            // SAFETY: table and elements live until the stream is waited for; no other stream uses them.
-            unsafe { self.inner.launch(&stream, &mut table, batch)? };
+        // SAFETY: table and elements live until the stream is waited for; no other stream uses them.
+        unsafe {
+            let launch = |batch| self.inner.launch(&stream, &mut table, batch);
+            self.launch_parts(&stream, work, (shard, Area::OfSlot(slot), Use::Operation), launch, |_| {})?;
         }
         self.inner.launched(&mut self.shards[shard].size, &table);
         if work.writes { self.send_back(shard, slot) } else { Ok(()) }
@@ -176,7 +186,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     }
 
     /// Submits the copy of a shard to a slot, unless it is there. A shard without an image is created there.
-    fn copy_in(&mut self, shard: usize, slot: usize, is_there: bool) -> Result<()> {
+    pub fn copy_in(&mut self, shard: usize, slot: usize, is_there: bool) -> Result<()> {
         if is_there {
             return Ok(());
         }

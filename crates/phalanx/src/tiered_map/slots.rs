@@ -1,6 +1,6 @@
 //! Device buffers for shards.
 use super::ledger::{Ledger, Metered};
-use super::plan::{COUNTER_WORDS, DEPTH};
+use super::plan::{COUNTER_WORDS, COUNTERS, DEPTH};
 use super::shard::Image;
 use crate::Result;
 use gpu::{Buffer, Device, Stream};
@@ -20,6 +20,20 @@ pub struct Slot {
     pub stage: Option<Buffer<u64>>,
 }
 
+impl Slot {
+    fn new(ledger: &Arc<Ledger>, device: &Device, words: usize, stream: Stream) -> Result<Self> {
+        let mut counters = ledger.buffer(device, COUNTER_WORDS)?;
+        counters.fill_bytes(0)?;
+        let memory = ledger.buffer(device, words)?;
+        Ok(Self { memory, counters, stream, holds: None, spare: None, stage: None })
+    }
+
+    /// Returns the bytes of a buffer of `words` words, with its counters.
+    pub fn byte_len(words: usize) -> usize {
+        8 * words + COUNTERS
+    }
+}
+
 /// All buffers. Shards pass through the first [`DEPTH`] of them, one after the other. Those in the others
 /// stay, since a batch has keys of most shards: to replace them by others would only cost copies.
 #[derive(Default)]
@@ -37,14 +51,26 @@ impl Slots {
     /// Allocates `many` buffers of `words` words.
     pub fn new(ledger: &Arc<Ledger>, device: &Device, many: usize, words: usize) -> Result<Self> {
         let streams = (0..DEPTH.min(many)).map(|_| device.stream()).collect::<gpu::Result<Vec<_>>>()?;
-        let slot = |index: usize| -> Result<Slot> {
-            let mut counters = ledger.buffer(device, COUNTER_WORDS)?;
-            counters.fill_bytes(0)?;
-            let (memory, stream) = (ledger.buffer(device, words)?, streams[index % streams.len()].clone());
-            Ok(Slot { memory, counters, stream, holds: None, spare: None, stage: None })
-        };
+        let slot = |index: usize| Slot::new(ledger, device, words, streams[index % streams.len()].clone());
         let all = (0..many).map(slot).collect::<Result<_>>()?;
         Ok(Self { all, words, flight: VecDeque::new(), next: 0 })
+    }
+
+    /// Frees all buffers but the first `many`. Nothing may be in flight.
+    pub fn truncate(&mut self, many: usize) {
+        self.all.truncate(many);
+    }
+
+    /// Allocates `many` more buffers. On error there may be fewer, and all are valid.
+    pub fn extend(&mut self, ledger: &Arc<Ledger>, device: &Device, many: usize) -> Result<()> {
+        for _ in 0..many {
+            let stream = match self.all.len() {
+                index if index < DEPTH => device.stream()?,
+                index => self.all[index % DEPTH].stream.clone(),
+            };
+            self.all.push(Slot::new(ledger, device, self.words, stream)?);
+        }
+        Ok(())
     }
 
     /// Returns the number of buffers.
@@ -63,6 +89,11 @@ impl Slots {
 
     pub fn get_mut(&mut self, slot: usize) -> &mut Slot {
         &mut self.all[slot]
+    }
+
+    /// Returns the streams of all slots.
+    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.all.iter().take(DEPTH).map(|slot| &slot.stream)
     }
 
     /// Returns the buffer that has a copy of a shard.

@@ -14,8 +14,9 @@
 use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, write_pinned};
 use super::hot::{HotPairs, is_worthwhile};
 use super::ledger::{Ledger, Metered};
+use super::parts::Spilled;
 use super::placement::{Costs, Placement};
-use super::plan::{CHUNK_BUFFERS, COUNTER_WORDS, Form, PLACES, Plan};
+use super::plan::{CHUNK_BUFFERS, COUNTER_WORDS, Form, PLACES, Plan, Share};
 use super::shard::{Image, Shard, Size, Spares};
 use super::shards::{ImageSize, Part, Shards, Tables};
 use super::slots::Slots;
@@ -26,6 +27,7 @@ use crate::map::encoding::Word;
 use crate::map::launch::BatchOp;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
+use phalanx_kernels::keyed::Outcome;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -118,6 +120,8 @@ pub struct Work<P> {
     lens: Vec<usize>,
     /// For each chunk, the first element of each shard.
     pub bounds: Vec<Vec<u32>>,
+    /// The elements, if they are in the spill, and the device knows the parts of each shard.
+    pub spilled: Option<Spilled>,
     /// Whether the operation changes shards.
     pub writes: bool,
     /// Whether the operation finds its keys or does nothing, as lookups and removals.
@@ -128,9 +132,11 @@ pub struct Work<P> {
     filtered: Vec<bool>,
     /// Whether the keys of the next chunk are looked up there.
     looks: bool,
+    /// Whether keys are added to a sample of the hot pairs.
+    pub samples: bool,
     /// Keys that were looked up there, and those that were found.
-    lookups: usize,
-    hits: usize,
+    pub lookups: usize,
+    pub hits: usize,
 }
 
 impl<P: Part> Work<P> {
@@ -140,11 +146,13 @@ impl<P: Part> Work<P> {
             chunks: Vec::new(),
             lens: Vec::new(),
             bounds: Vec::new(),
+            spilled: None,
             writes,
             only_finds: false,
             learns: false,
             filtered: Vec::new(),
             looks: false,
+            samples: false,
             lookups: 0,
             hits: 0,
         }
@@ -185,17 +193,31 @@ impl<P: Part> Work<P> {
         self.looks &= self.chunks.len() + 1 < SAMPLED || is_worthwhile(self.lookups, self.hits);
     }
 
+    /// Returns the number of elements of all chunks.
+    pub fn elements(&self) -> usize {
+        self.lens.iter().sum()
+    }
+
     /// Returns the number of elements of a shard.
     pub fn elements_of(&self, shard: usize) -> usize {
-        self.bounds.iter().map(|bounds| (bounds[shard + 1] - bounds[shard]) as usize).sum()
+        self.lens_of(shard).sum()
+    }
+
+    /// Returns the number of elements of a shard in each chunk.
+    pub fn lens_of(&self, shard: usize) -> impl Iterator<Item = usize> {
+        self.bounds.iter().map(move |bounds| (bounds[shard + 1] - bounds[shard]) as usize)
+    }
+
+    /// Returns the elements of a shard in a chunk.
+    pub fn part_of(&self, shard: usize, chunk: usize) -> P {
+        let (first, end) = (self.bounds[chunk][shard] as usize, self.bounds[chunk][shard + 1] as usize);
+        self.chunks[chunk].part(first, end - first)
     }
 
     /// Returns the elements of a shard, by chunk.
     pub fn parts_of(&self, shard: usize) -> impl Iterator<Item = (usize, P)> {
-        self.chunks.iter().zip(&self.bounds).enumerate().filter_map(move |(index, (chunk, bounds))| {
-            let (first, end) = (bounds[shard] as usize, bounds[shard + 1] as usize);
-            (first < end).then(|| (index, chunk.part(first, end - first)))
-        })
+        let full = self.lens_of(shard).enumerate().filter(|&(_, len)| len > 0);
+        full.map(move |(chunk, _)| (chunk, self.part_of(shard, chunk)))
     }
 }
 
@@ -225,6 +247,8 @@ pub struct Tiers<K: Word, V: Word, S: Shards<K, V> = Tables<K, V>> {
     pub stages: Stages,
     pub spill: Spill<K, V>,
     pub traffic: Traffic,
+    /// Whether kernels of a stream of the caller may use the table.
+    pub is_submitted: bool,
 }
 
 impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
@@ -239,13 +263,14 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let places = (0..PLACES).map(|_| place(&ledger, &device)).collect::<Result<_>>()?;
         Ok(Self {
             slots: Slots::new(&ledger, &device, plan.slots, plan.size.words())?,
-            hot: HotPairs::new(&ledger, &device, plan.hot, inner.division().seed())?,
+            hot: initial_hot_pairs((&ledger, &device), plan.hot, inner.division().seed())?,
             sums: device.buffer_on(Tier::Pinned, shards.len() * SUM_WORDS)?,
             shards,
             spares,
             stages: Stages::default(),
             spill: Spill::new(&device)?,
             traffic: Traffic::default(),
+            is_submitted: false,
             device,
             inner,
             ledger,
@@ -322,6 +347,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
 
     /// Removes all pairs.
     pub fn clear(&mut self) -> Result<()> {
+        self.finish_submitted()?;
         self.hot.clear()?;
         S::clear(self)
     }
@@ -329,7 +355,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Runs a batch once. Returns the number of refused elements. Waits for all of its work, also if it
     /// fails.
     pub fn attempt(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
-        if request.keys.is_empty() {
+        if request.len() == 0 {
             return Ok(0);
         }
         self.allocate()?;
@@ -350,7 +376,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         }
         let (ledger, device, plan) = (&self.ledger, &self.device, &self.plan);
         let buffers = chunk_buffers(ledger, device, (plan, self.shards.len()))?;
-        self.hot = HotPairs::new(ledger, device, plan.hot, self.inner.division().seed())?;
+        self.hot = initial_hot_pairs((ledger, device), plan.hot, self.inner.division().seed())?;
         self.slots = Slots::new(ledger, device, plan.slots, plan.size.words())?;
         self.buffers = buffers;
         Ok(())
@@ -385,7 +411,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Runs a batch on a table without shards.
     fn run_whole(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
         let (mut table, mut launched) = (self.raw_of_whole(), 0);
-        let mut chunks = self.chunks(request.keys.len()).into_iter().enumerate();
+        let mut chunks = self.chunks(request.len()).into_iter().enumerate();
         let submitted = chunks.try_for_each(|(index, range)| -> Result<()> {
             let buffer = &self.buffers[index % self.buffers.len()];
             buffer.stream.synchronize()?;
@@ -447,7 +473,9 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Runs a batch on shards.
     fn run_sharded(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
         let (generation, work) = (self.generation(), self.partition(request)?);
-        S::before_shards(self, request, &work)?;
+        if request.on_device.is_none() {
+            S::before_shards(self, request, &work)?;
+        }
         if self.generation() != generation {
             // The elements must go to other shards.
             return self.run_sharded(request);
@@ -468,7 +496,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             self.collect(request, &work)
         });
         let ended = collected.and_then(|refused| {
-            self.hot.end(work.lookups, work.hits)?;
+            self.adapt(&work)?;
             Ok(refused)
         });
         ended.map_err(|source| Failure::new(source, self.done_elements(request, &done)))
@@ -479,14 +507,34 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         if done.iter().all(|&is_done| !is_done) {
             return Vec::new();
         }
-        let chunks = self.chunks(request.keys.len());
+        let copied = request.on_device.map(|columns| self.copied(columns));
+        let (keys, outcomes) = match &copied {
+            Some(Some((keys, outcomes))) => (&keys[..], &outcomes[..]),
+            Some(None) => return Vec::new(),
+            None => (request.keys, &*request.outcomes),
+        };
+        let is_refused = |place: usize| {
+            request.op.places() && outcomes.get(place).is_some_and(|&code| code == Outcome::Refused as u8)
+        };
+        let chunks = self.chunks(request.len());
         let of_chunk = |(index, range): (usize, Range<usize>)| {
             let shards = index * self.shards.len();
-            range.map(move |place| {
-                done[shards + self.shard_of(request.keys[place])] && !request.is_refused(place)
-            })
+            range.map(move |place| done[shards + self.shard_of(keys[place])] && !is_refused(place))
         };
         chunks.into_iter().enumerate().flat_map(of_chunk).collect()
+    }
+
+    /// Copies keys and outcomes to the host. Returns `None` if the device is lost.
+    fn copied(&self, columns: Columns<K, V>) -> Option<(Vec<K>, Vec<u8>)> {
+        let mut keys = vec![K::default(); columns.keys.len()];
+        let mut outcomes = vec![0; columns.outcomes.len()];
+        let stream = &self.places[0].stream;
+        // SAFETY: all live until the wait; no kernel of the batch runs.
+        let submitted = unsafe {
+            stream.download(&mut keys, columns.keys).and(stream.download(&mut outcomes, columns.outcomes))
+        };
+        stream.synchronize().and(submitted).ok()?;
+        Some((keys, outcomes))
     }
 
     /// Returns how keys are sorted: by shard and, if operations will be in place, by bucket.
@@ -508,7 +556,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Step 1: brings the elements into the order of the shards, and waits. While the hot pairs of a chunk
     /// are counted, the keys of the next one are copied in.
     fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<S::Part>> {
-        let (chunks, many) = (self.chunks(request.keys.len()), self.buffers.len());
+        let (chunks, many) = (self.chunks(request.len()), self.buffers.len());
         if chunks.len() > many {
             self.spill.reserve(request)?;
         }
@@ -516,6 +564,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             buffer.fit(self.shards.len())?;
         }
         let mut work = Work::new(request.op, (self.hot.begin(request.op), !self.hot.is_empty()));
+        work.samples = self.hot.samples(request.op);
         for index in 0..=chunks.len() {
             if index >= many && index < chunks.len() {
                 work.bounds.push(self.buffers[index % many].bounds()?);
@@ -529,6 +578,9 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         }
         for index in work.bounds.len()..chunks.len() {
             work.bounds.push(self.buffers[index % many].bounds()?);
+        }
+        if chunks.len() > many {
+            work.spilled = self.list_parts((request.op, request.has()), &work, &chunks)?;
         }
         Ok(work)
     }
@@ -550,6 +602,9 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         unsafe {
             buffer.upload_keys(request, range)?;
             buffer.upload_rest(request, range)?;
+            if work.samples {
+                self.hot.sample::<K, V>(&buffer.stream, buffer.given(range.len()).keys)?;
+            }
             match (work.looks, work.writes) {
                 (true, _) => buffer.look_up(&self.hot, request, (range.len(), true)),
                 (_, true) => self.hot.forget::<K, V>(&buffer.stream, buffer.given(range.len()).keys),
@@ -593,7 +648,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Returns how the keys of a chunk are sorted of which `missed` are not among the hot pairs.
     fn routing_of(&self, request: &Request<'_, K, V>, (len, missed): (usize, usize)) -> Routing<K> {
         let share = missed as f64 / len.max(1) as f64;
-        self.routing((request.keys.len() as f64 * share) as usize)
+        self.routing((request.len() as f64 * share) as usize)
     }
 
     /// Returns where the elements of a chunk are in the order of the shards.
@@ -606,7 +661,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
 
     /// Step 3: brings the results into the order of the batch. Returns the number of refused elements.
     fn collect(&mut self, request: &mut Request<'_, K, V>, work: &Work<S::Part>) -> Result<u64> {
-        let (chunks, many) = (self.chunks(request.keys.len()), self.buffers.len());
+        let (chunks, many) = (self.chunks(request.len()), self.buffers.len());
         let is_spilled = chunks.len() > many;
         for (index, range) in chunks.iter().enumerate() {
             let (missed, is_picked) = (work.lens[index], work.filtered[index]);
@@ -653,6 +708,14 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let buffer = &self.buffers[index % self.buffers.len()];
         // SAFETY: no lookup of this batch still runs, and the stream is waited for.
         unsafe { self.hot.keep(&buffer.stream, columns.keys, (columns.results, columns.outcomes)) }
+    }
+}
+
+/// Allocates the hot pairs of a plan.
+fn initial_hot_pairs((ledger, device): (&Arc<Ledger>, &Device), share: Share, seed: u64) -> Result<HotPairs> {
+    match share.most {
+        0 => HotPairs::new(ledger, device, share.fixed, seed),
+        most => HotPairs::default().sample_of((ledger, device), most, seed),
     }
 }
 

@@ -76,12 +76,15 @@ use std::sync::{Arc, Mutex};
 /// Batches in slices of the caller, all pairs, and files:
 ///
 /// ```
-/// use phalanx::{Outcome, SkipList, TieredSkipList};
+/// use phalanx::{Merge, Outcome, SkipList, TieredSkipList};
 ///
 /// let mut list = TieredSkipList::<u32, u32>::builder().list_capacity(100).build()?;
 /// let mut outcomes = [0; 3];
 /// list.insert_into(&[1, 2, 3], &[10, 20, 30], &mut outcomes)?;
 /// assert_eq!(outcomes, [Outcome::Inserted as u8; 3]);
+/// list.upsert_into(Merge::Add, &[2, 4], &[0, 40], &mut outcomes[..2])?;
+/// assert_eq!(outcomes[..2], [Outcome::Replaced as u8, Outcome::Inserted as u8]);
+/// list.remove_into(&[4], &mut outcomes[..1])?;
 /// let (mut values, mut found) = ([0; 2], [false; 2]);
 /// list.get_into(&[2, 4], &mut values, &mut found)?;
 /// assert_eq!((values[0], found), (20, [true, false]));

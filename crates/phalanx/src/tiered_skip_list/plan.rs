@@ -3,7 +3,7 @@ use super::lists::{ListSize, TABLE_WORDS};
 use crate::map::encoding::Word;
 use crate::skiplist::kernels::Kernels;
 use crate::tiered_map::plan::{
-    CHUNKS, COUNTERS, Form, LEAST_SLOTS, OF_CHUNKS, OF_SHARD, PLACES, Plan, SMALL_SHARD, chunk_len,
+    CHUNKS, COUNTERS, Form, LEAST_SLOTS, OF_CHUNKS, OF_SHARD, PLACES, Plan, SMALL_SHARD, Share, chunk_len,
     chunks_bytes,
 };
 use crate::tiered_map::shards::ImageSize;
@@ -92,8 +92,6 @@ pub fn divide<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish, budget:
     let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - fixed - images));
     let left = budget - fixed - chunks_bytes::<K, V>(form, chunk);
     let slots = if form == Form::Flat { 0 } else { (left / image).min(MOST_SLOTS) };
-    Ok(ListPlan {
-        plan: Plan { form, size, chunk, slots, hot: 0, shards: 1 },
-        splitters: splitters::<K>(form, budget),
-    })
+    let plan = Plan { form, size, chunk, slots, hot: Share::default(), shards: 1 };
+    Ok(ListPlan { plan, splitters: splitters::<K>(form, budget) })
 }

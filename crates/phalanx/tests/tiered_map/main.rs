@@ -1,6 +1,7 @@
 //! Tiered maps against models.
 #![cfg(feature = "tiered-map")]
 
+mod adapt;
 mod bad_input;
 mod batches;
 mod budget;
@@ -11,7 +12,9 @@ mod faults;
 mod file;
 mod growth;
 mod hot;
+mod launches;
 mod model;
+mod on_stream;
 mod placement;
 #[path = "../tiered/policies.rs"]
 mod policies;

@@ -5,9 +5,12 @@
 //! Each kernel reads a line of 128 bytes per key. [`tiered_look_up`] executes an atomic for each key that is
 //! found and has not the highest score; [`tiered_forget`] one for each key that is found; [`tiered_keep`] one
 //! for each key that was found in a shard, and for each that is new in the cache writes a pair and a state.
+//! [`tiered_sample`] does so for the keys of the buckets that are there, and reads only the other keys
+//! themselves; each warp adds its count by an atomic.
 use super::state::State;
-use super::{Bucket, LANES, Pair};
+use super::{BUCKET_WORDS, Bucket, LANES, Pair};
 use crate::keyed::Outcome;
+use crate::keyed::kernels::add_up;
 use simt::{GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
 
 /// Looks up keys. Writes the values of those that are in the cache, unless `values` is empty, and for each
@@ -128,6 +131,56 @@ fn keep<P: Pair>(
     if has_lock && slot == 0 {
         bucket.unlock(if places { state.admit(victim, least, P::SLOTS) } else { state });
     }
+}
+
+/// Simulates a cache of `buckets` buckets, of which `words` has the first ones: looks up the keys of these
+/// buckets, and adds those that are not there, without values. Adds their number to the first word of
+/// `missed`.
+#[kernel]
+pub fn tiered_sample<P: Pair + Instance>(
+    words: GlobalSlice<u64>,
+    buckets: u32,
+    seed: u64,
+    keys: GlobalSlice<P::Key>,
+    missed: GlobalSlice<u64>,
+) {
+    let (tile, warp, place) = (Tile::<LANES>::lockstep(), Tile::<32>::lockstep(), Thread::index());
+    let mut own = own_key::<P>(keys, place);
+    own.1 = own.1 && Bucket::<P>::index(buckets, seed, own.0) < words.len() / BUCKET_WORDS;
+    let (votes, mut misses) = (warp.ballot(own.1), 0);
+    // The tiles of a warp take the same turns, and only those in which one of them has a key.
+    let mut turns = (votes | votes >> LANES) & ((1 << LANES) - 1);
+    while turns != 0 {
+        let asked = of_turn::<P>(tile, own, turns.trailing_zeros());
+        misses += sample::<P>(tile, words, Bucket::<P>::index(buckets, seed, asked.0), asked);
+        turns &= turns - 1;
+    }
+    if votes != 0 {
+        add_up(missed.at(0), if tile.rank() == 0 { misses } else { 0 });
+    }
+}
+
+/// Looks up a key of a sample, and adds it if it is wanted and not there. Returns 1 if it was not there.
+#[device(caller)]
+fn sample<P: Pair>(
+    tile: Tile<LANES, Lockstep>,
+    words: GlobalSlice<u64>,
+    index: usize,
+    (key, is_wanted): (P::Key, bool),
+) -> u32 {
+    // A tile without a key takes part in the collectives, on any bucket.
+    let bucket = Bucket::<P>::at(words, if is_wanted { index } else { 0 });
+    let (state, slot) = (bucket.state(), tile.rank());
+    // Relaxed: other tiles may write keys. A key that is half read is a wrong count, no wrong result.
+    let there = bucket.key(slot).load(Order::Relaxed, Scope::Device);
+    let is_its = is_wanted && slot < P::SLOTS && state.score(slot) > 0 && there == key;
+    if is_its {
+        bucket.touch(state, slot);
+    }
+    let is_there = tile.any(is_its);
+    let is_missed = is_wanted && !is_there;
+    keep(tile, bucket, (key, is_missed), P::Value::default());
+    is_missed as u32
 }
 
 /// Returns the key of a thread, and whether it has one.

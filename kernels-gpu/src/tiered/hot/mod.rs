@@ -75,9 +75,17 @@ struct Bucket<P> {
 impl<P: Pair> Bucket<P> {
     /// Returns the bucket of a key among those of `words`, which are at least one.
     fn of(words: GlobalSlice<u64>, seed: u64, key: P::Key) -> Self {
-        let many = (words.len() / BUCKET_WORDS) as u32;
-        let bucket = reduce(hash(key, seed ^ OF_BUCKETS).first, many);
-        Self { words: words.at(bucket as usize * BUCKET_WORDS), of: PhantomData }
+        Self::at(words, Self::index((words.len() / BUCKET_WORDS) as u32, seed, key))
+    }
+
+    /// Returns the number of the bucket of a key among `many`.
+    fn index(many: u32, seed: u64, key: P::Key) -> usize {
+        reduce(hash(key, seed ^ OF_BUCKETS).first, many) as usize
+    }
+
+    /// Returns a bucket by its number.
+    fn at(words: GlobalSlice<u64>, index: usize) -> Self {
+        Self { words: words.at(index * BUCKET_WORDS), of: PhantomData }
     }
 
     /// Reads the state.

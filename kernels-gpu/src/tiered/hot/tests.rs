@@ -1,5 +1,5 @@
 //! Tiles that change the same bucket, under explored schedules, and faults that the explorations must find.
-use super::kernels::{TieredForget, TieredKeep, TieredLookUp};
+use super::kernels::{TieredForget, TieredKeep, TieredLookUp, TieredSample};
 use super::state::State;
 use super::{BUCKET_WORDS, Hot, Pair};
 use crate::keyed::{Outcome, Scalar};
@@ -163,6 +163,49 @@ fn lookups_and_removals_of_one_bucket() {
         let is_gone = |key: &u32| (0..THREADS).any(|thread| world.keys[0].read(thread) == *key);
         assert!(pairs.iter().all(|(key, value)| left.get(key) == (!is_gone(key)).then_some(value)));
     }
+}
+
+/// Adds the keys of two batches to a sample at the same time, and then those of one of them again. Returns
+/// how many lookups have missed their keys, each time.
+fn sampled(seed: u64, buckets: u32) -> [u64; 2] {
+    let world = World::<u32, u32>::new(seed, &[]);
+    let missed = [0, 1].map(|_| Words::new(&world.device, &[0u64]));
+    let launch = |batch: usize, number: usize| {
+        let (words, keys, missed) = (world.bucket.slice(), world.keys[batch].slice(), missed[number].slice());
+        let kernel = TieredSample::<Hot<u32, u32>> { words, buckets, seed: 0, keys, missed };
+        Launch::new(Grid::new(1, THREADS as u32), kernel)
+    };
+    world.device.launch_all(vec![launch(0, 0), launch(1, 0)]).unwrap();
+    let check = |world: &World<u32, u32>| {
+        let state = State::from_word(world.bucket.read(0));
+        assert!(!state.is_locked());
+        let bytes: Vec<u8> =
+            (0..BUCKET_WORDS).flat_map(|index| world.bucket.read(index).to_le_bytes()).collect();
+        let key = |slot: usize| bytes[8 + 4 * slot..12 + 4 * slot].to_vec();
+        let mut keys: Vec<Vec<u8>> = (0..15).filter(|&slot| state.score(slot as u32) > 0).map(key).collect();
+        let all = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), all, "no key is there twice");
+        all as u64
+    };
+    let there = check(&world);
+    world.device.launch_all(vec![launch(0, 1)]).unwrap();
+    assert!(check(&world) >= there);
+    assert!(missed[0].read(0) >= there);
+    missed.map(|missed| missed.read(0))
+}
+
+#[test]
+fn a_sample_misses_new_keys() {
+    let (mut new, mut again) = (0, 0);
+    for seed in 0..60 {
+        let [first, second] = sampled(seed, 1);
+        assert!((1..=64).contains(&first) && second <= 32);
+        (new, again) = (new + first, again + second);
+        assert_eq!(sampled(seed, u32::MAX), [0, 0], "no key is in the sample");
+    }
+    assert!(again < new / 4, "{again} {new}");
 }
 
 /// Requires that explorations find a fault of the `nth` operation of a function with this text.
