@@ -223,6 +223,16 @@ impl<K: Key, V: Value> TieredMap<K, V> {
 
     /// Returns the bytes of the file in which the shards are; 0 without a file ([`Storage`]). It grows with
     /// the map, and its free space is used again, but it does not shrink.
+    ///
+    /// Cost: takes the map's lock.
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    ///
+    /// let map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
+    /// assert_eq!(map.file_bytes(), 0); // the shards are in pinned memory
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     pub fn file_bytes(&self) -> u64 {
         self.tiers().spares.source().file_bytes()
     }
