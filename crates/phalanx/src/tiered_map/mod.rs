@@ -141,7 +141,8 @@ pub use tiers::Traffic;
 /// Memory: if shards cannot grow, a call returns [`Error::NoRoom`] with the outcome of each element; with
 /// [`Growth::Fixed`] it returns `Ok` with [`Outcome::Refused`]. If the device or the driver fails during a
 /// batch that changes the map, the call returns [`Error::Interrupted`], which says which elements are done,
-/// or the cause alone if none is. In each case the map is valid: each element is done as a whole, or not at
+/// or the cause alone if none is. A file of the shards that cannot be extended, read or written is such a
+/// cause, too: [`Error::ShardFile`]. In each case the map is valid: each element is done as a whole, or not at
 /// all.
 ///
 /// # Cost
