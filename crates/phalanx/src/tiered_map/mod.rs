@@ -142,8 +142,8 @@ pub use tiers::Traffic;
 /// [`Growth::Fixed`] it returns `Ok` with [`Outcome::Refused`]. If the device or the driver fails during a
 /// batch that changes the map, the call returns [`Error::Interrupted`], which says which elements are done,
 /// or the cause alone if none is. A file of the shards that cannot be extended, read or written is such a
-/// cause, too: [`Error::ShardFile`]. In each case the map is valid: each element is done as a whole, or not at
-/// all.
+/// cause, too: [`Error::ShardFile`]. In each case the map is valid: each element is done as a whole, or not
+/// at all.
 ///
 /// # Cost
 ///
