@@ -148,8 +148,9 @@ pub use tiers::Traffic;
 /// Memory: if shards cannot grow, a call returns [`Error::NoRoom`] with the outcome of each element; with
 /// [`Growth::Fixed`] it returns `Ok` with [`Outcome::Refused`]. If the device or the driver fails during a
 /// batch that changes the map, the call returns [`Error::Interrupted`], which says which elements are done,
-/// or the cause alone if none is. In each case the map is valid: each element is done as a whole, or not at
-/// all.
+/// or the cause alone if none is. A file of the shards that cannot be extended, read or written is such a
+/// cause, too: [`Error::ShardFile`]. In each case the map is valid: each element is done as a whole, or not
+/// at all.
 ///
 /// # Cost
 ///
@@ -237,6 +238,16 @@ impl<K: Key, V: Value> TieredMap<K, V> {
 
     /// Returns the bytes of the file in which the shards are; 0 without a file ([`Storage`]). It grows with
     /// the map, and its free space is used again, but it does not shrink.
+    ///
+    /// Cost: takes the map's lock.
+    ///
+    /// ```
+    /// use phalanx::TieredMap;
+    ///
+    /// let map = TieredMap::<u32, u32>::builder().capacity(1000).shards(4).build()?;
+    /// assert_eq!(map.file_bytes(), 0); // the shards are in pinned memory
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     pub fn file_bytes(&self) -> u64 {
         self.tiers().spares.source().file_bytes()
     }

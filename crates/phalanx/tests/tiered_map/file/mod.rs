@@ -4,7 +4,7 @@ mod mapped;
 #[allow(clippy::duplicate_mod)]
 mod staged;
 
-use crate::model::{all_pairs, check, emulator, insert, least, path, small};
+use crate::model::{all_pairs, check, device, emulator, insert, least, path, small};
 use gpu::Device;
 use phalanx::tiered_map::{Builder, Placement, Storage};
 use phalanx::{Error, Outcome, TieredMap};
@@ -42,7 +42,7 @@ fn the_file_has_the_shards_and_no_name() {
 /// Space that an image gives back is used again: batches that change all shards need no more.
 #[test]
 fn changes_do_not_extend_the_file() {
-    let device = emulator();
+    let device = device();
     for storage in kinds() {
         let map = least(in_file(&device, &storage).placement(Placement::AlwaysCopy));
         let (created, keys) = (map.file_bytes(), (0..600).collect::<Vec<u32>>());
@@ -90,7 +90,7 @@ fn of_one_shard(many: usize) -> Vec<u32> {
 
 #[test]
 fn a_staged_shard_that_fits_no_slot_is_served_in_pinned_memory() {
-    let device = emulator();
+    let device = device();
     let map = least(in_file(&device, &Storage::StagedFile(path())));
     let (mut model, keys) = (BTreeMap::new(), of_one_shard(2000));
     insert(&map, &mut model, (&keys, &keys));
@@ -105,7 +105,7 @@ fn a_staged_shard_that_fits_no_slot_is_served_in_pinned_memory() {
 /// A staged shard that a slot has is not read again.
 #[test]
 fn shards_in_slots_are_not_read() {
-    let device = emulator();
+    let device = device();
     let builder = in_file(&device, &Storage::StagedFile(path()));
     let budget = 4 * builder.min_budget().unwrap();
     let map = builder.budget(budget).hot_pairs(0).build().unwrap();
@@ -118,7 +118,7 @@ fn shards_in_slots_are_not_read() {
 
 #[test]
 fn a_cleared_map_writes_nothing_until_it_has_pairs() {
-    let device = emulator();
+    let device = device();
     for storage in kinds() {
         let mut map = least(in_file(&device, &storage));
         let (keys, mut model) = ((0..600).collect::<Vec<u32>>(), BTreeMap::new());
@@ -238,7 +238,7 @@ fn fill_a_limited_file() {
 /// A stream that stopped is saved, and loaded to a file.
 #[test]
 fn a_saved_map_is_loaded_to_a_file() {
-    let device = emulator();
+    let device = device();
     let (map, keys) = (least(small::<u32, u32>(&device)), (0..900).collect::<Vec<u32>>());
     assert!(map.insert(&keys, &keys).unwrap().all_placed());
     let mut saved = Vec::new();

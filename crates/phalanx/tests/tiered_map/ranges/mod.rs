@@ -2,7 +2,7 @@
 #[allow(clippy::duplicate_mod)] // the suites of maps that are divided by hash
 mod suites;
 
-use crate::model::{all_pairs, cheap_copies, check, emulator, insert, least, numbers, path, small};
+use crate::model::{all_pairs, cheap_copies, check, device, emulator, insert, least, numbers, path, small};
 use gpu::Device;
 use phalanx::tiered_map::{Builder, Growth, Partition, Placement, Storage};
 use phalanx::{Error, Key, Outcome, TieredMap, Value};
@@ -21,7 +21,7 @@ fn ranged<K: Key, V: Value>(device: &Device, keys: RangeInclusive<K>, each: u64)
 /// Inserts, looks up and removes keys, in batches of one chunk and of several.
 fn fill_and_empty<K: Key + Ord>((range, each): (RangeInclusive<K>, u64), keys: &[K], absent: &[K]) {
     for placement in PLACEMENTS {
-        let map = least(ranged::<K, u64>(&emulator(), range.clone(), each).placement(placement));
+        let map = least(ranged::<K, u64>(&device(), range.clone(), each).placement(placement));
         let mut model = BTreeMap::new();
         for (number, some) in keys.chunks(keys.len().div_ceil(3)).enumerate() {
             let values: Vec<u64> = (0..some.len() as u64).map(|value| value + 1000 * number as u64).collect();
@@ -90,7 +90,7 @@ const LENGTHS: [usize; 3] = [60, 300, 900];
 #[test]
 fn lookups_and_removals_in_empty_ranges_touch_no_shard() {
     for (placement, len) in PLACEMENTS.into_iter().flat_map(|placement| LENGTHS.map(|len| (placement, len))) {
-        let device = emulator();
+        let device = device();
         let (map, model) = with_two_ranges(ranged(&device, 0..=999, 100).placement(placement));
         let keys: Vec<u32> = (0..300).chain(400..700).chain(800..1000).cycle().take(len).collect();
         let before = map.traffic();
@@ -110,7 +110,7 @@ fn lookups_and_removals_in_empty_ranges_touch_no_shard() {
 #[test]
 fn only_keys_of_empty_ranges_end_early() {
     for (placement, len) in PLACEMENTS.into_iter().flat_map(|placement| LENGTHS.map(|len| (placement, len))) {
-        let device = emulator();
+        let device = device();
         let (map, model) = with_two_ranges(ranged(&device, 0..=999, 100).placement(placement));
         let keys: Vec<u32> = (0..len as u32).map(|number| number * 7 % 1000).collect();
         let expected: Vec<Option<u32>> = keys.iter().map(|key| model.get(key).copied()).collect();
@@ -125,7 +125,7 @@ fn only_keys_of_empty_ranges_end_early() {
 
 #[test]
 fn a_range_whose_pairs_are_removed_is_empty_again() {
-    let device = emulator();
+    let device = device();
     for placement in PLACEMENTS {
         let (mut map, _) = with_two_ranges(ranged(&device, 0..=999, 100).placement(placement));
         let keys: Vec<u32> = (300..400).collect();
@@ -143,7 +143,7 @@ fn a_range_whose_pairs_are_removed_is_empty_again() {
 /// Shards by hash without pairs end operations, too.
 #[test]
 fn empty_shards_by_hash() {
-    let map = least(small::<u32, u32>(&emulator()));
+    let map = least(small::<u32, u32>(&device()));
     assert_eq!(map.get(&[1, 2, 3]).unwrap(), [None; 3]);
     assert_eq!(map.traffic().ended, 3);
     assert!(map.insert(&[1], &[10]).unwrap().all_placed());
@@ -176,7 +176,7 @@ fn every_copy_of_lookups_in_empty_ranges_fails_once() {
 
 #[test]
 fn ranges_have_memory_when_they_have_keys() {
-    let device = emulator();
+    let device = device();
     let map = least(ranged::<u32, u32>(&device, 0..=99_999, 1000).capacity(100_000));
     assert_eq!((map.shards(), map.hot_pairs()), (100, 0));
     let bytes = |map: &TieredMap<u32, u32>| map.host_bytes();
@@ -197,7 +197,7 @@ fn ranges_have_memory_when_they_have_keys() {
 
 #[test]
 fn ranges_in_files() {
-    let device = emulator();
+    let device = device();
     for storage in [Storage::File(path()), Storage::StagedFile(path())] {
         for placement in PLACEMENTS {
             let builder = ranged(&device, 0..=999, 100).placement(placement).storage(storage.clone());
@@ -213,7 +213,7 @@ fn ranges_in_files() {
 
 #[test]
 fn a_million_ranges() {
-    let builder = ranged::<u32, u32>(&emulator(), 0..=u32::MAX, 1 << 12);
+    let builder = ranged::<u32, u32>(&device(), 0..=u32::MAX, 1 << 12);
     let map = least(builder.placement(Placement::AlwaysInPlace));
     let keys = [0, 4095, 4096, 1 << 31, u32::MAX];
     let mut model = BTreeMap::new();
@@ -225,7 +225,7 @@ fn a_million_ranges() {
 
 #[test]
 fn a_fixed_map_by_ranges_refuses() {
-    let map = least(ranged::<u32, u32>(&emulator(), 0..=999, 100).capacity(100).growth(Growth::Fixed));
+    let map = least(ranged::<u32, u32>(&device(), 0..=999, 100).capacity(100).growth(Growth::Fixed));
     let keys: Vec<u32> = (0..1000).collect();
     let outcomes = map.insert(&keys, &keys).unwrap();
     assert!(outcomes.refused() > 0 && outcomes.count(Outcome::Inserted) == map.len());
@@ -236,7 +236,7 @@ fn a_fixed_map_by_ranges_refuses() {
 
 #[test]
 fn wrong_sizes_are_errors() {
-    let build = |keys, each| ranged::<u64, u32>(&emulator(), keys, each).build().map(drop);
+    let build = |keys, each| ranged::<u64, u32>(&device(), keys, each).build().map(drop);
     let asked = |keys, each| match build(keys, each) {
         Err(Error::Ranges { asked, most: 0x10_0000 }) => asked,
         other => panic!("{other:?}"),
@@ -250,7 +250,7 @@ fn wrong_sizes_are_errors() {
     assert!(matches!(build(0..=9, 0), Err(Error::Zero { .. })));
     let message = build(0..=u64::MAX, 5).unwrap_err().to_string();
     assert!(message.contains("1 to 1048576") && message.contains("by hash"), "{message}");
-    let builder = || ranged::<u32, u32>(&emulator(), 0..=999, 100);
+    let builder = || ranged::<u32, u32>(&device(), 0..=999, 100);
     assert!(matches!(builder().shards(8).build(), Err(Error::Shards { asked: 8, most: 10 })));
     assert!(builder().shards(10).build().is_ok());
     let needed = builder().min_budget().unwrap();
@@ -258,6 +258,6 @@ fn wrong_sizes_are_errors() {
     assert!(matches!(refused, Err(Error::DeviceBudget { needed: least, .. }) if least == needed));
     // A baseline has no ranges, but their parameters are checked all the same.
     assert_eq!(builder().placement(Placement::Remote).build().unwrap().shards(), 1);
-    let wrong = ranged::<u32, u32>(&emulator(), 0..=9, 0).placement(Placement::Remote);
+    let wrong = ranged::<u32, u32>(&device(), 0..=9, 0).placement(Placement::Remote);
     assert!(matches!(wrong.build(), Err(Error::Zero { .. })));
 }
