@@ -75,7 +75,9 @@ pub enum Error {
     },
 
     /// A cache table was to grow while exports of it are under way.
-    #[error("{exports} exports of the table are under way: finish or drop them first")]
+    #[error(
+        "{exports} exports of the table are under way: drop them first (those that were leaked never end)"
+    )]
     Exported {
         /// Number of exports.
         exports: usize,

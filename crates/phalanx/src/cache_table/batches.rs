@@ -179,7 +179,8 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     }
 
     /// Looks keys up, and writes the device addresses of their rows, or 0 for a key that is absent. The rows
-    /// stay where they are until the lease is dropped.
+    /// stay where they are until the lease is dropped. If the number of keys is bounded by a count on the
+    /// device, the lease has the rows of these keys only.
     ///
     /// ```
     /// use phalanx::{CacheTable, Outcome};
@@ -199,7 +200,8 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: as [`Self::get`] without the rows, and 4 bytes more a key. The first batch that places or
+    /// Cost: as [`Self::get`] without the rows, and 4 bytes more a key, or 8 if a count on the device bounds
+    /// the keys. The first batch that places or
     /// removes keys after the leases have changed clears a bit for each slot and sets one for each leased
     /// row.
     ///
@@ -217,8 +219,14 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
         self.submit_counting(Group::Readers, nothing(), || {
             self.table.leases.begin(&self.stream, len, |positions| {
                 let launch = Launch::GetRef(keys, positions, addresses, outcomes);
-                // SAFETY: as for `submit`.
-                unsafe { self.table.launch(&self.stream, launch) }
+                // SAFETY: as for `submit`; the lease owns the positions.
+                unsafe {
+                    if keys.unbounded().is_none() {
+                        // The kernel writes no positions beyond the count: they are NOWHERE.
+                        self.stream.fill(positions, 0xff)?;
+                    }
+                    self.table.launch(&self.stream, launch)
+                }
             })
         })
     }

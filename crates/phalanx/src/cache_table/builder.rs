@@ -145,8 +145,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> Builder<K, V, S> {
     /// bucket has its share of slots with rows on the device: [`CacheTable::promote`] moves the keys with the
     /// highest scores there (HierarchicalKV, section 3.6, without promotion). Default: 1, all rows.
     pub fn rows_on_device(mut self, share: f64) -> Self {
-        let slots = (share * f64::from(SLOTS)).round();
-        self.near_slots = (0.0..=f64::from(SLOTS)).contains(&slots).then_some(slots as u32);
+        let slots = || (share * f64::from(SLOTS)).round() as u32;
+        self.near_slots = (0.0..=1.0).contains(&share).then(slots);
         self
     }
 

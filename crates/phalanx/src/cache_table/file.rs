@@ -4,7 +4,7 @@
 //! "PHXCACHE" · version u16 · is incremental u16 · key bits u32 · score bits u32 · bytes of an element u32
 //! · elements in a row u32 · rule u32
 //! · blocks, each: keys in it u32, at least 1 · keys · scores · rows
-//! · 0 u32 · batches u64 · epoch u32 · CRC-32 of all before
+//! · 0 u32 · batches u64, below 2^63 · epoch u32 · CRC-32 of all before
 //! ```
 //!
 //! All numbers are little-endian. A block is a step of an export. Buckets, seed and variant of the table do
@@ -21,6 +21,10 @@ use std::io::{Read, Write};
 
 const MAGIC: &[u8; 8] = b"PHXCACHE";
 const VERSION: u16 = 1;
+
+/// Lowest number of batches that no file has. So a table that was loaded has as many batches before its clock
+/// ends: at its maximum the scores of all batches would be equal.
+const TOO_MANY_BATCHES: u64 = 1 << 63;
 
 /// Files.
 impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
@@ -74,8 +78,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// with their scores. The clock of the table continues that of the saved one.
     ///
     /// # Errors
-    /// [`Error::Format`] if the data is not a saved table, is incremental, has other types, rows or rule, or
-    /// is damaged; [`Error::Io`] if the reader fails; otherwise as [`Builder::build`].
+    /// [`Error::Format`] if the data is not a saved table, is incremental, has other types, rows or rule, a
+    /// time of 2^63 batches or more, or is damaged; [`Error::Io`] if the reader fails; otherwise as [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<K, V, S>) -> Result<Self> {
         let table = builder.build()?;
         let mut reader = Checked::new(reader);
@@ -94,9 +98,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// The file is read and checked as a whole before anything changes, so it must fit the host's memory.
     ///
     /// # Errors
-    /// [`Error::Format`] if the data is not a saved table, has other types, rows or rule, or is damaged, and
-    /// [`Error::Io`] if the reader fails: the table is then unchanged. [`Error::Device`] if the device is
-    /// lost or lacks the memory: some keys of the file may then be in the table.
+    /// [`Error::Format`] if the data is not a saved table, has other types, rows or rule, a time of 2^63
+    /// batches or more, or is damaged, and [`Error::Io`] if the reader fails: the table is then unchanged.
+    /// [`Error::Device`] if the device is lost or lacks the memory: some keys of the file may then be in the
+    /// table.
     pub fn apply(&self, reader: impl Read) -> Result<usize> {
         let (mut reader, mut blocks) = (Checked::new(reader), Vec::new());
         self.check_header(&mut reader, true)?;
@@ -194,5 +199,8 @@ fn read_end(mut reader: Checked<impl Read>) -> Result<Time> {
     let now = u64::from_le_bytes(reader.number()?);
     let time = Time { now, epoch: u32::from_le_bytes(reader.number()?) };
     reader.check()?;
+    if now >= TOO_MANY_BATCHES {
+        return Err(Error::Format(format!("its time is batch {now}; expected one below 2^63")));
+    }
     Ok(time)
 }

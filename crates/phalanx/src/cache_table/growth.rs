@@ -100,13 +100,32 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         locked(&self.growth).most_buckets as usize * SLOTS as usize
     }
 
+    /// Returns the number of [exports](Self::export_since) that were not dropped, of all threads. While it is
+    /// not 0, the table does not grow. An export that was leaked stays counted.
+    ///
+    /// ```
+    /// use phalanx::CacheTable;
+    ///
+    /// let table = CacheTable::<u64, u32>::builder().capacity(128).max_capacity(512).build()?;
+    /// let export = table.export_since(0)?;
+    /// assert!(table.exports() == 1 && table.reserve(200).is_err());
+    /// drop(export);
+    /// assert!(table.exports() == 0 && table.reserve(200).is_ok());
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: reads a number under a lock.
+    pub fn exports(&self) -> usize {
+        locked(&self.growth).exports
+    }
+
     /// Sets the capacity up to which the table grows, rounded up to whole buckets of 128, and then down to
     /// the current capacity times a power of two. A lower number than the current capacity ends the growth; a
     /// table never shrinks.
     ///
     /// Before a batch that places keys, the table doubles its capacity if it would hold more keys than its
     /// capacity times [`grow_at`](super::Builder::grow_at) afterwards. Growth is put off while leases hold
-    /// rows, while an [export](Self::export_since) is under way, and while the device lacks the memory for
+    /// rows, while an [export](Self::export_since) is under way ([`exports`](Self::exports)), and while the device lacks the memory for
     /// the old and the new table together: keys are evicted meanwhile, as at the maximum. Scores are kept,
     /// and so is the share of rows on the device, but a row may move between device and host.
     ///

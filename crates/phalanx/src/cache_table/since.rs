@@ -44,7 +44,7 @@ const STEP_BYTES: usize = (8 << 20) - 4 * 256;
 /// # Concurrency
 ///
 /// Batches of all groups may be submitted between the steps, also by other threads. The table does not grow
-/// until the export is dropped.
+/// until the export is dropped: never, if it is leaked ([`CacheTable::exports`] counts it).
 ///
 /// # Cost
 ///
@@ -56,20 +56,27 @@ pub struct ExportSince<'a, K, V, S> {
     table: &'a CacheTable<K, V, S>,
     filter: Filter<K, S>,
     next_since: u64,
-    /// Number of buckets in a step.
+    /// Maximum number of buckets in the next step.
     step: u32,
     /// First bucket of the next step.
     next: u32,
     spare: Vec<Staging>,
     /// A step whose scan was submitted.
-    scanned: Option<Staging>,
+    scanned: Option<Step<K, S>>,
     /// A step whose rows are being copied, and their number.
-    copied: Option<(Staging, usize)>,
+    copied: Option<(Step<K, S>, usize)>,
     _under_way: UnderWay<'a>,
 }
 
+/// A step that was submitted. Its columns do not change if later steps have another number of buckets.
+#[derive(Debug)]
+struct Step<K, S> {
+    staging: Staging,
+    columns: Columns<K, S>,
+}
+
 /// Columns of a step's staging memory.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Columns<K, S> {
     count: Column<u32>,
     keys: Column<K>,
@@ -93,6 +100,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// removed and placed again meanwhile may be missing or come twice, as may one that is used for the
     /// first time since then; its score is then one that the next export returns. (For `Custom`: if the
     /// caller's scores do not decrease with time.) Removals are not reported.
+    ///
+    /// The table does not grow until the export is dropped, and evicts keys meanwhile. So an export that is
+    /// leaked, by [`std::mem::forget`] for example, ends the table's growth:
+    /// [`CacheTable::exports`] counts it.
     ///
     /// ```
     /// use phalanx::CacheTable;
@@ -120,18 +131,22 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         // All batches with an earlier time were submitted before, so every step sees them.
         let begin = || Ok((UnderWay::begin(&self.growth), self.next_since(since)));
         let (under_way, next_since) = self.groups.submit(Group::Readers, &stream, begin)?;
-        let step = (STEP_BYTES / self.bucket_bytes()).clamp(1, self.shape().buckets as usize);
         Ok(ExportSince {
             table: self,
             filter,
             next_since,
-            step: step as u32,
+            step: self.most_buckets_at_once(),
             next: 0,
             spare: Vec::new(),
             scanned: None,
             copied: None,
             _under_way: under_way,
         })
+    }
+
+    /// Returns the maximum number of buckets in a step of an export.
+    fn most_buckets_at_once(&self) -> u32 {
+        (STEP_BYTES / self.bucket_bytes()).clamp(1, self.shape().buckets as usize) as u32
     }
 
     /// Returns the filter of the scores of keys that were used since a time.
@@ -170,12 +185,14 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> ExportSince<'_, K, V, S> {
     }
 
     /// Sets the maximum number of buckets in a later step, of 128 keys each: with fewer, batches that place
-    /// keys wait less long for a step. Default, and maximum: those that fit 8 MiB.
+    /// keys wait less long for a step. Default, and maximum: those that fit 8 MiB. The two steps that the
+    /// export has submitted ahead, if it has begun, keep their size.
     pub fn buckets_at_once(mut self, buckets: u32) -> Self {
-        self.step = buckets.clamp(1, self.step);
+        self.step = buckets.clamp(1, self.table.most_buckets_at_once());
         self
     }
 
+    /// Returns the columns of the next step.
     fn columns(&self) -> Result<Columns<K, S>> {
         let (mut layout, slots) = (Layout::default(), self.step as usize * SLOTS as usize);
         Ok(Columns {
@@ -192,12 +209,11 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> ExportSince<'_, K, V, S> {
             return Ok(());
         }
         let (table, columns) = (self.table, self.columns()?);
-        let mut staging = match self.spare.pop() {
+        let bytes = self.step as usize * table.bucket_bytes() + 4 * 256;
+        // Steps may have become larger.
+        let mut staging = match self.spare.pop().filter(|spare| spare.byte_len() >= bytes) {
             Some(staging) => staging,
-            None => {
-                let bytes = self.step as usize * table.bucket_bytes() + 4 * 256;
-                table.device.staging(bytes, Reach::Copied)?
-            }
+            None => table.device.staging(bytes, Reach::Copied)?,
         };
         staging.fill(columns.count, 0)?;
         let output = Evicted {
@@ -212,26 +228,26 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> ExportSince<'_, K, V, S> {
         table.groups.submit(Group::Readers, &stream, || unsafe { table.launch(&stream, launch) })?;
         staging.download(columns.count)?;
         self.next += self.step;
-        self.scanned = Some(staging);
+        self.scanned = Some(Step { staging, columns });
         Ok(())
     }
 
     /// Waits for the scan that was submitted, and submits copies of what it found.
     fn copy(&mut self) -> Result<()> {
-        let Some(mut staging) = self.scanned.take() else { return Ok(()) };
-        let Columns { count, keys, scores, rows } = self.columns()?;
+        let Some(mut step) = self.scanned.take() else { return Ok(()) };
+        let (staging, Columns { count, keys, scores, rows }) = (&mut step.staging, step.columns);
         staging.wait()?;
         let found = staging.read(count)?[0] as usize;
         staging.download(keys.first(found))?;
         staging.download(scores.first(found))?;
         staging.download(rows.first(found * self.table.shape().words as usize))?;
-        self.copied = Some((staging, found));
+        self.copied = Some((step, found));
         Ok(())
     }
 
     /// Waits for the copies of a step, and returns what they contain.
-    fn read(&self, staging: &mut Staging, found: usize) -> Result<Exported<K, V, S>> {
-        let Columns { keys, scores, rows, .. } = self.columns()?;
+    fn read(&self, step: &mut Step<K, S>, found: usize) -> Result<Exported<K, V, S>> {
+        let (staging, Columns { keys, scores, rows, .. }) = (&mut step.staging, step.columns);
         staging.wait()?;
         let words = staging.read(rows.first(found * self.table.shape().words as usize))?;
         Ok(Exported {
@@ -260,10 +276,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> ExportSince<'_, K, V, S> {
                 self.copy()?;
                 self.scan_ahead()?;
             }
-            let Some((mut staging, found)) = self.copied.take() else { return Ok(None) };
+            let Some((mut step, found)) = self.copied.take() else { return Ok(None) };
             self.copy()?;
-            let part = self.read(&mut staging, found)?;
-            self.spare.push(staging);
+            let part = self.read(&mut step, found)?;
+            self.spare.push(step.staging);
             if self.scanned.is_none() {
                 self.scan()?;
             }

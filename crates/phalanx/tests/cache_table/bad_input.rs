@@ -18,9 +18,10 @@ fn impossible_shapes_are_errors() {
     fails!(Table::builder().dim(1025).build(), Error::RowBytes { dim: 1025, element: 4 });
     fails!(Table::builder().dim(usize::MAX).build(), Error::RowBytes { .. });
     fails!(CacheTable::<u64, u8>::builder().dim(3).build(), Error::RowBytes { dim: 3, element: 1 });
-    fails!(Table::builder().rows_on_device(1.1).build(), Error::Share);
-    fails!(Table::builder().rows_on_device(-0.1).build(), Error::Share);
-    fails!(Table::builder().rows_on_device(f64::NAN).build(), Error::Share);
+    for share in [1.1, 1.003, -0.1, -0.003, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        fails!(Table::builder().rows_on_device(share).build(), Error::Share);
+    }
+    assert!([-0.0, 0.0, 1.0].iter().all(|share| Table::builder().rows_on_device(*share).build().is_ok()));
     fails!(Table::builder().variant("none").build(), Error::UnknownVariant { .. });
     assert!(CacheTable::<u64, u8>::builder().dim(4096).build().is_ok());
 }

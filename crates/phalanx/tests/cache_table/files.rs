@@ -143,6 +143,43 @@ fn damaged_files_are_refused_and_change_nothing() {
     assert_eq!(victim.apply(&file[..]).unwrap(), before.len() - 1);
 }
 
+/// Returns the file with another number of batches.
+fn at_batch(file: &[u8], batch: u64) -> Vec<u8> {
+    let batch_at = file.len() - 16; // before the epoch and the checksum
+    let before = [&file[..batch_at], &batch.to_le_bytes(), &file[batch_at + 8..batch_at + 12]].concat();
+    [&before[..], &crc32fast::hash(&before).to_le_bytes()].concat()
+}
+
+#[test]
+fn files_whose_clock_would_end_are_refused() {
+    for rule in [Rule::Lru, Rule::EpochLru, Rule::Custom] {
+        let (file, victim) = (saved(&filled(rule)), filled(rule));
+        let before = contents(&victim);
+        for batch in [1 << 63, u64::MAX - 1, u64::MAX] {
+            let file = at_batch(&file, batch);
+            let loaded = CacheTable::load(&file[..], builder(rule)).map(drop);
+            assert!(matches!(&loaded, Err(Error::Format(what)) if what.contains("2^63")), "{loaded:?}");
+            assert!(matches!(victim.apply(&file[..]), Err(Error::Format(_))));
+        }
+        assert!(victim.insert(&[1000], &[1, 2, 3]).unwrap().all_placed());
+        assert_eq!(contents(&victim).len(), before.len() + 1);
+    }
+}
+
+/// Batches after the latest time that a file may have are still in order.
+#[test]
+fn the_clock_continues_the_latest_time_of_files() {
+    let latest = (1 << 63) - 1;
+    let file = at_batch(&saved(&filled(Rule::Lru)), latest);
+    let loaded = CacheTable::load(&file[..], builder(Rule::Lru)).unwrap();
+    for key in [1000, 1001] {
+        assert!(loaded.insert(&[key], &[1, 2, 3]).unwrap().all_placed());
+    }
+    let scores = contents(&loaded);
+    assert_eq!((scores[&1000].0, scores[&1001].0), (latest + 1, latest + 2));
+    assert_eq!(loaded.export_since(0).unwrap().next_since(), latest + 3);
+}
+
 #[test]
 fn files_of_other_types_are_refused() {
     let file = saved(&filled(Rule::Lru));

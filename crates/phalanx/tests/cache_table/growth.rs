@@ -111,6 +111,21 @@ fn leases_and_exports_put_growth_off() {
 }
 
 #[test]
+fn a_leaked_export_is_reported() {
+    let table = Table::builder().capacity(128).max_capacity(1024).build().unwrap();
+    let (mut begun, second) = (table.export_since(0).unwrap(), table.export_since(0).unwrap());
+    assert!(begun.next().is_none());
+    assert_eq!(table.exports(), 2, "also one that has returned all its steps");
+    drop(begun);
+    std::mem::forget(second);
+    assert_eq!(table.exports(), 1);
+    assert!(matches!(table.reserve(200), Err(Error::Exported { exports: 1 })));
+    let many: Vec<u64> = (0..500).collect();
+    assert!(table.insert(&many, &rows(&many, 1)).unwrap().all_placed());
+    assert_eq!((table.capacity(), table.len().unwrap()), (128, 128));
+}
+
+#[test]
 fn a_table_that_lacks_memory_stays_as_it_is() {
     let device = Device::emulator(emulator::Options::default());
     let builder = Table::builder().capacity(128).max_capacity(1 << 12).device(&device);

@@ -1,7 +1,8 @@
 //! Leases against evictions and removals.
 use crate::model::Table;
 use phalanx::cache_table::{Lease, Rule};
-use phalanx::{Error, Outcome};
+use phalanx::emulator::{Detect, Options};
+use phalanx::{Device, Error, Outcome};
 
 /// Leases the rows of keys.
 fn lease<'a>(table: &'a Table, keys: &[u64]) -> Lease<'a> {
@@ -81,6 +82,29 @@ fn a_lease_of_absent_keys_holds_nothing() {
     let (table, _) = full_table(128);
     let _lease = lease(&table, &[5000, 6000]);
     assert_eq!(table.insert(&[1000], &[1]).unwrap(), [Outcome::Inserted]);
+}
+
+/// Positions beyond the count are neither those of an ended lease, nor read from memory that nobody has
+/// written.
+#[test]
+fn a_lease_of_a_bounded_batch_holds_the_counted_keys_only() {
+    let detect = Detect { uninitialized: true, ..Detect::CHEAP };
+    let device = Device::emulator(Options { detect, ..Options::default() });
+    let table = Table::builder().capacity(128).device(&device).build().unwrap();
+    let all = [1u64, 2, 3, 4];
+    let (keys, stream) = (device.from_slice(&all).unwrap(), device.stream().unwrap());
+    for counted in [2u32, 1, 0, 9] {
+        assert!(table.insert(&all, &[7; 4]).unwrap().all_placed());
+        let count = device.from_slice(&[counted]).unwrap();
+        let (mut addresses, mut outcomes) = (device.zeroed(4).unwrap(), device.zeroed::<u8>(4).unwrap());
+        let bounded = keys.bounded_by(&count).unwrap();
+        let bounded = table.on(&stream).get_ref(bounded, &mut addresses, &mut outcomes).unwrap();
+        assert_eq!(table.remove(&all).unwrap(), all.map(|key| key > counted.into()), "{counted}");
+        drop(bounded);
+        assert!(table.insert(&all, &[7; 4]).unwrap().all_placed());
+        // The next lease gets this one's buffer, with the positions of all keys.
+        drop(lease(&table, &all));
+    }
 }
 
 /// Returns the addresses of the keys' rows, with their lease.

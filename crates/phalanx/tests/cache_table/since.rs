@@ -1,15 +1,18 @@
 //! Exports by steps, beside other batches.
 use crate::batches::random;
 use crate::model::Table;
-use phalanx::cache_table::{ExportSince, Rule};
+use phalanx::cache_table::{Exported, Rule};
 use phalanx::{Device, Error, emulator};
 use std::collections::BTreeMap;
 
 /// A key's row and score.
 type Entry = (Vec<u32>, u64);
 
+/// A step of an export.
+type Part = phalanx::Result<Exported<u64, u32, u64>>;
+
 /// Runs an export to its end. Calls `between` after each step. Returns what was found of each key.
-fn run(export: ExportSince<'_, u64, u32, u64>, mut between: impl FnMut()) -> BTreeMap<u64, Vec<Entry>> {
+fn run(export: impl Iterator<Item = Part>, mut between: impl FnMut()) -> BTreeMap<u64, Vec<Entry>> {
     let mut found = BTreeMap::<u64, Vec<Entry>>::new();
     for part in export {
         let part = part.unwrap();
@@ -139,6 +142,27 @@ fn epochs_beyond_their_half_of_a_score_are_exported() {
     for (since, found) in [(0xffff, 1), (1 << 20, 1), (u64::MAX, 1)] {
         let parts: Vec<_> = table.export_since(since).unwrap().map(Result::unwrap).collect();
         assert_eq!(parts.iter().map(|part| part.keys.len()).sum::<usize>(), found);
+    }
+}
+
+/// Steps that were submitted ahead keep their columns when later steps have another number of buckets.
+#[test]
+fn steps_keep_their_size_when_later_ones_get_another() {
+    let table = Table::builder().capacity(128 * 32).dim(2).two_buckets(true).seed(1).build().unwrap();
+    let keys: Vec<u64> = (0..3000).map(|key| key * 7919 + 5).collect();
+    let rows: Vec<u32> = keys.iter().flat_map(|key| [*key as u32, !*key as u32]).collect();
+    assert!(table.insert(&keys, &rows).unwrap().all_placed());
+    let expected: BTreeMap<u64, Vec<Entry>> =
+        contents(&table).into_iter().map(|(key, entry)| (key, vec![entry])).collect();
+    assert_eq!(expected.len(), 3000);
+    for (first, later) in [(2, 1), (4, 3), (8, 1), (1, 8), (3, 4), (1, u32::MAX)] {
+        let mut export = table.export_since(0).unwrap().buckets_at_once(first);
+        let begun = export.next().unwrap();
+        let later_steps: Vec<Part> = export.buckets_at_once(later).collect();
+        let last = later_steps.last().unwrap().as_ref().unwrap().keys.len();
+        assert_eq!(last <= 128, later == 1, "{first}, then {later}: {last} keys in the last step");
+        let found = run([begun].into_iter().chain(later_steps), || {});
+        assert!(found == expected, "{first}, then {later}");
     }
 }
 
