@@ -276,25 +276,5 @@ impl machine::Queue for Queue {
 /// Returns the available and total bytes of the host's memory, or the size of the address space if the
 /// operating system does not report them.
 fn host_memory() -> (usize, usize) {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let read = |field| kibibytes(&text, field).map_or(isize::MAX as usize, |size| size.saturating_mul(1024));
-    (read("MemAvailable:"), read("MemTotal:"))
-}
-
-fn kibibytes(text: &str, field: &str) -> Option<usize> {
-    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_read_from_the_system() {
-        assert_eq!(kibibytes("MemTotal:  12 kB\nMemAvailable:   7 kB\n", "MemAvailable:"), Some(7));
-        assert_eq!(kibibytes("", "MemTotal:"), None);
-        let (free, total) = host_memory();
-        assert!(0 < free && free <= total);
-    }
+    crate::host_memory().unwrap_or((isize::MAX as usize, isize::MAX as usize))
 }

@@ -262,13 +262,16 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::ShardFile`] if
     /// the file of the storage is there already, cannot be created, or the disk has no room for the shards;
     /// [`Error::Device`] if the host or the device lacks the memory, or the environment names a device that
-    /// is not available.
+    /// is not available. Shards that exceed the available host memory are refused before any is allocated.
     pub fn build(self) -> Result<TieredMap<K, V>> {
         let (device, wish) = (open(self.device.as_ref())?, self.wish()?);
         let kernels = self.kernels(&device)?;
         let plan = plan::divide(kernels, wish, self.budget)?;
         let least_budget = plan::least_budget(kernels, wish)?;
         let (ledger, source) = (Ledger::new(self.budget), self.source(&device)?);
+        if plan.form.is_sharded() && wish.ranges.is_none() {
+            source.check_room(plan.shards.saturating_mul(plan.size.byte_len()))?;
+        }
         let form = (plan.form, &source);
         let new = |_| match wish.ranges {
             Some(_) => Ok(Shard::new(Image::Blank, plan.size)),

@@ -296,14 +296,14 @@ impl<K: Word, V: Word> Tiers<K, V> {
         if self.takes(0, more) { Ok(()) } else { or_later(self.grow(0, more)) }
     }
 
-    /// Replaces a shard's table by one that holds `more` more pairs. On error the shard is unchanged. A map
+    /// Replaces a shard's table by one that holds `more` more pairs. On error the shard has its pairs. A map
     /// whose tables then no longer fit the budget is divided into more shards.
     pub fn grow(&mut self, shard: usize, more: usize) -> Result<()> {
         let Shard { size, counts, .. } = self.shards[shard];
         let pairs = counts.live + more;
         let mut slots = size_for(self.inner.parameters.load_factor, pairs, size.slots, counts);
         if self.plan.form == Form::Flat && !self.config.placement.is_flat() {
-            return self.repartition(slots);
+            return self.grow_whole(slots);
         }
         loop {
             match self.rehashed(shard, slots) {
@@ -315,7 +315,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
                 }
                 Ok(None) => slots += slots / 4 + 1,
                 Err(Error::DeviceBudget { .. }) if self.plan.form == Form::Resident => {
-                    return self.repartition(slots);
+                    return self.grow_whole(slots);
                 }
                 Err(error) => return Err(error),
             }
@@ -323,7 +323,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Returns a shard with the pairs of another in at least `slots` slots, or `None` if they do not fit.
-    fn rehashed(&mut self, shard: usize, slots: usize) -> Result<Option<Shard>> {
+    pub fn rehashed(&mut self, shard: usize, slots: usize) -> Result<Option<Shard>> {
         let size = Size::of(&*self.inner.kernels, slots)?;
         if self.shards[shard].is_blank() {
             return Ok(Some(Shard::new(Image::Blank, size)));

@@ -329,12 +329,17 @@ impl<K: Key, V: Value> TieredMap<K, V> {
     /// # Errors
     /// As [`Self::export`] and [`Self::remove`]; some of the rejected keys may then be removed.
     pub fn retain(&mut self, mut keep: impl FnMut(K, V) -> bool) -> Result<()> {
-        for shard in 0..self.shards() {
+        let mut shard = 0;
+        while shard < self.shards() {
+            let bits = self.tiers_mut().bits();
             let (keys, values) = decode_pairs::<K, V>(self.tiers_mut().export_shard(shard)?)?;
             let pairs = keys.into_iter().zip(values);
             let rejected: Vec<K> =
                 pairs.filter(|&(key, value)| !keep(key, value)).map(|(key, _)| key).collect();
             self.remove(&rejected)?;
+            // The maintenance after a removal may divide the map. The first bits of a hash select the shard,
+            // so the shards up to this one then become the first ones of the division.
+            shard = (shard + 1) << (self.tiers_mut().bits() - bits);
         }
         Ok(())
     }

@@ -1,15 +1,54 @@
-//! Division of a map into more shards, when its tables have outgrown the budget.
+//! Growth of a resident map whose budget has no room for two tables, and division of a map into more shards,
+//! when its tables have outgrown the budget.
 use super::chunk::Has;
 use super::plan::{self, Form};
-use super::shard::{Image, Shard};
+use super::shard::{Image, Shard, Size};
 use super::shards::Shards;
 use super::tiers::{SUM_WORDS, Tiers, Work, empty_image};
+use crate::error::made_room;
 use crate::map::encoding::Word;
 use crate::map::launch::BatchOp;
 use crate::{Error, Result};
 use gpu::Tier;
 
 impl<K: Word, V: Word> Tiers<K, V> {
+    /// Grows the only table of a map whose budget has no room for two. The new table takes the place of the
+    /// old one if it fits the budget; otherwise the map is divided into shards. If neither is possible, a new
+    /// table of the same size reclaims the slots of removed keys. On error the map has its pairs; the table
+    /// may then be in host memory, until this succeeds.
+    pub fn grow_whole(&mut self, slots: usize) -> Result<()> {
+        if made_room(self.replace_whole(slots))? {
+            return Ok(());
+        }
+        let Shard { size, counts, .. } = self.shards[0];
+        let divided = self.repartition(slots);
+        let may_reclaim = matches!(divided, Err(Error::DeviceBudget { .. })) && counts.removed() > 0;
+        if may_reclaim && made_room(self.replace_whole(size.slots))? { Ok(()) } else { divided }
+    }
+
+    /// Replaces the only table by one with at least `slots` slots, in the same place of the budget: the old
+    /// table moves to host memory, from where its pairs are inserted into the new one. Returns `false` if the
+    /// new table does not fit the budget, or the pairs do not fit the table.
+    fn replace_whole(&mut self, slots: usize) -> Result<bool> {
+        self.allocate()?;
+        let size = Size::of(&*self.inner.kernels, slots)?;
+        let is_resident = self.plan.form == Form::Resident;
+        let leaves = if is_resident { self.shards[0].size.byte_len() } else { 0 };
+        if size.byte_len() > self.ledger.budget() - (self.ledger.used() - leaves) {
+            return Ok(false);
+        }
+        self.move_to_host()?;
+        self.plan.form = Form::Resident;
+        let new = self.rehashed(0, slots);
+        if let Ok(Some(new)) = new {
+            self.shards[0] = new;
+            return Ok(true);
+        }
+        // The old table has all pairs.
+        self.plan.form = Form::Flat;
+        new.map(|_| false)
+    }
+
     /// Divides the map into more shards, with at least `slots` slots in all. On error the map has its pairs;
     /// a map that was resident may then be one table in host memory, until this succeeds.
     pub fn repartition(&mut self, slots: usize) -> Result<()> {
@@ -40,6 +79,13 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Frees the device memory of shards and chunks. A resident table moves to host memory.
     fn leave_device(&mut self) -> Result<()> {
+        self.move_to_host()?;
+        self.free_device_memory();
+        Ok(())
+    }
+
+    /// Moves a resident table to host memory. On error it stays.
+    fn move_to_host(&mut self) -> Result<()> {
         if self.plan.form == Form::Resident {
             let memory = self.device.buffer_on(Tier::Pinned, self.shards[0].size.words)?;
             let stream = &self.places[0].stream;
@@ -50,7 +96,6 @@ impl<K: Word, V: Word> Tiers<K, V> {
             self.shards[0].image = Image::Host(memory);
             self.plan.form = Form::Flat;
         }
-        self.free_device_memory();
         Ok(())
     }
 

@@ -59,6 +59,18 @@ impl Source {
         }
     }
 
+    /// Returns an error if the host is known to lack the memory for images of `bytes` bytes in all. Otherwise
+    /// one allocation after the other would fill its memory before the last one fails.
+    pub fn check_room(&self, bytes: usize) -> Result<()> {
+        let (Self::Memory(tier @ Tier::Pinned), Some((free, total))) = (self, gpu::host_memory()) else {
+            return Ok(());
+        };
+        match bytes > free {
+            true => Err(gpu::Error::OutOfMemory { tier: *tier, bytes, free, total }.into()),
+            false => Ok(()),
+        }
+    }
+
     /// Returns an image of `words` words, with arbitrary contents.
     pub fn image(&self, device: &Device, words: usize) -> Result<Image> {
         match self {

@@ -1,5 +1,5 @@
 //! Every allocation and every copy fails once.
-use super::model::{self, OUTGROWING, Placement, all_pairs, emulator, least, numbers, small};
+use super::model::{self, CHURNED, OUTGROWING, Placement, all_pairs, emulator, least, numbers, small};
 use gpu::Device;
 use phalanx::{Error, Merge, Outcomes, Result};
 use std::collections::BTreeMap;
@@ -55,7 +55,8 @@ struct Case {
 }
 
 /// Returns maps of all policies, and batches of one chunk and of several. The latter make shards grow, or
-/// split inner lists. A last map is divided into shards.
+/// split inner lists. Another map is divided into shards, and a last one reclaims the slots of removed keys,
+/// after a small batch and while a large one lacks room.
 fn cases(device: &Device) -> Vec<Box<dyn Fn() -> Case>> {
     let mut cases: Vec<Box<dyn Fn() -> Case>> = Vec::new();
     for (placement, len) in POLICIES.into_iter().flat_map(|placement| [(placement, 40), (placement, 300)]) {
@@ -68,6 +69,11 @@ fn cases(device: &Device) -> Vec<Box<dyn Fn() -> Case>> {
     if let Some(outgrowing) = OUTGROWING {
         let device = device.clone();
         cases.push(Box::new(move || Case { map: outgrowing(&device, 200), len: 2000 }));
+    }
+    for len in [300, 900] {
+        let Some(churned) = CHURNED else { continue };
+        let device = device.clone();
+        cases.push(Box::new(move || Case { map: churned(&device, 1500), len }));
     }
     cases
 }

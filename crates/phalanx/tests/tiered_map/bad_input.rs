@@ -1,5 +1,5 @@
 //! Bad input is an error.
-use crate::model::{device, small};
+use crate::model::{device, emulator, small};
 use phalanx::tiered_map::Placement;
 use phalanx::{Error, TieredMap};
 
@@ -28,6 +28,22 @@ fn parameters() {
     fails!(builder().budget(0).build(), Error::DeviceBudget { asked: 0, .. });
     fails!(builder().variant("none").build(), Error::UnknownVariant { .. });
     fails!(builder().capacity(1 << 40).placement(Placement::Remote).build(), Error::TooLarge { .. });
+}
+
+/// Shards that exceed the host's memory as a whole are refused before the first one is allocated.
+#[test]
+fn more_than_the_hosts_memory() {
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
+    let builder = TieredMap::<u32, u32>::builder().device(&device);
+    for builder in [builder.clone().capacity(1 << 40), builder.load_factor(1e-10)] {
+        handle.fail_allocations_after(1);
+        let Err(Error::Device(gpu::Error::OutOfMemory { tier, bytes, free, total })) = builder.build() else {
+            panic!("8 TiB of host memory")
+        };
+        assert!(tier == gpu::Tier::Pinned && bytes > 8 << 40 && free <= total, "{bytes}");
+        assert_eq!(handle.fail_allocations_after(u64::MAX), 1, "nothing was allocated");
+    }
 }
 
 #[test]

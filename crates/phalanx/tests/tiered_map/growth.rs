@@ -1,5 +1,7 @@
 //! Growth of single shards.
-use super::model::{PLACEMENTS, check, device, insert, least, numbers, outgrowing, small};
+use super::model::{
+    PLACEMENTS, all_pairs, check, churned, device, emulator, insert, least, numbers, outgrowing, small,
+};
 use phalanx::tiered_map::{Growth, Placement};
 use phalanx::{Error, Key, Merge, Outcome, TieredMap, Value};
 use std::collections::BTreeMap;
@@ -130,4 +132,89 @@ fn keys_that_come_and_go_do_not_fill_shards() {
         assert!(map.remove(&keys).unwrap().iter().all(|&is_removed| is_removed));
     }
     assert!(map.is_empty() && map.slots() < 8000, "{}", map.slots());
+}
+
+/// The budget has no room for a second table, so the pairs pass through host memory.
+#[test]
+fn keys_that_come_and_go_do_not_fill_a_resident_map() {
+    let map = churned(&device(), 1500);
+    let slots = map.slots();
+    let mut model = BTreeMap::new();
+    insert(&map, &mut model, (&[1, 2, 3], &[10, 20, 30]));
+    for round in 0..50 {
+        let keys: Vec<u32> = (100 * round + 10..100 * round + 110).collect();
+        assert!(map.insert(&keys, &keys).unwrap().all_placed());
+        assert!(map.remove(&keys).unwrap().iter().all(|&is_removed| is_removed));
+    }
+    check(&map, &model, &[10, 4000]);
+    assert!(map.is_resident() && map.host_bytes() == 0 && map.slots() == slots);
+}
+
+/// A table of twice the size is wanted, but not possible, so one of the same size must do.
+#[test]
+fn a_resident_map_without_room_to_grow_reclaims_slots() {
+    let map = churned(&device(), 1500);
+    let (slots, mut model) = (map.slots(), BTreeMap::new());
+    for round in 0..15 {
+        let keys: Vec<u32> = (100 * round..100 * round + 100).collect();
+        insert(&map, &mut model, (&keys, &keys));
+    }
+    check(&map, &model, &[4000]);
+    assert!(map.is_resident() && map.slots() == slots);
+}
+
+/// A large batch finds no room, although most slots are those of removed keys.
+#[test]
+fn a_batch_that_a_resident_map_refuses_reclaims_slots() {
+    let map = churned(&device(), 1500);
+    let (slots, mut model) = (map.slots(), BTreeMap::new());
+    let keys: Vec<u32> = (0..1000).collect();
+    insert(&map, &mut model, (&keys, &keys));
+    check(&map, &model, &[4000]);
+    assert!(map.is_resident() && map.slots() == slots);
+}
+
+/// The growth of the shards is put off until the removals of `retain`, which divide the map.
+#[test]
+fn retain_decides_on_each_pair_once_while_the_map_is_divided() {
+    let mut divided = 0;
+    for (capacity, shards, pairs) in [(1000, 4, 1200), (2000, 8, 2600), (4000, 16, 5200)] {
+        let device = emulator();
+        let builder = TieredMap::<u32, u32>::builder().device(&device).capacity(capacity).shards(shards);
+        let mut map = least(builder.hot_pairs(0));
+        let keys: Vec<u32> = (0..pairs).collect();
+        let (first, rest) = keys.split_at(capacity);
+        assert!(map.insert(first, first).unwrap().all_placed());
+        let handle = device.emulator_handle().unwrap();
+        handle.fail_allocations_after(0);
+        let _ = map.insert(rest, rest);
+        handle.fail_allocations_after(u64::MAX);
+        let (before, mut asked) = (all_pairs(&map), BTreeMap::new());
+        map.retain(|key, value| asked.insert(key, value).is_none() && key % 2 == 0).unwrap();
+        divided += usize::from(map.shards() > shards);
+        assert!(asked == before, "each pair is asked for");
+        assert!(all_pairs(&map).into_iter().eq(before.into_iter().filter(|(key, _)| key % 2 == 0)));
+    }
+    assert!(divided > 0, "a removal has divided a map");
+}
+
+/// A fault may leave the pairs in host memory. The next batch then returns them to the device.
+#[test]
+fn slots_that_are_not_reclaimed_for_a_fault_are_reclaimed_later() {
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
+    let mut in_host_memory = 0;
+    for allocations in 0..4 {
+        let map = churned(&device, 1500);
+        let (slots, keys, mut model) = (map.slots(), (0..250).collect::<Vec<u32>>(), BTreeMap::new());
+        handle.fail_allocations_after(allocations);
+        insert(&map, &mut model, (&keys, &keys));
+        assert_eq!(handle.fail_allocations_after(u64::MAX), 0, "the limit is reached");
+        in_host_memory += usize::from(!map.is_resident());
+        check(&map, &model, &[1000]);
+        insert(&map, &mut model, (&[1000], &[7]));
+        check(&map, &model, &[2000]);
+        assert!(map.is_resident() && map.host_bytes() == 0 && map.slots() == slots);
+    }
+    assert!(in_host_memory > 1);
 }

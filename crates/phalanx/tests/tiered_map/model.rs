@@ -38,6 +38,9 @@ pub fn growing<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
 /// Returns a map that is divided into shards when it outgrows its budget.
 pub const OUTGROWING: Option<New> = Some(outgrowing);
 
+/// Returns a map whose slots are mostly those of removed keys.
+pub const CHURNED: Option<New> = Some(churned);
+
 /// Returns the pairs of a map.
 pub fn all_pairs<K: Key + Ord, V: Value>(map: &TieredMap<K, V>) -> BTreeMap<K, V> {
     let all: Vec<_> = map.iter().unwrap().collect();
@@ -71,4 +74,16 @@ pub fn outgrowing_of<K: Key, V: Value>(builder: Builder<K, V>, capacity: usize) 
     let builder = builder.capacity(capacity);
     let [whole, divided] = [builder.clone(), builder.clone().shards(8)].map(|all| all.min_budget().unwrap());
     builder.budget(whole.max(divided)).build().unwrap()
+}
+
+/// Returns an empty resident map for some pairs. Four fifths of its slots are those of removed keys, and its
+/// budget has room for neither a second table nor three shards.
+pub fn churned(device: &Device, capacity: usize) -> TieredMap<u32, u32> {
+    let map = least(TieredMap::builder().device(device).capacity(capacity));
+    for first in (0..map.slots() as u32 * 4 / 5 - 100).step_by(100) {
+        let keys: Vec<u32> = (first..first + 100).map(|key| key + 1_000_000).collect();
+        assert!(map.insert(&keys, &keys).unwrap().all_placed());
+        assert!(map.remove(&keys).unwrap().iter().all(|&is_removed| is_removed));
+    }
+    map
 }

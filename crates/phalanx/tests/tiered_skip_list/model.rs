@@ -26,6 +26,9 @@ pub fn growing<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
 /// A list is divided from the beginning.
 pub const OUTGROWING: Option<New> = None;
 
+/// Nodes of removed keys are used again.
+pub const CHURNED: Option<New> = None;
+
 /// Returns the pairs of a list, which must be in key order.
 pub fn all_pairs<K: Key + Ord, V: Value>(list: &TieredSkipList<K, V>) -> BTreeMap<K, V> {
     let all: Vec<_> = list.iter().unwrap().collect();
