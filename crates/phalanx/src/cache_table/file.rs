@@ -79,7 +79,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     ///
     /// # Errors
     /// [`Error::Format`] if the data is not a saved table, is incremental, has other types, rows or rule, a
-    /// time of 2^63 batches or more, or is damaged; [`Error::Io`] if the reader fails; otherwise as [`Builder::build`].
+    /// time of 2^63 batches or more, or is damaged; [`Error::Io`] if the reader fails; otherwise as
+    /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<K, V, S>) -> Result<Self> {
         let table = builder.build()?;
         let mut reader = Checked::new(reader);

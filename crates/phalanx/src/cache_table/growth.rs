@@ -125,9 +125,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     ///
     /// Before a batch that places keys, the table doubles its capacity if it would hold more keys than its
     /// capacity times [`grow_at`](super::Builder::grow_at) afterwards. Growth is put off while leases hold
-    /// rows, while an [export](Self::export_since) is under way ([`exports`](Self::exports)), and while the device lacks the memory for
-    /// the old and the new table together: keys are evicted meanwhile, as at the maximum. Scores are kept,
-    /// and so is the share of rows on the device, but a row may move between device and host.
+    /// rows, while an [export](Self::export_since) is under way (see [`exports`](Self::exports)), and while
+    /// the device lacks the memory for the old and the new table together: keys are evicted meanwhile, as at
+    /// the maximum. Scores are kept, and so is the share of rows on the device, but a row may move between
+    /// device and host.
     ///
     /// ```
     /// use phalanx::CacheTable;
