@@ -178,7 +178,7 @@ fn a_batch_that_a_resident_map_refuses_reclaims_slots() {
 #[test]
 fn retain_decides_on_each_pair_once_while_the_map_is_divided() {
     let mut divided = 0;
-    for (capacity, shards, pairs) in [(1000, 4, 1200), (2000, 8, 2600), (4000, 16, 5200)] {
+    for (capacity, shards, pairs) in [(1000, 4, 1450), (1000, 4, 1600), (2000, 8, 2900), (2000, 8, 3200)] {
         let device = emulator();
         let builder = TieredMap::<u32, u32>::builder().device(&device).capacity(capacity).shards(shards);
         let mut map = least(builder.hot_pairs(0));

@@ -35,6 +35,9 @@ mod model {
 
     pub const OUTGROWING: Option<New> = Some(outgrowing);
 
+    /// A resident map has no file.
+    pub const CHURNED: Option<New> = None;
+
     pub fn outgrowing<K: Key, V: Value>(device: &Device, capacity: usize) -> TieredMap<K, V> {
         crate::model::outgrowing_of(
             TieredMap::builder().device(device).storage(Storage::StagedFile(path())),
