@@ -229,7 +229,7 @@ mod tests {
     fn runs_have_room() {
         assert_eq!(runs(&[3, 0, 4, 2, 9, 1, 0, 5], 7), [0..3, 3..4, 4..5, 5..8]);
         assert_eq!(runs(&[3, 4], 0), [0..1, 1..2]);
-        assert_eq!(runs(&[], 9), [0..0]);
+        assert_eq!(runs(&[], 9), std::slice::from_ref(&(0..0)));
     }
 
     #[test]
