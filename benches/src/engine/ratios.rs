@@ -1,24 +1,8 @@
 //! Ratios of a suite's throughputs to those of a baseline, beside what a paper reports.
-use super::record::{Param, Params, Record, describe};
-use super::suite::Suite;
+use super::record::{Params, Record, describe};
+use super::suite::{Against, Suite};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-
-/// Baseline of a suite: other records of the same suite, operation and size.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Against {
-    /// Parameters that the baseline's records have, and those of other records lack. Their other parameters
-    /// are equal.
-    pub params: BTreeMap<String, Param>,
-    /// Compared operations; if empty, all.
-    #[serde(default)]
-    pub ops: Vec<String>,
-    /// Ratios of the paper, with the baseline to which they refer.
-    pub paper: String,
-}
 
 /// A record and its baseline.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +96,7 @@ pub fn row(ratio: &Ratio<'_>) -> [String; 5] {
 mod tests {
     use super::*;
     use crate::engine::compare::tests::record as example;
+    use crate::engine::record::Param;
 
     fn record(op: &str, mops: f64, params: &[(&str, &str)]) -> Record {
         let param = |(name, value): &(&str, &str)| ((*name).to_owned(), Param::Text((*value).to_owned()));

@@ -44,7 +44,6 @@
 //! ops = ["insert"]
 //! limit.insert = "line128"
 //! ```
-use super::ratios::Against;
 use super::record::{Param, Params};
 use itertools::{Itertools, iproduct};
 use serde::{Deserialize, Serialize};
@@ -100,6 +99,20 @@ pub struct Suite {
     /// Further cases: other structures for comparison, other sizes, other widths.
     #[serde(default)]
     pub also: Vec<Also>,
+}
+
+/// Baseline of a suite: other records of the same suite, operation and size.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Against {
+    /// Parameters that the baseline's records have, and those of other records lack. Their other parameters
+    /// are equal.
+    pub params: BTreeMap<String, Param>,
+    /// Compared operations; if empty, all.
+    #[serde(default)]
+    pub ops: Vec<String>,
+    /// Ratios of the paper, with the baseline to which they refer.
+    pub paper: String,
 }
 
 /// Fields of further cases that replace those of the suite.

@@ -3,6 +3,8 @@
 /// Returns the bytes of host memory that are available without swapping, and the total bytes. Returns `None`
 /// if the operating system does not report them: they are read from `/proc/meminfo`, which only Linux has.
 ///
+/// Cost: reads a file of the operating system, some 50 µs.
+///
 /// ```
 /// if let Some((available, total)) = gpu::host_memory() {
 ///     assert!(0 < available && available <= total);

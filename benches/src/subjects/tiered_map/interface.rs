@@ -1,11 +1,13 @@
 //! What benchmarks use of tiered maps and tiered skip lists.
-use super::DEFAULT;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::Result;
 use phalanx::map::Word as MapWord;
 use phalanx::tiered_map::{Costs, Placement, Traffic};
 use phalanx::{Merge, Result as MapResult, TieredMap, TieredSkipList};
+
+/// Name of the default variant.
+pub const DEFAULT: &str = "default";
 
 /// A tiered map, as benchmarks use it.
 pub trait Tiered<K, V>: Sized + 'static {

@@ -41,7 +41,7 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, bail, ensure};
 use gpu::{Buffer, Tier};
-use interface::{Tiered, placement};
+use interface::{DEFAULT, Tiered, placement};
 use keys::{Lookups, counts, distinct, keys, replace_by_absent, size};
 use phalanx::map::Word as MapWord;
 use phalanx::primitives::{Bits, Workspace, sort_bytes};
@@ -58,8 +58,6 @@ use workloads::{Key as Word, UniqueKeys, parallel, value_of};
 
 /// Operations that can be timed.
 const OPS: [&str; 5] = ["get", "get_missed", "insert", "remove", "count"];
-/// Name of the default variant.
-const DEFAULT: &str = "default";
 /// Pairs that are inserted at a time to fill a map.
 const FILL: usize = 1 << 26;
 /// Bytes of a budget by oversubscription beside those for the table.
