@@ -1,5 +1,5 @@
 //! Ratios of a suite's throughputs to those of a baseline, beside what a paper reports.
-use super::record::{Params, Record, describe};
+use super::record::{Record, describe};
 use super::suite::{Against, Suite};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
@@ -50,8 +50,7 @@ impl Against {
 
     /// Returns the parameters of the baseline as text.
     pub fn name(&self) -> String {
-        let params: Params = self.params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        describe(&params)
+        describe(&self.params)
     }
 }
 

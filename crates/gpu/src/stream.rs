@@ -156,8 +156,9 @@ impl Stream {
     /// # Safety
     /// - The obligations of [`Self::launch`] hold.
     unsafe fn launch_any(&self, launch: &dyn AnyLaunch) -> Result<()> {
-        launch::check(launch.name())?;
-        if launch.name().grid().blocks == 0 {
+        let name = launch.name();
+        launch::check(name)?;
+        if name.grid().blocks == 0 {
             return Ok(());
         }
         // SAFETY: the caller's obligation.

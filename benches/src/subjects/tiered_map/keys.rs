@@ -108,12 +108,12 @@ fn kmers<K: Word>(n: usize, seed: u64) -> Result<Vec<K>> {
     Ok(all)
 }
 
-/// Replaces each `every`-th key by one that is not among `present`, the keys of the map.
+/// Replaces each `every`-th of the keys, which are those of the map, by one that is not among them.
 ///
 /// # Errors
 /// Returns [`anyhow::Error`] when too few other keys are found.
-pub fn replace_by_absent<K: Word>(keys: &mut [K], present: &[K], every: usize, seed: u64) -> Result<()> {
-    let mut sorted = present.to_vec();
+pub fn replace_by_absent<K: Word>(keys: &mut [K], every: usize, seed: u64) -> Result<()> {
+    let mut sorted = keys.to_vec();
     sorted.par_sort_unstable();
     let others = UniqueKeys::<K>::new(seed ^ OTHERS);
     let asked = keys.len() / every;
@@ -123,7 +123,7 @@ pub fn replace_by_absent<K: Word>(keys: &mut [K], present: &[K], every: usize, s
     for key in keys.iter_mut().skip(every - 1).step_by(every) {
         match absent.next() {
             Some(other) => *key = other,
-            None => bail!("too few keys are absent: {asked} were asked for beside {}", present.len()),
+            None => bail!("too few keys are absent: {asked} were asked for beside {}", sorted.len()),
         }
     }
     Ok(())

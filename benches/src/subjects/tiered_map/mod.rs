@@ -206,8 +206,7 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Prepared<'a, K, 
         let absent = if case.op == "get" { size(case, "absent", 0)? } else { 0 };
         if absent > 0 {
             ensure!(is_sequence, "`absent` needs the keys of a sequence, which are all in the map");
-            let present = keys.clone();
-            replace_by_absent(&mut keys, &present, absent, case.seed)?;
+            replace_by_absent(&mut keys, absent, case.seed)?;
         }
         let batch = size(case, "batch", keys.len())?.clamp(1, keys.len().max(1));
         let is_sorted = case.op == "insert" && size(case, "sorted", 0)? > 0;

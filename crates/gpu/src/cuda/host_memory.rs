@@ -23,7 +23,8 @@ impl HostMemory {
     /// Maps `bytes` bytes of zeros, all of them in memory. Returns `None` if the allocation is not large, or
     /// might exceed the memory that the system has available: the driver then fails without harm.
     pub fn map(bytes: usize) -> Option<MmapMut> {
-        if bytes < LARGE || bytes > available()? {
+        let (available, _) = crate::host_memory()?;
+        if bytes < LARGE || bytes > available {
             return None;
         }
         let mut map = MmapMut::map_anon(bytes).ok()?;
@@ -64,14 +65,6 @@ fn touch(map: &mut [u8]) {
             });
         }
     });
-}
-
-/// Returns the bytes of memory that the system can provide without swapping, if it says so.
-fn available() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
 }
 
 #[cfg(test)]
