@@ -74,6 +74,30 @@ fn not_above<K: Scalar>(sorted: GlobalSlice<K>, key: K) -> usize {
     first
 }
 
+/// Writes the shard of each route, the high `bits` bits, of which there are at most 8.
+#[kernel]
+pub fn tiered_keep_shards(routes: GlobalSlice<u32>, bits: u32, shards: GlobalSlice<u8>) {
+    let place = Thread::index();
+    if place < routes.len() {
+        shards.write(place, shard_at(routes, place, bits) as u8);
+    }
+}
+
+/// Writes routes of which only the shard is known, and the index of each element.
+#[kernel]
+pub fn tiered_route_kept(
+    shards: GlobalSlice<u8>,
+    routes: GlobalSlice<u32>,
+    numbers: GlobalSlice<u32>,
+    bits: u32,
+) {
+    let place = Thread::index();
+    if place < routes.len() {
+        routes.write(place, ((shards.read(place) as u64) << (32 - bits)) as u32);
+        numbers.write(place, place as u32);
+    }
+}
+
 /// Writes for each shard the index of the first sorted route that belongs to it or to a later one, and at the
 /// end their number. Takes a thread for each route and one more.
 #[kernel]

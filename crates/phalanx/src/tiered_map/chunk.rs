@@ -12,8 +12,8 @@ use phalanx_kernels::primitives::compact::{Choice, Test};
 use phalanx_kernels::primitives::words::Words;
 use phalanx_kernels::tiered::Route;
 use phalanx_kernels::tiered::kernels::{
-    TieredBounds, TieredCountRefused, TieredGather, TieredRoute, TieredRouteRange, TieredScatter,
-    TieredScatterOutcomes,
+    TieredBounds, TieredCountRefused, TieredGather, TieredKeepShards, TieredRoute, TieredRouteKept,
+    TieredRouteRange, TieredScatter, TieredScatterOutcomes,
 };
 use simt::GlobalSlice;
 use std::ops::Range;
@@ -342,17 +342,80 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
     }
 
     /// Submits the sort of `len` uploaded keys by shard: the picked ones, or all. The same keys are always
-    /// sorted in the same way.
+    /// sorted in the same way. Copies the shard of each key to `kept`, if it is as long.
     ///
     /// # Safety
-    /// - Nothing else uses the chunk buffer.
-    pub unsafe fn sort(&mut self, len: usize, routing: Routing<K>, is_picked: bool) -> Result<()> {
+    /// - Nothing else uses the chunk buffer. `kept` lives until the stream has executed the copy.
+    pub unsafe fn sort(
+        &mut self,
+        len: usize,
+        (routing, is_picked): (Routing<K>, bool),
+        kept: GlobalSlice<u8>,
+    ) -> Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe {
+            self.route(len, routing, is_picked)?;
+            if kept.len() == len {
+                self.keep_shards(routing.bits, kept)?;
+            }
+            self.sort_routes(len, routing)
+        }
+    }
+
+    /// Submits the sort of `kept.len()` elements by their shards, which [`Self::sort`] has kept: in the same
+    /// way.
+    ///
+    /// # Safety
+    /// - As for [`Self::sort`].
+    pub unsafe fn sort_kept(&mut self, routing: Routing<K>, kept: GlobalSlice<u8>) -> Result<()> {
+        let (Some(sorting), len) = (self.pieces.sorting, kept.len()) else { return Ok(()) };
+        let (shards, bits) = (self.given(len).outcomes, routing.bits);
+        let (routes, numbers) = (sorting.routes[0].part(0, len), sorting.order[0].part(0, len));
+        // SAFETY: the caller's obligations.
+        unsafe {
+            self.stream.copy(shards, kept)?;
+            self.stream.launch(each(len), TieredRouteKept { shards, routes, numbers, bits })?;
+            self.sort_routes(len, routing)
+        }
+    }
+
+    /// Submits the copy of the shard of each route.
+    ///
+    /// # Safety
+    /// - As for [`Self::sort`].
+    unsafe fn keep_shards(&self, bits: u32, kept: GlobalSlice<u8>) -> Result<()> {
+        let (Some(sorting), len) = (self.pieces.sorting, kept.len()) else { return Ok(()) };
+        // The outcomes are not there yet.
+        let (routes, shards) = (sorting.routes[0].part(0, len), self.given(len).outcomes);
+        // SAFETY: the caller's obligations.
+        unsafe {
+            self.stream.launch(each(len), TieredKeepShards { routes, bits, shards })?;
+            Ok(self.stream.copy(kept, shards)?)
+        }
+    }
+
+    /// Submits the sort of routes and numbers.
+    ///
+    /// # Safety
+    /// - As for [`Self::sort`].
+    unsafe fn sort_routes(&mut self, len: usize, routing: Routing<K>) -> Result<()> {
         let (Some(sorting), Some(work)) = (self.pieces.sorting, &mut self.sort) else { return Ok(()) };
-        let Routing { bits, division, more } = routing;
-        let (keys, is_picked) = (self.pieces.given.keys, is_picked.into());
         let [routes, sorted] = sorting.routes.map(|routes| routes.part(0, len));
         let [numbers, order] = sorting.order.map(|numbers| numbers.part(0, len));
-        let first = 32u32.saturating_sub(bits + more);
+        let first = 32u32.saturating_sub(routing.bits + routing.more);
+        // SAFETY: the caller's obligations.
+        unsafe { work.sort_routes((routes, numbers), (sorted, order), Bits::new(first, 32)) }
+    }
+
+    /// Submits the computation of the routes of `len` uploaded keys.
+    ///
+    /// # Safety
+    /// - As for [`Self::sort`].
+    unsafe fn route(&self, len: usize, routing: Routing<K>, is_picked: bool) -> Result<()> {
+        let Some(sorting) = self.pieces.sorting else { return Ok(()) };
+        let Routing { bits, division, .. } = routing;
+        let (keys, is_picked) = (self.pieces.given.keys, is_picked.into());
+        let (routes, numbers) = (sorting.routes[0].part(0, len), sorting.order[0].part(0, len));
         // SAFETY: the chunk buffer's memory lives until the launches have ended, since dropping it waits.
         unsafe {
             match division {
@@ -372,8 +435,8 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
                     self.stream.launch(each(len), kernel)?;
                 }
             }
-            work.sort_routes((routes, numbers), (sorted, order), Bits::new(first, 32))
         }
+        Ok(())
     }
 
     /// Submits the search of the first element of each shard.
@@ -387,13 +450,14 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
         unsafe { Ok(self.stream.launch(each(len + 1), TieredBounds { routes, bits, bounds })?) }
     }
 
-    /// Submits the copy of elements to the order of the shards.
+    /// Submits the move of `len` elements to the order of the shards, and their copy to the spill if they go
+    /// there. Copy engines use the bus better than kernels.
     ///
     /// # Safety
-    /// - As for [`Self::sort`], which must have been called. `to` lives until the launches have ended.
-    pub unsafe fn gather(&self, has: Has, to: Columns<K, V>, len: usize) -> Result<()> {
+    /// - As for [`Self::sort`], which must have been called. The spill lives until the work has ended.
+    pub unsafe fn gather(&self, has: Has, spill: Option<Columns<K, V>>, len: usize) -> Result<()> {
         let (Some(sorting), from) = (self.pieces.sorting, self.pieces.given) else { return Ok(()) };
-        let (order, stream) = (sorting.order[1].part(0, len), &self.stream);
+        let (order, stream, to) = (sorting.order[1].part(0, len), &self.stream, self.moved(len));
         // SAFETY: the caller's obligations.
         unsafe {
             stream.launch(each(len), TieredGather::<Words<K>> { from: from.keys, order, to: to.keys })?;
@@ -404,6 +468,14 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
             if has.arguments {
                 let kernel = TieredGather::<Words<V>> { from: from.arguments, order, to: to.arguments };
                 stream.launch(each(len), kernel)?;
+            }
+            let Some(spill) = spill else { return Ok(()) };
+            stream.copy(spill.keys, to.keys)?;
+            if has.codes {
+                stream.copy(spill.codes, to.codes)?;
+            }
+            if has.arguments {
+                stream.copy(spill.arguments, to.arguments)?;
             }
         }
         Ok(())
@@ -418,17 +490,29 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
         unsafe { Ok(self.stream.fill(outcomes, Outcome::Refused as u8)?) }
     }
 
-    /// Submits the copy of results to the order of the batch.
+    /// Submits the copy of `len` results from the spill, if they are there, and their move to the order of the
+    /// batch.
     ///
     /// # Safety
     /// - As for [`Self::gather`].
-    pub unsafe fn scatter(&self, request: &Request<'_, K, V>, from: Columns<K, V>, len: usize) -> Result<()> {
+    pub unsafe fn scatter(
+        &self,
+        request: &Request<'_, K, V>,
+        spill: Option<Columns<K, V>>,
+        len: usize,
+    ) -> Result<()> {
         let (Some(sorting), to) = (self.pieces.sorting, self.pieces.given) else { return Ok(()) };
-        let (order, stream) = (sorting.order[1].part(0, len), &self.stream);
+        let (order, stream, from) = (sorting.order[1].part(0, len), &self.stream, self.moved(len));
         let refused = self.refused.global();
         let as_bools = request.as_bools.into();
         // SAFETY: the caller's obligations.
         unsafe {
+            if let Some(spill) = spill {
+                stream.copy(from.outcomes, spill.outcomes)?;
+                if request.has().results {
+                    stream.copy(from.results, spill.results)?;
+                }
+            }
             let (outcomes, written) = (from.outcomes, to.outcomes);
             let kernel = TieredScatterOutcomes { from: outcomes, order, to: written, as_bools, refused };
             stream.launch(each(len), kernel)?;
@@ -506,6 +590,8 @@ pub fn write_pinned<T: bytemuck::Pod>(buffer: &mut Buffer<T>, value: T) {
 /// Pinned memory for the elements of a batch that is larger than a chunk, in the order of the shards of each
 /// chunk.
 pub struct Spill<K, V> {
+    /// The shard of each element, in the order of the batch.
+    shards: Buffer<u8>,
     codes: Buffer<u8>,
     keys: Buffer<K>,
     arguments: Buffer<V>,
@@ -517,6 +603,7 @@ impl<K: Word, V: Word> Spill<K, V> {
     /// Returns a spill without memory.
     pub fn new(device: &Device) -> Result<Self> {
         Ok(Self {
+            shards: device.buffer_on(Tier::Pinned, 0)?,
             codes: device.buffer_on(Tier::Pinned, 0)?,
             keys: device.buffer_on(Tier::Pinned, 0)?,
             arguments: device.buffer_on(Tier::Pinned, 0)?,
@@ -525,9 +612,11 @@ impl<K: Word, V: Word> Spill<K, V> {
         })
     }
 
-    /// Allocates the memory that a batch needs and that is not there.
-    pub fn reserve(&mut self, request: &Request<'_, K, V>) -> Result<()> {
+    /// Allocates the memory that a batch needs and that is not there, for the shards of elements only if they
+    /// are kept.
+    pub fn reserve(&mut self, request: &Request<'_, K, V>, keeps_shards: bool) -> Result<()> {
         let (len, has) = (request.len(), request.has());
+        reserve(&mut self.shards, if keeps_shards { len } else { 0 })?;
         reserve(&mut self.codes, if has.codes { len } else { 0 })?;
         reserve(&mut self.keys, len)?;
         reserve(&mut self.arguments, if has.arguments { len } else { 0 })?;
@@ -538,7 +627,19 @@ impl<K: Word, V: Word> Spill<K, V> {
     /// Returns the bytes of host memory.
     pub fn byte_len(&self) -> usize {
         let words = self.keys.byte_len() + self.arguments.byte_len() + self.results.byte_len();
-        words + self.codes.len() + self.outcomes.len()
+        words + self.shards.len() + self.codes.len() + self.outcomes.len()
+    }
+
+    /// Sets the outcomes of a range to `Refused`. Nothing may use them.
+    pub fn refuse(&mut self, range: Range<usize>) {
+        if let Ok(outcomes) = self.outcomes.as_mut_slice() {
+            outcomes[range].fill(Outcome::Refused as u8);
+        }
+    }
+
+    /// Returns the shards of the elements of a range of the batch.
+    pub fn shards(&self, range: &Range<usize>) -> GlobalSlice<u8> {
+        self.shards.global().part(range.start, range.len())
     }
 
     /// Returns the elements of a range.

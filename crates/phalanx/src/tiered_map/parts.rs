@@ -5,23 +5,27 @@
 //! one launch executes them, and another kernel returns the results to the parts. The memory for this is that
 //! of the chunk buffers, which are not used while shards are served. Their columns are divided into areas,
 //! one for each stream that serves shards. The words that tell the parts are in the first chunk buffer, too.
-use super::chunk::{Columns, Has, each};
+use super::chunk::{Columns, Has};
 use super::plan::{DEPTH, PLACES};
 use super::shards::Shards;
 use super::tiers::{Tiers, Work};
 use crate::Result;
 use crate::map::encoding::Word;
-use crate::map::launch::{BatchOp, nothing};
-use gpu::Stream;
+use crate::map::launch::{BatchOp, THREADS, nothing};
+use gpu::{Grid, Stream};
 use phalanx_kernels::tiered::hot::Hot;
 use phalanx_kernels::tiered::part_word;
-use phalanx_kernels::tiered::parts::{ShardParts, TieredCollect, TieredHandOut};
+use phalanx_kernels::tiered::parts::{ShardParts, TieredCollect, TieredHandOut, windows};
 use simt::GlobalSlice;
 use std::ops::Range;
 
 /// Number of parts up to which each one is launched: to bring elements together and to return results takes
 /// two more launches.
 const FEW: usize = 3;
+
+/// Blocks on a multiprocessor of a kernel that moves elements over the bus. They suffice for its bandwidth, and
+/// leave room for the kernels of other shards.
+const BUS_BLOCKS: u32 = 2;
 
 /// The elements of a batch in the spill.
 #[derive(Clone, Copy)]
@@ -142,6 +146,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let Together { spilled, columns, .. } = together;
         let (from, has, parts) = (self.spill.columns(0..spilled.len), spilled.has, together.parts());
         let has_all = uses == Use::Operation;
+        let grid = self.grid_of_windows(windows(columns.keys.len(), parts.row.len()));
         let kernel = TieredCollect::<Hot<K, V>> {
             parts,
             from_keys: from.keys,
@@ -152,7 +157,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             codes: if has_all && has.codes { columns.codes } else { nothing() },
         };
         // SAFETY: the caller's obligations; spill and areas live as long as the map, which waits.
-        unsafe { stream.launch(each(columns.keys.len()), kernel)? };
+        unsafe { stream.launch(grid, kernel)? };
         launch(columns.batch(spilled.op, has).into())?;
         let kernel = TieredHandOut::<Hot<K, V>> {
             parts,
@@ -163,9 +168,15 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         };
         match has_all {
             // SAFETY: as above.
-            true => unsafe { Ok(stream.launch(each(columns.keys.len()), kernel)?) },
+            true => unsafe { Ok(stream.launch(grid, kernel)?) },
             false => Ok(()),
         }
+    }
+
+    /// Returns the grid of a kernel that moves windows over the bus: no larger than the bus can use.
+    fn grid_of_windows(&self, many: usize) -> Grid {
+        let (all, most) = (Grid::for_items(32 * many, THREADS), BUS_BLOCKS * self.device.multiprocessors());
+        Grid { blocks: all.blocks.min(most), ..all }
     }
 
     /// Returns the memory of a stream for elements: an eighth or so of the chunk buffers' columns.

@@ -30,8 +30,8 @@ pub const DEPTH: usize = 4;
 pub const LEAST_SLOTS: usize = 3;
 /// Bounds of the number of elements in a chunk.
 pub const CHUNKS: (usize, usize) = (128, 1 << 26);
-/// Share of the budget for the chunks of a batch: one in this number.
-pub const OF_CHUNKS: usize = 3;
+/// Share of the budget for the chunks of a batch: one in this number. The rest keeps shards on the device.
+pub const OF_CHUNKS: usize = 8;
 /// Share of the budget for one shard, if the number of shards is not given: one in this number.
 pub const OF_SHARD: usize = 48;
 /// Share of the budget that the hot pairs may have, unless it is given: one in this number.

@@ -7,7 +7,7 @@ use super::shards::Shards;
 use super::tiers::{SUM_WORDS, Tiers, Work, empty_image};
 use crate::error::made_room;
 use crate::map::encoding::Word;
-use crate::map::launch::BatchOp;
+use crate::map::launch::{BatchOp, nothing};
 use crate::{Error, Result};
 use gpu::Tier;
 
@@ -124,9 +124,9 @@ impl<K: Word, V: Word> Tiers<K, V> {
         let columns = buffer.moved(len);
         // SAFETY: nothing else uses the chunk buffer.
         unsafe {
-            buffer.sort(len, routing, false)?;
+            buffer.sort(len, (routing, false), nothing())?;
             buffer.find_bounds(len, routing.bits)?;
-            buffer.gather(Has::PAIRS, columns, len)?;
+            buffer.gather(Has::PAIRS, None, len)?;
         }
         let chunk = columns.batch(BatchOp::InsertNew, Has::PAIRS);
         let work = Work::of_chunk(chunk, buffer.bounds()?, true);

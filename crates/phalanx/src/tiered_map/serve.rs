@@ -51,7 +51,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Returns whether a shard is served on the device.
     pub fn brings(&self, work: &Work<S::Part>, shard: usize, many: usize) -> bool {
         let size = self.shards[shard].size;
-        let is_there = self.slots.holding(shard).is_some() || self.shards[shard].is_blank();
+        let is_there = self.slots.holding(shard).is_some() || self.inner.is_new(&self.shards[shard]);
         size.words() <= self.slots.words()
             && match self.config.placement {
                 _ if self.is_staged(shard) => true,
@@ -190,21 +190,21 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         if is_there {
             return Ok(());
         }
-        let (words, is_blank) = (self.shards[shard].size.words(), self.shards[shard].is_blank());
-        let (stage, table) = (self.read_staged(shard)?, self.raw_in_slot(shard, slot));
-        let image = self.shards[shard].words_at(stage.as_ref());
+        let (words, is_new) = (self.shards[shard].size.words(), self.inner.is_new(&self.shards[shard]));
+        let stage = if is_new { None } else { self.read_staged(shard)? };
+        let (table, image) = (self.raw_in_slot(shard, slot), self.shards[shard].words_at(stage.as_ref()));
         let slot = self.slots.get_mut(slot);
         (slot.holds, slot.stage) = (None, stage);
         let memory = slot.memory.global().part(0, words);
         // SAFETY: image, stage and slot live until the map has waited; no other stream uses them.
         unsafe {
-            match is_blank {
+            match is_new {
                 true => self.inner.create(&slot.stream, &table, memory)?,
                 false => slot.stream.copy(memory, image)?,
             }
         }
         slot.holds = Some(shard);
-        self.traffic.copied_in += 8 * image.len() as u64;
+        self.traffic.copied_in += if is_new { 0 } else { 8 * image.len() as u64 };
         Ok(())
     }
 

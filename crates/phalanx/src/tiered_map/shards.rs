@@ -66,6 +66,11 @@ pub trait Shards<K: Word, V: Word>: Sized {
     ///   uses it.
     unsafe fn create(&self, stream: &Stream, table: &Self::Table, memory: GlobalSlice<u64>) -> Result<()>;
 
+    /// Returns whether a shard has no pairs, and is as [`Self::create`] creates it.
+    fn is_new(&self, shard: &Shard<Self::Size>) -> bool {
+        shard.is_blank()
+    }
+
     /// Submits work on a shard, and notes in `table` what later work must know of it.
     ///
     /// # Safety
@@ -177,6 +182,10 @@ impl<K: Word, V: Word> Shards<K, V> for Tables<K, V> {
 
     fn table(&self, shard: &Shard, memory: *mut u64, counters: *mut u64) -> RawTable {
         shard.size.raw(memory, counters, self.view_parameters())
+    }
+
+    fn is_new(&self, shard: &Shard) -> bool {
+        shard.is_blank() || shard.counts.taken == 0
     }
 
     unsafe fn create(&self, stream: &Stream, _: &RawTable, memory: GlobalSlice<u64>) -> Result<()> {

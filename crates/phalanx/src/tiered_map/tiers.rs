@@ -10,7 +10,9 @@
 //! If there is a chunk buffer for each chunk, the elements stay there between the steps. Those of larger
 //! batches go to pinned memory, where the kernels of step 2 read and write them in place: the elements of a
 //! shard in a chunk lie together. Step 3 looks up the keys of each chunk among the hot pairs again, which
-//! have not changed, and sorts the others again: this costs less than to keep results and order.
+//! have not changed, and sorts the others again: this costs less than to keep results and order. If no hot
+//! pairs were looked up and a byte has room for the number of a shard, step 1 keeps these numbers, and step 3
+//! sorts by them without the keys.
 use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, write_pinned};
 use super::hot::{HotPairs, is_worthwhile};
 use super::ledger::{Ledger, Metered};
@@ -24,10 +26,11 @@ use super::staged::Stages;
 use super::storage::Source;
 use crate::hash_map::Growth;
 use crate::map::encoding::Word;
-use crate::map::launch::BatchOp;
+use crate::map::launch::{BatchOp, nothing};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
 use phalanx_kernels::keyed::Outcome;
+use simt::GlobalSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,6 +39,9 @@ pub const SUM_WORDS: usize = 4;
 /// Missed keys of a batch in pinned memory whose pairs are added to the hot ones, in chunks: enough to learn
 /// which these are, and few compared with all copies of such a batch.
 const LEARNED: usize = 4;
+
+/// Most bits of shards of which elements keep theirs, in a byte.
+const KEPT_BITS: u32 = 8;
 
 /// Chunks of a batch after which lookups among the hot pairs may end.
 const SAMPLED: usize = 3;
@@ -486,6 +492,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             self.settle();
             if request.op.places() {
                 // Tells which elements were refused.
+                self.refuse_spilled(request, &work, &done);
                 let _ = self.collect(request, &work);
             }
             return Err(Failure::new(source, self.done_elements(request, &done)));
@@ -500,6 +507,21 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             Ok(refused)
         });
         ended.map_err(|source| Failure::new(source, self.done_elements(request, &done)))
+    }
+
+    /// Sets the outcomes in the spill of elements that are not done to `Refused`: they have none yet.
+    fn refuse_spilled(&mut self, request: &Request<'_, K, V>, work: &Work<S::Part>, done: &[bool]) {
+        let chunks = self.chunks(request.len());
+        if chunks.len() <= self.buffers.len() {
+            return;
+        }
+        for (index, chunk) in chunks.iter().enumerate() {
+            for shard in (0..self.shards.len()).filter(|shard| !done[index * self.shards.len() + shard]) {
+                let [first, end] =
+                    [shard, shard + 1].map(|bound| chunk.start + work.bounds[index][bound] as usize);
+                self.spill.refuse(first..end);
+            }
+        }
     }
 
     /// Returns for each element whether it is done, from the shards of each chunk that are.
@@ -558,7 +580,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<S::Part>> {
         let (chunks, many) = (self.chunks(request.len()), self.buffers.len());
         if chunks.len() > many {
-            self.spill.reserve(request)?;
+            self.spill.reserve(request, self.bits() <= KEPT_BITS)?;
         }
         for buffer in &mut self.buffers {
             buffer.fit(self.shards.len())?;
@@ -629,13 +651,15 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         }
         let columns = self.columns(chunks, index).part(0..missed);
         let routing = self.routing_of(request, (len, missed));
+        let kept = self.kept_shards(chunks, index, (routing, is_picked));
+        let spill = (chunks.len() > many).then_some(columns);
         let buffer = &mut self.buffers[index % many];
         // SAFETY: as in `submit_chunk`; nothing else uses the columns.
         unsafe {
             if missed > 0 {
-                buffer.sort(missed, routing, is_picked)?;
-                buffer.gather(request.has(), columns, missed)?;
-                if request.op.places() {
+                buffer.sort(missed, (routing, is_picked), kept)?;
+                buffer.gather(request.has(), spill, missed)?;
+                if request.op.places() && spill.is_none() {
                     buffer.refuse(columns.outcomes)?;
                 }
             }
@@ -649,6 +673,21 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     fn routing_of(&self, request: &Request<'_, K, V>, (len, missed): (usize, usize)) -> Routing<K> {
         let share = missed as f64 / len.max(1) as f64;
         self.routing((request.len() as f64 * share) as usize)
+    }
+
+    /// Returns where the shards of a chunk's elements are kept for step 3; nothing if its keys are routed
+    /// again.
+    fn kept_shards(
+        &self,
+        chunks: &[Range<usize>],
+        index: usize,
+        (routing, is_picked): (Routing<K>, bool),
+    ) -> GlobalSlice<u8> {
+        let is_spilled = chunks.len() > self.buffers.len();
+        match is_spilled && !is_picked && routing.bits <= KEPT_BITS && routing.more == 0 {
+            true => self.spill.shards(&chunks[index]),
+            false => nothing(),
+        }
     }
 
     /// Returns where the elements of a chunk are in the order of the shards.
@@ -667,21 +706,26 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             let (missed, is_picked) = (work.lens[index], work.filtered[index]);
             let columns = self.columns(&chunks, index).part(0..missed);
             let routing = self.routing_of(request, (range.len(), missed));
+            let kept = self.kept_shards(&chunks, index, (routing, is_picked));
             let buffer = &mut self.buffers[index % many];
             buffer.stream.synchronize()?;
             // SAFETY: as in `submit_chunk`.
             unsafe {
-                if is_spilled {
-                    buffer.upload_keys(request, range)?;
-                    if is_picked {
-                        buffer.look_up(&self.hot, request, (range.len(), false))?;
+                match is_spilled {
+                    false => {}
+                    true if !kept.is_empty() => buffer.sort_kept(routing, kept)?,
+                    true => {
+                        buffer.upload_keys(request, range)?;
+                        if is_picked {
+                            buffer.look_up(&self.hot, request, (range.len(), false))?;
+                        }
+                        if missed > 0 {
+                            buffer.sort(missed, (routing, is_picked), nothing())?;
+                        }
                     }
                 }
-                if is_spilled && missed > 0 {
-                    buffer.sort(missed, routing, is_picked)?;
-                }
                 if missed > 0 {
-                    buffer.scatter(request, columns, missed)?;
+                    buffer.scatter(request, is_spilled.then_some(columns), missed)?;
                 }
                 buffer.download(request, range)?;
             }
