@@ -127,7 +127,7 @@ pub struct Ends {
 #[derive(Debug, Default)]
 pub struct CopyLogs {
     logs: Mutex<Vec<Weak<Copies>>>,
-    /// By the addresses that kernels use.
+    /// Its ranges, by the addresses that kernels use.
     visible: PinnedRanges,
 }
 

@@ -50,7 +50,7 @@ impl Columns {
     }
 }
 
-/// One kind of change, of which there are eight.
+/// Changes pairs by one of eight calls, and checks outcomes and values.
 fn change(batches: &Batches<'_, u32, u32>, device: &Device, model: &mut Model, (len, round): (usize, u64)) {
     use Outcome::{Absent, Found, Inserted, Removed, Replaced};
     let before = model.clone();
