@@ -1,4 +1,5 @@
 //! Devices: selection, properties and kernels.
+use crate::copies::CopyLogs;
 use crate::machine::{Machine, Queue, Work};
 use crate::name::{KernelId, LaunchName};
 use crate::pinned::PinnedRanges;
@@ -82,6 +83,7 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// | `from_slice` | `buffer`, waits for the device, and copies the elements |
 /// | `map_file`, `map_file_at` | maps the file or a part of it, and registers its pages with the driver |
 /// | `stream` | a call of the driver, which allocates the stream |
+/// | `log_copies` | `stream`, an event, and a wait for it |
 /// | `wrap_memory`, `wrap_stream` | a few calls of the driver that check the memory or the stream; no wait |
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
@@ -101,6 +103,7 @@ pub(crate) struct Inner {
     stream: Arc<dyn Queue>,
     submissions: Submissions,
     pinned: PinnedRanges,
+    copy_logs: CopyLogs,
     pool: Pool,
     machine: Box<dyn Machine>,
 }
@@ -124,7 +127,8 @@ impl Device {
     #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn new(machine: Box<dyn Machine>, stream: Arc<dyn Queue>) -> Self {
         let (submissions, pinned, pool) = (Submissions::default(), PinnedRanges::default(), Pool::default());
-        Self(Arc::new(Inner { stream, submissions, pinned, pool, machine }))
+        let copy_logs = CopyLogs::default();
+        Self(Arc::new(Inner { stream, submissions, pinned, copy_logs, pool, machine }))
     }
 
     #[cfg(any(feature = "cuda", feature = "emulator"))]
@@ -328,6 +332,11 @@ impl Device {
     /// Returns the addresses of pinned buffers.
     pub(crate) fn pinned(&self) -> &PinnedRanges {
         &self.0.pinned
+    }
+
+    /// Returns the records of copies.
+    pub(crate) fn copy_logs(&self) -> &CopyLogs {
+        &self.0.copy_logs
     }
 
     /// Returns the staging memory that no call uses.

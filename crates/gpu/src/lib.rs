@@ -44,6 +44,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod buffer;
+mod copies;
 mod device;
 #[cfg(feature = "emulator")]
 mod emulated;
@@ -69,6 +70,7 @@ mod tier;
 mod cuda;
 
 pub use buffer::Buffer;
+pub use copies::{CopyLog, CopyTime, CopyTimes};
 pub use device::{DEVICE_VARIABLE, Device};
 pub use error::{Error, Result};
 pub use event::Event;

@@ -37,6 +37,7 @@ impl Memory {
         let block = if bytes == 0 { None } else { Some(allocate()?) };
         if let Some(block) = block.filter(|_| tier == Tier::Pinned) {
             device.pinned().add(block.host, bytes);
+            device.copy_logs().visible().add(block.device, bytes);
         }
         Ok(Self { device: device.clone(), tier, bytes, block, map: None, is_foreign: false })
     }
@@ -84,6 +85,7 @@ impl Memory {
         // SAFETY: the bytes stay mapped until `drop`, which disowns them first.
         let adopted = unsafe { memory.device.machine().adopt(host, bytes) };
         let seen = adopted.map_err(|cause| Error::Register { path: path.to_owned(), cause })?;
+        memory.device.copy_logs().visible().add(seen, bytes);
         memory.block = Some(Block { device: seen, host });
         memory.map = Some(map);
         Ok(memory)
@@ -126,6 +128,9 @@ impl Drop for Memory {
         let machine = self.device.machine();
         if self.tier == Tier::Pinned {
             self.device.pinned().remove(block.host);
+        }
+        if matches!(self.tier, Tier::Pinned | Tier::File) {
+            self.device.copy_logs().visible().remove(block.device);
         }
         // SAFETY: `self` owns the block; a file's block was adopted at `host`, and foreign memory wrapped.
         unsafe {

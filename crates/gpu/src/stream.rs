@@ -1,4 +1,5 @@
 //! Streams of work.
+use crate::copies::Ends;
 use crate::launch::{self, AnyLaunch, Launch};
 use crate::machine::Queue;
 use crate::{Device, Error, Event, Result};
@@ -238,8 +239,16 @@ impl Stream {
         }
         match len * size_of::<T>() {
             0 => Ok(()),
-            // SAFETY: both ranges have these bytes; the caller excludes other accesses.
-            bytes => self.submitted(unsafe { self.queue.copy(to.cast(), from.cast(), bytes) }),
+            bytes => {
+                let ends = Ends {
+                    to: (to.cast(), what == "download"),
+                    from: (from.cast(), what == "upload"),
+                    bytes,
+                };
+                // SAFETY: both ranges have these bytes; the caller excludes other accesses.
+                let copy = || unsafe { self.queue.copy(to.cast(), from.cast(), bytes) };
+                self.submitted(self.device.copy_logs().submit(self, ends, copy))
+            }
         }
     }
 

@@ -465,6 +465,16 @@ impl<T: Word> BoundedSlice<T> {
         self.count.is_empty().then_some(self.words)
     }
 
+    /// Returns all words, whatever the count is.
+    pub fn words(self) -> GlobalSlice<T> {
+        self.words
+    }
+
+    /// Returns the words of the count, which is empty if there is no count.
+    pub fn count(self) -> GlobalSlice<u32> {
+        self.count
+    }
+
     /// Returns at most `len` words that start at `first`, clamped to the end of the slice and to the count.
     pub fn part(self, first: usize, len: usize) -> Self {
         Self { words: self.words.part(first, len), first: self.first.saturating_add(first), ..self }

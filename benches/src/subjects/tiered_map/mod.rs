@@ -24,12 +24,17 @@
 //! | `absent` | of `get`: each so many-th key is absent |
 //! | `sorted` | of `insert`: 1: each batch is sorted on the device before the call, and the time of that counts |
 //! | `hot_pairs` | bytes that hot pairs always have; by default up to a third of the budget while they pay |
+//! | `log_copies` | 1: `counted` has bytes and times of the copies between host and device; costs two events for each |
 //! | `redraw` | 1: each repetition of `get` has other keys (by default all have the same) |
 //! | `warm` | lookups of other keys by Zipf's law before the first repetition, in batches of 2^24, unless the case before had the same distribution |
 //! | `moved`, `after` | with `redraw`: before each repetition other keys become the `moved` most frequent ones by Zipf's law, and then `after` - 1 batches are looked up |
 //!
 //! `counted.off_bus` is the share of lookups that read no shard over the bus: those of hot pairs, and those
 //! in shards that were on the device.
+//!
+//! With `log_copies`, `counted.bytes_up` and `bytes_down` are the bytes that copy engines moved to the device
+//! and from it, `busy_up` and `busy_down` the shares of the time in which they did, by events, and `up_gb_s`
+//! and `down_gb_s` the rates in this time. Bytes that kernels read and write in host memory are not in them.
 //!
 //! A map that lookups leave as it is serves all cases that differ in `n`, `keys` of a batch and `placement`,
 //! so that it is filled once.
@@ -40,7 +45,7 @@ use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, bail, ensure};
-use gpu::{Buffer, Tier};
+use gpu::{Buffer, CopyTimes, Tier};
 use interface::{DEFAULT, Tiered, placement};
 use keys::{Lookups, counts, distinct, keys, replace_by_absent, size};
 use phalanx::map::Word as MapWord;
@@ -178,6 +183,7 @@ struct Prepared<'a, K: MapWord, V: MapWord, M> {
     /// Source of the keys of each repetition, if they differ, and which batch after a move is timed.
     lookups: Option<Lookups<K>>,
     after: usize,
+    logs_copies: bool,
 }
 
 /// Keys of a batch that is not timed.
@@ -221,6 +227,7 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Prepared<'a, K, 
             op: case.op.clone(),
             lookups,
             after: size(case, "after", 1)?,
+            logs_copies: size(case, "log_copies", 0)? > 0,
             map,
             distinct: if is_lookup { 0 } else { distinct(&keys) },
             batch,
@@ -233,6 +240,42 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Prepared<'a, K, 
             ms: 0.0,
             free,
         })
+    }
+
+    /// Makes the calls that are timed.
+    fn call(&mut self) -> Result<()> {
+        let (map, keys, batch) = (self.map.borrow(), self.keys.0.as_slice()?, self.batch);
+        let outcomes = self.outcomes.0.as_mut_slice()?;
+        match self.op.as_str() {
+            "insert" => {
+                let values = self.values.0.as_slice()?.chunks(batch);
+                for ((keys, values), outcomes) in
+                    keys.chunks(batch).zip(values).zip(outcomes.chunks_mut(batch))
+                {
+                    match &mut self.sorter {
+                        Some(sorter) => sorter.insert(&*map, keys, values, outcomes)?,
+                        None => map.insert_into(keys, values, outcomes)?,
+                    }
+                }
+            }
+            "count" => {
+                let mut calls = keys.chunks(batch).zip(self.values.0.as_slice()?.chunks(batch));
+                calls.try_for_each(|(keys, values)| map.add(keys, values))?;
+            }
+            "remove" => {
+                let mut calls = keys.chunks(batch).zip(outcomes.chunks_mut(batch));
+                calls.try_for_each(|(keys, outcomes)| map.remove_into(keys, outcomes))?;
+            }
+            _ => {
+                let (found, len) = (outcomes.as_mut_ptr().cast::<bool>(), outcomes.len());
+                // SAFETY: `restore` has written zeros, which are booleans, as are those that the call writes.
+                let found = unsafe { std::slice::from_raw_parts_mut(found, len) };
+                let results = self.values.0.as_mut_slice()?.chunks_mut(batch).zip(found.chunks_mut(batch));
+                let mut calls = keys.chunks(batch).zip(results);
+                calls.try_for_each(|(keys, (values, found))| map.get_into(keys, values, found))?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks the results of a lookup.
@@ -366,6 +409,19 @@ fn spent(before: Traffic, after: Traffic) -> BTreeMap<String, f64> {
     spent.into_iter().map(|(name, count)| (name.to_owned(), count as f64)).collect()
 }
 
+/// Returns the bytes and times of copies in `ms` milliseconds.
+fn copied(times: CopyTimes, ms: f64) -> BTreeMap<String, f64> {
+    let of = |way: &str, time: gpu::CopyTime| {
+        let rate = if time.busy_ms > 0.0 { time.bytes as f64 / time.busy_ms / 1e6 } else { 0.0 };
+        [
+            (format!("bytes_{way}"), time.bytes as f64),
+            (format!("busy_{way}"), time.busy_ms / ms),
+            (format!("{way}_gb_s"), rate),
+        ]
+    };
+    of("up", times.up).into_iter().chain(of("down", times.down)).collect()
+}
+
 /// Inserts pairs.
 fn fill<K, V>(map: &impl Tiered<K, V>, keys: &[K], values: &[V]) -> Result<()> {
     let mut outcomes = vec![0; FILL.min(keys.len())];
@@ -402,7 +458,7 @@ impl TieredMaps<'_> {
     ) -> Result<Rc<RefCell<M>>> {
         let placement = placement(case)?;
         let mut params = case.params.clone();
-        let of_lookups = ["keys", "theta", "redraw", "warm", "moved", "after"];
+        let of_lookups = ["keys", "theta", "redraw", "warm", "moved", "after", "log_copies"];
         let own = |name: &str| of_lookups.contains(&name) || name == "placement" && !placement.is_flat();
         params.retain(|name, _| !own(name));
         let key = format!("{params:?} {} {} {pairs} {}", case.key_bits, case.variant, case.seed);
@@ -455,40 +511,14 @@ impl<K: MapWord + Word, V: MapWord + Word, M: Tiered<K, V>> Benchmark for Prepar
     }
 
     fn launch(&mut self) -> Result<()> {
-        let (map, keys, batch) = (self.map.borrow(), self.keys.0.as_slice()?, self.batch);
-        let outcomes = self.outcomes.0.as_mut_slice()?;
-        let (before, start) = (map.traffic(), Instant::now());
-        match self.op.as_str() {
-            "insert" => {
-                let values = self.values.0.as_slice()?.chunks(batch);
-                for ((keys, values), outcomes) in
-                    keys.chunks(batch).zip(values).zip(outcomes.chunks_mut(batch))
-                {
-                    match &mut self.sorter {
-                        Some(sorter) => sorter.insert(&*map, keys, values, outcomes)?,
-                        None => map.insert_into(keys, values, outcomes)?,
-                    }
-                }
-            }
-            "count" => {
-                let mut calls = keys.chunks(batch).zip(self.values.0.as_slice()?.chunks(batch));
-                calls.try_for_each(|(keys, values)| map.add(keys, values))?;
-            }
-            "remove" => {
-                let mut calls = keys.chunks(batch).zip(outcomes.chunks_mut(batch));
-                calls.try_for_each(|(keys, outcomes)| map.remove_into(keys, outcomes))?;
-            }
-            _ => {
-                let (found, len) = (outcomes.as_mut_ptr().cast::<bool>(), outcomes.len());
-                // SAFETY: `restore` has written zeros, which are booleans, as are those that the call writes.
-                let found = unsafe { std::slice::from_raw_parts_mut(found, len) };
-                let results = self.values.0.as_mut_slice()?.chunks_mut(batch).zip(found.chunks_mut(batch));
-                let mut calls = keys.chunks(batch).zip(results);
-                calls.try_for_each(|(keys, (values, found))| map.get_into(keys, values, found))?;
-            }
-        }
+        let log = if self.logs_copies { Some(self.gpu.device.log_copies()?) } else { None };
+        let (before, start) = (self.map.borrow().traffic(), Instant::now());
+        self.call()?;
         self.ms = start.elapsed().as_secs_f64() * 1e3;
-        self.spent = spent(before, map.traffic());
+        self.spent = spent(before, self.map.borrow().traffic());
+        if let Some(log) = log {
+            self.spent.extend(copied(log.finish()?, self.ms));
+        }
         Ok(())
     }
 

@@ -36,12 +36,15 @@ pub struct Request<'a, K, V> {
 }
 
 impl<'a, K: Word, V: Word> Request<'a, K, V> {
+    /// Returns a batch of keys on the host, without other columns than its outcomes.
+    pub fn new(op: BatchOp, keys: &'a [K], outcomes: &'a mut [u8]) -> Self {
+        let (codes, arguments, results) = (&[][..], &[][..], &mut [][..]);
+        Self { op, codes, keys, arguments, results, outcomes, as_bools: false, on_device: None }
+    }
+
     /// Returns a batch whose columns are on the device.
     pub fn on_device(op: BatchOp, columns: Columns<K, V>) -> Self {
-        let (codes, keys, arguments) = (&[][..], &[][..], &[][..]);
-        let (results, outcomes) = (&mut [][..], &mut [][..]);
-        let (as_bools, on_device) = (false, Some(columns));
-        Self { op, codes, keys, arguments, results, outcomes, as_bools, on_device }
+        Self { on_device: Some(columns), ..Self::new(op, &[], &mut []) }
     }
 
     /// Returns the number of elements.
@@ -80,9 +83,9 @@ impl Has {
 }
 
 impl<K, V> Request<'_, K, V> {
-    /// Returns whether an element has found no room, by its outcome.
-    pub fn is_refused(&self, place: usize) -> bool {
-        self.op.places() && self.outcomes[place] == Outcome::Refused as u8
+    /// Returns whether an element has found no room, by the outcomes of the batch; `false` if it has none.
+    pub fn is_refused(&self, outcomes: &[u8], place: usize) -> bool {
+        self.op.places() && outcomes.get(place).is_some_and(|&code| code == Outcome::Refused as u8)
     }
 
     /// Returns the outcome that stands for a key that is found.

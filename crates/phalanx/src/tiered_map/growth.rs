@@ -28,24 +28,26 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// stay refused, for which there is no memory. Maintenance that lacks memory afterwards is left to the
     /// next call.
     pub fn run(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
-        let (op, keys) = (request.op, request.keys.len());
+        let (op, len) = (request.op, request.len());
         self.finish_submitted()?;
         S::before_batch(self, request)?;
-        let mut refused = self.attempt(request).map_err(|failure| interrupted(op, keys, failure))?;
+        let mut refused = self.attempt(request).map_err(|failure| interrupted(op, len, failure))?;
         if refused > 0 && op.places() && self.grows() {
             refused = self.retry(request)?;
         }
         let maintained = if op.writes() && self.grows() { or_later(S::maintain(self)) } else { Ok(()) };
         match maintained {
             Ok(()) => Ok(refused),
-            Err(source) => Err(interrupted(op, keys, self.failed(request, source))),
+            Err(source) => Err(interrupted(op, len, self.failed(request, source))),
         }
     }
 
     /// Returns the failure of a step after a batch: all elements are done that are not refused.
-    fn failed(&mut self, request: &Request<'_, K, V>, source: Error) -> Failure {
+    pub fn failed(&mut self, request: &Request<'_, K, V>, source: Error) -> Failure {
         self.settle();
-        Failure::new(source, (0..request.keys.len()).map(|place| !request.is_refused(place)).collect())
+        let outcomes = self.outcomes_of(request).unwrap_or_default();
+        let is_done = |place| !request.is_refused(&outcomes, place);
+        Failure::new(source, (0..request.len()).map(is_done).collect())
     }
 
     /// Returns whether shards grow.
@@ -54,7 +56,10 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     }
 
     /// Retries refused elements until none is, or there is no memory. Returns their number.
-    fn retry(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
+    pub fn retry(&mut self, request: &mut Request<'_, K, V>) -> Result<u64> {
+        if let Some(columns) = request.on_device {
+            return self.retry_on_device(request.op, columns);
+        }
         loop {
             let refused = refused_of(request.outcomes);
             if refused.is_empty() {
@@ -143,7 +148,8 @@ impl<K: Word, V: Word> Tiers<K, V> {
     }
 
     /// Estimates for shards, of each of which the batch has the given number of elements, how many different
-    /// keys are absent: among a few elements or all.
+    /// keys are absent: among a few elements or all. Those with an image that kernels can access are
+    /// estimated together.
     fn count_absent(
         &mut self,
         work: &Work<Batch<K, V>>,
@@ -151,17 +157,20 @@ impl<K: Word, V: Word> Tiers<K, V> {
         samples: bool,
     ) -> Result<Vec<usize>> {
         let is_opened = |shard: &Shard| shard.is_blank() || shard.image.staged().is_some();
-        if shards.iter().any(|&(shard, _)| is_opened(&self.shards[shard])) {
-            return shards.iter().map(|&each| self.count_absent_opened(work, each, samples)).collect();
-        }
-        let mut all = Vec::with_capacity(shards.len());
+        let (opened, others): (Vec<_>, Vec<_>) =
+            shards.iter().partition(|&&(shard, _)| is_opened(&self.shards[shard]));
+        let mut absent = BTreeMap::new();
         let registers = self.registers(work);
-        for group in shards.chunks(registers.len() / SKETCH_REGISTERS) {
+        for group in others.chunks(registers.len() / SKETCH_REGISTERS) {
             let sketches = self.sketch(work, (group, samples), registers)?;
-            let estimates = sketches.chunks(SKETCH_REGISTERS).zip(group);
-            all.extend(estimates.map(|(registers, &(_, many))| sketch::raised(registers, many)));
+            for (registers, &(shard, many)) in sketches.chunks(SKETCH_REGISTERS).zip(group) {
+                absent.insert(shard, sketch::raised(registers, many));
+            }
         }
-        Ok(all)
+        for each in opened {
+            absent.insert(each.0, self.count_absent_opened(work, each, samples)?);
+        }
+        Ok(shards.iter().map(|(shard, _)| absent[shard]).collect())
     }
 
     /// As [`Self::count_absent`], for a shard whose image may have to be created or read first. Waits.
@@ -429,12 +438,12 @@ pub fn interrupted(op: BatchOp, len: usize, Failure { source, done }: Failure) -
 }
 
 /// Elements that are tried again.
-struct Again<K, V> {
-    codes: Vec<u8>,
-    keys: Vec<K>,
-    arguments: Vec<V>,
-    results: Vec<V>,
-    outcomes: Vec<u8>,
+pub struct Again<K, V> {
+    pub codes: Vec<u8>,
+    pub keys: Vec<K>,
+    pub arguments: Vec<V>,
+    pub results: Vec<V>,
+    pub outcomes: Vec<u8>,
 }
 
 impl<K: Word, V: Word> Again<K, V> {
@@ -448,10 +457,9 @@ impl<K: Word, V: Word> Again<K, V> {
         }
     }
 
-    fn request(&mut self, op: BatchOp) -> Request<'_, K, V> {
+    pub fn request(&mut self, op: BatchOp) -> Request<'_, K, V> {
         let Self { codes, keys, arguments, results, outcomes } = self;
-        let (as_bools, on_device) = (false, None);
-        Request { op, codes, keys, arguments, results, outcomes, as_bools, on_device }
+        Request { codes, arguments, results, ..Request::new(op, keys, outcomes) }
     }
 
     /// Stores the results at their indices in the whole batch.

@@ -50,9 +50,7 @@ pub fn look_up<K: Word, V: Word, S: Shards<K, V>>(
 ) -> Result<()> {
     // SAFETY: a `bool` is a byte that is 0 or 1, and lookups write no other bytes.
     let outcomes = unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), found.len()) };
-    let (codes, arguments) = (&[][..], &[][..]);
-    let (as_bools, on_device) = (true, None);
-    let mut request = Request { op, codes, keys, arguments, results, outcomes, as_bools, on_device };
+    let mut request = Request { results, as_bools: true, ..Request::new(op, keys, outcomes) };
     tiers.run(&mut request).map(drop)
 }
 
@@ -156,14 +154,10 @@ macro_rules! tiered_methods {
                 let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
                 let mut results = vec![V::Word::default(); if batch.returns { keys.len() } else { 0 }];
                 self.tiers().run(&mut Request {
-                    op: batch.op,
                     codes: batch.codes,
-                    keys: &keys,
                     arguments: &arguments,
                     results: &mut results,
-                    outcomes: &mut outcomes,
-                    as_bools: false,
-                    on_device: None,
+                    ..Request::new(batch.op, &keys, &mut outcomes)
                 })?;
                 Results::of_codes(&outcomes, results)
             }
@@ -184,14 +178,8 @@ macro_rules! tiered_methods {
             fn insert_new_words(&self, keys: &[K::Word], values: &[V::Word]) -> Result<Outcomes> {
                 let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
                 self.tiers().run(&mut Request {
-                    op: BatchOp::InsertNew,
-                    codes: &[],
-                    keys,
                     arguments: values,
-                    results: &mut [],
-                    outcomes: &mut outcomes,
-                    as_bools: false,
-                    on_device: None,
+                    ..Request::new(BatchOp::InsertNew, keys, &mut outcomes)
                 })?;
                 Results::<V::Word>::of_codes(&outcomes, Vec::new()).map(Results::into_outcomes)
             }
@@ -269,11 +257,7 @@ macro_rules! tiered_methods {
                 check("outcomes", keys.len(), outcomes.len())?;
                 outcomes.fill(Outcome::Refused as u8);
                 let (keys, arguments) = (K::encode_all(keys), V::encode_all(values));
-                let (codes, results) = (&[][..], &mut [][..]);
-                let (keys, arguments, as_bools) = (&keys, &arguments, false);
-                let on_device = None;
-                let mut request =
-                    Request { op, codes, keys, arguments, results, outcomes, as_bools, on_device };
+                let mut request = Request { arguments: &arguments, ..Request::new(op, &keys, outcomes) };
                 self.tiers().run(&mut request)
             }
 
@@ -418,17 +402,12 @@ macro_rules! tiered_methods {
                 let arguments: Vec<V::Word> = parts().map(|(.., argument)| argument).collect();
                 let mut outcomes = vec![Outcome::Refused as u8; keys.len()];
                 let mut results = vec![V::Word::default(); keys.len()];
-                let mut request = Request {
-                    op: BatchOp::Mixed,
+                self.tiers().run(&mut Request {
                     codes: &codes,
-                    keys: &keys,
                     arguments: &arguments,
                     results: &mut results,
-                    outcomes: &mut outcomes,
-                    as_bools: false,
-                    on_device: None,
-                };
-                self.tiers().run(&mut request)?;
+                    ..Request::new(BatchOp::Mixed, &keys, &mut outcomes)
+                })?;
                 let results = self.or_no_room(Results::of_codes(&outcomes, results)?)?;
                 results.pairs_where(|outcome| matches!(outcome, Found | Inserted | Replaced))
             }

@@ -82,6 +82,11 @@ pub trait Shards<K: Word, V: Word>: Sized {
         true
     }
 
+    /// Returns whether shards grow for batches on device buffers, too. Such batches always wait.
+    fn grows_on_streams(&self) -> bool {
+        false
+    }
+
     /// Notes in the size of a shard what launches have changed.
     fn launched(&self, size: &mut Self::Size, table: &Self::Table) {
         let _ = (size, table);

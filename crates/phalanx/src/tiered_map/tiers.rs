@@ -29,7 +29,6 @@ use crate::map::encoding::Word;
 use crate::map::launch::{BatchOp, nothing};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
-use phalanx_kernels::keyed::Outcome;
 use simt::GlobalSlice;
 use std::ops::Range;
 use std::sync::Arc;
@@ -444,8 +443,9 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         });
         let (refused, counted) = (self.refused(), self.count_whole(request));
         submitted.and(counted).and(refused).map_err(|source: Error| {
-            let is_done = |place: usize| place < launched && !request.is_refused(place);
-            Failure::new(source, (0..request.keys.len()).map(is_done).collect())
+            let outcomes = self.outcomes_of(request).unwrap_or_default();
+            let is_done = |place: usize| place < launched && !request.is_refused(&outcomes, place);
+            Failure::new(source, (0..request.len()).map(is_done).collect())
         })
     }
 
@@ -461,7 +461,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
 
     /// Counts the operations on a table without shards, also if some of them were not launched.
     fn count_whole(&mut self, request: &Request<'_, K, V>) -> Result<()> {
-        self.note_operations(request.keys.len(), self.plan.form == Form::Resident);
+        self.note_operations(request.len(), self.plan.form == Form::Resident);
         if request.op.writes() {
             self.fold(0, 0)?;
             self.places[0].stream.synchronize()?;
@@ -529,34 +529,16 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         if done.iter().all(|&is_done| !is_done) {
             return Vec::new();
         }
-        let copied = request.on_device.map(|columns| self.copied(columns));
-        let (keys, outcomes) = match &copied {
-            Some(Some((keys, outcomes))) => (&keys[..], &outcomes[..]),
-            Some(None) => return Vec::new(),
-            None => (request.keys, &*request.outcomes),
+        let (Ok(keys), Ok(outcomes)) = (self.keys_of(request), self.outcomes_of(request)) else {
+            return Vec::new();
         };
-        let is_refused = |place: usize| {
-            request.op.places() && outcomes.get(place).is_some_and(|&code| code == Outcome::Refused as u8)
+        let is_done = |index: usize, place: usize| {
+            let shard = index * self.shards.len() + self.shard_of(keys[place]);
+            done[shard] && !request.is_refused(&outcomes, place)
         };
         let chunks = self.chunks(request.len());
-        let of_chunk = |(index, range): (usize, Range<usize>)| {
-            let shards = index * self.shards.len();
-            range.map(move |place| done[shards + self.shard_of(keys[place])] && !is_refused(place))
-        };
+        let of_chunk = |(index, range): (usize, Range<usize>)| range.map(move |place| is_done(index, place));
         chunks.into_iter().enumerate().flat_map(of_chunk).collect()
-    }
-
-    /// Copies keys and outcomes to the host. Returns `None` if the device is lost.
-    fn copied(&self, columns: Columns<K, V>) -> Option<(Vec<K>, Vec<u8>)> {
-        let mut keys = vec![K::default(); columns.keys.len()];
-        let mut outcomes = vec![0; columns.outcomes.len()];
-        let stream = &self.places[0].stream;
-        // SAFETY: all live until the wait; no kernel of the batch runs.
-        let submitted = unsafe {
-            stream.download(&mut keys, columns.keys).and(stream.download(&mut outcomes, columns.outcomes))
-        };
-        stream.synchronize().and(submitted).ok()?;
-        Some((keys, outcomes))
     }
 
     /// Returns how keys are sorted: by shard and, if operations will be in place, by bucket.

@@ -289,11 +289,11 @@ impl<K: Word, V: Word> ListTiers<K, V> {
     /// Splits lists for which a batch has many new keys, as estimated from a sample of the batch.
     pub fn split_before(&mut self, request: &Request<'_, K, V>) -> Result<()> {
         let target = self.inner.size.target;
-        if !request.op.places() || request.keys.len() < target.div_ceil(4) {
+        if !request.op.places() || request.len() < target.div_ceil(4) {
             return Ok(());
         }
-        let lists = self.shards.len() + request.keys.len() / target;
-        let sample = Sample::of(request.keys, lists);
+        let lists = self.shards.len() + request.len() / target;
+        let sample = Sample::of(&self.keys_of(request)?, lists);
         // From the last one on: so the numbers of those before do not change.
         for list in (0..self.shards.len()).rev() {
             let keys = sample.within(self.inner.range_of(list));

@@ -390,6 +390,11 @@ impl<K: Word, V: Word> Shards<K, V> for Lists<K, V> {
         !self.kernels.variant().needs_wide_swap()
     }
 
+    /// Without splits, an empty list would have room for no more than one inner list.
+    fn grows_on_streams(&self) -> bool {
+        true
+    }
+
     fn launched(&self, size: &mut ListSize, table: &ListTable) {
         size.indexed = table.indexed;
     }

@@ -17,9 +17,10 @@ use crate::tiered_map::ledger::Ledger;
 use crate::tiered_map::operations::prelude::*;
 use crate::tiered_map::operations::tiered_methods;
 use crate::tiered_map::plan::Form;
-pub use crate::tiered_map::{Costs, Placement, Progress, Traffic};
+pub use crate::tiered_map::{Batches, Costs, Placement, Progress, Traffic};
 pub use builder::{Builder, variants};
 use divide::ListTiers;
+use gpu::Stream;
 use std::io::{Read, Write};
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex};
@@ -223,6 +224,35 @@ impl<K: Key, V: Value> TieredSkipList<K, V> {
 }
 
 tiered_methods!(TieredSkipList);
+
+/// Batches on device buffers.
+impl<K: Key, V: Value> TieredSkipList<K, V> {
+    /// Returns the operations by key on device buffers, in the order of a stream. Each call waits for the
+    /// stream, and then for its batch. Inner lists are split and merged as in batches on host slices; what
+    /// does not fit is refused.
+    ///
+    /// Cost: none. [`Batches`] states the cost of each operation.
+    ///
+    /// ```
+    /// use phalanx::{Merge, Outcome, TieredSkipList};
+    ///
+    /// let list = TieredSkipList::<u32, u32>::builder().list_capacity(100).build()?;
+    /// let (device, stream) = (list.device(), list.device().stream()?);
+    /// let keys = device.from_slice(&(0..1000).collect::<Vec<u32>>())?;
+    /// let mut outcomes = device.zeroed::<u8>(1000)?;
+    /// list.on(&stream).insert(&keys, &keys, &mut outcomes)?;
+    /// assert_eq!(outcomes.read()?, [Outcome::Inserted as u8; 1000]);
+    /// assert!(list.len() == 1000 && list.lists() >= 10);
+    /// list.on(&stream).upsert(Merge::Add, &keys, &keys, None)?;
+    /// let mut values = device.zeroed::<u32>(1000)?;
+    /// list.on(&stream).take(&keys, &mut values, &mut outcomes)?;
+    /// assert_eq!((values.read()?[7], list.is_empty()), (14, true));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a, K, V> {
+        Batches::new(&self.tiers, &self.device, stream)
+    }
+}
 
 /// Queries by key order.
 impl<K: Key, V: Value> TieredSkipList<K, V> {

@@ -1,6 +1,7 @@
 //! The number of launches of a batch.
 use crate::model::{Placement, check, emulator, insert, numbers};
 use gpu::Device;
+use phalanx::tiered_map::Partition;
 use phalanx::{Merge, TieredMap};
 use std::collections::BTreeMap;
 
@@ -101,4 +102,25 @@ fn estimates_for_all_shards_take_few_launches_and_waits() {
         }
         assert!(of_insert.1 <= of_get.1 + 40, "{of_insert:?} {of_get:?}");
     }
+}
+
+/// A shard without an image is estimated on its own, and the others together all the same.
+#[test]
+fn one_blank_shard_is_estimated_alone() {
+    let device = emulator();
+    let partition = Partition::ByRange { keys: 0..=159_999, each: 10_000 };
+    let builder = TieredMap::<u32, u32>::builder().device(&device).capacity(16_000).partition(partition);
+    let map = builder.budget(8 << 20).build().unwrap();
+    // Of each range 300 keys, so many times that the batch may fill its shard.
+    let batch = |ranges: u32| -> Vec<u32> {
+        (0..ranges * 4200).map(|place| place / 4200 * 10_000 + place % 300).collect()
+    };
+    let (mut model, some, all) = (BTreeMap::new(), batch(15), batch(16));
+    insert(&map, &mut model, (&some, &some));
+    let slots = map.slots();
+    let of_some = work_of(&device, || assert!(map.insert(&some, &some).unwrap().all_placed()));
+    let of_all = work_of(&device, || assert!(map.insert(&all, &all).unwrap().all_placed()));
+    assert_eq!((map.slots(), map.len()), (slots, 4800));
+    // One at a time, the shards take 13 more waits.
+    assert!(of_all.1 <= of_some.1 + 10, "{of_all:?} {of_some:?}");
 }

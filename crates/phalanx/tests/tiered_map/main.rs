@@ -14,6 +14,7 @@ mod growth;
 mod hot;
 mod launches;
 mod model;
+#[path = "../tiered/on_stream.rs"]
 mod on_stream;
 mod placement;
 #[path = "../tiered/policies.rs"]
@@ -21,5 +22,6 @@ mod policies;
 mod ranges;
 #[path = "../tiered/streams.rs"]
 mod streams;
+mod streams_of_callers;
 #[path = "../tiered/types.rs"]
 mod types;

@@ -10,11 +10,14 @@ mod common;
 mod faults;
 mod growth;
 mod model;
+#[path = "../tiered/on_stream.rs"]
+mod on_stream;
 mod order;
 mod placement;
 #[path = "../tiered/policies.rs"]
 mod policies;
 #[path = "../tiered/streams.rs"]
 mod streams;
+mod streams_of_callers;
 #[path = "../tiered/types.rs"]
 mod types;
