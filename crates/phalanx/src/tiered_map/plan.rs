@@ -30,8 +30,12 @@ pub const DEPTH: usize = 4;
 pub const LEAST_SLOTS: usize = 3;
 /// Bounds of the number of elements in a chunk.
 pub const CHUNKS: (usize, usize) = (128, 1 << 26);
-/// Share of the budget for the chunks of a batch: one in this number. The rest keeps shards on the device.
-pub const OF_CHUNKS: usize = 8;
+/// Share of a small budget for the chunks of a batch: one in this number.
+const OF_SMALL_CHUNKS: usize = 3;
+/// Bytes of chunks that are enough: with more, only the other share grows.
+const ENOUGH_CHUNKS: usize = 64 << 20;
+/// Share of a large budget for the chunks of a batch: one in this number. The rest keeps shards on the device.
+const OF_CHUNKS: usize = 8;
 /// Share of the budget for one shard, if the number of shards is not given: one in this number.
 pub const OF_SHARD: usize = 48;
 /// Share of the budget that the hot pairs may have, unless it is given: one in this number.
@@ -241,7 +245,7 @@ fn divide_for<K: Word, V: Word>(
     hot: Option<usize>,
 ) -> Plan {
     let needed = tables_bytes(form, size, LEAST_SLOTS) + FIXED;
-    let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - needed));
+    let chunk = chunk_len::<K, V>(form, share_of_chunks(budget).min(budget - needed));
     let left = budget - FIXED - chunks_bytes::<K, V>(form, chunk);
     let plan = Plan { form, size, chunk, slots: 0, hot: Share::default(), shards };
     if !form.is_sharded() {
@@ -259,6 +263,11 @@ fn divide_for<K: Word, V: Word>(
     // A sample that leaves no room for slots is none.
     let hot = if hot.initial() > room { Share::default() } else { hot };
     Plan { slots: ((left - hot.initial()) / each).min(most), hot, ..plan }
+}
+
+/// Returns the bytes of a budget for the chunks of a batch.
+pub fn share_of_chunks(budget: usize) -> usize {
+    (budget / OF_CHUNKS).max((budget / OF_SMALL_CHUNKS).min(ENOUGH_CHUNKS))
 }
 
 /// Returns the largest length of chunks that need at most `bytes` bytes.

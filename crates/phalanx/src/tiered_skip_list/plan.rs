@@ -3,8 +3,8 @@ use super::lists::{ListSize, TABLE_WORDS};
 use crate::map::encoding::Word;
 use crate::skiplist::kernels::Kernels;
 use crate::tiered_map::plan::{
-    CHUNKS, COUNTERS, Form, LEAST_SLOTS, OF_CHUNKS, OF_SHARD, PLACES, Plan, SMALL_SHARD, Share, chunk_len,
-    chunks_bytes,
+    CHUNKS, COUNTERS, Form, LEAST_SLOTS, OF_SHARD, PLACES, Plan, SMALL_SHARD, Share, chunk_len, chunks_bytes,
+    share_of_chunks,
 };
 use crate::tiered_map::shards::ImageSize;
 use crate::{Error, Result};
@@ -89,7 +89,7 @@ pub fn divide<K: Word, V: Word>(kernels: &dyn Kernels<K, V>, wish: Wish, budget:
     }
     let (fixed, image) = (fixed::<K>(form, budget), size.byte_len() + COUNTERS);
     let images = if form == Form::Flat { 0 } else { LEAST_SLOTS * image };
-    let chunk = chunk_len::<K, V>(form, (budget / OF_CHUNKS).min(budget - fixed - images));
+    let chunk = chunk_len::<K, V>(form, share_of_chunks(budget).min(budget - fixed - images));
     let left = budget - fixed - chunks_bytes::<K, V>(form, chunk);
     let slots = if form == Form::Flat { 0 } else { (left / image).min(MOST_SLOTS) };
     let plan = Plan { form, size, chunk, slots, hot: Share::default(), shards: 1 };
