@@ -61,9 +61,9 @@ pub fn attempts(case: usize) -> impl Iterator<Item = u64> {
 /// Number of first attempts that are always made.
 const SURE: u64 = 4;
 
-/// Returns whether a test runs a combination of elements of several lists, given the place of each in its list:
-/// any if tests run on everything, otherwise a third. Every element is in one of them if a list has three or
-/// more. With three such lists, every two elements of two lists are in one.
+/// Returns whether a test runs a combination of elements of several lists, given the place of each in its
+/// list: any if tests run on everything, otherwise a third. Every element is in one of them if a list has
+/// three or more. With three such lists, every two elements of two lists are in one.
 pub fn is_sampled(device: &Device, places: &[usize]) -> bool {
     runs_all(device) || places.iter().sum::<usize>().is_multiple_of(3)
 }
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn samples_have_every_two_elements_of_two_lists() {
         let device = Device::emulator(Options::default());
-        let orders: [fn(usize, usize, usize) -> [usize; 3]; 3] =
-            [|a, b, c| [a, b, c], |a, b, c| [c, a, b], |a, b, c| [a, c, b]];
+        type Order = fn(usize, usize, usize) -> [usize; 3];
+        let orders: [Order; 3] = [|a, b, c| [a, b, c], |a, b, c| [c, a, b], |a, b, c| [a, c, b]];
         for (a, b) in (0..3).flat_map(|a| (0..5).map(move |b| (a, b))) {
             for places in orders {
                 assert!((0..3).any(|c| is_sampled(&device, &places(a, b, c))));

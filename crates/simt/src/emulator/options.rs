@@ -4,8 +4,8 @@ use super::fault::Fault;
 use std::sync::LazyLock;
 use std::thread::available_parallelism;
 
-/// Number of worker threads by default. Found once: it takes reads of several files of the operating system, and
-/// an exploration creates devices by the thousand.
+/// Number of worker threads by default. Found once: it takes reads of several files of the operating system,
+/// and an exploration creates devices by the thousand.
 static WORKERS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 /// Options of an emulated device. [`Options::default`] is the fast mode on all cores.
