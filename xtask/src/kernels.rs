@@ -82,6 +82,15 @@ pub fn build_crate(folder: &Path) -> Result<Vec<Ptx>> {
     Arch::each(&BUILT, build)
 }
 
+/// Packs the PTX unless the packaged copies are fresh.
+pub fn ensure_shipped(ptxas: &Ptxas, built: &[Ptx]) -> Result<()> {
+    if !check_shipped().is_ok_and(|fresh| fresh > built.len()) {
+        ship(ptxas, built)?;
+    }
+    println!("{} files of packed PTX are fresh", check_shipped()?);
+    Ok(())
+}
+
 /// Packs the PTX, and the machine code of some of its kernels, into the folder of the packaged copies.
 /// Returns the number of files.
 pub fn ship(ptxas: &Ptxas, built: &[Ptx]) -> Result<usize> {

@@ -28,10 +28,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let ptxas = setup::ensure_ready()?.ptxas;
     let built = kernels::build()?;
-    if !kernels::check_shipped().is_ok_and(|fresh| fresh > built.len()) {
-        kernels::ship(&ptxas, &built)?;
-    }
-    println!("{} files of packed PTX are fresh", kernels::check_shipped()?);
+    kernels::ensure_shipped(&ptxas, &built)?;
     let metadata = MetadataCommand::new().current_dir(root()).no_deps().exec()?;
     // Outside of the workspace, whose settings would apply below its folder.
     let folder = tempfile::Builder::new().prefix("phalanx-packages-").tempdir()?;

@@ -22,7 +22,7 @@ const FAMILIES: [Family; 4] = [
     Family { name: "btree-deep", program: "btree_explore", filter: "deep_trees_whose", seeds: 100 },
     Family { name: "mvbtree-deep", program: "btree_explore", filter: "deep_trees_with", seeds: 100 },
     Family { name: "skiplist-deep", program: "skiplist_explore", filter: "deep_", seeds: 100 },
-    Family { name: "mvbtree-several", program: "mvbtree_explore", filter: "several::", seeds: 24 },
+    Family { name: "mvbtree-several", program: "mvbtree_explore", filter: "several::", seeds: 8 },
 ];
 
 #[derive(clap::Args)]

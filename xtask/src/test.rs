@@ -8,7 +8,7 @@ use ptx_builder::{Arch, Ptx, Ptxas, PtxasReport};
 use rayon::prelude::*;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs};
 use tempfile::NamedTempFile;
 use xshell::{Shell, cmd};
@@ -56,9 +56,10 @@ const STEPS: [Step; 13] = [
     Step { name: "docs", run: docs },
 ];
 
-/// Step that runs beside those after it: rustdoc compiles the examples of one package after the other, mostly
-/// on one core, and the steps after it also keep only one core busy.
-const BESIDE: &str = "doctests";
+/// Steps that run beside those after them, and for each a step before it without which it does not. They
+/// mostly keep one core busy: `package` and `features` start one compiler after the other, and rustdoc
+/// compiles the examples of one package after the other.
+const BESIDE: [(&str, &str); 3] = [("package", "ptx"), ("doctests", "tests"), ("features", "tests")];
 
 /// The oldest compiler that the packages support: `rust-version` of the workspace.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -83,24 +84,30 @@ pub fn run(options: &Options) -> Result<()> {
     let is_chosen =
         |step: &&Step| options.steps.is_empty() || options.steps.iter().any(|name| name == step.name);
     let steps: Vec<_> = STEPS.iter().filter(is_chosen).collect();
-    let (mut outcomes, mut beside) = (Vec::new(), None);
+    let (mut outcomes, mut beside) = (Vec::new(), Vec::new());
     for step in &steps {
-        match step.name == BESIDE && steps.len() > 1 {
-            true => beside = Some(Background::start(step.name, step_command(&program, step.name))?),
+        match is_beside(step.name, &steps) {
+            true => beside.push(Background::start(step.name, step_command(&program, step.name))?),
             false => outcomes.push(run_step(&context, step)),
         }
     }
-    if let Some((outcome, output)) = beside.map(Background::finish).transpose()? {
+    for step in beside {
+        let (outcome, output) = step.finish()?;
         println!("\n== {}, beside the steps above\n{output}", outcome.name);
         outcomes.push(outcome);
     }
     summarise(&outcomes)
 }
 
+fn is_beside(name: &str, steps: &[&Step]) -> bool {
+    let before = BESIDE.iter().find(|(beside, _)| *beside == name).map(|(_, before)| before);
+    before.is_some_and(|before| steps.iter().any(|step| step.name == *before))
+}
+
 /// A step that runs in a process of its own, whose output is shown when it has ended.
 struct Background {
     name: &'static str,
-    start: Instant,
+    start: SystemTime,
     child: Child,
     output: NamedTempFile,
 }
@@ -111,15 +118,17 @@ impl Background {
         // Both streams write behind one position of the file.
         let file = output.reopen()?;
         let child = command.stdout(file.try_clone()?).stderr(file).spawn()?;
-        Ok(Self { name, start: Instant::now(), child, output })
+        Ok(Self { name, start: SystemTime::now(), child, output })
     }
 
-    /// Waits for the end of the step. Returns its result and its output.
+    /// Waits for the end of the step, whose last output is its summary. Returns its result and its output.
     fn finish(mut self) -> Result<(Outcome, String)> {
         let processor = processor_time();
         let passed = self.child.wait()?.success();
         let processor = processor_time() - processor;
-        let outcome = Outcome { name: self.name, passed, took: self.start.elapsed(), processor };
+        let end = fs::metadata(self.output.path())?.modified()?;
+        let took = end.duration_since(self.start).unwrap_or_default();
+        let outcome = Outcome { name: self.name, passed, took, processor };
         Ok((outcome, fs::read_to_string(self.output.path())?))
     }
 }
@@ -174,10 +183,12 @@ fn summarise(outcomes: &[Outcome]) -> Result<()> {
 }
 
 /// Checks that the assembler accepts the PTX of every architecture, and for Blackwell also that of sm_90,
-/// within the resource limits.
+/// within the resource limits. Packs the PTX: where it is packed, build scripts find it, which later steps
+/// run.
 fn ptx(context: &Context) -> Result<()> {
     let limits = Limits::read(&device_crate().join("register_limits.toml"))?;
     let built = kernels::build()?;
+    kernels::ensure_shipped(&context.ptxas, &built)?;
     let reports = assemble(&context.ptxas, &built)?;
     for arch in Arch::ALL {
         let reports = reports.iter().filter(|report| report.arch == arch);

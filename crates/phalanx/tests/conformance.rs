@@ -77,7 +77,7 @@ macro_rules! suite {
                         trees_without_a_directory_grow
                     }
                 }
-                phalanx_testing::cases! { crate, crate::common::$device, [first BTree]:
+                phalanx_testing::cases! { crate, crate::common::$device, [first_of_one_size BTree]:
                     room {
                         pools_that_cannot_grow_are_exchanged
                         trees_are_built_in_pools_that_are_large_enough
@@ -122,6 +122,8 @@ macro_rules! suite {
                 }
                 phalanx_testing::cases! { crate, crate::common::$device, [first SkipList]:
                     layers { what_is_done_is_counted }
+                }
+                phalanx_testing::cases! { crate, crate::common::$device, [first_of_one_size SkipList]:
                     room {
                         pools_that_cannot_grow_are_exchanged
                         trees_are_built_in_pools_that_are_large_enough

@@ -23,7 +23,7 @@ const SEEDS: u64 = 300;
 /// Runs `count` seeds; all must be sound.
 fn all_are_sound<P: Pool + Instance, A: Ways<P>>(count: u64) {
     let name = format!("{} by {}", std::any::type_name::<P>(), std::any::type_name::<A>());
-    let (mut sum, seeds) = (Played::default(), common::seeds(count));
+    let (mut sum, seeds) = (Played::default(), common::all_seeds(count));
     for seed in seeds {
         let played = explore::<P, A>(seed)
             .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", common::replay(seed)));

@@ -130,7 +130,7 @@ where
     M::Pool: Instance,
 {
     let mut had = 0;
-    for seed in common::seeds(40) {
+    for seed in common::all_seeds(40) {
         let [slabs, wrong] =
             explored::<M>(seed, BOTH).unwrap_or_else(|failure| panic!("{failure}\n{}", common::replay(seed)));
         assert_eq!(wrong, 0, "{}", common::replay(seed));

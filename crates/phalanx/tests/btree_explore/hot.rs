@@ -1,6 +1,6 @@
 //! Hot leaves: tiles of several launches update one key, so that its leaf becomes shared, while others insert
 //! keys that split the leaf, and remove keys from it. In lists the removals also merge it.
-use crate::common::{Rng, replay, seeds};
+use crate::common::{Rng, all_seeds, replay};
 use crate::faults::{assert_effects, with};
 use crate::mutation::{setting, settings, told};
 use crate::plan::{Part, Plan, Step};
@@ -118,7 +118,7 @@ fn are_sound<M: HasFixture + Config>(name: &str, count: u64, plan: impl Fn(u64) 
 pub fn is_found<M: HasFixture + Config>(name: &str, count: u64, fault: Fault, is: fn(&Finding) -> bool) {
     let faults = [fault];
     let play = |seed| play::<M>(seed, &with(&faults)(setting::<M>(seed)));
-    let (seed, finding) = seeds(count)
+    let (seed, finding) = all_seeds(count)
         .filter_map(|seed| play(seed).err().map(|finding| (seed, finding)))
         .find(|(_, finding)| is(finding))
         .unwrap_or_else(|| panic!("{name}: not found by {count} seeds, {} effects", faults[0].effects()));

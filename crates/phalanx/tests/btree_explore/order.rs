@@ -1,8 +1,8 @@
 //! Ordered operations concurrent with insertions and removals: each returned pair was present at some time,
 //! pairs that are always present are returned exactly once, and keys are in ascending order.
-use crate::common::{Rng, replay, seeds};
+use crate::common::{Rng, all_seeds, replay};
 use crate::faults::{assert_effects, with};
-use crate::mutation::{setting, settings, told};
+use crate::mutation::{all_settings, setting, settings, told};
 use crate::steps::{COLLECT, COUNT, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Script, Step, Told};
 use crate::world::{Finding, HasFixture, Setting};
 use gpu::{Device, Grid};
@@ -327,7 +327,7 @@ fn explore_from<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 pub fn deep_ones_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
     let deep: Vec<_> = DEEP.iter().map(|&many| deep_tree::<M>(many)).collect();
     let (mut plans, mut events) = (0, [0; 3]);
-    for (seed, setting) in settings::<M>(count) {
+    for (seed, setting) in all_settings::<M>(count) {
         // Alternates the kinds of schedules, too: each is combined with every depth.
         let (fill, filled) = &deep[(seed / 3) as usize % deep.len()];
         let plan = Plan::deep(seed, fill);
@@ -524,7 +524,7 @@ pub fn late_headers_are_waited_for<M: HasFixture<Memory = crate::trees::Forest> 
     let rows = keys.iter().map(|&key| by_tile(&[insertion(key)])).collect();
     play::<M>(&calm, &filled, &[rows]).expect("a tree");
     let asked = [15, 5, 25].map(|from| by_tile(&[listing(from, 115)])).to_vec();
-    for seed in seeds(count) {
+    for seed in all_seeds(count) {
         let schedule = Schedule::Random { seed };
         let device = Device::emulator(Options { step_limit: 1 << 19, ..Options::explore(schedule) });
         let mut memory = M::memory(&device, 64).expect("memory");

@@ -1,4 +1,5 @@
 //! Injected allocation failures: calls that fail at each of their allocations, on the emulator.
+use crate::common::attempts;
 use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Runs as [`rationed`] does, for calls that may need no allocation.
 fn tried<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R, check: impl Fn(T, R)) {
     let emulator = device.emulator_handle().expect("rations are the emulator's");
-    for allocations in 0.. {
+    for allocations in attempts(0) {
         let mut map = make();
         device.release_staging(); // a call then allocates it anew
         emulator.fail_allocations_after(allocations);
@@ -25,8 +26,9 @@ fn tried<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R
     }
 }
 
-/// Repeats `call` on a new value from `make`, with one more successful allocation each time, until no
-/// allocation fails. At least one must have failed. Passes the value and the result of each call to `check`.
+/// Repeats `call` on a new value from `make`, with more successful allocations each time ([`attempts`]),
+/// until no allocation fails. At least one must have failed. Passes the value and the result of each call to
+/// `check`.
 fn rationed<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R, check: impl Fn(T, R)) {
     let calls = Cell::new(0);
     tried(device, make, call, |map, said| {

@@ -3,6 +3,7 @@ use crate::common::no_room;
 use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
+use gpu::Buffer;
 use phalanx::map::Word;
 use phalanx::mvbtree::Growth;
 use phalanx::{BTree, Error, MultiVersionBTree, Outcome, Outcomes};
@@ -25,11 +26,21 @@ fn near<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
     kind.columns((0..4000).map(|n| (3_000_001 + n * 2731 % 4000 / 999 * 1000 + n * 2731 % 4000 % 999, n)))
 }
 
+/// Copies pairs in key order to the device. To sort so many takes longer than the case that needs a tree of
+/// them.
+fn in_order<M: Tested>(
+    kind: &Kind<M>,
+    (keys, values): (&[M::Key], &[M::Value]),
+) -> (Buffer<M::Key>, Buffer<M::Value>) {
+    (kind.device.from_slice(keys).unwrap(), kind.device.from_slice(values).unwrap())
+}
+
 /// A pool of 32 nodes per super block cannot have a 256th super block.
 pub fn pools_that_cannot_grow_are_exchanged<M: ByOrder>(kind: &Kind<M>) {
     let mut tree = kind.map(1);
     let (keys, values) = far(kind);
-    tree.bulk_build(&keys, &values, 0.5).unwrap();
+    let sorted = in_order(kind, (&keys, &values));
+    tree.bulk_build_sorted(&sorted.0, &sorted.1, 0.5).unwrap();
     assert!(tree.stats().unwrap().capacity <= MOST, "{}: {:?}", kind.name, tree.stats());
     let (more, new) = near(kind);
     assert_eq!(tree.insert(&more, &new).unwrap(), vec![Outcome::Inserted; more.len()], "{}", kind.name);
@@ -43,7 +54,8 @@ pub fn trees_are_built_in_pools_that_are_large_enough<M: ByOrder>(kind: &Kind<M>
     let (keys, values) = kind.columns((0..100).map(|n| (n, n)));
     assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let (keys, values) = kind.columns((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
-    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    let sorted = in_order(kind, (&keys, &values));
+    tree.bulk_build_sorted(&sorted.0, &sorted.1, 0.01).unwrap();
     assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
     let expected: BTreeMap<M::Key, M::Value> = keys.into_iter().zip(values).collect();
     assert_eq!(contents(&tree), expected, "{}", kind.name);
@@ -72,7 +84,8 @@ fn within_most<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>, budget: us
 pub fn a_budget_is_kept_where_pools_cannot_grow<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST);
     let full = kind.columns((0..104_000).map(|n| (n * 1000, n)));
-    tree.bulk_build(&full.0, &full.1, 1.0).unwrap();
+    let sorted = in_order(kind, (&full.0, &full.1));
+    tree.bulk_build_sorted(&sorted.0, &sorted.1, 1.0).unwrap();
     let more = near(kind);
     let outcomes = no_room(tree.insert(&more.0, &more.1));
     let no_room = tree.reserve(100_000);
@@ -84,7 +97,8 @@ pub fn a_budget_is_kept_where_pools_cannot_grow<K: Word, V: Word + MapValue>(kin
 pub fn thin_trees_are_built_anew_rather_than_refuse<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST);
     let (before, more) = (far(kind), near(kind));
-    tree.bulk_build(&before.0, &before.1, 0.5).unwrap();
+    let sorted = in_order(kind, (&before.0, &before.1));
+    tree.bulk_build_sorted(&sorted.0, &sorted.1, 0.5).unwrap();
     let outcomes = tree.insert(&more.0, &more.1).unwrap();
     assert!(outcomes.all_placed(), "{}: {:?}", kind.name, tree.stats());
     assert!(tree.stats().unwrap().capacity <= MOST, "{}: {:?}", kind.name, tree.stats());
@@ -95,7 +109,8 @@ pub fn thin_trees_are_built_anew_rather_than_refuse<K: Word, V: Word + MapValue>
 pub fn pools_are_exchanged_for_what_the_budget_allows<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST + MOST / 10);
     let (full, more) = (kind.columns((0..104_000).map(|n| (n * 1000, n))), near(kind));
-    tree.bulk_build(&full.0, &full.1, 1.0).unwrap();
+    let sorted = in_order(kind, (&full.0, &full.1));
+    tree.bulk_build_sorted(&sorted.0, &sorted.1, 1.0).unwrap();
     let outcomes = tree.insert(&more.0, &more.1).unwrap();
     let capacity = tree.stats().unwrap().capacity;
     assert!((MOST + 1..=MOST + MOST / 10).contains(&capacity), "{}: {:?}", kind.name, tree.stats());
@@ -107,7 +122,8 @@ pub fn launches_find_the_room_that_was_reserved<K: Word, V: Word + MapValue>(kin
         let mut tree = kind.map(1);
         let (keys, values) = kind.columns((0..3000).map(|n| (n * 1000, n)));
         // If all nodes are full, each of these splits one.
-        tree.bulk_build(&keys, &values, if full { 1.0 } else { 0.5 }).unwrap();
+        let sorted = in_order(kind, (&keys, &values));
+        tree.bulk_build_sorted(&sorted.0, &sorted.1, if full { 1.0 } else { 0.5 }).unwrap();
         let (keys, values) = kind.columns((0..20_000).map(|n| (n * 7919 % 20_000 * 150 + 1, n)));
         tree.reserve(keys.len()).unwrap();
         let (stream, before) = (kind.device.stream().unwrap(), tree.stats().unwrap().capacity);
@@ -129,7 +145,8 @@ pub fn pools_are_exchanged_where_no_snapshot_lives<K: Word, V: Word + MapValue>(
 ) {
     let mut tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
     let (keys, values) = far(kind);
-    tree.bulk_build(&keys, &values, 0.5).unwrap();
+    let sorted = in_order(kind, (&keys, &values));
+    tree.bulk_build_sorted(&sorted.0, &sorted.1, 0.5).unwrap();
     let mut model: BTreeMap<K, V> = keys.into_iter().zip(values).collect();
     let (more, new) = near(kind);
     let then = tree.snapshot().unwrap();
@@ -161,7 +178,8 @@ pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Word, V: 
     let (keys, values) = kind.columns((0..300).map(|n| (n, n)));
     assert!(tree.insert(&keys, &values).unwrap().all_placed());
     let (keys, values) = kind.columns((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
-    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    let sorted = in_order(kind, (&keys, &values));
+    tree.bulk_build_sorted(&sorted.0, &sorted.1, 0.01).unwrap();
     assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
     assert_eq!(tree.insert(&keys, &values).unwrap(), vec![Outcome::Replaced; keys.len()], "{}", kind.name);
     let mut model: BTreeMap<K, V> = keys.iter().copied().zip(values).collect();
@@ -203,7 +221,8 @@ pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
 pub fn room_is_made_of_what_was_removed<K: Word, V: Word + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.columns((0..9000).map(|n| (n, n)));
-    tree.bulk_build(&keys, &values, 0.7).unwrap();
+    let sorted = in_order(kind, (&keys, &values));
+    tree.bulk_build_sorted(&sorted.0, &sorted.1, 0.7).unwrap();
     let before = tree.stats().unwrap().capacity;
     tree.remove(&keys[100..]).unwrap();
     assert!(tree.frozen().is_ok());

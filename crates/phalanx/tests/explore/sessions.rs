@@ -4,6 +4,7 @@
 //! Other lanes of their tiles write and read the pair. The session must therefore order the accesses of those
 //! lanes with the accesses of the requesting lanes, as if the requesting lanes had performed the operation
 //! themselves.
+use crate::common::seeds;
 use crate::world::HasFixture;
 use gpu::{Device, Grid};
 use phalanx_kernels::keyed::{Cooperation, Insert, Kind, PerLane, Scalar, Session, Slot};
@@ -115,7 +116,7 @@ impl<M: Kind, T: Asking<M>> Publish<M, T> {
 /// flag must find the last value.
 pub fn are_published<M: HasFixture, T: Asking<M> + 'static>(buckets: u32, count: u64) {
     let mut looked = 0;
-    for seed in 0..count {
+    for seed in seeds(count) {
         let options = Options {
             stale_l1: true,
             weak_memory: M::WEAK,

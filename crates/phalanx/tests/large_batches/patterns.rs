@@ -1,31 +1,32 @@
 //! Large batches in the orders of the suite `workloads/order`, on empty maps and on maps whose keys are
 //! below, above, between or the same.
-use crate::fixture::{CROWD, Model, Number, Ordered, new_map, random};
+use crate::fixture::{CROWD, LEN, Model, Number, Ordered, new_map, random};
 use crate::kinds::{Kind, contents};
 use phalanx::Outcome;
 use phalanx::btree::LargeBatches;
 
-/// Length of the batches: two patterns have no order, and rebuild an empty map only at this length.
-const LEN: u64 = crate::fixture::LEN;
+/// Length of a batch in order.
+const SHORT: u64 = 2 * CROWD;
 
-/// Orders of distinct keys above 4 * `LEN`. The last ones end with the largest key, which has a node of its
-/// own.
-const PATTERNS: [Number; 8] = [
-    |n| BASE + n,
-    |n| BASE + LEN - n,
-    |n| BASE + random(n),
-    |n| BASE + n % 128 * 40_000 + n / 128 * 3, // runs that alternate
-    |n| BASE + n % 2 * 1_000_000 + n / 2,
-    |n| if n % 2 == 0 { BASE + n / 2 } else { BASE + LEN - n / 2 },
-    |n| u64::MAX - (LEN - 1) + n,
-    |n| u64::MAX - n,
+/// Lengths of batches, and orders of their distinct keys above `BASE`. Two patterns have no order, and
+/// rebuild an empty map only at the larger length. The last ones end with the largest key, which has a node
+/// of its own.
+const PATTERNS: [(u64, Number); 8] = [
+    (SHORT, |n| BASE + n),
+    (SHORT, |n| BASE + SHORT - n),
+    (LEN, |n| BASE + random(n)),
+    (LEN, |n| BASE + n % 128 * 40_000 + n / 128 * 3), // runs that alternate
+    (SHORT, |n| BASE + n % 2 * 1_000_000 + n / 2),
+    (SHORT, |n| if n % 2 == 0 { BASE + n / 2 } else { BASE + SHORT - n / 2 }),
+    (SHORT, |n| u64::MAX - (SHORT - 1) + n),
+    (SHORT, |n| u64::MAX - n),
 ];
 
 /// Lowest key of the patterns.
 const BASE: u64 = 4 * LEN;
 
 /// Returns the patterns with which a kind is tested.
-fn patterns<M: Ordered>(kind: &Kind<M>) -> impl Iterator<Item = Number> {
+fn patterns<M: Ordered>(kind: &Kind<M>) -> impl Iterator<Item = (u64, Number)> {
     let (all, is_main) = (PATTERNS.len(), kind.is_main);
     PATTERNS
         .into_iter()
@@ -58,13 +59,13 @@ fn check<M: Ordered>(kind: &Kind<M>, map: &M, model: &Model<M>) {
 }
 
 pub fn empty_maps_take_batches_in_any_order<M: Ordered>(kind: &Kind<M>) {
-    for pattern in patterns(kind) {
+    for (len, pattern) in patterns(kind) {
         let (map, mut model) = (new_map(kind, LargeBatches::default()), Model::<M>::new());
-        let (keys, values) = kind.columns((0..LEN).map(|n| (pattern(n), n + 1)));
+        let (keys, values) = kind.columns((0..len).map(|n| (pattern(n), n + 1)));
         insert(kind, (&map, &mut model), (keys.clone(), values.clone()));
         assert_eq!(map.rebuilds(), 1, "{}", kind.name);
         // A node in the middle still splits, and the ends are found.
-        let (more, them) = kind.columns((0..20).map(|n| (BASE + LEN / 2 + n * 7, n)));
+        let (more, them) = kind.columns((0..20).map(|n| (BASE + len / 2 + n * 7, n)));
         insert(kind, (&map, &mut model), (more.clone(), them));
         let gone: Vec<M::Key> = keys.iter().chain(&more).copied().collect();
         let removed: Vec<bool> = gone.iter().map(|key| model.remove(key).is_some()).collect();
@@ -79,12 +80,12 @@ pub fn empty_maps_take_batches_in_any_order<M: Ordered>(kind: &Kind<M>) {
 }
 
 pub fn batches_behind_all_keys_are_appended<M: Ordered>(kind: &Kind<M>) {
-    for pattern in patterns(kind) {
+    for (len, pattern) in patterns(kind) {
         for many in [1, 3000] {
             let (map, mut model) = (new_map(kind, LargeBatches::default()), Model::<M>::new());
             insert(kind, (&map, &mut model), kind.columns((0..many).map(|n| (random(n) % BASE, n))));
             let before = map.rebuilds();
-            let (keys, values) = kind.columns((0..LEN).map(|n| (pattern(n), n)));
+            let (keys, values) = kind.columns((0..len).map(|n| (pattern(n), n)));
             insert(kind, (&map, &mut model), (keys.clone(), values));
             assert_eq!(map.rebuilds(), before + 1, "{}", kind.name);
             let (more, them) = kind.columns((0..50).map(|n| (BASE - 25 + n, n + 9)));

@@ -1,4 +1,5 @@
 //! Large batches for which there is too little memory.
+use crate::common::attempts;
 use crate::fixture::{CROWD, LEN, Model, Ordered, filled, random};
 use crate::kinds::{Kind, contents};
 use phalanx::btree::{Growth, LargeBatches};
@@ -40,8 +41,8 @@ pub fn fixed_pools_are_rebuilt_if_the_pairs_fit<M: Ordered>(kind: &Kind<M>) {
     assert!(map.rebuilds() == 1 && map.stats().capacity == before, "{}: {:?}", kind.name, map.stats());
 }
 
-/// Calls a function on a new map again and again, with one more successful allocation each time, until no
-/// allocation fails, and passes map and result to `check`.
+/// Calls a function on a new map again and again, with more successful allocations each time ([`attempts`]),
+/// until no allocation fails, and passes map and result to `check`.
 fn rationed<M: Ordered, R>(
     kind: &Kind<M>,
     make: impl Fn() -> M,
@@ -49,7 +50,7 @@ fn rationed<M: Ordered, R>(
     check: impl Fn(M, R),
 ) {
     let emulator = kind.device.emulator_handle().expect("an emulator");
-    for allocations in 0.. {
+    for allocations in attempts(0) {
         let map = make();
         emulator.fail_allocations_after(allocations);
         let result = call(&map);

@@ -1,6 +1,6 @@
 //! Histories of updates, look-ups, range queries and snapshots: there must be one linearization of all of
 //! them that explains every outcome.
-use crate::common::Rng;
+use crate::common::{Rng, seeds};
 use crate::faults::{assert_effects, with};
 use crate::mutation::{setting, settings, told};
 use crate::steps::{COLLECT, COUNT, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Script, Step};
@@ -435,7 +435,7 @@ pub fn plans_are_sound<M: HasFixture<Memory = Forest> + Config>(
     plan: fn(u64) -> Plan,
     faults: &[Fault],
 ) {
-    for seed in 0..count {
+    for seed in seeds(count) {
         explore::<M>(&plan(seed), &with(faults)(setting::<M>(seed)))
             .unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
     }
@@ -461,7 +461,7 @@ pub fn is_found<M: HasFixture<Memory = Forest> + Config>(
 /// Runs the plans of `count` seeds under the weakest memory model that PTX permits, which is too weak for
 /// links. Only findings about writes to a slab that was freed and allocated again count.
 pub fn reuse_is_ordered<M: HasFixture<Memory = Forest> + Config>(count: u64, faults: &[Fault]) {
-    for seed in 0..count {
+    for seed in seeds(count) {
         let setting = Setting { weak_memory: WeakMemory::Ptx, ..with(faults)(setting::<M>(seed)) };
         let found = explore::<M>(&Plan::new::<M>(seed), &setting).err();
         let is_reuse = |finding: &Finding| {

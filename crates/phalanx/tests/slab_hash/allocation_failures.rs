@@ -1,5 +1,5 @@
 //! Injected allocation failures in sets and multimaps, at each of their allocations. On the emulator.
-use crate::common::emulator;
+use crate::common::{attempts, emulator};
 use phalanx::slab_hash::{Builder, MultiOp, SetOp, SlabMultiMap, SlabSet};
 use phalanx::{Device, Error, Outcome, Outcomes, Result};
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ fn small<T>(device: &Device) -> Builder<T> {
     Builder::default().device(device).buckets(3).slabs(1)
 }
 
-/// Repeats calls with one more successful allocation each time, until no allocation fails. Passes the
-/// outcomes to `check`: those of the call, or refusals if it failed to allocate memory before it did
+/// Repeats calls with more successful allocations each time ([`attempts`]), until no allocation fails. Passes
+/// the outcomes to `check`: those of the call, or refusals if it failed to allocate memory before it did
 /// anything.
 fn rationed<T>(
     make: impl Fn(&Device) -> T,
@@ -22,7 +22,7 @@ fn rationed<T>(
 ) {
     let device = emulator().expect("there always is one");
     let failures = device.emulator_handle().expect("it is an emulator");
-    for allocations in 0.. {
+    for allocations in attempts(0) {
         let made = make(&device);
         failures.fail_allocations_after(allocations);
         let said = call(&made);

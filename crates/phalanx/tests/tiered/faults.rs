@@ -1,7 +1,8 @@
-//! Every allocation and every copy fails once.
+//! Every allocation and every copy fails once, or, of the later ones, a sample.
 use super::model::{self, CHURNED, OUTGROWING, Placement, all_pairs, emulator, least, numbers, small};
 use gpu::Device;
 use phalanx::{Error, Merge, Outcomes, Result};
+use phalanx_testing::common::attempts;
 use std::collections::BTreeMap;
 
 type Map = model::Map<u32, u32>;
@@ -112,8 +113,8 @@ const POLICIES: [Placement; 4] =
 fn every_copy_fails_once() {
     let device = emulator();
     let handle = device.emulator_handle().unwrap();
-    for case in cases(&device) {
-        for copies in 0.. {
+    for (number, case) in cases(&device).into_iter().enumerate() {
+        for copies in attempts(number) {
             let left = std::cell::Cell::new(0);
             let inject = || handle.fail_copy(copies);
             with_a_fault(case(), inject, || left.set(handle.fail_copy(u64::MAX)));
@@ -129,8 +130,8 @@ fn every_copy_fails_once() {
 fn every_allocation_fails() {
     let device = emulator();
     let handle = device.emulator_handle().unwrap();
-    for case in cases(&device) {
-        for allocations in 0.. {
+    for (number, case) in cases(&device).into_iter().enumerate() {
+        for allocations in attempts(number) {
             let left = std::cell::Cell::new(0);
             let inject = || handle.fail_allocations_after(allocations);
             with_a_fault(case(), inject, || left.set(handle.fail_allocations_after(u64::MAX)));
@@ -168,11 +169,11 @@ fn every_allocation_of_a_new_map_fails() {
 fn every_copy_of_other_calls_fails_once() {
     let device = emulator();
     let handle = device.emulator_handle().unwrap();
-    for placement in POLICIES {
+    for (number, placement) in POLICIES.into_iter().enumerate() {
         let map: Map = least(model::divided(&device).capacity(200).placement(placement));
         let keys: Vec<u32> = (0..180).collect();
         assert!(map.insert(&keys, &keys).unwrap().all_placed());
-        for copies in 0.. {
+        for copies in attempts(number) {
             handle.fail_copy(copies);
             // The copy of results is tried twice, so lookups may succeed all the same.
             let said = (map.get(&keys), map.export());
@@ -185,7 +186,7 @@ fn every_copy_of_other_calls_fails_once() {
                 break;
             }
         }
-        for copies in 0.. {
+        for copies in attempts(number) {
             handle.fail_copy(copies);
             let said = map.remove(&keys);
             let left = handle.fail_copy(u64::MAX);

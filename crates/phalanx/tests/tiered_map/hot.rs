@@ -3,6 +3,7 @@ use crate::model::{PLACEMENTS, all_pairs, check, device, emulator, insert, numbe
 use gpu::Device;
 use phalanx::tiered_map::{Builder, Placement};
 use phalanx::{Key, Merge, Op, Outcome, TieredMap, Value};
+use phalanx_testing::common::attempts;
 use simt::emulator::{Fault, Options, Schedule, SiteId};
 use std::collections::BTreeMap;
 
@@ -340,8 +341,9 @@ fn no_value_is_stale_after_a_fault() {
     let device = emulator();
     let handle = device.emulator_handle().unwrap();
     let several_chunks = (Placement::ByCost, 400);
-    for (placement, len) in SHARDED.map(|placement| (placement, 50)).into_iter().chain([several_chunks]) {
-        for after in 0.. {
+    let cases = SHARDED.map(|placement| (placement, 50)).into_iter().chain([several_chunks]);
+    for (number, (placement, len)) in cases.enumerate() {
+        for after in attempts(number) {
             let map = filled(&device, placement, 40, 6);
             let left = change_with_a_fault(&map, len, |after| handle.fail_copy(after), after);
             if left != u64::MAX {
@@ -349,7 +351,7 @@ fn no_value_is_stale_after_a_fault() {
                 break;
             }
         }
-        for after in 0.. {
+        for after in attempts(number) {
             let map = filled(&device, placement, 40, 6);
             let left = change_with_a_fault(&map, len, |after| handle.fail_allocations_after(after), after);
             if left > 0 {
@@ -364,10 +366,10 @@ fn no_value_is_stale_after_a_fault() {
 fn lookups_that_fail_leave_no_wrong_pairs() {
     let device = emulator();
     let handle = device.emulator_handle().unwrap();
-    for (placement, len) in SHARDED.into_iter().zip([50, 300, 500]) {
+    for (number, (placement, len)) in SHARDED.into_iter().zip([50, 300, 500]).enumerate() {
         let map = filled(&device, placement, 600, 6);
         let keys: Vec<u32> = (0..len).collect();
-        for copies in 0.. {
+        for copies in attempts(number) {
             handle.fail_copy(copies);
             let _ = map.get(&keys);
             let left = handle.fail_copy(u64::MAX);

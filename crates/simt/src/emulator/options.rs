@@ -1,7 +1,12 @@
 //! Options of an emulated device.
 use super::explore::Schedule;
 use super::fault::Fault;
+use std::sync::LazyLock;
 use std::thread::available_parallelism;
+
+/// Number of worker threads by default. Found once: it takes reads of several files of the operating system,
+/// and an exploration creates devices by the thousand.
+static WORKERS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 /// Options of an emulated device. [`Options::default`] is the fast mode on all cores.
 ///
@@ -46,9 +51,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let workers = available_parallelism().map_or(1, usize::from);
         Self {
-            mode: Mode::Fast { workers },
+            mode: Mode::Fast { workers: *WORKERS },
             stale_l1: false,
             weak_memory: WeakMemory::Off,
             faults: Vec::new(),

@@ -15,7 +15,6 @@ use phalanx_kernels::slab::list;
 use simt::Instance;
 use std::any::type_name;
 use std::collections::BTreeMap;
-use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
@@ -223,13 +222,15 @@ impl<M: Tested> Kind<M> {
         M::growing(self, capacity).unwrap()
     }
 
-    /// Returns the turns of a case that has six of them: all on the main variant and on a GPU, half of
+    /// Returns the turns of a case that has six of them: all on the main variant and on a GPU, a third of
     /// them on each of the others.
     pub fn turns(&self) -> Range<u64> {
-        match self.is_main || !is_sampling(&self.device) {
+        match self.is_main || common::runs_all(&self.device) {
             true => 0..6,
-            false if hash_of(self.name).is_multiple_of(2) => 0..3,
-            false => 3..6,
+            false => {
+                let first = hash_of(self.name) % 3 * 2;
+                first..first + 2
+            }
         }
     }
 
@@ -269,7 +270,7 @@ pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
     let kind = |(index, name)| Kind {
         device: device.clone(),
         name,
-        is_main: index == 0 && has_one_size::<M>() && (size_of::<M::Key>() == 4 || !is_sampling(device)),
+        is_main: index == 0 && has_one_size::<M>() && (size_of::<M::Key>() == 4 || common::runs_all(device)),
         builder: M::builder(device, name),
     };
     let runs = |kind: &Kind<M>| !matches!(M::growing(kind, 1), Err(Error::NeedsWideSwap { .. }));
@@ -281,14 +282,9 @@ pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
 /// Runs a case on the variants of a map for these types: on a GPU or with `PHALANX_VARIANTS=all` on all of
 /// them, otherwise on a sample.
 pub fn each<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
-    let (name, samples) = (name_of(&case), is_sampling(device));
+    let (name, samples) = (name_of(&case), !common::runs_all(device));
     let is_run = |(index, kind): &(usize, Kind<M>)| !samples || is_sampled(name, *index == 0, kind);
     kinds::<M>(device).into_iter().enumerate().filter(is_run).for_each(|(_, kind)| case(&kind));
-}
-
-/// Returns whether cases run on a sample of the variants.
-fn is_sampling(device: &Device) -> bool {
-    device.is_emulator() && env::var_os("PHALANX_VARIANTS").is_none_or(|which| which != "all")
 }
 
 /// Returns the name of a function, without its type parameters.

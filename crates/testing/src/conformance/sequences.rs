@@ -1,6 +1,6 @@
 //! Sequences of mixed batches with repeated keys on small maps. `checker` decides whether the outcomes are
 //! linearizable.
-use crate::common::{replay, seed};
+use crate::common::{replay, runs_all, seed};
 use crate::kinds::{Kind, Tested, contents};
 use checker::{BatchMap, Combine, MapOp, MapOutcome, compare_with_model};
 use phalanx::map::Word;
@@ -84,7 +84,8 @@ fn op<K: Word, V: Word>((code, key, value): (u8, u64, u64)) -> MapOp<K, V> {
 }
 
 fn compare<M: Tested>(kind: &Kind<M>, make: impl Fn(&Kind<M>) -> M) {
-    let cases = if kind.is_main { 40 } else { 10 };
+    let part = if runs_all(&kind.device) { 1 } else { 2 };
+    let cases = if kind.is_main { 40 } else { 10 } / part;
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed().to_le_bytes());

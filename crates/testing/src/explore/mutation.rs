@@ -1,10 +1,11 @@
 //! Exploration of many seeds on one map variant.
-use crate::common::{replay, seeds};
+use crate::common::{all_seeds, replay, seeds};
 use crate::plan::{Choice, Plan};
 use crate::script::Execution;
 use crate::world::{Finding, HasFixture, Played, Setting, explore};
 use phalanx_kernels::keyed::{Kind, Slot};
 use simt::emulator::{Fault, Schedule, WeakMemory};
+use std::ops::Range;
 
 /// Returns the setting of a seed: random schedules alternate with priority-based ones.
 pub fn setting<M: Kind>(seed: u64) -> Setting {
@@ -25,6 +26,19 @@ const WEAK_PART: u64 = 4;
 /// Returns the settings of `count` seeds, and then of the first of them under the program's weak memory
 /// model.
 pub fn settings<M: HasFixture>(count: u64) -> impl Iterator<Item = (u64, Setting)> {
+    settings_of::<M>(count, seeds)
+}
+
+/// As [`settings`], for plans that need all seeds to explore what they are there for.
+#[allow(dead_code)] // not every program has such plans
+pub fn all_settings<M: HasFixture>(count: u64) -> impl Iterator<Item = (u64, Setting)> {
+    settings_of::<M>(count, all_seeds)
+}
+
+fn settings_of<M: HasFixture>(
+    count: u64,
+    seeds: fn(u64) -> Range<u64>,
+) -> impl Iterator<Item = (u64, Setting)> {
     let strong = seeds(count).map(|seed| (seed, setting::<M>(seed)));
     let weak = |seed| (seed, Setting { weak_memory: M::WEAK, ..setting::<M>(seed) });
     strong.chain(seeds(count.div_ceil(WEAK_PART)).map(weak))

@@ -1,10 +1,10 @@
 //! Injection of faults: which operations they change, stores that are delayed, and the past values of words.
+use super::super::detect::order::GranuleMap;
 use super::super::fault::{Change, Fault};
 use super::super::memory::access::Access;
 use super::super::site::Site;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::panic::Location;
 use std::rc::Rc;
 
 /// Faults that concern one source location, by their indices.
@@ -34,7 +34,8 @@ struct Overwritten {
 /// The faults of a run.
 pub struct Injector {
     faults: Vec<Fault>,
-    concerned: RefCell<HashMap<*const Location<'static>, Rc<Concerned>>>,
+    /// Faults by the address of the location.
+    concerned: RefCell<GranuleMap<Rc<Concerned>>>,
     late: RefCell<Vec<LateStore>>,
     /// All writes of the run, if any fault needs past values.
     log: RefCell<Vec<Overwritten>>,
@@ -64,7 +65,10 @@ impl Injector {
 
     fn concerned(&self, site: Site) -> Rc<Concerned> {
         let mut known = self.concerned.borrow_mut();
-        known.entry(std::ptr::from_ref(site)).or_insert_with(|| Rc::new(self.find_concerned(site))).clone()
+        known
+            .entry(std::ptr::from_ref(site).addr())
+            .or_insert_with(|| Rc::new(self.find_concerned(site)))
+            .clone()
     }
 
     fn find_concerned(&self, site: Site) -> Concerned {

@@ -228,7 +228,9 @@ impl Explorer {
     }
 
     pub fn wake(&self, lane: u32) {
-        self.decisions.borrow_mut().runnable.insert(lane);
+        let mut decisions = self.decisions.borrow_mut();
+        decisions.runnable.insert(lane);
+        decisions.scheduler.wakes(lane);
     }
 
     pub fn ended(&self, lane: &Lane) {

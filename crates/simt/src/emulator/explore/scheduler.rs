@@ -9,6 +9,9 @@ pub trait Scheduler {
     /// Picks one of `0..options`. Returns `None` if the schedule does not fit the program.
     fn choose(&mut self, options: u32) -> Option<u32>;
 
+    /// Notes that the lane has become runnable.
+    fn wakes(&mut self, _lane: u32) {}
+
     /// Notes that the lane only waits for others.
     fn spins(&mut self, _lane: u32) {}
 }
