@@ -63,6 +63,9 @@ impl Shared {
     /// - As [`machine::Machine::copy`].
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         self.begin_copy()?;
+        if self.emulator.copy_is_omitted(bytes) {
+            return Ok(());
+        }
         // SAFETY: two ranges of `bytes` bytes that do not overlap (the caller's obligation).
         unsafe {
             to.copy_from_nonoverlapping(from, bytes);

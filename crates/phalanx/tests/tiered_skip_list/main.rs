@@ -10,6 +10,7 @@ mod common;
 mod faults;
 mod growth;
 mod model;
+mod mutants;
 #[path = "../tiered/on_stream.rs"]
 mod on_stream;
 mod order;

@@ -61,6 +61,8 @@ use std::sync::{Arc, PoisonError};
 /// device.fail_copy(1);
 /// assert_eq!([(); 3].map(|()| device.copy_fails()), [false, true, false]); // a call before each copy
 /// assert_eq!(device.fail_copy(u64::MAX), u64::MAX); // the failure has happened
+/// device.omit_copy(8, 1); // the second copy of 8 bytes
+/// assert_eq!([8, 4, 8, 8].map(|bytes| device.copy_is_omitted(bytes)), [false, false, true, false]);
 /// device.refuse_files(true); // as drivers do on most file systems
 /// assert!(device.refuses_files());
 /// ```
@@ -137,6 +139,27 @@ impl Emulator {
     pub fn copy_fails(&self) -> bool {
         let take = |left: u64| Some(if left == u64::MAX { left } else { left.wrapping_sub(1) });
         self.world.copies_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) == Ok(0)
+    }
+
+    /// Leaves out one copy of `bytes` bytes, after `copies` of the same size that are executed, and lets the
+    /// host believe that it was. Serves to test that tests find such a fault. `u64::MAX`, the initial value,
+    /// means that none is left out. Returns the number of copies that would have been executed before it, or
+    /// `u64::MAX` if it has happened.
+    pub fn omit_copy(&self, bytes: usize, copies: u64) -> u64 {
+        let mut omitted = self.world.omitted.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *omitted, (bytes, copies)).1
+    }
+
+    /// Returns whether the next copy, of `bytes` bytes, is left out, and counts it. The host runtime calls it
+    /// before each copy.
+    pub fn copy_is_omitted(&self, bytes: usize) -> bool {
+        let mut omitted = self.world.omitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let (of, left) = *omitted;
+        if left == u64::MAX || bytes != of {
+            return false;
+        }
+        omitted.1 = left.wrapping_sub(1);
+        left == 0
     }
 
     /// Lets the host runtime refuse mapped files from now on, or accept them again. Serves to test what

@@ -17,6 +17,9 @@ pub struct World {
     /// Number of copies before the one that fails: see
     /// [`Emulator::fail_copy`](super::public::Emulator::fail_copy).
     pub copies_left: AtomicU64,
+    /// Bytes of the copy that is left out, and number of copies of so many bytes before it: see
+    /// [`Emulator::omit_copy`](super::public::Emulator::omit_copy).
+    pub omitted: Mutex<(usize, u64)>,
     /// Whether files are refused: see [`Emulator::refuse_files`](super::public::Emulator::refuse_files).
     pub refuses_files: AtomicBool,
     /// Choices of the launches explored so far. The running launch holds the lock.
@@ -32,6 +35,7 @@ impl World {
             clock: AtomicU64::new(0),
             allocations_left: AtomicU64::new(u64::MAX),
             copies_left: AtomicU64::new(u64::MAX),
+            omitted: Mutex::new((0, u64::MAX)),
             refuses_files: AtomicBool::new(false),
             explored: Mutex::default(),
         }
