@@ -89,8 +89,9 @@ impl Window {
 
 #[device(caller)]
 impl ShardParts {
-    /// Returns a window by its number. A part begins and ends anywhere, so it touches at most two windows more
-    /// than it could fill: part number `c` behind `n` elements has the windows from `n / WINDOW + 2 c` on.
+    /// Returns a window by its number. A part begins and ends anywhere, so it touches at most two windows
+    /// more than it could fill: part number `c` behind `n` elements has the windows from
+    /// `n / WINDOW + 2 c` on.
     fn window(self, number: usize) -> Window {
         let (mut chunk, mut len) = (0, self.row.len());
         // The first part whose windows end above the number.

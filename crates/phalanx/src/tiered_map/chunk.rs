@@ -493,8 +493,8 @@ impl<K: Word, V: Word> ChunkBuffer<K, V> {
         unsafe { Ok(self.stream.fill(outcomes, Outcome::Refused as u8)?) }
     }
 
-    /// Submits the copy of `len` results from the spill, if they are there, and their move to the order of the
-    /// batch.
+    /// Submits the copy of `len` results from the spill, if they are there, and their move to the order of
+    /// the batch.
     ///
     /// # Safety
     /// - As for [`Self::gather`].

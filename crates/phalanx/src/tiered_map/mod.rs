@@ -161,14 +161,14 @@ pub use tiers::Traffic;
 /// | call | bytes to the device | bytes from the device |
 /// |---|---|---|
 /// | `get`, up to 3 chunks | n k + S | n (v + 1) |
-/// | `get`, more chunks | n (3 k + v + 1) + S | n (k + 2 v + 2) |
+/// | `get`, more chunks | n (2 k + v + 2) + S | n (k + 2 v + 3) |
 /// | `insert`, up to 3 chunks | n (k + v) + S | n + S |
-/// | `insert`, more chunks | n (3 k + 2 v + 1) + S | n (k + v + 3) + S |
+/// | `insert`, more chunks | n (2 k + 2 v + 2) + S | n (k + v + 3) + S |
 /// | any, in place | instead of S, 1.1 buckets of 64 bytes per key | for writes, 1.1 atomic operations per key |
 /// | `len`, `is_empty`, `traffic`, `peak_device_bytes` | none: O(shards) on the host | |
 /// | `export`, `iter` | none | the pairs; a kernel reads all slots over the bus |
 /// | `clear` | none: the host writes S bytes | |
-/// | `release_host_memory` | none: waits for the device and frees up to n (k + 2 v + 2) bytes and 8 shards | |
+/// | `release_host_memory` | none: waits for the device and frees up to n (k + 2 v + 3) bytes and 8 shards | |
 ///
 /// `get_into` costs as `get`; `contains_key` and `contains_into` the same without v. `insert_into`,
 /// `insert_new`, `upsert` and `upsert_into` cost as `insert`. `take` costs as `get`, `remove` and

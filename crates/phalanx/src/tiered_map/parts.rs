@@ -23,8 +23,8 @@ use std::ops::Range;
 /// two more launches.
 const FEW: usize = 3;
 
-/// Blocks on a multiprocessor of a kernel that moves elements over the bus. They suffice for its bandwidth, and
-/// leave room for the kernels of other shards.
+/// Blocks on a multiprocessor of a kernel that moves elements over the bus. They suffice for its bandwidth,
+/// and leave room for the kernels of other shards.
 const BUS_BLOCKS: u32 = 2;
 
 /// The elements of a batch in the spill.

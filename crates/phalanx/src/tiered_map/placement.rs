@@ -10,7 +10,7 @@
 /// let budget = builder.min_budget()?;
 /// let map = builder.budget(budget).build()?;
 /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
-/// assert!(map.traffic().copied_in > 0 && map.traffic().in_place == 0);
+/// assert!(map.traffic().copied_out > 0 && map.traffic().in_place == 0);
 /// assert!(Placement::Remote.is_flat() && !Placement::ByCost.is_flat());
 /// # Ok::<(), phalanx::Error>(())
 /// ```

@@ -34,7 +34,8 @@ pub const CHUNKS: (usize, usize) = (128, 1 << 26);
 const OF_SMALL_CHUNKS: usize = 3;
 /// Bytes of chunks that are enough: with more, only the other share grows.
 const ENOUGH_CHUNKS: usize = 64 << 20;
-/// Share of a large budget for the chunks of a batch: one in this number. The rest keeps shards on the device.
+/// Share of a large budget for the chunks of a batch: one in this number. The rest keeps shards on the
+/// device.
 const OF_CHUNKS: usize = 4;
 /// Share of the budget for one shard, if the number of shards is not given: one in this number.
 pub const OF_SHARD: usize = 48;
