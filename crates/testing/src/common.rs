@@ -51,7 +51,7 @@ fn wants_all() -> bool {
 }
 
 /// Returns how many allocations or copies of the emulator succeed before one that fails, in one run of a test
-/// after the other: each number with `PHALANX_VARIANTS=all`, otherwise the first [`SURE`] and a third of the
+/// after the other: each number with `PHALANX_VARIANTS=all`, otherwise the first `SURE` and a third of the
 /// others, which `case` selects.
 pub fn attempts(case: usize) -> impl Iterator<Item = u64> {
     let all = wants_all();
