@@ -164,7 +164,7 @@ pub fn tiered_collect<P: Pair + Instance>(
 }
 
 /// Copies the results of a shard to its parts: outcomes, which determine their number, and values if there
-/// are any. `to_outcomes` is aligned to 4 bytes, and the length of a chunk a multiple of 4.
+/// are any. `to_outcomes` is aligned to 4 bytes.
 #[kernel]
 pub fn tiered_hand_out<P: Pair + Instance>(
     parts: ShardParts,

@@ -512,7 +512,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Sets the outcomes in the spill of elements that are not done to `Refused`: they have none yet.
     fn refuse_spilled(&mut self, request: &Request<'_, K, V>, work: &Work<S::Part>, done: &[bool]) {
         let chunks = self.chunks(request.len());
-        if chunks.len() <= self.buffers.len() {
+        if !self.is_spilled(&chunks) {
             return;
         }
         for (index, chunk) in chunks.iter().enumerate() {
@@ -561,7 +561,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// are counted, the keys of the next one are copied in.
     fn partition(&mut self, request: &Request<'_, K, V>) -> Result<Work<S::Part>> {
         let (chunks, many) = (self.chunks(request.len()), self.buffers.len());
-        if chunks.len() > many {
+        if self.is_spilled(&chunks) {
             self.spill.reserve(request, self.bits() <= KEPT_BITS)?;
         }
         for buffer in &mut self.buffers {
@@ -583,7 +583,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         for index in work.bounds.len()..chunks.len() {
             work.bounds.push(self.buffers[index % many].bounds()?);
         }
-        if chunks.len() > many {
+        if self.is_spilled(&chunks) {
             work.spilled = self.list_parts((request.op, request.has()), &work, &chunks)?;
         }
         Ok(work)
@@ -634,7 +634,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let columns = self.columns(chunks, index).part(0..missed);
         let routing = self.routing_of(request, (len, missed));
         let kept = self.kept_shards(chunks, index, (routing, is_picked));
-        let spill = (chunks.len() > many).then_some(columns);
+        let spill = self.is_spilled(chunks).then_some(columns);
         let buffer = &mut self.buffers[index % many];
         // SAFETY: as in `submit_chunk`; nothing else uses the columns.
         unsafe {
@@ -657,6 +657,11 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         self.routing((request.len() as f64 * share) as usize)
     }
 
+    /// Returns whether the elements go to the spill: there is no chunk buffer for each chunk.
+    fn is_spilled(&self, chunks: &[Range<usize>]) -> bool {
+        chunks.len() > self.buffers.len()
+    }
+
     /// Returns where the shards of a chunk's elements are kept for step 3; nothing if its keys are routed
     /// again.
     fn kept_shards(
@@ -665,8 +670,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         index: usize,
         (routing, is_picked): (Routing<K>, bool),
     ) -> GlobalSlice<u8> {
-        let is_spilled = chunks.len() > self.buffers.len();
-        match is_spilled && !is_picked && routing.bits <= KEPT_BITS && routing.more == 0 {
+        match self.is_spilled(chunks) && !is_picked && routing.bits <= KEPT_BITS && routing.more == 0 {
             true => self.spill.shards(&chunks[index]),
             false => nothing(),
         }
@@ -674,7 +678,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
 
     /// Returns where the elements of a chunk are in the order of the shards.
     fn columns(&self, chunks: &[Range<usize>], index: usize) -> Columns<K, V> {
-        match chunks.len() > self.buffers.len() {
+        match self.is_spilled(chunks) {
             true => self.spill.columns(chunks[index].clone()),
             false => self.buffers[index].moved(chunks[index].len()),
         }
@@ -683,29 +687,17 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Step 3: brings the results into the order of the batch. Returns the number of refused elements.
     fn collect(&mut self, request: &mut Request<'_, K, V>, work: &Work<S::Part>) -> Result<u64> {
         let (chunks, many) = (self.chunks(request.len()), self.buffers.len());
-        let is_spilled = chunks.len() > many;
+        let is_spilled = self.is_spilled(&chunks);
         for (index, range) in chunks.iter().enumerate() {
             let (missed, is_picked) = (work.lens[index], work.filtered[index]);
             let columns = self.columns(&chunks, index).part(0..missed);
-            let routing = self.routing_of(request, (range.len(), missed));
-            let kept = self.kept_shards(&chunks, index, (routing, is_picked));
-            let buffer = &mut self.buffers[index % many];
-            buffer.stream.synchronize()?;
+            self.buffers[index % many].stream.synchronize()?;
             // SAFETY: as in `submit_chunk`.
             unsafe {
-                match is_spilled {
-                    false => {}
-                    true if !kept.is_empty() => buffer.sort_kept(routing, kept)?,
-                    true => {
-                        buffer.upload_keys(request, range)?;
-                        if is_picked {
-                            buffer.look_up(&self.hot, request, (range.len(), false))?;
-                        }
-                        if missed > 0 {
-                            buffer.sort(missed, (routing, is_picked), nothing())?;
-                        }
-                    }
+                if is_spilled {
+                    self.sort_again(request, (&chunks, index), (missed, is_picked))?;
                 }
+                let buffer = &self.buffers[index % many];
                 if missed > 0 {
                     buffer.scatter(request, is_spilled.then_some(columns), missed)?;
                 }
@@ -723,6 +715,33 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             self.refused()?;
         }
         Ok(refused)
+    }
+
+    /// Submits the sort of a spilled chunk in the way of step 1: by the shards that it kept, or by the keys.
+    ///
+    /// # Safety
+    /// - As for [`ChunkBuffer::upload_keys`].
+    unsafe fn sort_again(
+        &mut self,
+        request: &Request<'_, K, V>,
+        (chunks, index): (&[Range<usize>], usize),
+        (missed, is_picked): (usize, bool),
+    ) -> Result<()> {
+        let (range, many) = (&chunks[index], self.buffers.len());
+        let routing = self.routing_of(request, (range.len(), missed));
+        let kept = self.kept_shards(chunks, index, (routing, is_picked));
+        let buffer = &mut self.buffers[index % many];
+        // SAFETY: the caller's obligations.
+        unsafe {
+            if !kept.is_empty() {
+                return buffer.sort_kept(routing, kept);
+            }
+            buffer.upload_keys(request, range)?;
+            if is_picked {
+                buffer.look_up(&self.hot, request, (range.len(), false))?;
+            }
+            if missed > 0 { buffer.sort(missed, (routing, is_picked), nothing()) } else { Ok(()) }
+        }
     }
 
     /// Submits the addition of the pairs that a chunk has found to the hot ones.
