@@ -7,8 +7,10 @@ use crate::engine::runner::{Observer, Session};
 use crate::engine::suite::{Case, Selection, Suite};
 use crate::engine::{catalog, html, ratios, table};
 use crate::machine::DeviceChoice;
+#[cfg(feature = "trees")]
+use crate::streams;
+use crate::subjects;
 use crate::subjects::first_launch::{self, Report};
-use crate::{streams, subjects};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -36,6 +38,7 @@ enum Command {
     /// List the suites.
     List,
     /// Run every pair of verbs of every structure in four concurrent streams, and check every result.
+    #[cfg(feature = "trees")]
     Streams(streams::supervise::Arguments),
     /// Measure one first launch and print the result. `first_launch` starts this command for each repetition.
     #[command(name = first_launch::COMMAND, hide = true)]
@@ -113,6 +116,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Some(Command::Run(run)) => start(run),
         Some(Command::Report(report)) => show(&report),
         Some(Command::List) => list_suites(),
+        #[cfg(feature = "trees")]
         Some(Command::Streams(arguments)) => streams::supervise::main(&arguments),
         Some(Command::FirstLaunch { device, case }) => launch_first(device, &case),
         None => start(cli.run),

@@ -28,5 +28,6 @@ macro_rules! bench {
 pub mod cli;
 pub mod engine;
 pub mod machine;
+#[cfg(feature = "trees")]
 pub mod streams;
 pub mod subjects;

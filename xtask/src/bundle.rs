@@ -1,6 +1,6 @@
 //! `cargo xtask bundle`: packs programs and tests, each with its PTX, for a GPU machine without Rust.
-use crate::kernels;
 use crate::workspace::{cargo, root, shell};
+use crate::{bench, kernels};
 use anyhow::{Context, Result, ensure};
 use ptx_builder::Arch;
 use serde::Deserialize;
@@ -144,8 +144,11 @@ impl Message {
 /// which a GPU machine does not need.
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
+    let all = packages.iter().find(|package| *package == "phalanx-bench").map(|_| bench::ALL);
+    let features =
+        ["--features", "cuda"].into_iter().chain(all.into_iter().flat_map(|all| ["--features", all]));
     let packages = packages.iter().flat_map(|package| ["--package", package]);
-    let shared = ["--profile", "bundle", "--no-default-features", "--features", "cuda"];
+    let shared = ["--profile", "bundle", "--no-default-features"].into_iter().chain(features);
     let build = cmd!(shell, "{cargo} {command} {shared...} {TOLD} {flags...}");
     executables(&build.args(packages).read()?)
 }

@@ -6,9 +6,13 @@ use anyhow::Result;
 pub mod ageing;
 pub mod blocking;
 pub mod both_widths;
+#[cfg(feature = "trees")]
 pub mod btree;
+#[cfg(feature = "trees")]
 pub mod bulk;
+#[cfg(feature = "cache")]
 pub mod cache_table;
+#[cfg(feature = "trees")]
 pub mod concurrent_mix;
 pub mod device_malloc;
 pub mod driver;
@@ -17,19 +21,29 @@ pub mod hash_map;
 pub mod increments;
 pub mod limits;
 pub mod map_plan;
+#[cfg(feature = "trees")]
 pub mod mv_soak;
+#[cfg(feature = "trees")]
 pub mod mvbtree;
+#[cfg(feature = "trees")]
 pub mod ordered;
 pub mod patterns;
+#[cfg(feature = "trees")]
 pub mod primitives;
+#[cfg(feature = "tiered")]
 pub mod resident_map;
+#[cfg(feature = "trees")]
 pub mod segments;
 pub mod sets;
+#[cfg(feature = "trees")]
 pub mod skip_list;
 pub mod slab_alloc;
 pub mod slab_hash;
+#[cfg(feature = "trees")]
 pub mod soak;
+#[cfg(feature = "trees")]
 pub mod sorted_runs;
+#[cfg(feature = "tiered")]
 pub mod tiered_map;
 
 /// Returns all structures for one device.
@@ -42,17 +56,29 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(slab_hash::SlabMaps(gpu)),
         Box::new(sets::SlabSets(gpu)),
         Box::new(sets::ChainSets(gpu)),
+        #[cfg(feature = "trees")]
         Box::new(btree::Trees(gpu)),
+        #[cfg(feature = "trees")]
         Box::new(skip_list::Lists(gpu)),
+        #[cfg(feature = "trees")]
         Box::new(mvbtree::VersionedTrees(gpu)),
+        #[cfg(feature = "cache")]
         Box::new(cache_table::CacheTables(gpu)),
+        #[cfg(feature = "tiered")]
         Box::new(resident_map::Residents(gpu)),
+        #[cfg(feature = "tiered")]
         Box::new(tiered_map::TieredMaps::new(gpu)),
+        #[cfg(feature = "tiered")]
         Box::new(tiered_map::TieredMaps::lists(gpu)),
+        #[cfg(feature = "trees")]
         Box::new(sorted_runs::Baseline::array(gpu)),
+        #[cfg(feature = "trees")]
         Box::new(sorted_runs::Baseline::merge_tree(gpu)),
+        #[cfg(feature = "trees")]
         Box::new(primitives::Sorts(gpu)),
+        #[cfg(feature = "trees")]
         Box::new(primitives::Scans(gpu)),
+        #[cfg(feature = "trees")]
         Box::new(segments::AllSegments(gpu)),
     ]
 }

@@ -1,4 +1,5 @@
 //! Measurement of the costs by which shards are placed.
+use super::chunk::Division;
 use super::placement::{Costs, Placement};
 use super::plan::PLACES;
 use super::shards::{ImageSize, Shards};
@@ -7,14 +8,18 @@ use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp};
 use phalanx_kernels::keyed::hash;
+use phalanx_kernels::tiered::route;
 use std::time::Instant;
 
 /// Bytes of an image from which a copy is measured. A smaller one takes about as long as its submission.
 const LEAST_BYTES: usize = 1 << 20;
 /// Lookups that are measured.
-const LOOKUPS: usize = 1 << 16;
-/// Launches for them.
+const LOOKUPS: usize = 1 << 20;
+/// Launches for them. Each has so many lookups that they, and not its submission, determine its time.
 const LAUNCHES: usize = 16;
+/// Time, in ns, by which the stream of a slot delays a batch: the rounded result of 47 slots in a batch of
+/// 4096 keys (suite `oversubscription/break-even`).
+const SLOT_NS: f64 = 10_000.0;
 
 impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Measures the costs on a map without pairs. On an emulated device, or if nothing depends on them,
@@ -33,7 +38,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_lookups()?);
         let bytes = self.plan.size.byte_len();
         let copy_rate = if bytes < LEAST_BYTES { costs.copy_rate } else { copy_rate };
-        Ok(Costs { copy_rate, access_ns, ..costs })
+        Ok(Costs { copy_rate, access_ns, slot_ns: SLOT_NS, ..costs })
     }
 
     /// Returns the rate of a copy of a shard, in bytes per ns.
@@ -46,11 +51,24 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         Ok(8.0 * image.len() as f64 / (1e6 * ms.max(1e-6)))
     }
 
+    /// Returns `len` keys, in the order in which a batch looks them up in place.
+    fn lookups(&self, len: usize) -> Vec<K> {
+        let numbers = 0..len as u64;
+        let mut keys: Vec<K> = numbers.map(|number| K::from_u64(hash(number, 1).first.into())).collect();
+        match self.inner.division() {
+            Division::ByHash { seed } if size_of::<K>() + size_of::<V>() == 8 => {
+                keys.sort_unstable_by_key(|&key| route::<K, K>(key, 0, seed));
+            }
+            Division::ByHash { seed } => keys.sort_unstable_by_key(|&key| route::<K, u64>(key, 0, seed)),
+            Division::ByRange { .. } => {}
+        }
+        keys
+    }
+
     /// Returns the time of a lookup in place, in ns.
     fn measure_lookups(&mut self) -> Result<f64> {
         let len = LOOKUPS.min(self.plan.chunk);
-        let keys: Vec<K> =
-            (0..len as u64).map(|number| K::from_u64(u64::from(hash(number, 1).first))).collect();
+        let keys = self.lookups(len);
         let given = self.buffers[0].given(len);
         // SAFETY: all memory lives until the streams are waited for, and nothing else uses it.
         unsafe { self.buffers[0].stream.upload(given.keys, &keys)? };

@@ -57,12 +57,16 @@ pub struct Costs {
     pub write_ratio: f64,
     /// Rate of copies in one direction, in bytes per ns.
     pub copy_rate: f64,
+    /// Time, in ns, that it takes to use a shard in a slot. Fewer lookups are executed in place, even if a
+    /// slot has the shard.
+    pub slot_ns: f64,
 }
 
 impl Default for Costs {
-    /// Returns the costs of an H200 at a bus of PCIe 5.
+    /// Returns the costs of an H200 at a bus of PCIe 5. Slots take no time, so lookups use them whenever they
+    /// have the shard.
     fn default() -> Self {
-        Self { access_ns: 10.0, write_ratio: 2.0, copy_rate: 50.0 }
+        Self { access_ns: 10.0, write_ratio: 2.0, copy_rate: 50.0, slot_ns: 0.0 }
     }
 }
 
@@ -80,8 +84,8 @@ impl Costs {
     /// Returns whether a shard of `bytes` bytes is brought to the device. Copies of both directions overlap,
     /// so the write-back of a shard that must be brought anyway costs nothing more.
     pub fn brings(&self, operations: usize, bytes: usize, (writes, is_there): (bool, bool)) -> bool {
-        let copied = if is_there && !writes { 0 } else { bytes };
-        self.in_place_ns(operations, writes) > self.copy_ns(copied)
+        let ns = if is_there && !writes { self.slot_ns } else { self.copy_ns(bytes) };
+        self.in_place_ns(operations, writes) > ns
     }
 }
 
@@ -91,11 +95,14 @@ mod tests {
 
     #[test]
     fn many_operations_bring_a_shard() {
-        let costs = Costs { access_ns: 10.0, write_ratio: 2.0, copy_rate: 50.0 };
+        let costs = Costs { access_ns: 10.0, write_ratio: 2.0, copy_rate: 50.0, slot_ns: 0.0 };
         let bytes = 8 << 20; // 168 us, which is 16 777 lookups
         assert!(costs.brings(17_000, bytes, (false, false)) && !costs.brings(16_000, bytes, (false, false)));
         assert!(costs.brings(8_500, bytes, (true, false)) && !costs.brings(8_000, bytes, (true, true)));
         assert!(costs.brings(1, bytes, (false, true)), "it is there");
         assert!(!costs.brings(0, bytes, (false, true)), "nothing to do");
+        let costs = Costs { slot_ns: 1000.0, ..costs };
+        assert!(costs.brings(101, bytes, (false, true)) && !costs.brings(100, bytes, (false, true)));
+        assert!(costs.brings(8_500, bytes, (true, true)), "a write-back costs as much as before");
     }
 }

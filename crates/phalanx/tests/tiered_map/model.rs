@@ -16,7 +16,7 @@ pub fn small<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
 
 /// Costs by which a shard of some KiB is copied for a few operations.
 pub fn cheap_copies() -> Costs {
-    Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0 }
+    Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0, slot_ns: 0.0 }
 }
 
 /// Returns a path for the file of a map of this thread. The name of the last one is gone.
