@@ -286,7 +286,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         let empty = Empty { plan, shards, spares };
         let mut tiers = Tiers::new(device.clone(), (ledger.clone(), inner), empty, self.config)?;
         if !self.has_costs {
-            tiers.config.costs = tiers.measure()?;
+            let lookups = tiers.measure()?;
+            tiers.config.costs = tiers.measure_writes(lookups)?;
         }
         Ok(TieredMap { tiers: Mutex::new(tiers), device, ledger, least_budget })
     }

@@ -1,5 +1,5 @@
 //! Measurement of the costs by which shards are placed.
-use super::chunk::Division;
+use super::chunk::{Columns, Division};
 use super::placement::{Costs, Placement};
 use super::plan::PLACES;
 use super::shards::{ImageSize, Shards};
@@ -13,8 +13,10 @@ use std::time::Instant;
 
 /// Bytes of an image from which a copy is measured. A smaller one takes about as long as its submission.
 const LEAST_BYTES: usize = 1 << 20;
-/// Lookups that are measured.
-const LOOKUPS: usize = 1 << 20;
+/// Maximum number of operations that are measured.
+const OPERATIONS: usize = 1 << 20;
+/// Minimum number of bytes of a shard for each: insertions find room.
+const BYTES_OF_EACH: usize = 32;
 /// Launches for them. Each has so many lookups that they, and not its submission, determine its time.
 const LAUNCHES: usize = 16;
 /// Time, in ns, by which the stream of a slot delays a batch: the rounded result of 47 slots in a batch of
@@ -34,11 +36,23 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             return Ok(costs);
         }
         // What runs first also loads kernels and maps memory.
-        let (_, _) = (self.measure_copy()?, self.measure_lookups()?);
-        let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_lookups()?);
+        let lookups = BatchOp::ContainsKey;
+        let (_, _) = (self.measure_copy()?, self.measure_in_place(lookups)?);
+        let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_in_place(lookups)?);
         let bytes = self.plan.size.byte_len();
         let copy_rate = if bytes < LEAST_BYTES { costs.copy_rate } else { copy_rate };
         Ok(Costs { copy_rate, access_ns, slot_ns: SLOT_NS, ..costs })
+    }
+
+    /// Measures insertions, too, if lookups were measured. The map must have no pairs, and has none afterwards.
+    pub fn measure_writes(&mut self, costs: Costs) -> Result<Costs> {
+        if costs == Costs::default() {
+            return Ok(costs);
+        }
+        let insert_ns = self.measure_in_place(BatchOp::Insert);
+        self.places.iter_mut().try_for_each(|place| place.counters.fill_bytes(0))?;
+        self.create_at(0, self.shards[0].image.words(), 0)?;
+        Ok(Costs { write_ratio: (insert_ns? / costs.access_ns).max(1.0), ..costs })
     }
 
     /// Returns the rate of a copy of a shard, in bytes per ns.
@@ -51,8 +65,8 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         Ok(8.0 * image.len() as f64 / (1e6 * ms.max(1e-6)))
     }
 
-    /// Returns `len` keys, in the order in which a batch looks them up in place.
-    fn lookups(&self, len: usize) -> Vec<K> {
+    /// Returns `len` keys, in the order in which a batch accesses them in place.
+    fn keys(&self, len: usize) -> Vec<K> {
         let numbers = 0..len as u64;
         let mut keys: Vec<K> = numbers.map(|number| K::from_u64(hash(number, 1).first.into())).collect();
         match self.inner.division() {
@@ -65,19 +79,22 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         keys
     }
 
-    /// Returns the time of a lookup in place, in ns.
-    fn measure_lookups(&mut self) -> Result<f64> {
-        let len = LOOKUPS.min(self.plan.chunk);
-        let keys = self.lookups(len);
-        let given = self.buffers[0].given(len);
+    /// Returns the time of an operation in place, in ns.
+    fn measure_in_place(&mut self, op: BatchOp) -> Result<f64> {
+        let len = OPERATIONS.min(self.plan.chunk).min(self.plan.size.byte_len() / BYTES_OF_EACH).max(1);
+        let keys = self.keys(len);
+        let (given, stream) = (self.buffers[0].given(len), &self.buffers[0].stream);
         // SAFETY: all memory lives until the streams are waited for, and nothing else uses it.
-        unsafe { self.buffers[0].stream.upload(given.keys, &keys)? };
-        self.buffers[0].stream.synchronize()?;
+        unsafe {
+            stream.upload(given.keys, &keys)?;
+            stream.fill(given.arguments, 0)?;
+        }
+        stream.synchronize()?;
         let (each, start) = (len.div_ceil(LAUNCHES), Instant::now());
         for first in (0..len).step_by(each) {
             let place = first / each % PLACES;
-            let part = given.part(first..(first + each).min(len));
-            let batch = Batch { outcomes: part.outcomes, ..Batch::new(BatchOp::ContainsKey, part.keys) };
+            let Columns { keys, arguments, outcomes, .. } = given.part(first..(first + each).min(len));
+            let batch = Batch { arguments, outcomes, ..Batch::new(op, keys) };
             let (mut table, stream) = (self.raw_in_place(0, place), &self.places[place].stream);
             // SAFETY: as above.
             unsafe { self.inner.launch(stream, &mut table, batch.into())? };
