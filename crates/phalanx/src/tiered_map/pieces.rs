@@ -1,6 +1,6 @@
 //! Batches of many chunks on maps with many shards. Step 1 keeps the first element of each shard in each
 //! chunk, on the host: with chunks of 128 elements and 2^20 ranges, 32 KiB per element. So such a batch runs
-//! in pieces, one after the other, which its elements cannot tell: they have no order.
+//! in pieces, one after the other. Its elements have no order, so their outcomes are valid.
 use super::chunk::Request;
 use super::shards::Shards;
 use super::tiers::{Failure, Tiers};
