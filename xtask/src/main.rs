@@ -43,7 +43,7 @@ enum Command {
     /// Convert JSON Lines of a benchmark into an HTML report: `cargo xtask report FILE.. --html PAGE`; or
     /// write the figures of the repository's pages: `cargo xtask report --pages`
     Report(bench::Options),
-    /// Run an explorer with ten thousand seeds or more, and record the run in docs/results/soak
+    /// Run an explorer or scripts with ten thousand seeds or more, and record the run in docs/results/soak
     Soak(soak::Options),
     /// Pack programs, tests and PTX into ./bundle, for a GPU machine without Rust
     Bundle(bundle::Options),

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: runs the explorers with ten thousand seeds or more, and records each run.
+//! `cargo xtask soak`: runs explorers and random scripts with ten thousand seeds or more, and records each.
 use crate::workspace::{cargo, root, shell};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -7,27 +7,65 @@ use std::io::Write;
 use std::time::Instant;
 use xshell::cmd;
 
-/// Explorer whose number of seeds can be multiplied.
+/// Tests whose number of seeds can be multiplied.
 struct Family {
     name: &'static str,
     /// Test program.
     program: &'static str,
+    /// The features that the program needs, if not the default ones.
+    features: Option<&'static str>,
     /// Part of the names of the tests to run.
     filter: &'static str,
     /// Number of seeds of the smallest of these tests without a multiplier.
     seeds: u64,
+    kind: Kind,
 }
 
-const FAMILIES: [Family; 4] = [
-    Family { name: "btree-deep", program: "btree_explore", filter: "deep_trees_whose", seeds: 100 },
-    Family { name: "mvbtree-deep", program: "btree_explore", filter: "deep_trees_with", seeds: 100 },
-    Family { name: "skiplist-deep", program: "skiplist_explore", filter: "deep_", seeds: 100 },
-    Family { name: "mvbtree-several", program: "mvbtree_explore", filter: "several::", seeds: 8 },
+/// Kind of the tests of a family.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A seed selects a schedule of kernels.
+    Explorer,
+    /// A seed selects random calls and faults of the device.
+    Script,
+}
+
+const FAMILIES: [Family; 6] = [
+    explorer(("btree-deep", "btree_explore"), "deep_trees_whose", 100),
+    explorer(("mvbtree-deep", "btree_explore"), "deep_trees_with", 100),
+    explorer(("skiplist-deep", "skiplist_explore"), "deep_", 100),
+    explorer(("mvbtree-several", "mvbtree_explore"), "several::", 8),
+    scripts(("tiered-map", "tiered_map"), "emulator,tiered-map"),
+    scripts(("tiered-skip-list", "tiered_skip_list"), "emulator,tiered-skip-list"),
 ];
+
+const fn explorer((name, program): (&'static str, &'static str), filter: &'static str, seeds: u64) -> Family {
+    Family { name, program, features: None, filter, seeds, kind: Kind::Explorer }
+}
+
+const fn scripts((name, program): (&'static str, &'static str), features: &'static str) -> Family {
+    Family { name, program, features: Some(features), filter: "soak::", seeds: 40, kind: Kind::Script }
+}
+
+impl Kind {
+    fn schedules(self) -> &'static str {
+        match self {
+            Self::Explorer => "random, pct of depth 3 and of depth 10, by turns",
+            Self::Script => "one; random calls, a third of them with a failing copy or failing allocations",
+        }
+    }
+
+    fn memory(self) -> &'static str {
+        match self {
+            Self::Explorer => "stale L1; a quarter of the seeds again under weak memory (hardware)",
+            Self::Script => "sequentially consistent",
+        }
+    }
+}
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Explorer to run
+    /// Explorer or scripts to run
     #[arg(value_parser = FAMILIES.map(|family| family.name))]
     family: String,
     /// Minimum number of seeds per structure variant
@@ -63,7 +101,11 @@ fn soak(family: &Family, seeds: u64) -> Result<Record> {
     let (shell, cargo, program, filter) = (shell()?, cargo(), family.program, family.filter);
     let times = seeds.div_ceil(family.seeds);
     let commit = crate::bundle::commit()?.unwrap_or_default();
-    let test = cmd!(shell, "{cargo} test --package phalanx --test {program} -- {filter} --nocapture");
+    let narrow: &[&str] =
+        if family.features.is_some() { &["--no-default-features", "--features"] } else { &[] };
+    let features = narrow.iter().copied().chain(family.features);
+    let test = cmd!(shell, "{cargo} test --package phalanx --test {program}").args(features);
+    let test = test.args(["--", filter, "--nocapture"]);
     let start = Instant::now();
     let output = test.env("PHALANX_SEEDS", times.to_string()).ignore_status().output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -73,8 +115,8 @@ fn soak(family: &Family, seeds: u64) -> Result<Record> {
         family: family.name,
         commit,
         seeds: times * family.seeds,
-        schedules: "random, pct of depth 3 and of depth 10, by turns",
-        memory: "stale L1; a quarter of the seeds again under weak memory (hardware)",
+        schedules: family.kind.schedules(),
+        memory: family.kind.memory(),
         passed: output.status.success(),
         wall_s: start.elapsed().as_secs_f64(),
         counters: text.lines().filter(is_counter).map(str::to_owned).collect(),

@@ -238,8 +238,9 @@ pub enum Error {
 
     /// The file in which a map keeps its shards cannot be created, extended, read or written.
     #[error(
-        "{doing} {bytes} bytes of the shards' file {} failed: {source}. The file must be a new one in a \
-         folder that can be written, on a disk with room for all shards",
+        "{doing} {}the shards' file {} failed: {source}. The file must be a new one in a folder that can be \
+         written, on a disk with room for all shards",
+        bytes_of(*bytes),
         path.display()
     )]
     ShardFile {
@@ -481,6 +482,11 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Returns the beginning of a message about a number of bytes of something, or nothing for 0.
+fn bytes_of(bytes: u64) -> String {
+    if bytes == 0 { String::new() } else { format!("{bytes} bytes of ") }
 }
 
 impl Error {

@@ -230,6 +230,8 @@ fn in_parts(len: usize, insert: impl Fn(Range<usize>) -> Result<Outcomes>) -> Re
     for first in (0..len).step_by(BATCH) {
         let outcomes = match insert(first..len.min(first + BATCH)) {
             Err(Error::NoRoom { outcomes }) => outcomes,
+            // Nobody can retry the rest: the structure is dropped.
+            Err(Error::Interrupted { source, .. }) => return Err(*source),
             inserted => inserted?,
         };
         if !outcomes.all_placed() {

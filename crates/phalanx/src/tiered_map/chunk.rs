@@ -52,6 +52,22 @@ impl<'a, K: Word, V: Word> Request<'a, K, V> {
         self.on_device.map_or(self.keys.len(), |columns| columns.keys.len())
     }
 
+    /// Returns the elements of a range.
+    pub fn piece(&mut self, range: &Range<usize>) -> Request<'_, K, V> {
+        let results = part(self.results, range);
+        let own = if self.on_device.is_some() { 0..0 } else { range.clone() };
+        Request {
+            op: self.op,
+            codes: &self.codes[part(self.codes, range)],
+            keys: &self.keys[own.clone()],
+            arguments: &self.arguments[part(self.arguments, range)],
+            results: &mut self.results[results],
+            outcomes: &mut self.outcomes[own],
+            as_bools: self.as_bools,
+            on_device: self.on_device.map(|columns| columns.part(range.clone())),
+        }
+    }
+
     /// Returns the columns of the batch.
     pub fn has(&self) -> Has {
         match self.on_device {

@@ -12,6 +12,7 @@ mod measure;
 pub(crate) mod operations;
 pub(crate) mod partition;
 mod parts;
+mod pieces;
 pub(crate) mod placement;
 pub(crate) mod plan;
 mod repartition;

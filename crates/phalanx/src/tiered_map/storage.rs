@@ -30,7 +30,8 @@ pub enum Storage {
     Pinned,
     /// A new file at this path, which is mapped and registered with the driver, as pinned memory is. Its
     /// pages stay in host memory as long as the map lives. Drivers accept files on tmpfs (`/dev/shm`) and
-    /// refuse most others; a file that is refused is used as [`Self::StagedFile`].
+    /// refuse most others; a file that is refused is used as [`Self::StagedFile`]. Then the bytes that are
+    /// read and written are counted ([`Traffic`](super::Traffic)).
     File(PathBuf),
     /// A new file at this path, which the host reads and writes through pinned buffers of the size of a
     /// shard. The map may be larger than the host's memory. Operations on a shard are always executed on a

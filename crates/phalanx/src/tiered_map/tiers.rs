@@ -366,7 +366,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         self.allocate()?;
         let ran = match self.plan.form {
             Form::Resident | Form::Flat => self.run_whole(request),
-            Form::Sharded { .. } => self.run_sharded(request),
+            Form::Sharded { .. } => self.run_pieces(request),
         };
         if ran.is_err() {
             self.settle();
@@ -477,7 +477,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     }
 
     /// Runs a batch on shards.
-    fn run_sharded(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
+    pub fn run_sharded(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
         let (generation, work) = (self.generation(), self.partition(request)?);
         if request.on_device.is_none() {
             S::before_shards(self, request, &work)?;

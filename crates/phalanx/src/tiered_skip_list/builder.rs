@@ -132,22 +132,26 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// the capacities is 0; [`Error::TooLarge`] if an inner list would have too many nodes;
     /// [`Error::UnknownVariant`] if no variant has the name for these types; [`Error::NeedsWideSwap`] if the
     /// device lacks the variant's compare-and-swap; [`Error::Device`] if the host or the device lacks the
-    /// memory, or the environment names a device that is not available.
+    /// memory, or the environment names a device that is not available. A capacity that exceeds the available
+    /// host memory is refused before any is allocated.
     pub fn build(self) -> Result<TieredSkipList<K, V>> {
         let (device, wish) = (open(self.device.as_ref())?, self.wish()?);
         let kernels = self.kernels(&device)?;
         let divided = plan::divide(kernels, wish, self.budget)?;
         let (least_budget, plan) = (plan::least_budget(kernels, wish)?, divided.plan);
-        let ledger = Ledger::new(self.budget);
+        let tier = if self.config.placement == Placement::Managed { Tier::Managed } else { Tier::Pinned };
+        let (ledger, source) = (Ledger::new(self.budget), Source::Memory(tier));
+        // One more for the write-back of a list.
+        let images = self.capacity.div_ceil(plan.size.target).saturating_add(1);
+        if plan.form != Form::Flat {
+            source.check_room(images.saturating_mul(plan.size.byte_len()))?;
+        }
         let sizes = (plan.size, divided.splitters);
         let inner = Lists::new(kernels.boxed_list(), (&device, &ledger), sizes)?;
         let first = Shard::new(Image::Blank, plan.size);
-        let tier = if self.config.placement == Placement::Managed { Tier::Managed } else { Tier::Pinned };
-        let mut spares = Spares::without_limit(Source::Memory(tier));
+        let mut spares = Spares::without_limit(source);
         if plan.form != Form::Flat {
-            // One more for the write-back of a list.
-            let many = self.capacity.div_ceil(plan.size.target) + 1;
-            spares.reserve(&device, (many, plan.size.words()))?;
+            spares.reserve(&device, (images, plan.size.words()))?;
         }
         let empty = Empty { plan, shards: vec![first], spares };
         let mut tiers = Tiers::new(device.clone(), (ledger.clone(), inner), empty, self.config)?;

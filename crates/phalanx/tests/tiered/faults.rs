@@ -204,3 +204,33 @@ fn every_copy_of_other_calls_fails_once() {
         }
     }
 }
+
+/// A map that cannot be loaded is gone, so no error tells which of its pairs are done.
+#[test]
+fn every_copy_of_a_load_fails_once() {
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
+    let builder = || {
+        let builder = model::divided::<u32, u32>(&device).capacity(400).placement(Placement::AlwaysCopy);
+        let budget = builder.min_budget().unwrap();
+        builder.budget(budget)
+    };
+    let (map, keys) = (builder().build().unwrap(), (0..350).collect::<Vec<u32>>());
+    assert!(map.insert(&keys, &keys).unwrap().all_placed());
+    let mut saved = Vec::new();
+    map.save(&mut saved).unwrap();
+    for copies in attempts(0) {
+        handle.fail_copy(copies);
+        let loaded = Map::load(&saved[..], builder());
+        let left = handle.fail_copy(u64::MAX);
+        match loaded {
+            Ok(loaded) => assert_eq!(all_pairs(&loaded), all_pairs(&map)),
+            Err(error) => {
+                assert!(matches!(error, Error::Device(_) | Error::ShardFile { .. }), "{copies}: {error}");
+            }
+        }
+        if left != u64::MAX {
+            break;
+        }
+    }
+}

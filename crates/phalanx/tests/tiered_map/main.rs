@@ -20,6 +20,8 @@ mod placement;
 #[path = "../tiered/policies.rs"]
 mod policies;
 mod ranges;
+#[path = "../tiered/soak/mod.rs"]
+mod soak;
 #[path = "../tiered/streams.rs"]
 mod streams;
 mod streams_of_callers;

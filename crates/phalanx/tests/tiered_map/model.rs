@@ -2,9 +2,10 @@
 pub use crate::common::*;
 use gpu::Device;
 pub use phalanx::TieredMap as Map;
-use phalanx::tiered_map::Costs;
 pub use phalanx::tiered_map::{Builder, Placement, Progress, Traffic};
+use phalanx::tiered_map::{Costs, Growth, Partition, Storage};
 use phalanx::{Key, TieredMap, Value};
+use phalanx_testing::common::Rng;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -87,3 +88,37 @@ pub fn churned(device: &Device, capacity: usize) -> TieredMap<u32, u32> {
     }
     map
 }
+
+/// Returns a builder of a random map for at least `pairs` pairs, and whether the map may refuse some.
+pub fn random(device: &Device, rng: &mut Rng, pairs: usize) -> (Builder<u32, u32>, bool) {
+    use Placement::{AlwaysCopy, AlwaysInPlace, ByCost, Managed, Remote};
+    let growth = rng.pick(&[Growth::Doubling, Growth::Doubling, Growth::Doubling, Growth::Fixed]);
+    let capacity = pairs.max(rng.pick(&[1, 200, 800, 3000]));
+    let builder = TieredMap::builder().device(device).costs(cheap_copies()).capacity(capacity).growth(growth);
+    let builder = builder.placement(rng.pick(&[ByCost, ByCost, AlwaysCopy, AlwaysInPlace, Remote, Managed]));
+    let builder = match rng.below(5) {
+        0 => builder.storage(Storage::File(path())),
+        1 => builder.storage(Storage::StagedFile(path())),
+        _ => builder,
+    };
+    let divided = builder.clone().shards(rng.pick(&[1, 2, 8, 32]));
+    let least = divided.min_budget().unwrap();
+    let (builder, least) = match rng.below(5) {
+        0 => (builder.clone(), builder.min_budget().unwrap().max(least)),
+        1 => by_range(builder, rng.pick(&[97, 400])),
+        _ => (divided, least),
+    };
+    let (more, hot) = (least * rng.pick(&[0, 0, 1, 3, 12]) / 4, rng.pick(&[0, 1 << 12]));
+    let builder = if rng.below(2) == 0 { builder.hot_pairs(hot) } else { builder };
+    (builder.budget(least + more + hot), growth == Growth::Fixed)
+}
+
+/// Returns a builder of a map whose shards are ranges of keys, and its least budget.
+fn by_range(builder: Builder<u32, u32>, each: u64) -> (Builder<u32, u32>, usize) {
+    let builder = builder.partition(Partition::ByRange { keys: 0..=2999, each });
+    let least = builder.min_budget().unwrap();
+    (builder, least)
+}
+
+/// Calls the queries that other maps have.
+pub fn look_around(_: &TieredMap<u32, u32>, _: &BTreeMap<u32, u32>, _: &[u32]) {}

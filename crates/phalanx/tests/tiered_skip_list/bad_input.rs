@@ -1,5 +1,5 @@
 //! Bad input is an error.
-use crate::model::{device, small};
+use crate::model::{device, emulator, small};
 use phalanx::tiered_skip_list::Placement;
 use phalanx::{Error, TieredSkipList};
 
@@ -26,6 +26,22 @@ fn parameters() {
     fails!(builder().budget(0).build(), Error::DeviceBudget { asked: 0, .. });
     fails!(builder().variant("none").build(), Error::UnknownVariant { .. });
     fails!(builder().capacity(1 << 40).placement(Placement::Remote).build(), Error::TooLarge { .. });
+}
+
+/// A capacity that exceeds the host's memory is refused before the first image is allocated.
+#[test]
+fn more_than_the_hosts_memory() {
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
+    let builder = TieredSkipList::<u32, u32>::builder().device(&device);
+    for builder in [builder.clone().capacity(1 << 40), builder.list_capacity(1).capacity(usize::MAX)] {
+        handle.fail_allocations_after(1);
+        let Err(Error::Device(gpu::Error::OutOfMemory { tier, bytes, free, total })) = builder.build() else {
+            panic!("20 TiB of host memory")
+        };
+        assert!(tier == gpu::Tier::Pinned && bytes > 16 << 40 && free <= total, "{bytes}");
+        assert_eq!(handle.fail_allocations_after(u64::MAX), 1, "nothing was allocated");
+    }
 }
 
 #[test]

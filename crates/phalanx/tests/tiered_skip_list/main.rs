@@ -17,6 +17,8 @@ mod order;
 mod placement;
 #[path = "../tiered/policies.rs"]
 mod policies;
+#[path = "../tiered/soak/mod.rs"]
+mod soak;
 #[path = "../tiered/streams.rs"]
 mod streams;
 mod streams_of_callers;

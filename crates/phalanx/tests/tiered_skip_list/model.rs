@@ -5,6 +5,7 @@ pub use phalanx::TieredSkipList as Map;
 use phalanx::tiered_skip_list::Costs;
 pub use phalanx::tiered_skip_list::{Builder, Placement, Progress, Traffic};
 use phalanx::{Key, TieredSkipList, Value};
+use phalanx_testing::common::Rng;
 use std::collections::BTreeMap;
 
 /// Returns a builder of a list of inner lists for 100 pairs, which are copied from some operations on.
@@ -69,4 +70,26 @@ pub fn check_order<K: Key + Ord, V: Value + PartialEq>(
     assert_eq!(list.floor(keys).unwrap(), each(&|key| pair(model.range(..=key).next_back())));
     assert_eq!(list.first().unwrap(), pair(model.first_key_value()));
     assert_eq!(list.last().unwrap(), pair(model.last_key_value()));
+}
+
+/// Returns a builder of a random list for at least `pairs` pairs, and whether the list may refuse some.
+pub fn random(device: &Device, rng: &mut Rng, pairs: usize) -> (Builder<u32, u32>, bool) {
+    use Placement::{AlwaysCopy, AlwaysInPlace, ByCost, Managed, Remote};
+    let placement = rng.pick(&[ByCost, ByCost, AlwaysCopy, AlwaysInPlace, Remote, Managed]);
+    let is_flat = matches!(placement, Remote | Managed);
+    let capacity = pairs.max(rng.pick(&[1, 200, 800, 3000]));
+    let builder = small(device).placement(placement).capacity(capacity);
+    let builder = builder.list_capacity(rng.pick(&[60, 100, 400, 2000]));
+    let least = builder.min_budget().unwrap();
+    (builder.budget(least + least * rng.pick(&[0, 0, 1, 3, 12]) / 4), is_flat)
+}
+
+/// Checks the queries by key order from each of `keys`, and between each two of them.
+pub fn look_around(list: &TieredSkipList<u32, u32>, model: &BTreeMap<u32, u32>, keys: &[u32]) {
+    check_order(list, model, keys);
+    let ranges: Vec<_> = keys.windows(2).map(|ends| ends[0].min(ends[1])..=ends[0].max(ends[1])).collect();
+    let within = ranges.iter().map(|range| model.range(range.clone()).map(|(&key, &value)| (key, value)));
+    let expected: Vec<Vec<(u32, u32)>> = within.map(Iterator::collect).collect();
+    assert!(list.count(&ranges).unwrap().into_iter().eq(expected.iter().map(|pairs| pairs.len() as u64)));
+    assert_eq!(list.range(&ranges).unwrap(), expected);
 }

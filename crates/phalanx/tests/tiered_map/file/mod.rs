@@ -153,6 +153,7 @@ fn paths_at_which_no_file_can_be_created() {
         assert_eq!(kind_of(build(folder.path().join("none").join("file"))), ErrorKind::NotFound);
         assert_eq!(kind_of(build(taken.join("file"))), ErrorKind::NotADirectory);
         let message = build(taken.clone()).map(drop).unwrap_err().to_string();
+        assert!(message.starts_with("creating the shards' file"), "{message}");
         assert!(message.contains(taken.to_str().unwrap()) && message.contains("a new one"), "{message}");
     }
     assert_eq!(std::fs::read_to_string(&taken).unwrap(), "someone's", "it is untouched");

@@ -261,3 +261,34 @@ fn wrong_sizes_are_errors() {
     let wrong = ranged::<u32, u32>(&device(), 0..=9, 0).placement(Placement::Remote);
     assert!(matches!(wrong.build(), Err(Error::Zero { .. })));
 }
+
+/// A batch of many chunks on a map with many ranges runs in pieces, so that the bounds of all ranges in all
+/// chunks do not fill the host's memory. The pieces before one that fails are done.
+#[test]
+fn batches_of_many_chunks_on_many_ranges_run_in_pieces() {
+    let device = emulator();
+    let handle = device.emulator_handle().unwrap();
+    let keys: Vec<u32> = (0..2100).collect();
+    // All keys are in one range: without pieces, one failure would undo the whole batch.
+    let insert = |copies| {
+        let builder = ranged::<u32, u32>(&device, 0..=(1 << 30) - 1, 1 << 12);
+        let map = least(builder.capacity(1 << 30).placement(Placement::AlwaysCopy));
+        assert_eq!((map.shards(), map.chunk()), (1 << 18, 128));
+        handle.fail_copy(copies);
+        let said = map.insert(&keys, &keys);
+        (map, said, handle.fail_copy(u64::MAX))
+    };
+    let (map, said, left) = insert(1 << 20);
+    assert!(said.unwrap().all_placed() && all_pairs(&map).len() == keys.len());
+    // The last copies are those of the results of the last piece, which are tried again.
+    let (map, said, _) = insert((1 << 20) - left - 5);
+    let Err(Error::Interrupted { done, .. }) = said else { panic!("{said:?}") };
+    assert_eq!(done, keys.iter().map(|&key| key < 2048).collect::<Vec<_>>());
+    assert!(all_pairs(&map).into_iter().eq((0..2048).map(|key| (key, key))));
+    // Batches on device buffers do, too.
+    let (stream, buffer) = (device.stream().unwrap(), device.from_slice(&keys).unwrap());
+    let mut outcomes = device.zeroed::<u8>(keys.len()).unwrap();
+    map.on(&stream).contains_key(&buffer, &mut outcomes).unwrap();
+    let found = outcomes.read().unwrap().into_iter().map(|code| code == Outcome::Found as u8);
+    assert!(found.eq(done));
+}

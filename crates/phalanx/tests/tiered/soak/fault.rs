@@ -1,0 +1,52 @@
+//! Faults of copies and allocations.
+use gpu::Device;
+use phalanx_testing::common::Rng;
+
+/// A fault that a call may meet.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    None,
+    /// One copy fails, after this number of others.
+    Copy(u64),
+    /// All allocations fail, after this number.
+    Allocations(u64),
+}
+
+/// A fault, and whether a call has met it.
+pub struct Injected<'a> {
+    device: &'a Device,
+    fault: Fault,
+    pub has_struck: bool,
+}
+
+impl<'a> Injected<'a> {
+    /// Returns no fault, or, for one of three calls, one that strikes early or late.
+    pub fn random(device: &'a Device, rng: &mut Rng) -> Self {
+        let bound = 1 << rng.below(8);
+        let after = rng.below(bound);
+        let fault = match rng.below(6) {
+            0 => Fault::Copy(after),
+            1 => Fault::Allocations(after / 4),
+            _ => Fault::None,
+        };
+        Self { device, fault, has_struck: false }
+    }
+
+    /// Makes a call that may meet the fault.
+    pub fn during<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let handle = self.device.emulator_handle().expect("an emulated device");
+        match self.fault {
+            Fault::None => {}
+            Fault::Copy(after) => drop(handle.fail_copy(after)),
+            Fault::Allocations(after) => drop(handle.fail_allocations_after(after)),
+        }
+        let said = call();
+        let (copies, allocations) = (handle.fail_copy(u64::MAX), handle.fail_allocations_after(u64::MAX));
+        self.has_struck = match self.fault {
+            Fault::None => false,
+            Fault::Copy(_) => copies == u64::MAX,
+            Fault::Allocations(_) => allocations == 0,
+        };
+        said
+    }
+}
