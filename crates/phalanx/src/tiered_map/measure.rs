@@ -44,7 +44,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         Ok(Costs { copy_rate, access_ns, slot_ns: SLOT_NS, ..costs })
     }
 
-    /// Measures insertions, too, if lookups were measured. The map must have no pairs, and has none afterwards.
+    /// Measures insertions, too, if lookups were measured. The map has no pairs, before and afterwards.
     pub fn measure_writes(&mut self, costs: Costs) -> Result<Costs> {
         if costs == Costs::default() {
             return Ok(costs);
