@@ -27,9 +27,6 @@ const FEATURES: [(&str, &[&str]); 3] = [
     ("tiered", &["ResidentMap", "TieredMap", "TieredSkipList"]),
 ];
 
-/// All of them.
-pub const ALL: &str = "phalanx-bench/trees,phalanx-bench/cache,phalanx-bench/tiered";
-
 /// Options of the benchmark program that are followed by a value.
 const WITH_VALUE: [&str; 5] = ["--device", "--json", "--html", "--baseline", "--reps"];
 
@@ -65,6 +62,11 @@ impl Build {
         let selected = ["--no-default-features".to_owned(), format!("--features={devices},{structures}")];
         profile.iter().map(|&argument| argument.to_owned()).chain(selected).collect()
     }
+}
+
+/// Returns the features with which the benchmark program has all structures, as other packages name them.
+pub fn all_structures() -> String {
+    FEATURES.iter().map(|(feature, _)| format!("phalanx-bench/{feature}")).join(",")
 }
 
 /// Returns the features of the benchmark program that the suites among the arguments need.

@@ -144,11 +144,11 @@ impl Message {
 /// which a GPU machine does not need.
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
-    let all = packages.iter().find(|package| *package == "phalanx-bench").map(|_| bench::ALL);
-    let features =
-        ["--features", "cuda"].into_iter().chain(all.into_iter().flat_map(|all| ["--features", all]));
+    let has_benchmarks = packages.iter().any(|package| package == "phalanx-bench");
+    let structures = if has_benchmarks { bench::all_structures() } else { String::new() };
     let packages = packages.iter().flat_map(|package| ["--package", package]);
-    let shared = ["--profile", "bundle", "--no-default-features"].into_iter().chain(features);
+    let features = format!("cuda,{structures}");
+    let shared = ["--profile", "bundle", "--no-default-features", "--features", &features];
     let build = cmd!(shell, "{cargo} {command} {shared...} {TOLD} {flags...}");
     executables(&build.args(packages).read()?)
 }

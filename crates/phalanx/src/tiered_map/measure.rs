@@ -15,10 +15,10 @@ use std::time::Instant;
 const LEAST_BYTES: usize = 1 << 20;
 /// Maximum number of operations that are measured.
 const OPERATIONS: usize = 1 << 20;
-/// Minimum number of bytes of a shard for each: insertions find room.
-const BYTES_OF_EACH: usize = 32;
-/// Launches for them. Each has so many lookups that they, and not its submission, determine its time.
+/// Launches for them. Each has so many operations that they, and not its submission, determine its time.
 const LAUNCHES: usize = 16;
+/// Minimum number of bytes of a shard for each operation: insertions find room.
+const BYTES_OF_EACH: usize = 32;
 /// Time, in ns, by which the stream of a slot delays a batch: the rounded result of 47 slots in a batch of
 /// 4096 keys (suite `oversubscription/break-even`).
 const SLOT_NS: f64 = 10_000.0;
@@ -36,9 +36,9 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             return Ok(costs);
         }
         // What runs first also loads kernels and maps memory.
-        let lookups = BatchOp::ContainsKey;
-        let (_, _) = (self.measure_copy()?, self.measure_in_place(lookups)?);
-        let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_in_place(lookups)?);
+        let (lookups, given) = (BatchOp::ContainsKey, self.upload_operations()?);
+        let (_, _) = (self.measure_copy()?, self.measure_in_place(lookups, given)?);
+        let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_in_place(lookups, given)?);
         let bytes = self.plan.size.byte_len();
         let copy_rate = if bytes < LEAST_BYTES { costs.copy_rate } else { copy_rate };
         Ok(Costs { copy_rate, access_ns, slot_ns: SLOT_NS, ..costs })
@@ -49,7 +49,8 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         if costs == Costs::default() {
             return Ok(costs);
         }
-        let insert_ns = self.measure_in_place(BatchOp::Insert);
+        let given = self.upload_operations()?;
+        let insert_ns = self.measure_in_place(BatchOp::Insert, given);
         self.places.iter_mut().try_for_each(|place| place.counters.fill_bytes(0))?;
         self.create_at(0, self.shards[0].image.words(), 0)?;
         Ok(Costs { write_ratio: (insert_ns? / costs.access_ns).max(1.0), ..costs })
@@ -79,24 +80,29 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         keys
     }
 
-    /// Returns the time of an operation in place, in ns.
-    fn measure_in_place(&mut self, op: BatchOp) -> Result<f64> {
+    /// Copies the keys and values of the measured operations to the device. Waits.
+    fn upload_operations(&self) -> Result<Columns<K, V>> {
         let len = OPERATIONS.min(self.plan.chunk).min(self.plan.size.byte_len() / BYTES_OF_EACH).max(1);
-        let keys = self.keys(len);
         let (given, stream) = (self.buffers[0].given(len), &self.buffers[0].stream);
-        // SAFETY: all memory lives until the streams are waited for, and nothing else uses it.
+        // SAFETY: the memory lives until the stream is waited for, and nothing else uses it.
         unsafe {
-            stream.upload(given.keys, &keys)?;
+            stream.upload(given.keys, &self.keys(len))?;
             stream.fill(given.arguments, 0)?;
         }
         stream.synchronize()?;
+        Ok(given)
+    }
+
+    /// Returns the time of an uploaded operation in place, in ns.
+    fn measure_in_place(&mut self, op: BatchOp, given: Columns<K, V>) -> Result<f64> {
+        let len = given.keys.len();
         let (each, start) = (len.div_ceil(LAUNCHES), Instant::now());
         for first in (0..len).step_by(each) {
             let place = first / each % PLACES;
             let Columns { keys, arguments, outcomes, .. } = given.part(first..(first + each).min(len));
             let batch = Batch { arguments, outcomes, ..Batch::new(op, keys) };
             let (mut table, stream) = (self.raw_in_place(0, place), &self.places[place].stream);
-            // SAFETY: as above.
+            // SAFETY: all memory lives until the streams are waited for, and nothing else uses it.
             unsafe { self.inner.launch(stream, &mut table, batch.into())? };
         }
         self.places.iter().try_for_each(|place| place.stream.synchronize())?;
