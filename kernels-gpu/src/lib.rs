@@ -28,6 +28,7 @@ pub mod hash_map;
 pub mod keyed;
 pub mod mvbtree;
 pub mod ordered;
+pub mod persistent;
 pub mod primitives;
 pub mod reclaim;
 #[cfg(feature = "baselines")]
