@@ -35,8 +35,6 @@ pub fn create(path: &Path, options: &Options) -> Result<Volume<File>, FileFault>
 fn fill(file: File, options: &Options) -> Result<Volume<File>, FileFault> {
     lock(&file, Lock::Exclusive)?;
     let volume = Volume::format(file, options)?;
-    // The disk may lack room for the directory of blocks only now.
-    volume.device.sync_all().map_err(FileFault::of_io("syncing", HEAD))?;
     holder::write(&volume.device).map_err(FileFault::of_io("writing the process's number", HEAD))?;
     Ok(volume)
 }

@@ -67,12 +67,38 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Extends a file to `end`, from `start` on, with room for each byte.
+/// Extends a file to `end`, from `start` on, with room for each byte. On error, the file has its old length,
+/// and the disk its room.
 pub fn allocate(file: &File, start: u64, end: u64) -> io::Result<()> {
-    match fill(file, start, end)? {
-        true => Ok(()),
-        false => extend(file, end),
+    let len = file.metadata()?.len();
+    if free_space(file).is_some_and(|free| end.saturating_sub(len) > free) {
+        // Otherwise the disk would be full until the allocation fails.
+        return Err(io::ErrorKind::StorageFull.into());
     }
+    let allocated = match fill(file, start, end) {
+        Ok(false) => extend(file, end),
+        filled => filled.map(drop),
+    };
+    if allocated.is_err() {
+        let _ = file.set_len(len);
+    }
+    allocated
+}
+
+/// Returns the bytes that the user may still take of the disk of a file; `None` if it does not say.
+#[cfg(target_os = "linux")]
+fn free_space(file: &File) -> Option<u64> {
+    let mut space = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the descriptor is open, and the memory is that of the structure which the call fills.
+    let result = unsafe { libc::fstatvfs(std::os::fd::AsRawFd::as_raw_fd(file), space.as_mut_ptr()) };
+    // SAFETY: all bit patterns are valid, and each byte is 0 or was written by the call.
+    let space = unsafe { space.assume_init() };
+    (result == 0).then(|| space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn free_space(_: &File) -> Option<u64> {
+    None
 }
 
 /// Provides the parts of a file that the disk lacks, and extends the file if it ends before `end`. Returns

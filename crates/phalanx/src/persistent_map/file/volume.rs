@@ -49,10 +49,10 @@ impl<D: BlockDevice> Volume<D> {
             header: options.header.clone(),
         };
         current.check()?;
-        let table = Table::of(zeros(geometry.pages() * ENTRY)?);
-        current.table_crc = table.crc();
         let end = geometry.end();
         device.allocate(0, end).map_err(FileFault::of_io("creating it", end))?;
+        let table = Table::of(zeros(geometry.pages() * ENTRY)?);
+        current.table_crc = table.crc();
         let mut volume = Self::new(device, current, table);
         volume.write_both()?;
         Ok(volume)
@@ -150,14 +150,14 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// Makes both superblocks equal, so that the next one may replace the first.
+    /// Makes both superblocks equal, so that the next one may replace the first. The sync before that makes it
+    /// last.
     fn settle(&mut self) -> Result<(), FileFault> {
         let block = self.current.encode();
         let writing = FileFault::of_io("repairing a superblock", BLOCK);
         for slot in 0..2 {
             if read_block(&self.device, slot)? != *block {
                 self.device.write_at(slot * BLOCK, &block[..]).map_err(&writing)?;
-                self.device.sync().map_err(&writing)?;
             }
         }
         Ok(())
