@@ -253,6 +253,16 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// The file of a persistent map cannot be used. The fault says why, and what to do.
+    #[cfg(feature = "persistent-map")]
+    #[error("the file `{}` of a persistent map: {fault}", .path.display())]
+    PersistentFile {
+        /// Path of the file.
+        path: std::path::PathBuf,
+        /// The reason.
+        fault: crate::persistent_map::FileFault,
+    },
+
     /// A batch that changes a map failed after some of its elements were done. The map is valid: each element
     /// is done as a whole, or not at all; outcomes and values of those that are done are lost. If the device
     /// is lost, elements that were executed in place may be done although they are not marked.

@@ -52,6 +52,8 @@ pub mod mvbtree;
 mod number;
 #[cfg(feature = "_ordered")]
 pub(crate) mod ordered;
+#[cfg(feature = "persistent-map")]
+pub mod persistent_map;
 #[cfg(feature = "primitives")]
 pub mod primitives;
 mod program;
