@@ -82,6 +82,8 @@ pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, OldValues, Op, Outcome, Outcomes, Value};
 #[cfg(feature = "mvbtree")]
 pub use mvbtree::MultiVersionBTree;
+#[cfg(feature = "persistent-map")]
+pub use persistent_map::PersistentMap;
 pub use phalanx_kernels as kernels;
 pub use phalanx_macros::{Key, Value};
 pub use program::register_kernels;

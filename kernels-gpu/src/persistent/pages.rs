@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! change                                    sync
-//! (a) lock or claim the slot                take the page's mark, and clear it
+//! (a) lock or claim the slot                clear the page's mark
 //! (b) write the item                        read the slot bits
 //! (c) change the slot bit                   read the items
-//! (d) mark the page                         the mark is set again: discard the copy, start over
+//! (d) mark the page                         the mark is set again: discard the copy
 //! (e) release the slot
 //! ```
 //!
@@ -13,20 +13,15 @@
 //!
 //! # Cost
 //!
-//! [`persistent_take_dirty`] reads a word a page, and takes an atomic for each changed one.
+//! [`persistent_list_dirty`] reads a word a page, and takes an atomic for each changed one.
 //! [`persistent_copy_pages`] reads and writes each page once.
-use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, device, fence, kernel};
+use simt::{Block, GlobalSlice, Order, Scope, Thread, device, fence, kernel};
 
-/// Clears the marks of the pages that have changed, and appends their numbers to `list`. `count` is 0 before.
-/// A thread for each page.
+/// Appends the numbers of the pages that have changed to `list`. `count` is 0 before. A thread for each page.
 #[kernel]
-pub fn persistent_take_dirty(dirty: GlobalSlice<u32>, list: GlobalSlice<u32>, count: GlobalSlice<u32>) {
+pub fn persistent_list_dirty(dirty: GlobalSlice<u32>, list: GlobalSlice<u32>, count: GlobalSlice<u32>) {
     let page = Thread::index();
-    if page >= dirty.len() || dirty.at(page).load(Order::Relaxed, Scope::Device) == 0 {
-        return;
-    }
-    // Acquires the changes of the page that were marked.
-    if dirty.at(page).exchange(0, Order::AcqRel, Scope::Device) != 0 {
+    if page < dirty.len() && dirty.at(page).load(Order::Relaxed, Scope::Device) != 0 {
         let index = count.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
         list.write(index as usize, page as u32);
     }
@@ -50,7 +45,7 @@ pub struct PageCopies {
     pub whole: GlobalSlice<u32>,
 }
 
-/// Copies pages beside changes. A block for each page of the list.
+/// Clears the marks of pages, and copies them, beside changes. A block for each page of the list.
 #[kernel]
 pub fn persistent_copy_pages(pages: PageCopies) {
     let index = Thread::block_index() as usize;
@@ -61,6 +56,11 @@ pub fn persistent_copy_pages(pages: PageCopies) {
     let (page_words, bits_words) = (pages.words.0 as usize, pages.words.1 as usize);
     let from = pages.level.part(page * page_words, page_words);
     let to = pages.copies.part(index * page_words, page_words);
+    if Thread::index_in_block() == 0 {
+        // Acquires the changes that were marked.
+        pages.dirty.at(page).exchange(0, Order::AcqRel, Scope::Device);
+    }
+    Block::sync();
     // Slot bits first: an item whose bit is set was whole at that moment.
     copy_words(from, to, (0, bits_words));
     Block::sync();
@@ -69,8 +69,8 @@ pub fn persistent_copy_pages(pages: PageCopies) {
     fence(Scope::Device);
     Block::sync();
     if Thread::index_in_block() == 0 {
-        let mark: Global<u32> = pages.dirty.at(page);
-        pages.whole.write(index, (mark.load(Order::Relaxed, Scope::Device) == 0) as u32);
+        let mark = pages.dirty.at(page).load(Order::Relaxed, Scope::Device);
+        pages.whole.write(index, (mark == 0) as u32);
     }
 }
 

@@ -1,0 +1,103 @@
+//! Growth: a new level at the top; the items of the lowest level move to the others.
+use super::kernels::Launch;
+use super::memory::{Memory, Shape};
+use super::scans::Pairs;
+use super::{Backing, PersistentMap, Plain};
+use crate::{Error, Outcome, Result};
+use gpu::{Buffer, Stream};
+use phalanx_kernels::persistent::Changes;
+use std::sync::{Arc, PoisonError};
+
+impl<K: Plain, V: Plain> PersistentMap<K, V> {
+    /// Adds levels until the map has more slots than `capacity`. Other threads may have done so.
+    ///
+    /// A map with a file syncs: the epoch has the levels of the grown map.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; [`Error::DoesNotFit`] if the pairs of the lowest level find no slots in the others;
+    /// [`Error::PersistentFile`] if the file cannot grow; [`Error::Device`] if the device is lost or lacks the
+    /// memory. The map is then as before.
+    pub(super) fn grow(&self, capacity: usize) -> Result<()> {
+        let mut backing = self.backing();
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory_mut();
+        while memory.shape.capacity() <= capacity {
+            self.device.synchronize()?;
+            self.add_level(&mut memory, backing.as_mut())?;
+            if let Some(backing) = backing.as_mut() {
+                self.write_epoch(&memory, backing, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for `keys` more keys, at a load of 0.9.
+    ///
+    /// ```
+    /// let map = phalanx::PersistentMap::<u64, u64>::with_capacity(100)?;
+    /// map.reserve(10_000)?;
+    /// assert!(map.capacity() > 11_000);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; [`Error::DoesNotFit`]; [`Error::PersistentFile`] if the file cannot grow;
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn reserve(&self, keys: usize) -> Result<()> {
+        let needed = self.len()?.saturating_add(keys).saturating_mul(10) / 9;
+        self.grow(needed)
+    }
+
+    /// Replaces the memory by that of a table with a level more. If this fails, the memory is as before.
+    fn add_level(&self, memory: &mut Memory, backing: Option<&mut Backing>) -> Result<()> {
+        let (shape, has_file) = (memory.shape.grown()?, backing.is_some());
+        let level = Arc::new(self.new_level(shape, backing)?);
+        let levels = memory.levels[1..].iter().cloned().chain([level]).collect();
+        let mut grown = Memory::new(&self.device, shape, levels, has_file)?;
+        grown.copy_marks(memory)?;
+        let moved = grown.rebuild(&self.device, self.kernels).and_then(|_| self.move_lowest(memory, &grown));
+        if let Err(error) = moved {
+            // Copies of the lowest level's items in the others are duplicates: this removes them.
+            drop(grown);
+            memory.rebuild(&self.device, self.kernels)?;
+            return Err(error);
+        }
+        *memory = grown;
+        Ok(())
+    }
+
+    /// Inserts the items of the lowest level into the grown table, where it is not part of.
+    fn move_lowest(&self, old: &Memory, grown: &Memory) -> Result<()> {
+        let stream = self.device.stream()?;
+        self.export_level(old, 0, &mut |pairs| self.insert_pairs(grown, &stream, pairs))
+    }
+
+    /// Returns the new level, in memory or in the file. A file has room for its pages.
+    fn new_level(&self, shape: Shape, backing: Option<&mut Backing>) -> Result<Buffer<u32>> {
+        let top = shape.kind.levels - 1;
+        let words = shape.level_words(top);
+        let Some(backing) = backing else { return Memory::new_level(&self.device, self.tier, words) };
+        let needed = shape.file_page(top) + u64::from(shape.geometry.pages(top));
+        let missing = needed.saturating_sub(backing.file.pages());
+        if missing > 0 {
+            backing.file.grow(missing)?;
+        }
+        if !backing.is_mapped {
+            return Memory::new_level(&self.device, self.tier, words);
+        }
+        let mut level = Memory::map_level(&self.device, &backing.file, shape, top)?;
+        level.fill_bytes(0)?;
+        Ok(level)
+    }
+
+    /// Inserts pairs that are on the device. All must find slots.
+    pub(super) fn insert_pairs(&self, memory: &Memory, stream: &Stream, pairs: &Pairs) -> Result<()> {
+        let (keys, values) = pairs.words();
+        let outcomes = self.device.zeroed::<u8>(pairs.len())?;
+        let changes = Changes { keys, values, outcomes: outcomes.global() };
+        // SAFETY: the slices are as long as the batch, and live until the outcomes have been read.
+        unsafe { self.kernels.launch(stream, memory, Launch::InsertNew(changes))? };
+        let refused = outcomes.read()?.into_iter().filter(|&code| code == Outcome::Refused as u8).count();
+        if refused == 0 { Ok(()) } else { Err(Error::DoesNotFit { left_over: refused, pairs: pairs.len() }) }
+    }
+}
