@@ -405,7 +405,8 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: Held) {
     // SAFETY: the lane holds both slots. The new item is ordered before its bit.
     unsafe {
         let (word, new) = view.slot_bit(place);
-        let (_, old) = view.slot_bit(Place { index: place.index.wrapping_sub(held.slot).wrapping_add(held.old), ..place });
+        let (_, old) = view
+            .slot_bit(Place { index: place.index.wrapping_sub(held.slot).wrapping_add(held.old), ..place });
         // Sets one bit and clears the other: nothing is carried, since the first was clear and the second set.
         word.fetch_add(new.wrapping_sub(old), Order::Release, Scope::Device);
         view.mark_dirty(place);

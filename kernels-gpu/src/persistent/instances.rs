@@ -28,7 +28,7 @@ simt::instances! {
         crate::persistent::kernels::PersistentRemove,
         crate::persistent::recover::PersistentRebuild, crate::persistent::recover::PersistentResolve,
         crate::persistent::recover::PersistentExport, crate::persistent::recover::PersistentCount,
-        crate::persistent::recover::PersistentCheck,
+        crate::persistent::recover::PersistentCheck, crate::persistent::make_room::PersistentMakeRoom,
     }
     visitor: crate::persistent::Config
 }

@@ -24,6 +24,7 @@ mod instances;
 pub mod kernels;
 mod kind;
 mod layout;
+pub mod make_room;
 pub mod pages;
 pub mod recover;
 mod rows;

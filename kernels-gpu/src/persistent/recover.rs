@@ -182,7 +182,7 @@ fn key_word<C: Config>(view: PersistentView<C>, place: Place, word: u32) -> u64 
 
 /// Returns the hash of an item's key.
 #[device]
-fn hash_of<C: Config>(view: PersistentView<C>, place: Place) -> Hashed {
+pub(super) fn hash_of<C: Config>(view: PersistentView<C>, place: Place) -> Hashed {
     let (mut hash, mut word) = (view.seed(), 0);
     while word < C::KEY_WORDS {
         hash = Hashed::mix(hash, key_word(view, place, word));

@@ -120,9 +120,10 @@ pub struct Sought {
     pub(super) version: u32,
     /// The value, if it is a constant of the kind and the search is a lookup.
     pub(super) value: u64,
-    /// Position of the free slot in the bucket with the fewest taken ones, or [`NOWHERE`].
+    /// Position of a free slot in the bucket with the fewest taken ones of the highest level that has any, or
+    /// [`NOWHERE`].
     pub(super) free: u32,
-    /// Number of slots taken there.
+    /// Number of slots taken there, and more for lower levels.
     pub(super) load: u32,
     /// Whether a slot may become free, since an operation on it is in progress.
     pub(super) waits: bool,
@@ -250,6 +251,7 @@ fn read_bucket<C: Config, M: Mode>(
     (wanted, bucket, own): (Wanted, u32, u32),
 ) -> Sought {
     let (mut sought, mut taken, mut first) = (Sought::NOTHING, 0, 0);
+    let depth = PersistentView::<C>::depth(bucket);
     let hash = wanted.hashed.fingerprint();
     while first < C::SLOTS {
         let states = States::read::<C, M>(view, bucket, first);
@@ -281,7 +283,8 @@ fn read_bucket<C: Config, M: Mode>(
         first += 8;
     }
     if M::PLACES {
-        sought.load = taken;
+        // Slots of a higher level first: a lower bucket serves more keys, for which the others may be full.
+        sought.load = taken + depth * C::SLOTS;
         if taken >= C::USABLE {
             sought.free = NOWHERE;
         }

@@ -172,6 +172,11 @@ impl<C: Config> PersistentView<C> {
         (above, (group << above) + node - (1 << above))
     }
 
+    /// Returns how many levels above a bucket's there are.
+    pub(super) fn depth(bucket: u32) -> u32 {
+        C::LEVELS - 1 - Self::level(bucket).0
+    }
+
     /// Returns the place of a slot in the image.
     pub(super) fn place(self, position: u32) -> Place {
         self.geometry.place(Self::level(position / C::SLOTS), position % C::SLOTS)

@@ -31,6 +31,22 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(())
     }
 
+    /// Moves pairs to other buckets of their keys, so that some of the keys `indices` find slots.
+    pub(super) fn make_room(&self, keys: &[K], indices: &[usize]) -> Result<()> {
+        // As in growth: no `sync` and no batch runs, since an item moves to another page.
+        let _backing = self.backing();
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.memory_mut();
+        self.device.synchronize()?;
+        let keys: Vec<u8> =
+            indices.iter().flat_map(|&index| bytemuck::bytes_of(&keys[index])).copied().collect();
+        let words: Vec<u64> = keys.chunks(8).map(bytemuck::pod_read_unaligned).collect();
+        let (words, stream) = (self.device.from_slice(&words)?, self.device.stream()?);
+        // SAFETY: nothing else uses the map, and the keys live until the stream has been waited for.
+        unsafe { self.kernels.launch(&stream, &memory, Launch::MakeRoom(words.global()))? };
+        Ok(stream.synchronize()?)
+    }
+
     /// Makes room for `keys` more keys, at a load of 0.9.
     ///
     /// ```

@@ -8,6 +8,7 @@ use phalanx_kernels::persistent::kernels::{
     PersistentContains, PersistentGet, PersistentInsert, PersistentInsertNew, PersistentRemove,
     PersistentUpdate,
 };
+use phalanx_kernels::persistent::make_room::PersistentMakeRoom;
 use phalanx_kernels::persistent::recover::{
     PersistentCheck, PersistentCount, PersistentExport, PersistentRebuild, PersistentResolve,
 };
@@ -39,6 +40,8 @@ pub enum Launch {
     Count(GlobalSlice<u64>),
     /// Runs [`PersistentExport`].
     Export(Export),
+    /// Runs [`PersistentMakeRoom`] for keys.
+    MakeRoom(GlobalSlice<u64>),
 }
 
 /// Arguments of [`PersistentExport`].
@@ -147,6 +150,7 @@ impl<C: Config + Instance> Kernels for VariantTag<C> {
                 Launch::Resolve(findings) => stream.launch(scan(), PersistentResolve { view, findings }),
                 Launch::Check(findings) => stream.launch(scan(), PersistentCheck { view, findings }),
                 Launch::Count(count) => stream.launch(scan(), PersistentCount { view, count }),
+                Launch::MakeRoom(keys) => stream.launch(Grid::new(1, 32), PersistentMakeRoom { view, keys }),
                 Launch::Export(Export { above, span, keys, values, count }) => {
                     stream.launch(scan(), PersistentExport { view, above, span, keys, values, count })
                 }

@@ -316,8 +316,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// As [`Self::get`].
     #[doc(alias = "erase")]
     pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let outcomes = self
-            .outcomes(&Request::of_keys(keys, false), &|batches, part| batches.remove(part.keys, part.outcomes))?;
+        let outcomes = self.outcomes(&Request::of_keys(keys, false), &|batches, part| {
+            batches.remove(part.keys, part.outcomes)
+        })?;
         Ok(outcomes.into_iter().map(|outcome| outcome == Outcome::Removed).collect())
     }
 
@@ -359,19 +360,26 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// Runs a batch that places keys, and grows the map for those that are refused.
     fn place(&self, keys: &[K], values: &[V], submit: host::Submit<'_, K, V>) -> Result<Outcomes> {
         let mut outcomes = self.outcomes(&Request::of_pairs(keys, values)?, submit)?;
-        while self.grows {
+        let mut refused_before = usize::MAX;
+        loop {
             let is_refused = |&index: &usize| outcomes[index] == Outcome::Refused;
             let refused: Vec<usize> = (0..keys.len()).filter(is_refused).collect();
             if refused.is_empty() {
                 break;
             }
-            match self.grow(self.capacity()) {
+            let moves = refused.len() <= MOST_MOVES && refused.len() < refused_before;
+            if !moves && !self.grows {
+                break;
+            }
+            let room = if moves { self.make_room(keys, &refused) } else { self.grow(self.capacity()) };
+            match room {
                 Ok(()) => {}
                 Err(error) if error.is_lack_of_room() => {
                     return Err(Error::NoRoom { outcomes: outcomes.into() });
                 }
                 Err(error) => return Err(error),
             }
+            refused_before = if moves { refused.len() } else { usize::MAX };
             let keys: Vec<K> = refused.iter().map(|&index| keys[index]).collect();
             let values: Vec<V> = refused.iter().map(|&index| values[index]).collect();
             let again = self.outcomes(&Request::of_pairs(&keys, &values)?, submit)?;
@@ -380,6 +388,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(outcomes.into())
     }
 }
+
+/// Maximum number of keys for which other pairs move, before the map grows instead.
+const MOST_MOVES: usize = 1024;
 
 /// Returns whether a kernel has written the code of [`Outcome::Found`].
 fn is_found(code: u8) -> bool {

@@ -1,9 +1,9 @@
 //! Persistent maps on the emulator: all verbs against `std`'s map, growth, and what a file has after a sync, a
 //! drop, the death of a process, and a copy of the file.
 #![cfg(feature = "persistent-map")]
+mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;
-mod bad_input;
 mod files;
 mod growth;
 mod kill;
