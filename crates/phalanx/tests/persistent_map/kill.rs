@@ -3,8 +3,8 @@
 //! The test starts itself as a child process, which inserts, updates and removes pairs in rounds, and writes the
 //! number of each completed round to a pipe. `PHALANX_KILLS` is the number of processes, by default a few.
 use crate::{device, folder};
-use phalanx::PersistentMap;
 use phalanx::persistent_map::Durability;
+use phalanx::{Outcome, PersistentMap};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -34,15 +34,16 @@ fn values(round: u64, version: u64) -> Vec<Value> {
     keys(round).into_iter().map(|key| [key, version, key ^ version, !key]).collect()
 }
 
-/// Executes round after round, from the first one on that the map lacks.
+/// Executes round after round, from the last one on of which the map has a key: it may be incomplete.
 fn child(path: &Path) {
     let map = open(path);
     let mut output = std::io::stdout();
-    let mut round = first_round(&map);
+    let mut round = last_round(&map);
     loop {
         assert!(map.insert(&keys(round), &values(round, 0)).unwrap().all_placed());
         if round > 0 {
-            map.update(&keys(round - 1), &values(round - 1, 1)).unwrap();
+            let updated = map.update(&keys(round - 1), &values(round - 1, 1)).unwrap();
+            assert_eq!(updated.count(Outcome::Replaced) as u64, KEYS);
         }
         if round >= REMOVED_AFTER {
             map.remove(&keys(round - REMOVED_AFTER)).unwrap();
@@ -54,9 +55,9 @@ fn child(path: &Path) {
     }
 }
 
-/// Returns the first round of which the map has no key. The one before may be incomplete.
-fn first_round(map: &PersistentMap<u64, Value>) -> u64 {
-    map.export().unwrap().0.into_iter().map(|key| key / KEYS + 1).max().unwrap_or(0)
+/// Returns the last round of which the map has a key, or the first one.
+fn last_round(map: &PersistentMap<u64, Value>) -> u64 {
+    map.export().unwrap().0.into_iter().map(|key| key / KEYS).max().unwrap_or(0)
 }
 
 /// Kills a child after `rounds` of its rounds. Returns the last acknowledged round.
@@ -94,7 +95,7 @@ fn check(map: &PersistentMap<u64, Value>, last: u64) {
     let (found, values) = map.export().unwrap();
     for (&key, &[first, version, mixed, inverse]) in found.iter().zip(&values) {
         assert_eq!((first, mixed, inverse), (key, key ^ version, !key), "a torn value");
-        assert!(version <= 1 && key / KEYS <= last + 1 + 1, "key {key} of version {version}");
+        assert!(version <= 1 && key / KEYS <= last + 1, "key {key} of version {version}");
     }
     for round in (last + 1).saturating_sub(REMOVED_AFTER)..=last {
         // The next round, which was not acknowledged, may have updated or removed these.

@@ -22,10 +22,10 @@ fn epochs_have_what_was_complete_before() {
             scope.spawn(|| {
                 let mut version = 1;
                 while !ends.load(Ordering::Relaxed) {
-                    map.insert(&keys, &values(version)).unwrap();
+                    assert!(map.insert(&keys, &values(version)).unwrap().all_placed());
                     // Keys that come and go, in slots that these keys leave.
                     let passing: Vec<u64> = (1000 + version * 50..1050 + version * 50).collect();
-                    map.insert(&passing, &vec![[version, 0, 0]; 50]).unwrap();
+                    assert!(map.insert(&passing, &vec![[version, 0, 0]; 50]).unwrap().all_placed());
                     map.remove(&passing).unwrap();
                     complete.store(version, Ordering::Release);
                     version += 1;
