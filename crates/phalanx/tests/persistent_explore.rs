@@ -1,8 +1,8 @@
 //! Explores schedules of batches on persistent maps, with every detector, a stale L1 cache and, for a part of
-//! the seeds, weak memory. Tables of a few buckets are almost full, and all launches use the same few keys. The
-//! results of each round must be those of some serial order, and the memory must be sound afterwards. Pages that
-//! are copied meanwhile must have whole items. `PHALANX_SEED` replays one seed. Without it a quarter of the
-//! seeds are explored; `PHALANX_SEEDS=1` explores all.
+//! the seeds, weak memory. Tables of a few buckets are almost full, and all launches use the same few keys.
+//! The results of each round must be those of some serial order, and the memory must be sound afterwards.
+//! Pages that are copied meanwhile must have whole items. `PHALANX_SEED` replays one seed. Without it a
+//! quarter of the seeds are explored; `PHALANX_SEEDS=1` explores all.
 #![cfg(feature = "persistent-map")]
 mod common;
 #[path = "persistent_explore/mutants.rs"]

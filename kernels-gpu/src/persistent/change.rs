@@ -10,8 +10,8 @@
 //!     release the slots
 //! ```
 //!
-//! No lane waits while it holds a slot. An element that found its slot locked, or lost a claim, tries again in
-//! the next iteration, when the warp has released its own slots.
+//! No lane waits while it holds a slot. An element that found its slot locked, or lost a claim, tries again
+//! in the next iteration, when the warp has released its own slots.
 //!
 //! | step of | linearization point |
 //! |---|---|
@@ -84,7 +84,7 @@ impl Action for Remove {
 
 /// The slots that a lane holds for its element.
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldSlots {
     /// The slot to which the value is written, or [`NOWHERE`]: claimed, or locked for an update in place.
     slot: u32,
     /// The locked slot of the item that is removed, or [`NOWHERE`].
@@ -94,7 +94,7 @@ struct Held {
 }
 
 #[device]
-impl Held {
+impl HeldSlots {
     const NOTHING: Self = Self { slot: NOWHERE, old: NOWHERE, is_new: false };
 
     /// Returns whether the slot is claimed, and not locked.
@@ -144,41 +144,41 @@ fn hold<C: Config, A: Action>(
     view: PersistentView<C>,
     keys: Keys,
     (pending, wanted): (bool, Wanted),
-) -> (Held, Option<Outcome>) {
+) -> (HeldSlots, Option<Outcome>) {
     let sought = C::search::<A::Mode>(view, keys, (pending, wanted, NOWHERE));
     let hash = wanted.hashed.fingerprint();
     if !pending {
-        return (Held::NOTHING, None);
+        return (HeldSlots::NOTHING, None);
     }
     if sought.position != NOWHERE {
         if !A::REPLACES && !A::REMOVES {
-            return (Held::NOTHING, Some(Outcome::Found));
+            return (HeldSlots::NOTHING, Some(Outcome::Found));
         }
         return (hold_item(view, keys, (wanted, sought.position), A::REMOVES), None);
     }
     if !A::Mode::PLACES {
-        return (Held::NOTHING, Some(Outcome::Absent));
+        return (HeldSlots::NOTHING, Some(Outcome::Absent));
     }
     if sought.free != NOWHERE {
         return (claim(view, hash, sought), None);
     }
-    (Held::NOTHING, if sought.waits { None } else { Some(Outcome::Refused) })
+    (HeldSlots::NOTHING, if sought.waits { None } else { Some(Outcome::Refused) })
 }
 
 /// Claims a free slot for a new item.
 #[device]
-fn claim<C: Config>(view: PersistentView<C>, hash: u32, sought: Sought) -> Held {
+fn claim<C: Config>(view: PersistentView<C>, hash: u32, sought: Sought) -> HeldSlots {
     let slot = sought.free;
     if !view.reserve(slot) {
-        return Held::NOTHING;
+        return HeldSlots::NOTHING;
     }
     let states = (Fingerprint::FREE, Fingerprint::claimed(hash));
     // SAFETY: the search has read the slot. Acquires the last release of the slot: the item may be written.
     if unsafe { view.replace(slot, states, Order::Acquire) } {
-        return Held { slot, old: NOWHERE, is_new: true };
+        return HeldSlots { slot, old: NOWHERE, is_new: true };
     }
     view.unreserve(slot);
-    Held::NOTHING
+    HeldSlots::NOTHING
 }
 
 /// Locks the slot of a key's item. An update that does not write in place also claims a slot of the same
@@ -190,12 +190,12 @@ fn hold_item<C: Config>(
     keys: Keys,
     (wanted, position): (Wanted, u32),
     removes: bool,
-) -> Held {
+) -> HeldSlots {
     let live = Fingerprint::live(wanted.hashed.fingerprint());
     // SAFETY: the search has read the slot; it is released only if it was locked here.
     unsafe {
         if !view.replace(position, (live, live.locked()), Order::Acquire) {
-            return Held::NOTHING;
+            return HeldSlots::NOTHING;
         }
         let is_same = has_key::<C>(view, keys, (wanted, position), Order::Relaxed).0;
         let in_place = C::IS_SMALL && !removes;
@@ -208,9 +208,9 @@ fn hold_item<C: Config>(
         };
         if !is_same || !removes && slot == NOWHERE {
             view.unlock(position);
-            return Held::NOTHING;
+            return HeldSlots::NOTHING;
         }
-        Held { slot, old: if in_place { NOWHERE } else { position }, is_new: false }
+        HeldSlots { slot, old: if in_place { NOWHERE } else { position }, is_new: false }
     }
 }
 
@@ -236,8 +236,8 @@ fn confirm<C: Config>(
     view: PersistentView<C>,
     warp: Tile<32, Lockstep>,
     keys: Keys,
-    (wanted, mut held): (Wanted, Held),
-) -> Held {
+    (wanted, mut held): (Wanted, HeldSlots),
+) -> HeldSlots {
     let mut checks = held.is_new;
     if checks {
         // Of two insertions of a key, at least one sees the other's claim.
@@ -252,7 +252,7 @@ fn confirm<C: Config>(
         let is_first = !is_free && view.rank(held.slot) < view.rank(found.rival);
         if found.position != NOWHERE || !is_free && !is_first {
             give_up(view, held.slot);
-            held = Held::NOTHING;
+            held = HeldSlots::NOTHING;
         } else if is_first {
             let claim = Fingerprint::claimed(wanted.hashed.fingerprint());
             // SAFETY: the search has read the slot.
@@ -277,7 +277,7 @@ fn write_items<C: Config>(
     view: PersistentView<C>,
     warp: Tile<32, Lockstep>,
     (keys, values): (Keys, GlobalSlice<u32>),
-    (wanted, held): (Wanted, Held),
+    (wanted, held): (Wanted, HeldSlots),
 ) {
     let (slot, index) = (held.slot, wanted.index);
     if held.is_claimed::<C>() {
@@ -308,7 +308,11 @@ fn write_items<C: Config>(
 
 /// Writes the key and the value of a small item, or only the value in place.
 #[device]
-fn write_small<C: Config>(view: PersistentView<C>, values: GlobalSlice<u32>, (wanted, held): (Wanted, Held)) {
+fn write_small<C: Config>(
+    view: PersistentView<C>,
+    values: GlobalSlice<u32>,
+    (wanted, held): (Wanted, HeldSlots),
+) {
     let (first, second) = (wanted.index as usize * 2, wanted.index as usize * 2 + 1);
     let value = values.read(first) as u64 | (values.read(second) as u64) << 32;
     // SAFETY: the lane holds the slot. Small items are aligned to 16 bytes.
@@ -338,7 +342,7 @@ fn write_key<C: Config>(view: PersistentView<C>, keys: Keys, (wanted, slot): (Wa
 /// Makes the change durable and visible, and releases the lane's slots. Returns the outcome, or `None` if the
 /// lane must try again.
 #[device]
-fn release<C: Config>(view: PersistentView<C>, hash: u32, held: Held) -> Option<Outcome> {
+fn release<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) -> Option<Outcome> {
     if held.is_new {
         return publish(view, hash, held.slot).then_some(Outcome::Inserted);
     }
@@ -397,17 +401,18 @@ fn remove<C: Config>(view: PersistentView<C>, old: u32) {
     view.unreserve(old);
 }
 
-/// Replaces the item of a locked slot by that of a claimed slot of the same bucket. Both bits are in one word,
-/// so that one of the two items is there at any time.
+/// Replaces the item of a locked slot by that of a claimed slot of the same bucket. Both bits are in one
+/// word, so that one of the two items is there at any time.
 #[device]
-fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: Held) {
+fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
     let place = view.place(held.slot);
     // SAFETY: the lane holds both slots. The new item is ordered before its bit.
     unsafe {
         let (word, new) = view.slot_bit(place);
         let (_, old) = view
             .slot_bit(Place { index: place.index.wrapping_sub(held.slot).wrapping_add(held.old), ..place });
-        // Sets one bit and clears the other: nothing is carried, since the first was clear and the second set.
+        // Sets one bit and clears the other: nothing is carried, since the first was clear and the second
+        // set.
         word.fetch_add(new.wrapping_sub(old), Order::Release, Scope::Device);
         view.mark_dirty(place);
         let states = (Fingerprint::claimed(0), Fingerprint::live(hash));

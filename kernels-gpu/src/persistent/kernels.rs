@@ -116,8 +116,8 @@ fn get<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
     report(batch, exists, found);
 }
 
-/// Searches the key of a lane, if it `exists`, and copies its value to the output. Returns whether the key was
-/// present; otherwise, the output's value is arbitrary.
+/// Searches the key of a lane, if it `exists`, and copies its value to the output. Returns whether the key
+/// was present; otherwise, the output's value is arbitrary.
 #[device]
 fn find_and_copy<C: Config, M: Mode>(
     view: PersistentView<C>,

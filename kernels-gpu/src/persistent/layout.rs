@@ -10,8 +10,8 @@ pub const PAGE_ALIGNMENT: u32 = 128;
 /// Size and shape of a table: the parameters that its image was created with, and the number of its lowest
 /// level.
 ///
-/// Level `i` of an image has `first << i` buckets, in pages of its own. A table uses as many levels as its kind
-/// has. A resize adds a level at the top, and no longer uses the lowest one.
+/// Level `i` of an image has `first << i` buckets, in pages of its own. A table uses as many levels as its
+/// kind has. A resize adds a level at the top, and no longer uses the lowest one.
 ///
 /// ```
 /// use phalanx_kernels::persistent::Geometry;
@@ -155,8 +155,8 @@ impl Geometry {
         self.buckets(above).div_ceil(self.page_buckets)
     }
 
-    /// Returns where slot `slot` of the bucket lies that is the `number`-th of the level `above` the lowest one
-    /// in use.
+    /// Returns where slot `slot` of the bucket lies that is the `number`-th of the level `above` the lowest
+    /// one in use.
     pub fn place(self, (above, number): (u32, u32), slot: u32) -> Place {
         let page = if self.reciprocal == 0 {
             number

@@ -1,5 +1,5 @@
-//! Room for keys that found no slot: an item of one of the key's buckets moves to another bucket of its own key.
-//! Nothing else uses the table meanwhile.
+//! Room for keys that found no slot: an item of one of the key's buckets moves to another bucket of its own
+//! key. Nothing else uses the table meanwhile.
 //!
 //! # Cost
 //!

@@ -77,7 +77,8 @@ impl<C: Config> PersistentView<C> {
     /// Returns a view of the table with these levels, from the lowest one on, and these fingerprints.
     ///
     /// # Safety
-    /// - The first `C::LEVELS` of `levels` point to the pages of a level each, aligned to 128 bytes, of memory
+    /// - The first `C::LEVELS` of `levels` point to the pages of a level each, aligned to 128 bytes, of
+    /// memory
     ///   that kernels can access and that outlives all uses.
     /// - `fingerprints` points to [`Self::group_words`] words for each group, aligned to 128 bytes, of device
     ///   memory. They were 0 before the first operation, and the slot bits of the image were 0 or

@@ -52,8 +52,8 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
         Self { map, stream: stream.clone() }
     }
 
-    /// Writes the values of keys that are present to `values`, and outcomes `Found` or `Absent`. The values of
-    /// absent keys are arbitrary.
+    /// Writes the values of keys that are present to `values`, and outcomes `Found` or `Absent`. The values
+    /// of absent keys are arbitrary.
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) if lengths differ;

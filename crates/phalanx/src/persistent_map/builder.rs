@@ -72,14 +72,15 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         self
     }
 
-    /// Sets where the image lies. Default: [`Storage::Device`]. With [`Durability::Process`], the image is the
-    /// file itself.
+    /// Sets where the image lies. Default: [`Storage::Device`]. With [`Durability::Process`], the image is
+    /// the file itself.
     pub fn storage(mut self, storage: Storage) -> Self {
         self.storage = storage;
         self
     }
 
-    /// Sets what the map survives. Default: [`Durability::Machine`]. Without a file, the map survives nothing.
+    /// Sets what the map survives. Default: [`Durability::Machine`]. Without a file, the map survives
+    /// nothing.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
@@ -126,8 +127,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     ///
     /// # Errors
     /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] for 2^32 slots or more; [`Error::ItemBytes`] if keys or
-    /// values have an unsupported size; [`Error::UnknownVariant`]; [`Error::Device`] if there is no device, or
-    /// it lacks the memory.
+    /// values have an unsupported size; [`Error::UnknownVariant`]; [`Error::Device`] if there is no device,
+    /// or it lacks the memory.
     pub fn build(self) -> Result<PersistentMap<K, V>> {
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
@@ -162,8 +163,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     ///
     /// # Errors
     /// As [`Self::build`]; [`Error::PersistentFile`] if the file is missing, in use, damaged, or of another
-    /// type, layout, version or owner; [`Error::Durability`]; [`Error::Invalid`] if its items do not belong to
-    /// this layout.
+    /// type, layout, version or owner; [`Error::Durability`]; [`Error::Invalid`] if its items do not belong
+    /// to this layout.
     pub fn open(self, path: impl AsRef<Path>) -> Result<PersistentMap<K, V>> {
         let (device, kernels) = self.begin()?;
         let shape = Shape::new(kernels.kind(), size_of::<V>(), 0);

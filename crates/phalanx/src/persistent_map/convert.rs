@@ -31,7 +31,8 @@ impl<K: Plain + Key, V: Plain + Value> PersistentMap<K, V> {
         self.insert(&keys, &values)?.or_no_room()
     }
 
-    /// Returns a hash map of the same pairs, on the same device. The pairs cross the bus to the host and back.
+    /// Returns a hash map of the same pairs, on the same device. The pairs cross the bus to the host and
+    /// back.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.

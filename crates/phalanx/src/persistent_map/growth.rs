@@ -14,9 +14,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// A map with a file syncs: the epoch has the levels of the grown map.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::DoesNotFit`] if the pairs of the lowest level find no slots in the others;
-    /// [`Error::PersistentFile`] if the file cannot grow; [`Error::Device`] if the device is lost or lacks the
-    /// memory. The map is then as before.
+    /// [`Error::TooLarge`]; [`Error::DoesNotFit`] if the pairs of the lowest level find no slots in the
+    /// others; [`Error::PersistentFile`] if the file cannot grow; [`Error::Device`] if the device is lost or
+    /// lacks the memory. The map is then as before.
     pub(super) fn grow(&self, capacity: usize) -> Result<()> {
         let mut backing = self.backing();
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
@@ -32,7 +32,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     }
 
     /// Moves pairs to other buckets of their keys, so that some of the keys `indices` find slots.
-    pub(super) fn make_room(&self, keys: &[K], indices: &[usize]) -> Result<()> {
+    pub(super) fn move_pairs(&self, keys: &[K], indices: &[usize]) -> Result<()> {
         // As in growth: no `sync` and no batch runs, since an item moves to another page.
         let _backing = self.backing();
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);

@@ -190,7 +190,8 @@ impl Memory {
         self.fingerprints.fill_bytes(0)?;
         self.reserved.fill_bytes(0)?;
         let (stream, findings) = (device.stream()?, device.zeroed::<u32>(FINDINGS)?);
-        // SAFETY: nothing else runs on the table; the findings are read, which waits, before they are dropped.
+        // SAFETY: nothing else runs on the table; the findings are read, which waits, before they are
+        // dropped.
         unsafe { kernels.launch(&stream, self, Launch::Rebuild(findings.global()))? };
         let misplaced = findings.read()?[MISPLACED];
         if misplaced > 0 {
@@ -202,8 +203,8 @@ impl Memory {
         Ok(findings.read()?[DUPLICATES])
     }
 
-    /// Takes over the marks of a table with the same levels, except that it has one more at the bottom and one
-    /// less at the top, which has not changed.
+    /// Takes over the marks of a table with the same levels, except that it has one more at the bottom and
+    /// one less at the top, which has not changed.
     pub fn copy_marks(&mut self, from: &Memory) -> Result<()> {
         let marks = from.dirty.read()?;
         let lowest = from.shape.geometry.pages(0) as usize;

@@ -371,7 +371,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             if !moves && !self.grows {
                 break;
             }
-            let room = if moves { self.make_room(keys, &refused) } else { self.grow(self.capacity()) };
+            let room = if moves { self.move_pairs(keys, &refused) } else { self.grow(self.capacity()) };
             match room {
                 Ok(()) => {}
                 Err(error) if error.is_lack_of_room() => {

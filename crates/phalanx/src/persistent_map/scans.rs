@@ -84,8 +84,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         })
     }
 
-    /// Checks the map's memory: each pair is in a bucket of its key, no key has two, and fingerprints and slot
-    /// bits agree. No batch that changes the map may run.
+    /// Checks the map's memory: each pair is in a bucket of its key, no key has two, and fingerprints and
+    /// slot bits agree. No batch that changes the map may run.
     ///
     /// # Errors
     /// [`Error::Invalid`] with the number of each kind of violation; [`Error::Device`] if the device is lost.

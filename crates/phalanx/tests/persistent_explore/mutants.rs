@@ -1,5 +1,5 @@
-//! Mutation tests: faults injected into the kernels, one at a time. The exploration must find each within a given
-//! number of seeds, and replay it.
+//! Mutation tests: faults injected into the kernels, one at a time. The exploration must find each within a
+//! given number of seeds, and replay it.
 use crate::common::replay;
 use crate::world::{Finding, Mix, Setting, play};
 use crate::{Flat, OneShot, Rows, Small, Wide};

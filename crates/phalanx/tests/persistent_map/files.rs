@@ -11,7 +11,7 @@ fn builder<K: Plain, V: Plain>() -> Builder<K, V> {
     PersistentMap::<K, V>::builder().capacity(2000).device(&device())
 }
 
-fn pairs(range: std::ops::Range<u64>) -> (Vec<u64>, Vec<u64>) {
+fn numbered(range: std::ops::Range<u64>) -> (Vec<u64>, Vec<u64>) {
     range.map(|key| (key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key + 1)).unzip()
 }
 
@@ -29,7 +29,7 @@ fn has<K: Plain + Debug, V: Plain + Debug + PartialEq>(
 #[test]
 fn synced_pairs_are_there_after_a_drop() {
     for storage in [Storage::Device, Storage::Pinned] {
-        let (folder, (keys, values)) = (folder(), pairs(0..1500));
+        let (folder, (keys, values)) = (folder(), numbered(0..1500));
         let path = folder.path().join("map");
         let map = builder::<u64, u64>().storage(storage).create(&path).unwrap();
         assert_eq!(map.epoch().unwrap().0, 0);
@@ -73,7 +73,7 @@ fn values_of_other_sizes_are_there_after_a_drop() {
 fn a_sync_writes_the_changed_pages() {
     let folder = folder();
     let map = builder::<u64, u64>().capacity(100_000).create(folder.path().join("map")).unwrap();
-    let (keys, values) = pairs(0..50_000);
+    let (keys, values) = numbered(0..50_000);
     assert!(map.insert(&keys, &values).unwrap().all_placed());
     let stats = map.stats().unwrap();
     assert!(stats.dirty_pages > 60 && stats.pages > 100, "{stats:?}");
@@ -88,7 +88,7 @@ fn a_sync_writes_the_changed_pages() {
 /// With the level `Process`, a copy of the file that is taken at any time has the batches before it.
 #[test]
 fn completed_batches_are_in_a_mapped_file() {
-    let (folder, (keys, values)) = (folder(), pairs(0..1500));
+    let (folder, (keys, values)) = (folder(), numbered(0..1500));
     let process = || builder::<u64, u64>().durability(Durability::Process);
     let (path, copy) = (folder.path().join("map"), folder.path().join("copy"));
     let map = process().create(&path).unwrap();

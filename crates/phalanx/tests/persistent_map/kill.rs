@@ -1,7 +1,8 @@
 //! Processes that are killed in the middle of a batch: what they had acknowledged is in the mapped file.
 //!
-//! The test starts itself as a child process, which inserts, updates and removes pairs in rounds, and writes the
-//! number of each completed round to a pipe. `PHALANX_KILLS` is the number of processes, by default a few.
+//! The test starts itself as a child process, which inserts, updates and removes pairs in rounds, and writes
+//! the number of each completed round to a pipe. `PHALANX_KILLS` is the number of processes, by default a
+//! few.
 use crate::{device, folder};
 use phalanx::persistent_map::Durability;
 use phalanx::{Outcome, PersistentMap};
@@ -85,11 +86,12 @@ fn run_child(path: &Path, rounds: usize, delay: Duration) -> u64 {
 fn start(path: &Path) -> Child {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(program);
-    command.args(["--exact", "kill::child_of_the_kills", "--nocapture", "--include-ignored"]);
+    command.args(["--exact", "kill::child_of_the_kills", "--nocapture"]);
     command.env(CHILD, path).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap()
 }
 
-/// Requires that the map has the rounds up to `last` as they were acknowledged, and whole pairs of later ones.
+/// Requires that the map has the rounds up to `last` as they were acknowledged, and whole pairs of later
+/// ones.
 fn check(map: &PersistentMap<u64, Value>, last: u64) {
     map.check().unwrap();
     let (found, values) = map.export().unwrap();
@@ -112,7 +114,6 @@ fn check(map: &PersistentMap<u64, Value>, last: u64) {
 }
 
 #[test]
-#[ignore = "the child process of `acknowledged_batches_survive_kills`"]
 fn child_of_the_kills() {
     if let Some(path) = std::env::var_os(CHILD) {
         child(&PathBuf::from(path));

@@ -1,5 +1,5 @@
-//! Persistent maps on the emulator: all verbs against `std`'s map, growth, and what a file has after a sync, a
-//! drop, the death of a process, and a copy of the file.
+//! Persistent maps on the emulator: all verbs against `std`'s map, growth, and what a file has after a sync,
+//! a drop, the death of a process, and a copy of the file.
 #![cfg(feature = "persistent-map")]
 mod bad_input;
 #[path = "../common/mod.rs"]

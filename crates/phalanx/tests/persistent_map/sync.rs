@@ -2,10 +2,10 @@
 use crate::folder;
 use phalanx::persistent_map::Storage;
 use phalanx::{Device, PersistentMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
 
-/// A copy of the file after a sync has each pair that was complete before the sync began, with that value or a
-/// later one, and no torn value.
+/// A copy of the file after a sync has each pair that was complete before the sync began, with that value or
+/// a later one, and no torn value.
 #[test]
 fn epochs_have_what_was_complete_before() {
     for storage in [Storage::Device, Storage::Pinned] {
@@ -16,25 +16,25 @@ fn epochs_have_what_was_complete_before() {
         let map = builder().create(&path).unwrap();
         let keys: Vec<u64> = (0..500).collect();
         let values = |version: u64| keys.iter().map(|&key| [version, key, key ^ version]).collect::<Vec<_>>();
-        let (complete, ends) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (complete, ends) = (Mutex::new(0u64), Mutex::new(false));
         assert!(map.insert(&keys, &values(0)).unwrap().all_placed());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut version = 1;
-                while !ends.load(Ordering::Relaxed) {
+                while !*ends.lock().unwrap() {
                     assert!(map.insert(&keys, &values(version)).unwrap().all_placed());
                     // Keys that come and go, in slots that these keys leave.
                     let passing: Vec<u64> = (1000 + version * 50..1050 + version * 50).collect();
                     assert!(map.insert(&passing, &vec![[version, 0, 0]; 50]).unwrap().all_placed());
                     map.remove(&passing).unwrap();
-                    complete.store(version, Ordering::Release);
+                    *complete.lock().unwrap() = version;
                     version += 1;
                 }
             });
             for epoch in 1..=12 {
-                let before = complete.load(Ordering::Acquire);
+                let before = *complete.lock().unwrap();
                 assert_eq!(map.sync().unwrap().0, epoch);
-                let after = complete.load(Ordering::Acquire) + 1;
+                let after = *complete.lock().unwrap() + 1;
                 std::fs::copy(&path, &copy).unwrap();
                 let opened = builder().open(&copy).unwrap();
                 opened.check().unwrap();
@@ -46,7 +46,7 @@ fn epochs_have_what_was_complete_before() {
                 drop(opened);
                 std::fs::remove_file(&copy).unwrap();
             }
-            ends.store(true, Ordering::Relaxed);
+            *ends.lock().unwrap() = true;
         });
     }
 }

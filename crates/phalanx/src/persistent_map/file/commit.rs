@@ -11,11 +11,13 @@
 //!
 //! 1. *Before the first sync has returned*, the superblocks are those of the last epoch, and nothing that it
 //!    needs was changed. Writes may be missing or torn.
-//! 2. *Between the two*, all pages and the table are on the disk. Superblock 0 is the old one, the new one, or
+//! 2. *Between the two*, all pages and the table are on the disk. Superblock 0 is the old one, the new one,
+//! or
 //!    torn. If it is torn, its checksum is wrong, and superblock 1 counts: the old one, by the first sync.
 //! 3. *After the second*, superblock 0 is the new one, whatever superblock 1 is: older, the same, or torn.
 //!
-//! Two equal superblocks have a second purpose: if a block is damaged later, the other one has the same epoch.
+//! Two equal superblocks have a second purpose: if a block is damaged later, the other one has the same
+//! epoch.
 use super::Epoch;
 use super::device::BlockDevice;
 use super::fault::FileFault;

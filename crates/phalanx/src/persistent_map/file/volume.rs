@@ -150,8 +150,8 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// Makes both superblocks equal, so that the next one may replace the first. The sync before that makes it
-    /// last.
+    /// Makes both superblocks equal, so that the next one may replace the first. The sync before that makes
+    /// it last.
     fn settle(&mut self) -> Result<(), FileFault> {
         let block = self.current.encode();
         let writing = FileFault::of_io("repairing a superblock", BLOCK);

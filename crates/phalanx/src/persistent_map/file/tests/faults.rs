@@ -117,7 +117,8 @@ fn steps() -> impl Iterator<Item = &'static Step> {
     end.filter(|step| !matches!(step, Step::Abandon(_)))
 }
 
-/// Returns what the replay of the script finds on a device with this fault. Without a crash, it has no effect.
+/// Returns what the replay of the script finds on a device with this fault. Without a crash, it has no
+/// effect.
 fn found(fault: Fault, repair: impl Fn(&mut Vec<u8>)) -> Option<String> {
     let disk = Disk::default();
     let mut run = Run::new(Faulty::new(Fault::None, disk.clone()), disk.clone()).unwrap();
