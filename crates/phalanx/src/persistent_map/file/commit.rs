@@ -11,11 +11,12 @@
 //!
 //! 1. *Before the first sync has returned*, the superblocks are those of the last epoch, and nothing that it
 //!    needs was changed. Writes may be missing or torn.
-//! 2. *Between the two*, all pages and the table are on the disk. Superblock 0 is the old one, the new one, or
-//!    torn. If it is torn, its checksum is wrong, and superblock 1 counts: the old one, by the first sync.
+//! 2. *Between the two*, all pages and the table are on the disk. Superblock 0 is the old one, the new one,
+//!    or torn. If it is torn, its checksum is wrong, and superblock 1 counts: the old one, by the first sync.
 //! 3. *After the second*, superblock 0 is the new one, whatever superblock 1 is: older, the same, or torn.
 //!
-//! Two equal superblocks have a second purpose: if a block is damaged later, the other one has the same epoch.
+//! Two equal superblocks have a second purpose: if a block is damaged later, the other one has the same
+//! epoch.
 use super::Epoch;
 use super::device::BlockDevice;
 use super::fault::FileFault;
@@ -110,12 +111,12 @@ impl<D: BlockDevice> Commit<'_, D> {
             ..volume.next()
         };
         next.check()?;
-        let mut changed = std::mem::take(&mut volume.grown);
+        let mut changed = std::mem::take(&mut volume.unwritten);
         changed.extend(self.before.keys().map(|&page| table::block_of(&volume.geometry, page)));
         let blocks = volume.stale_and(&changed);
         let written = volume.write_table(&blocks, next.table).and_then(|()| volume.check_length());
         if let Err(fault) = written.and_then(|()| volume.publish(next)) {
-            volume.grown = changed;
+            volume.unwritten = changed;
             return Err(fault);
         }
         volume.stale = Stale::Blocks(changed);

@@ -20,8 +20,8 @@ pub trait BlockDevice: std::fmt::Debug + Send + Sync {
     /// Returns the number of bytes.
     fn len(&self) -> io::Result<u64>;
 
-    /// Extends the device to `end`, from `start` on, where it ends or which it has. The disk then has room for
-    /// each byte. Existing bytes keep their values, others are 0.
+    /// Extends the device to `end`, from `start` on, where it ends or which it has. The disk then has room
+    /// for each byte. Existing bytes keep their values, others are 0.
     fn allocate(&self, start: u64, end: u64) -> io::Result<()>;
 
     /// Provides the parts of the device from `start` to `end` that the disk lacks. Returns false if the file

@@ -59,7 +59,7 @@ pub struct Options {
     pub boot: Option<[u8; 16]>,
 }
 
-/// What `open` has found.
+/// Epoch and header of an opened file, and the place of its newest contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The last epoch.
@@ -100,8 +100,8 @@ impl PersistentFile {
         result.map_err(|fault| Error::PersistentFile { path: path.to_owned(), fault })
     }
 
-    /// Creates a file, with the room that it needs, and locks it. All pages are zeros. The path names the file
-    /// once it is complete: of several processes that create it at once, one succeeds.
+    /// Creates a file, with the room that it needs, and locks it. All pages are zeros. The path names the
+    /// file once it is complete: of several processes that create it at once, one succeeds.
     ///
     /// # Errors
     /// [`Error::PersistentFile`]: the path exists, the folder cannot be written, the disk is full, or a
@@ -174,8 +174,8 @@ impl PersistentFile {
     }
 
     /// Records the state of the working region. Record `InUse` once the region has the contents of the last
-    /// epoch or newer ones, and before the first operation; `Closed` after the last one; `Unused` if it is not
-    /// to be used again. Costs two syncs of the disk.
+    /// epoch or newer ones, and before the first operation; `Closed` after the last one; `Unused` if it is
+    /// not to be used again. Costs two syncs of the disk.
     ///
     /// # Errors
     /// [`Error::PersistentFile`] as [`Self::commit`].

@@ -23,10 +23,10 @@ pub struct Volume<D> {
     /// With the extents that the next commit adds.
     pub(super) geometry: Geometry,
     pub(super) table: Table,
-    /// What the table in the file that is not current lacks.
+    /// Blocks that the other table in the file lacks.
     pub(super) stale: Stale,
-    /// Blocks of the table that the next commit adds.
-    pub(super) grown: BTreeSet<TableBlock>,
+    /// Blocks that the next commit writes in any case: of new extents, and of commits that failed.
+    pub(super) unwritten: BTreeSet<TableBlock>,
     /// Whether a superblock was written that may be on the disk or not.
     pub(super) is_uncertain: bool,
 }
@@ -59,8 +59,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn new(device: D, current: Superblock, table: Table) -> Self {
-        let (geometry, grown) = (current.geometry.clone(), BTreeSet::new());
-        Self { device, current, geometry, table, stale: Stale::All, grown, is_uncertain: false }
+        let (geometry, unwritten) = (current.geometry.clone(), BTreeSet::new());
+        Self { device, current, geometry, table, stale: Stale::All, unwritten, is_uncertain: false }
     }
 
     /// Opens what [`Self::format`] has created. Nothing is written unless the superblocks differ, the disk
@@ -129,7 +129,7 @@ impl<D: BlockDevice> Volume<D> {
             return Err(FileFault::PageBytes { expected, found });
         }
         if options.owner != self.current.owner && !options.adopt {
-            return Err(FileFault::Owner { expected: options.owner, found: self.current.owner });
+            return Err(FileFault::OtherDevice { expected: options.owner, found: self.current.owner });
         }
         Ok(())
     }
@@ -150,8 +150,8 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// Makes both superblocks equal, so that the next one may replace the first. The sync before that makes it
-    /// last.
+    /// Makes both superblocks equal, so that the next one may replace the first. The sync before that makes
+    /// it last.
     fn settle(&mut self) -> Result<(), FileFault> {
         let block = self.current.encode();
         let writing = FileFault::of_io("repairing a superblock", BLOCK);
@@ -195,12 +195,11 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Returns the blocks that the next table in the file lacks if these are changed. It may lack any block
-    /// from then on, until it is current.
-    pub(super) fn stale_and(&mut self, changed: &BTreeSet<TableBlock>) -> BTreeSet<TableBlock> {
-        match std::mem::replace(&mut self.stale, Stale::All) {
+    /// Returns the blocks that the other table in the file lacks if these are changed.
+    pub(super) fn stale_and(&self, changed: &BTreeSet<TableBlock>) -> BTreeSet<TableBlock> {
+        match &self.stale {
             Stale::All => table::blocks(&self.geometry),
-            Stale::Blocks(blocks) => &blocks | changed,
+            Stale::Blocks(blocks) => blocks | changed,
         }
     }
 
@@ -232,7 +231,7 @@ impl<D: BlockDevice> Volume<D> {
         self.device.allocate(start, end).map_err(allocating)?;
         let added = geometry.extents.len() - 1;
         self.table.resize(geometry.pages());
-        self.grown.extend(table::blocks(&geometry).into_iter().filter(|block| block.0 == added));
+        self.unwritten.extend(table::blocks(&geometry).into_iter().filter(|block| block.0 == added));
         self.geometry = geometry;
         Ok(())
     }
