@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 /// Bytes of memory that are allocated without asking the operating system first, which takes some 50 µs.
 const CERTAIN: u64 = 16 << 20;
 
+/// A thread reads or writes 2^14 times so many bytes of pages alone: 1 MiB.
+pub(super) const ALONE: usize = 64;
+
 /// An open file: its last epoch, and what the next one will change.
 #[derive(Debug)]
 pub struct Volume<D> {
@@ -254,7 +257,7 @@ impl<D: BlockDevice> Volume<D> {
         self.check_pages(first, bytes.len())?;
         let page_bytes = self.geometry.page_bytes as usize;
         let load = |(index, page): (usize, &mut [u8])| self.load_page(first + index as u64, page);
-        match parallel::pool(bytes.len() / BLOCK as usize) {
+        match parallel::pool(bytes.len() / ALONE) {
             Some(pool) => pool.install(|| bytes.par_chunks_mut(page_bytes).enumerate().try_for_each(load)),
             None => bytes.chunks_mut(page_bytes).enumerate().try_for_each(load),
         }

@@ -167,6 +167,16 @@ fn wrong_parameters_are_refused() {
     refuses!(volume.commit([(4, &page[..])], &[]), FileFault::Bounds { .. });
     refuses!(volume.commit([(0, &page[1..])], &[]), FileFault::Bounds { .. });
     refuses!(volume.commit([(0, &page[..])], &[0; HEADER + 1]), FileFault::Bounds { .. });
+    let mut commit = volume.begin().unwrap();
+    let twice = commit.write_pages(&[(1, &page[..]), (2, &page[..]), (1, &page[..])]);
+    refuses!(twice, FileFault::Bounds { what: "times the same page in one call", asked: 2, .. });
+    refuses!(
+        commit.write_pages(&[(0, &[0; 2 * PAGE][..])]),
+        FileFault::Bounds { .. },
+        "8192 bytes for a page"
+    );
+    refuses!(commit.write_pages(&[(0, &[][..])]), FileFault::Bounds { .. }, "0 bytes for a page");
+    drop(commit);
     refuses!(volume.load(2, &mut vec![0; 2 * PAGE]), FileFault::Bounds { .. });
     assert!(!volume.is_current(3, &page));
     assert_eq!(volume.epoch(), Epoch(0));
@@ -182,6 +192,26 @@ fn a_file_grows_up_to_its_maximum() {
     volume.commit([(last, &vec![5; PAGE][..])], &[]).unwrap();
     let found = Version::read(disk).unwrap();
     assert_eq!(found.image[last as usize * PAGE..], vec![5; PAGE]);
+}
+
+/// Large enough for several threads.
+#[test]
+fn many_pages_are_written_and_read_by_several_threads() {
+    let disk = Disk::default();
+    let options = Options { pages: 1000, has_working: false, ..options() };
+    let mut volume = Volume::format(disk.clone(), &options).unwrap();
+    let image: Vec<u8> = (0..1000 * PAGE).map(|at| (at / 13) as u8).collect();
+    let pages: Vec<(u64, &[u8])> = (0..).zip(image.chunks(PAGE)).filter(|(page, _)| page % 3 != 0).collect();
+    let mut commit = volume.begin().unwrap();
+    commit.write_pages(&pages).unwrap();
+    commit.finish(&[]).unwrap();
+    let (volume, _) = Volume::open(disk, &options).unwrap();
+    let mut found = vec![1; image.len()];
+    volume.load(0, &mut found).unwrap();
+    for (page, (found, expected)) in found.chunks(PAGE).zip(image.chunks(PAGE)).enumerate() {
+        let is_right = if page % 3 == 0 { found.iter().all(|&byte| byte == 0) } else { found == expected };
+        assert!(is_right, "page {page}");
+    }
 }
 
 #[test]
