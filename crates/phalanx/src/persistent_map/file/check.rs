@@ -12,7 +12,7 @@ use std::path::Path;
 /// Bytes of pages that are read at a time, unless a page has more.
 const GRAIN: u64 = 8 << 20;
 
-/// What [`check_file`] has verified.
+/// Properties of a file that [`check_file`] has verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

@@ -12,8 +12,7 @@
 //! 1. *Before the first sync has returned*, the superblocks are those of the last epoch, and nothing that it
 //!    needs was changed. Writes may be missing or torn.
 //! 2. *Between the two*, all pages and the table are on the disk. Superblock 0 is the old one, the new one,
-//! or
-//!    torn. If it is torn, its checksum is wrong, and superblock 1 counts: the old one, by the first sync.
+//!    or torn. If it is torn, its checksum is wrong, and superblock 1 counts: the old one, by the first sync.
 //! 3. *After the second*, superblock 0 is the new one, whatever superblock 1 is: older, the same, or torn.
 //!
 //! Two equal superblocks have a second purpose: if a block is damaged later, the other one has the same
@@ -24,7 +23,7 @@ use super::fault::FileFault;
 use super::geometry::BLOCK;
 use super::superblock::Superblock;
 use super::table::{self, Entry, Stale, TableBlock};
-use super::volume::Volume;
+use super::volume::{ALONE, Volume};
 use crate::map::parallel;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,24 +78,45 @@ impl<D: BlockDevice> Volume<D> {
 impl<D: BlockDevice> Commit<'_, D> {
     /// Writes pages, from page `first` on. A page may be written again; the last contents count.
     pub fn write(&mut self, first: u64, bytes: &[u8]) -> Result<(), FileFault> {
+        self.volume.check_pages(first, bytes.len())?;
+        let pages = bytes.chunks(self.volume.geometry.page_bytes as usize);
+        self.write_pages(&(first..).zip(pages).collect::<Vec<_>>())
+    }
+
+    /// Writes pages with these numbers, which differ, by several threads. Pages may be written again by later
+    /// calls.
+    pub fn write_pages(&mut self, pages: &[(u64, &[u8])]) -> Result<(), FileFault> {
         let volume = &*self.volume;
-        volume.check_pages(first, bytes.len())?;
-        let page_bytes = volume.geometry.page_bytes as usize;
-        let before = &self.before;
-        let write = |(index, bytes): (usize, &[u8])| {
-            let page = first + index as u64;
-            let old = before.get(&page).copied().unwrap_or_else(|| volume.table.get(page));
+        self.check(pages)?;
+        let write = |&(page, bytes): &(u64, &[u8])| {
+            let old = self.before.get(&page).copied().unwrap_or_else(|| volume.table.get(page));
             volume.write_page(page, old.map_or(0, |old| 1 - old.copy), bytes)
         };
-        let entries: Result<Vec<Entry>, FileFault> = match parallel::pool(bytes.len() / BLOCK as usize) {
-            Some(pool) => pool.install(|| bytes.par_chunks(page_bytes).enumerate().map(write).collect()),
-            None => bytes.chunks(page_bytes).enumerate().map(write).collect(),
+        let bytes = pages.len() * volume.geometry.page_bytes as usize;
+        let entries: Result<Vec<Entry>, FileFault> = match parallel::pool(bytes / ALONE) {
+            Some(pool) => pool.install(|| pages.par_iter().map(write).collect()),
+            None => pages.iter().map(write).collect(),
         };
-        for (page, entry) in (first..).zip(entries?) {
+        for (&(page, _), entry) in pages.iter().zip(entries?) {
             self.before.entry(page).or_insert_with(|| self.volume.table.get(page));
             self.volume.table.set(page, Some(entry));
         }
         Ok(())
+    }
+
+    /// Returns an error unless the pages have different numbers and the size of a page.
+    fn check(&self, pages: &[(u64, &[u8])]) -> Result<(), FileFault> {
+        let page_bytes = self.volume.geometry.page_bytes;
+        let exact = |what, asked, only| match asked == only {
+            true => Ok(()),
+            false => Err(FileFault::Bounds { what, asked, least: only, most: only }),
+        };
+        let mut numbers = BTreeSet::new();
+        pages.iter().try_for_each(|&(page, bytes)| {
+            self.volume.check_pages(page, bytes.len())?;
+            exact("bytes for a page", bytes.len() as u64, page_bytes)?;
+            exact("times the same page in one call", 1 + u64::from(!numbers.insert(page)), 1)
+        })
     }
 
     /// Makes the pages the contents of a new epoch, together with a header of the structure. Returns when the
@@ -112,12 +132,12 @@ impl<D: BlockDevice> Commit<'_, D> {
             ..volume.next()
         };
         next.check()?;
-        let mut changed = std::mem::take(&mut volume.grown);
+        let mut changed = std::mem::take(&mut volume.unwritten);
         changed.extend(self.before.keys().map(|&page| table::block_of(&volume.geometry, page)));
         let blocks = volume.stale_and(&changed);
         let written = volume.write_table(&blocks, next.table).and_then(|()| volume.check_length());
         if let Err(fault) = written.and_then(|()| volume.publish(next)) {
-            volume.grown = changed;
+            volume.unwritten = changed;
             return Err(fault);
         }
         volume.stale = Stale::Blocks(changed);

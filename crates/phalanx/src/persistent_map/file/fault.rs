@@ -66,7 +66,8 @@ pub enum FileFault {
 
     /// Another version of the format.
     #[error(
-        "format version {supported} expected, {found} found: open it with the version of Phalanx that wrote it"
+        "format version {supported} expected, {found} found: open it with the version of Phalanx that wrote \
+         it"
     )]
     Version {
         /// Version of the file.
@@ -116,7 +117,7 @@ pub enum FileFault {
         hex(.expected),
         hex(.found)
     )]
-    Owner {
+    OtherDevice {
         /// Id of the requesting device.
         expected: [u8; 16],
         /// Id of the owner.
@@ -147,9 +148,9 @@ pub enum FileFault {
     /// No superblock is valid.
     #[error("both superblocks are damaged ({first}; {second}): restore a copy of the file")]
     Superblocks {
-        /// What is wrong with the first one.
+        /// Damage of the first one.
         first: &'static str,
-        /// What is wrong with the second one.
+        /// Damage of the second one.
         second: &'static str,
     },
 

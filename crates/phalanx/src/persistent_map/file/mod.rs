@@ -59,7 +59,7 @@ pub struct Options {
     pub boot: Option<[u8; 16]>,
 }
 
-/// What `open` has found.
+/// Epoch and header of an opened file, and the place of its newest contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The last epoch.

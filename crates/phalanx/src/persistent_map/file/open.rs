@@ -130,7 +130,7 @@ fn lock(file: &File, how: Lock) -> Result<(), FileFault> {
     }
 }
 
-/// What a path leads to.
+/// Item to which a path leads.
 enum Kind {
     Missing,
     File(Metadata),

@@ -31,7 +31,7 @@ const HEADER_AT: usize = EXTENTS_AT + 8 * EXTENTS;
 /// Bytes of a superblock.
 pub type Block = [u8; BLOCK as usize];
 
-/// What a structure's file must agree on with its user.
+/// Layout and types of a structure, which must be those of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutId {
     /// Hash of the parameters that determine the meaning of the pages.
@@ -112,13 +112,13 @@ impl Fields<'_> {
     }
 
     /// Returns bytes whose number is stored at `len_at`, if there are at most `most`.
-    fn bytes(&self, at: usize, len_at: usize, most: usize) -> Option<&[u8]> {
+    fn part(&self, at: usize, len_at: usize, most: usize) -> Option<&[u8]> {
         let len = self.u32(len_at) as usize;
         if len > most { None } else { self.0.get(at..at + len) }
     }
 
     fn name(&self, at: usize, len_at: usize) -> Option<String> {
-        String::from_utf8(self.bytes(at, len_at, NAME)?.to_vec()).ok()
+        String::from_utf8(self.part(at, len_at, NAME)?.to_vec()).ok()
     }
 
     fn geometry(&self) -> Option<Geometry> {
@@ -193,7 +193,7 @@ impl Superblock {
             table: Some(fields.0[20]).filter(|&table| table < 2)?,
             table_crc: fields.u32(104),
             geometry: fields.geometry()?,
-            header: fields.bytes(HEADER_AT, 120, HEADER)?.to_vec(),
+            header: fields.part(HEADER_AT, 120, HEADER)?.to_vec(),
         })
     }
 }
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(choose([&old.encode(), &old.encode()]).unwrap(), (old.clone(), None));
         let alike = Superblock { sequence: 7, ..new };
         assert!(matches!(choose([&old.encode(), &alike.encode()]), Err(FileFault::Superblocks { .. })));
-        let other = Superblock { file: [9; 16], ..alike };
+        let other = Superblock { file: [9; 16], sequence: 9, ..alike };
         assert!(matches!(choose([&old.encode(), &other.encode()]), Err(FileFault::Superblocks { .. })));
     }
 
@@ -342,7 +342,7 @@ mod tests {
             let mut block = good.clone();
             block[place..place + 4].fill(0xf7);
             seal(&mut block);
-            assert!(choose([&block, &good]).is_err(), "byte {place}");
+            assert!(choose([&block, &good]).is_err() && choose([&block, &block]).is_err(), "byte {place}");
         }
     }
 }

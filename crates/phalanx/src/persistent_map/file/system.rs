@@ -7,9 +7,9 @@ use std::path::Path;
 /// How a file is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// By one reader of several.
+    /// Several readers have the lock.
     Shared,
-    /// By one user alone.
+    /// One user has the lock.
     Exclusive,
 }
 

@@ -10,7 +10,7 @@ const IN_BLOCK: u64 = BLOCK / ENTRY;
 /// The page has contents.
 const PRESENT: u32 = 2;
 
-/// What the table says of a page. A page that was never written consists of zeros.
+/// Entry of a page in the table. A page that was never written has none: it consists of zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Checksum of the page.

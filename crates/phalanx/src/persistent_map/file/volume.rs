@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 /// Bytes of memory that are allocated without asking the operating system first, which takes some 50 µs.
 const CERTAIN: u64 = 16 << 20;
 
+/// A thread reads or writes 2^14 times so many bytes of pages alone: 1 MiB.
+pub(super) const ALONE: usize = 64;
+
 /// An open file: its last epoch, and what the next one will change.
 #[derive(Debug)]
 pub struct Volume<D> {
@@ -23,10 +26,10 @@ pub struct Volume<D> {
     /// With the extents that the next commit adds.
     pub(super) geometry: Geometry,
     pub(super) table: Table,
-    /// What the table in the file that is not current lacks.
+    /// Blocks that the other table in the file lacks.
     pub(super) stale: Stale,
-    /// Blocks of the table that the next commit adds.
-    pub(super) grown: BTreeSet<TableBlock>,
+    /// Blocks that the next commit writes in any case: of new extents, and of commits that failed.
+    pub(super) unwritten: BTreeSet<TableBlock>,
     /// Whether a superblock was written that may be on the disk or not.
     pub(super) is_uncertain: bool,
 }
@@ -59,8 +62,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn new(device: D, current: Superblock, table: Table) -> Self {
-        let (geometry, grown) = (current.geometry.clone(), BTreeSet::new());
-        Self { device, current, geometry, table, stale: Stale::All, grown, is_uncertain: false }
+        let (geometry, unwritten) = (current.geometry.clone(), BTreeSet::new());
+        Self { device, current, geometry, table, stale: Stale::All, unwritten, is_uncertain: false }
     }
 
     /// Opens what [`Self::format`] has created. Nothing is written unless the superblocks differ, the disk
@@ -129,7 +132,7 @@ impl<D: BlockDevice> Volume<D> {
             return Err(FileFault::PageBytes { expected, found });
         }
         if options.owner != self.current.owner && !options.adopt {
-            return Err(FileFault::Owner { expected: options.owner, found: self.current.owner });
+            return Err(FileFault::OtherDevice { expected: options.owner, found: self.current.owner });
         }
         Ok(())
     }
@@ -195,12 +198,11 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Returns the blocks that the next table in the file lacks if these are changed. It may lack any block
-    /// from then on, until it is current.
-    pub(super) fn stale_and(&mut self, changed: &BTreeSet<TableBlock>) -> BTreeSet<TableBlock> {
-        match std::mem::replace(&mut self.stale, Stale::All) {
+    /// Returns the blocks that the other table in the file lacks if these are changed.
+    pub(super) fn stale_and(&self, changed: &BTreeSet<TableBlock>) -> BTreeSet<TableBlock> {
+        match &self.stale {
             Stale::All => table::blocks(&self.geometry),
-            Stale::Blocks(blocks) => &blocks | changed,
+            Stale::Blocks(blocks) => blocks | changed,
         }
     }
 
@@ -232,7 +234,7 @@ impl<D: BlockDevice> Volume<D> {
         self.device.allocate(start, end).map_err(allocating)?;
         let added = geometry.extents.len() - 1;
         self.table.resize(geometry.pages());
-        self.grown.extend(table::blocks(&geometry).into_iter().filter(|block| block.0 == added));
+        self.unwritten.extend(table::blocks(&geometry).into_iter().filter(|block| block.0 == added));
         self.geometry = geometry;
         Ok(())
     }
@@ -255,7 +257,7 @@ impl<D: BlockDevice> Volume<D> {
         self.check_pages(first, bytes.len())?;
         let page_bytes = self.geometry.page_bytes as usize;
         let load = |(index, page): (usize, &mut [u8])| self.load_page(first + index as u64, page);
-        match parallel::pool(bytes.len() / BLOCK as usize) {
+        match parallel::pool(bytes.len() / ALONE) {
             Some(pool) => pool.install(|| bytes.par_chunks_mut(page_bytes).enumerate().try_for_each(load)),
             None => bytes.chunks_mut(page_bytes).enumerate().try_for_each(load),
         }

@@ -27,7 +27,7 @@ fn written() -> (Disk, Vec<Version>) {
 
 /// Opens a disk whose superblocks both are changed, and have right checksums if `seals`.
 fn open_changed(at: usize, bytes: &[u8], seals: bool) -> Result<(Volume<Disk>, Contents), FileFault> {
-    let mut file = written().0.bytes();
+    let mut file = written().0.contents();
     for block in file.chunks_exact_mut(BLOCK as usize).take(2) {
         block[at..at + bytes.len()].copy_from_slice(bytes);
         if seals {
@@ -65,7 +65,7 @@ fn files_for_other_users_are_refused() {
     let pages = open_as(|options| options.page_bytes = 8192);
     refuses!(pages, FileFault::PageBytes { expected: 8192, found: 4096 }, "8192 bytes requested");
     let owner = open_as(|options| options.owner = [0xab; 16]);
-    refuses!(owner, FileFault::Owner { .. }, "abab", "0101", "adopt");
+    refuses!(owner, FileFault::OtherDevice { .. }, "abab", "0101", "adopt");
 }
 
 /// After that, the file of another device belongs to this one.
@@ -76,12 +76,12 @@ fn files_of_other_devices_can_be_adopted() {
     let (_, contents) = Volume::open(disk.clone(), &adopts([9; 16], true)).unwrap();
     assert_eq!(contents.epoch, versions[2].epoch);
     assert!(Volume::open(disk.clone(), &adopts([9; 16], false)).is_ok());
-    refuses!(Volume::open(disk, &options()), FileFault::Owner { .. });
+    refuses!(Volume::open(disk, &options()), FileFault::OtherDevice { .. });
 }
 
 #[test]
 fn truncated_files_are_refused() {
-    let bytes = written().0.bytes();
+    let bytes = written().0.contents();
     for len in [0, 1, 7, 8, 100, BLOCK, HEAD - 1, HEAD, HEAD + 1, bytes.len() as u64 - 1] {
         let (disk, found) = (Disk::of(bytes[..len as usize].to_vec()), len);
         match Volume::open(disk, &options()).map(drop).unwrap_err() {
@@ -120,14 +120,14 @@ fn files_that_are_truncated_during_a_sync_are_refused() {
 fn half_a_superblock_is_repaired() {
     let (disk, versions) = written();
     for slot in [0, 1] {
-        let mut bytes = disk.bytes();
+        let mut bytes = disk.contents();
         let half = slot * BLOCK as usize + BLOCK as usize / 2;
         bytes[half..half + BLOCK as usize / 2].fill(0);
         let torn = Disk::of(bytes);
         let (_, contents) = Volume::open(torn.clone(), &options()).unwrap();
         assert_eq!(contents.damaged_superblock, Some(slot));
         assert_eq!(Version::read(torn.clone()).unwrap(), versions[2]);
-        assert_eq!(torn.bytes(), disk.bytes());
+        assert_eq!(torn.contents(), disk.contents());
     }
 }
 
@@ -136,7 +136,7 @@ fn damaged_tables_and_pages_are_refused() {
     let (disk, _) = written();
     let (volume, _) = Volume::read(disk.clone()).unwrap();
     let flipped = |at: u64| {
-        let mut bytes = disk.bytes();
+        let mut bytes = disk.contents();
         bytes[at as usize] ^= 0x10;
         Version::read(Disk::of(bytes))
     };
@@ -167,6 +167,16 @@ fn wrong_parameters_are_refused() {
     refuses!(volume.commit([(4, &page[..])], &[]), FileFault::Bounds { .. });
     refuses!(volume.commit([(0, &page[1..])], &[]), FileFault::Bounds { .. });
     refuses!(volume.commit([(0, &page[..])], &[0; HEADER + 1]), FileFault::Bounds { .. });
+    let mut commit = volume.begin().unwrap();
+    let twice = commit.write_pages(&[(1, &page[..]), (2, &page[..]), (1, &page[..])]);
+    refuses!(twice, FileFault::Bounds { what: "times the same page in one call", asked: 2, .. });
+    refuses!(
+        commit.write_pages(&[(0, &[0; 2 * PAGE][..])]),
+        FileFault::Bounds { .. },
+        "8192 bytes for a page"
+    );
+    refuses!(commit.write_pages(&[(0, &[][..])]), FileFault::Bounds { .. }, "0 bytes for a page");
+    drop(commit);
     refuses!(volume.load(2, &mut vec![0; 2 * PAGE]), FileFault::Bounds { .. });
     assert!(!volume.is_current(3, &page));
     assert_eq!(volume.epoch(), Epoch(0));
@@ -182,6 +192,26 @@ fn a_file_grows_up_to_its_maximum() {
     volume.commit([(last, &vec![5; PAGE][..])], &[]).unwrap();
     let found = Version::read(disk).unwrap();
     assert_eq!(found.image[last as usize * PAGE..], vec![5; PAGE]);
+}
+
+/// Large enough for several threads.
+#[test]
+fn many_pages_are_written_and_read_by_several_threads() {
+    let disk = Disk::default();
+    let options = Options { pages: 1000, has_working: false, ..options() };
+    let mut volume = Volume::format(disk.clone(), &options).unwrap();
+    let image: Vec<u8> = (0..1000 * PAGE).map(|at| (at / 13) as u8).collect();
+    let pages: Vec<(u64, &[u8])> = (0..).zip(image.chunks(PAGE)).filter(|(page, _)| page % 3 != 0).collect();
+    let mut commit = volume.begin().unwrap();
+    commit.write_pages(&pages).unwrap();
+    commit.finish(&[]).unwrap();
+    let (volume, _) = Volume::open(disk, &options).unwrap();
+    let mut found = vec![1; image.len()];
+    volume.load(0, &mut found).unwrap();
+    for (page, (found, expected)) in found.chunks(PAGE).zip(image.chunks(PAGE)).enumerate() {
+        let is_right = if page % 3 == 0 { found.iter().all(|&byte| byte == 0) } else { found == expected };
+        assert!(is_right, "page {page}");
+    }
 }
 
 #[test]
@@ -204,26 +234,77 @@ fn the_working_region_is_of_one_run_of_the_system() {
     }
 }
 
-/// Tables of several blocks: a sync writes the blocks that changed since that table was written.
-#[test]
-fn a_sync_writes_few_blocks_of_the_table() {
-    use super::disk::Access;
-    let disk = Disk::default();
-    let options = Options { pages: 1100, has_working: false, ..options() };
-    let mut volume = Volume::format(disk.clone(), &options).unwrap();
-    let mut image = vec![0; 1100 * PAGE];
-    let expected = [(0, 3), (600, 2), (601, 1), (1099, 2), (0, 2), (1, 1)];
-    for (number, (page, blocks)) in expected.into_iter().enumerate() {
-        let bytes = vec![number as u8 + 1; PAGE];
-        image[page * PAGE..][..PAGE].copy_from_slice(&bytes);
-        let before = disk.log().len();
-        volume.commit([(page as u64, &bytes[..])], &[]).unwrap();
-        let tables = volume.geometry.table_at(0, 0)..volume.geometry.copy_at(0, 0);
-        let is_table = |access: &&Access| matches!(access, Access::Write(at, _) if tables.contains(at));
-        assert_eq!(disk.log()[before..].iter().filter(is_table).count(), blocks, "sync {number}");
-        let (found, _) = Volume::open(disk.clone(), &options).unwrap();
+/// Tables of several blocks.
+mod blocks {
+    use super::super::disk::{Access, Failure};
+    use super::*;
+
+    fn large() -> Options {
+        Options { pages: 1100, has_working: false, ..options() }
+    }
+
+    /// Asserts that a reader of the disk finds an image.
+    fn has(disk: &Disk, image: &[u8]) {
+        let (found, _) = Volume::open(disk.clone(), &large()).unwrap();
         let mut loaded = vec![1; image.len()];
         found.load(0, &mut loaded).unwrap();
-        assert!(loaded == image, "sync {number}");
+        assert!(loaded == image);
+    }
+
+    /// A sync writes the blocks that changed since that table was written.
+    #[test]
+    fn a_sync_writes_few_blocks_of_the_table() {
+        let (disk, mut image) = (Disk::default(), vec![0; 1100 * PAGE]);
+        let mut volume = Volume::format(disk.clone(), &large()).unwrap();
+        let expected = [(0, 3), (600, 2), (601, 1), (1099, 2), (0, 2), (1, 1)];
+        for (number, (page, blocks)) in expected.into_iter().enumerate() {
+            let bytes = vec![number as u8 + 1; PAGE];
+            image[page * PAGE..][..PAGE].copy_from_slice(&bytes);
+            let before = disk.log().len();
+            volume.commit([(page as u64, &bytes[..])], &[]).unwrap();
+            let tables = volume.geometry.table_at(0, 0)..volume.geometry.copy_at(0, 0);
+            let is_table = |access: &&Access| matches!(access, Access::Write(at, _) if tables.contains(at));
+            assert_eq!(disk.log()[before..].iter().filter(is_table).count(), blocks, "sync {number}");
+            has(&disk, &image);
+        }
+    }
+
+    /// A sync that failed between two blocks of the table leaves one that the next sync writes, although the
+    /// next sync changes other pages.
+    #[test]
+    fn blocks_of_a_failed_sync_are_written_again() {
+        let (disk, mut image, page) = (Disk::default(), vec![0; 1100 * PAGE], vec![7; PAGE]);
+        let mut volume = Volume::format(disk.clone(), &large()).unwrap();
+        for _ in 0..2 {
+            volume.commit([(0, &page[..])], &[]).unwrap();
+        }
+        disk.fail(Some(Failure { after: 4, kind: std::io::ErrorKind::StorageFull }));
+        let failed = volume.commit([(600, &page[..]), (1099, &page[..])], &[]);
+        refuses!(failed, FileFault::Full { .. }, "no room");
+        image[..PAGE].copy_from_slice(&page);
+        (0..2).for_each(|_| {
+            volume.commit([(0, &page[..])], &[]).unwrap();
+            has(&disk, &image);
+        });
+    }
+
+    /// The disk has old bytes where the file grows: those of a growth that no sync has made part of it.
+    #[test]
+    fn tables_of_new_pages_are_written_in_full() {
+        for fails in [false, true] {
+            let (disk, image) = (Disk::default(), vec![0; 1102 * PAGE]);
+            let mut volume = Volume::format(disk.clone(), &large()).unwrap();
+            let old = vec![0xee; 20 * PAGE];
+            disk.write_at(volume.geometry.end(), &old).unwrap();
+            volume.grow(2).unwrap();
+            if fails {
+                disk.fail(Some(Failure { after: 0, kind: std::io::ErrorKind::StorageFull }));
+                refuses!(volume.commit([], &[]), FileFault::Full { .. });
+            }
+            (0..3).for_each(|_| {
+                volume.commit([], &[]).unwrap();
+                has(&disk, &image);
+            });
+        }
     }
 }

@@ -20,7 +20,7 @@ pub enum Access {
     Return(usize),
 }
 
-/// What an access does instead of succeeding.
+/// An access that fails.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     /// Number of accesses that change the disk, syncs among them, before the one that fails.
@@ -34,16 +34,21 @@ struct State {
     log: Vec<Access>,
     changes: usize,
     failure: Option<Failure>,
+    /// The access that has failed.
+    failed: Option<Access>,
 }
 
 impl State {
     /// Returns an error if this change is to fail, and counts it.
-    fn change(&mut self) -> io::Result<()> {
+    fn change(&mut self, access: Access) -> io::Result<()> {
         self.changes += 1;
-        match self.failure {
-            Some(failure) if failure.after + 1 == self.changes => Err(failure.kind.into()),
-            _ => Ok(()),
+        if let Some(failure) = self.failure.filter(|failure| failure.after + 1 == self.changes) {
+            self.failed = Some(access);
+            return Err(failure.kind.into());
         }
+        apply(&mut self.bytes, &access);
+        self.log.push(access);
+        Ok(())
     }
 }
 
@@ -60,7 +65,7 @@ impl Disk {
         self.0.lock().unwrap()
     }
 
-    pub fn bytes(&self) -> Vec<u8> {
+    pub fn contents(&self) -> Vec<u8> {
         self.state().bytes.clone()
     }
 
@@ -80,10 +85,9 @@ impl Disk {
         state.changes = 0;
     }
 
-    /// Returns whether the access that was to fail was reached.
-    pub fn has_failed(&self) -> bool {
-        let state = self.state();
-        state.failure.is_some_and(|failure| state.changes > failure.after)
+    /// Returns the last access that has failed.
+    pub fn failed(&self) -> Option<Access> {
+        self.state().failed.clone()
     }
 
     /// Cuts the disk off after `len` bytes.
@@ -101,18 +105,11 @@ impl BlockDevice for Disk {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.state();
-        state.change()?;
-        apply(&mut state.bytes, &Access::Write(offset, bytes.to_vec()));
-        state.log.push(Access::Write(offset, bytes.to_vec()));
-        Ok(())
+        self.state().change(Access::Write(offset, bytes.to_vec()))
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.state();
-        state.change()?;
-        state.log.push(Access::Sync);
-        Ok(())
+        self.state().change(Access::Sync)
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -120,11 +117,7 @@ impl BlockDevice for Disk {
     }
 
     fn allocate(&self, _: u64, end: u64) -> io::Result<()> {
-        let mut state = self.state();
-        state.change()?;
-        apply(&mut state.bytes, &Access::Extend(end));
-        state.log.push(Access::Extend(end));
-        Ok(())
+        self.state().change(Access::Extend(end))
     }
 
     fn fill(&self, _: u64, _: u64) -> io::Result<bool> {

@@ -7,10 +7,9 @@ use crate::persistent_map::file::geometry::{BLOCK, Geometry};
 use crate::persistent_map::file::superblock::seal;
 use crate::persistent_map::file::*;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What a device does wrong, once it is formatted.
+/// Fault of a device, once it is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -33,7 +32,7 @@ struct Faulty {
     disk: Disk,
     fault: Fault,
     geometry: Arc<Geometry>,
-    syncs: Arc<AtomicUsize>,
+    syncs: Arc<Mutex<usize>>,
     later: Arc<Mutex<Vec<(u64, Vec<u8>)>>>,
 }
 
@@ -85,7 +84,9 @@ impl BlockDevice for Faulty {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let number = self.syncs.fetch_add(1, Ordering::Relaxed);
+        let mut syncs = self.syncs.lock().unwrap();
+        let number = *syncs;
+        *syncs += 1;
         // The first one is that of `format`.
         match self.fault {
             Fault::Sync(omitted) if number % 2 != omitted => Ok(()),
@@ -124,10 +125,10 @@ fn found(fault: Fault, repair: impl Fn(&mut Vec<u8>)) -> Option<String> {
     let mut run = Run::new(Faulty::new(Fault::None, disk.clone()), disk.clone()).unwrap();
     run.volume = None;
     run.device = Faulty::new(fault, disk);
-    run.device.syncs.fetch_add(1, Ordering::Relaxed);
+    *run.device.syncs.lock().unwrap() = 1;
     run.volume = Some(Volume::open(run.device.clone(), &options()).unwrap().0);
     steps().for_each(|step| run.step(step).unwrap());
-    let mut bytes = run.disk.bytes();
+    let mut bytes = run.disk.contents();
     repair(&mut bytes);
     assert_eq!(Version::read(Disk::of(bytes)).unwrap(), *run.versions.last().unwrap());
     explore(&run, repair).1

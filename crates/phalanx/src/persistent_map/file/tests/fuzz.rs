@@ -14,10 +14,10 @@ fn files() -> (Vec<Vec<u8>>, Vec<Version>) {
         let disk = Disk::default();
         let mut run = Run::new(disk.clone(), disk.clone()).unwrap();
         for step in &SCRIPT {
-            files.push(disk.bytes());
+            files.push(disk.contents());
             run.step(step).unwrap();
         }
-        files.push(disk.bytes());
+        files.push(disk.contents());
         versions.extend(run.versions);
     }
     (files, versions)

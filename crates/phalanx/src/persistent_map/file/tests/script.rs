@@ -24,7 +24,7 @@ pub fn header(version: u8) -> Vec<u8> {
     vec![version; HEADER]
 }
 
-/// What a reader finds.
+/// Contents as a reader finds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub epoch: Epoch,
