@@ -41,7 +41,7 @@ pub struct Changes {
     pub outcomes: GlobalSlice<u8>,
 }
 
-/// What a batch does with keys that are present, and with those that are not.
+/// Treatment of keys that are present, and of those that are not, by a batch.
 pub(super) trait Action {
     /// The batch's first search.
     type Mode: Mode;

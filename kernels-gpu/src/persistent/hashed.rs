@@ -19,7 +19,7 @@ pub struct Hashed {
     pub(super) second: u64,
 }
 
-/// What the hash of a key adds between its words, so that words which cancel out do not make keys collide.
+/// Number added between the words of a key, so that words which cancel out do not make keys collide.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[device]

@@ -61,7 +61,7 @@ impl Wanted {
     pub(super) const NOTHING: Self = Self { hashed: Hashed { first: 0, second: 0 }, first: 0, index: 0 };
 }
 
-/// What a search is for.
+/// Purpose of a search.
 pub trait Mode {
     /// Order of the loads of fingerprints and keys.
     const ORDER: Order = Order::Acquire;

@@ -39,7 +39,7 @@ pub trait Plain: Pod + Send + Sync {}
 
 impl<T: Pod + Send + Sync> Plain for T {}
 
-/// What a map in a file survives, and which call makes it so.
+/// Events that a map in a file survives, and the call that makes it so.
 ///
 /// ```
 /// use phalanx::persistent_map::Durability;

@@ -14,7 +14,7 @@ fn load_at_first_refusal<V: phalanx::persistent_map::Plain>(seed: u64, value: V)
     loop {
         // Few at a time: keys behind the first refused one could still find slots.
         let keys: Vec<u64> = (next..next + 64).map(key).collect();
-        let outcomes = map.insert(&keys, &vec![value; 64]).unwrap();
+        let outcomes = map.insert(&keys, &[value; 64]).unwrap();
         if !outcomes.all_placed() {
             let placed = outcomes.iter().position(|&outcome| outcome == Outcome::Refused).unwrap();
             return (next as usize + placed) as f64 / map.capacity() as f64;
