@@ -287,8 +287,7 @@ pub enum Error {
     /// Keys or values of a persistent map have an unsupported size.
     #[cfg(feature = "persistent-map")]
     #[error(
-        "{what} of {bytes} bytes requested; keys have 8, 16, 32 or 64 bytes, values a multiple of 4 from 8 to \
-         1024"
+        "{what} of {bytes} bytes requested; keys have 8, 16, 32 or 64 bytes, values 8 to 1024 in steps of 4"
     )]
     ItemBytes {
         /// Keys or values.

@@ -123,6 +123,10 @@ pub mod private {
 #[doc = include_str!("../../../docs/structures/tiered-skip-list.md")]
 struct Pages;
 
+#[cfg(all(doctest, feature = "persistent-map"))]
+#[doc = include_str!("../../../docs/structures/persistent-map.md")]
+struct PersistentPage;
+
 // Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -35,19 +35,19 @@ pub struct Lookups {
 }
 
 /// Looks keys up, beside changes.
-#[kernel(registers = 40)]
+#[kernel]
 pub fn persistent_get<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
     get::<C, Watching>(view, batch);
 }
 
 /// Looks keys up. Nothing may change the table meanwhile.
-#[kernel(registers = 40)]
+#[kernel]
 pub fn persistent_get_quiet<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
     get::<C, Quiet>(view, batch);
 }
 
 /// Returns whether keys are present, beside changes.
-#[kernel(registers = 40)]
+#[kernel]
 pub fn persistent_contains<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
     let keys = Keys { words: batch.keys };
     let (exists, wanted) = element::<C>(view, keys);

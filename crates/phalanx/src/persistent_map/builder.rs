@@ -48,8 +48,8 @@ pub struct Builder<K, V> {
     of: PhantomData<fn() -> (K, V)>,
 }
 
-/// Share of the slots that keys fill before the map grows, in hundredths: see the measurements on the page.
-const FILL: usize = 90;
+/// Share of the slots that keys fill in a new map, in hundredths.
+pub(super) const FILL: usize = 90;
 
 impl<K: Plain, V: Plain> Builder<K, V> {
     pub(super) fn new() -> Self {
@@ -219,16 +219,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     }
 
     fn options(&self, device: &Device, shape: Shape) -> file::Options {
-        file::Options {
-            page_bytes: shape.page_bytes() as u64,
-            pages: shape.pages() as u64,
-            has_working: self.is_mapped(),
-            layout: header::layout::<K, V>(shape),
-            owner: owner(device),
-            adopt: self.adopts,
-            header: header::encode(shape),
-            boot: file::boot_id(),
-        }
+        file::Options { adopt: self.adopts, ..file_options::<K, V>(device, shape, self.is_mapped()) }
     }
 
     /// Allocates the levels of an empty image.
@@ -287,8 +278,27 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     }
 }
 
+/// Returns the options of the file of a map.
+pub(super) fn file_options<K, V>(device: &Device, shape: Shape, is_mapped: bool) -> file::Options {
+    file::Options {
+        page_bytes: shape.page_bytes() as u64,
+        pages: shape.pages() as u64,
+        has_working: is_mapped,
+        layout: header::layout::<K, V>(shape),
+        owner: owner(device),
+        adopt: false,
+        header: header::encode(shape),
+        boot: file::boot_id(),
+    }
+}
+
 /// Maps a level of a file's working region.
-fn map_level(device: &Device, file: &PersistentFile, shape: Shape, above: u32) -> Result<Buffer<u32>> {
+pub(super) fn map_level(
+    device: &Device,
+    file: &PersistentFile,
+    shape: Shape,
+    above: u32,
+) -> Result<Buffer<u32>> {
     Memory::map_level(device, file, shape, above).map_err(|error| match error {
         Error::Device(gpu::Error::Register { path, cause }) => {
             Error::Durability { path, offered: Durability::Machine, cause }

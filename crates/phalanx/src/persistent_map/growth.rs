@@ -1,4 +1,6 @@
 //! Growth: a new level at the top; the items of the lowest level move to the others.
+use super::builder::{FILL, file_options, map_level};
+use super::file::{PersistentFile, Working, boot_id};
 use super::kernels::Launch;
 use super::memory::{Memory, Shape};
 use super::scans::Pairs;
@@ -6,6 +8,7 @@ use super::{Backing, PersistentMap, Plain};
 use crate::{Error, Outcome, Result};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::persistent::Changes;
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 impl<K: Plain, V: Plain> PersistentMap<K, V> {
@@ -104,6 +107,100 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         let mut level = Memory::map_level(&self.device, &backing.file, shape, top)?;
         level.fill_bytes(0)?;
         Ok(level)
+    }
+
+    /// Rebuilds the map with as many slots as its pairs need at a load of 0.9. The pages of levels that growth
+    /// has left behind are freed. The map must fit the memory twice.
+    ///
+    /// The file of a map is replaced by a new one, whose epochs begin at 1. After loss of power meanwhile, the
+    /// path names the old file or the new one, both with all pairs.
+    ///
+    /// ```
+    /// let mut map = phalanx::PersistentMap::<u64, u64>::with_capacity(10_000)?;
+    /// assert!(map.insert(&[1, 2], &[10, 20])?.all_placed());
+    /// map.compact()?;
+    /// assert!(map.capacity() < 100 && map.get(&[2])? == [Some(20)]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::DoesNotFit`] if the pairs find no slots, although the map had four times as many;
+    /// [`Error::PersistentFile`] if the new file cannot be written or renamed; [`Error::Device`] if the device
+    /// is lost or lacks the memory. The map is then as before, except that it may have no file: open it again.
+    pub fn compact(&mut self) -> Result<()> {
+        self.device.synchronize()?;
+        let pairs = self.len()?.max(1);
+        let mut slots = pairs.saturating_mul(100).div_ceil(FILL);
+        loop {
+            match self.rebuild_with(slots) {
+                Err(Error::DoesNotFit { .. }) if slots < 4 * pairs => slots *= 2,
+                done => return done,
+            }
+        }
+    }
+
+    /// Replaces memory and file by new ones with this many slots.
+    fn rebuild_with(&self, slots: usize) -> Result<()> {
+        let mut backing = self.backing();
+        let mut memory = self.memory_mut();
+        let old = memory.shape;
+        let shape = Shape::new(old.kind, size_of::<V>(), old.seed).with_slots(slots)?;
+        let mut new = match backing.as_ref() {
+            Some(backing) => Some(self.new_backing(shape, backing)?),
+            None => None,
+        };
+        let filled = self.filled(&memory, shape, new.as_mut());
+        let (rebuilt, new) = match (filled, new) {
+            (Ok(rebuilt), new) => (rebuilt, new),
+            (Err(error), new) => {
+                // The new file is ours, and not used.
+                let _ = new.map(|new| std::fs::remove_file(new.file.path()));
+                return Err(error);
+            }
+        };
+        *memory = rebuilt;
+        if let (Some(new), Some(old)) = (new, backing.take()) {
+            let Backing { file, is_mapped, pending } = new;
+            let mut file = file.replace(old.file)?;
+            if is_mapped && let Some(boot) = boot_id() {
+                file.set_working(Working::InUse(boot))?;
+            }
+            *backing = Some(Backing { file, is_mapped, pending });
+        }
+        Ok(())
+    }
+
+    /// Creates a file beside a map's.
+    fn new_backing(&self, shape: Shape, old: &Backing) -> Result<Backing> {
+        let mut name = old.file.path().as_os_str().to_owned();
+        name.push(".compact");
+        // One that a process has left when it died.
+        let _ = std::fs::remove_file(&name);
+        let options = file_options::<K, V>(&self.device, shape, old.is_mapped);
+        let file = PersistentFile::create(&name, &options)?;
+        Ok(Backing { file, is_mapped: old.is_mapped, pending: BTreeSet::new() })
+    }
+
+    /// Returns memory of this shape with the pairs of another one, which are also in an epoch of the new file.
+    fn filled(&self, old: &Memory, shape: Shape, mut new: Option<&mut Backing>) -> Result<Memory> {
+        let level = |above| match new.as_ref().filter(|new| new.is_mapped) {
+            Some(new) => {
+                let mut level = map_level(&self.device, &new.file, shape, above)?;
+                level.fill_bytes(0)?;
+                Ok(Arc::new(level))
+            }
+            None => Memory::new_level(&self.device, self.tier, shape.level_words(above)).map(Arc::new),
+        };
+        let levels = (0..shape.kind.levels).map(level).collect::<Result<Vec<_>>>()?;
+        let memory = Memory::new(&self.device, shape, levels, new.is_some())?;
+        let stream = self.device.stream()?;
+        for above in 0..shape.kind.levels {
+            self.export_level(old, above, &mut |pairs| self.insert_pairs(&memory, &stream, pairs))?;
+        }
+        if let Some(new) = new.as_mut() {
+            self.write_epoch(&memory, new, true)?;
+        }
+        Ok(memory)
     }
 
     /// Inserts pairs that are on the device. All must find slots.

@@ -14,7 +14,7 @@ use simt::emulator::{Failure, Fault, Launch, Options, Schedule, WeakMemory};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// What a test has found.
+/// Fault that a test has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The emulator ended the launch because of a race, a hang, a fault, ...
@@ -52,11 +52,11 @@ pub struct Setting {
     pub faults: Vec<Fault>,
     /// Whether pages are copied beside the batches.
     pub copies: bool,
-    /// What the launches of a round do.
+    /// Actions of the launches of a round.
     pub mix: Mix,
 }
 
-/// What the launches of a round do.
+/// Actions of the launches of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Everything, mostly on two keys.

@@ -110,3 +110,33 @@ fn a_map_too_large_is_refused() {
     let built = map.capacity(1 << 32).build();
     assert!(matches!(built, Err(Error::TooLarge { .. })), "{built:?}");
 }
+
+#[test]
+fn compaction_frees_what_growth_has_left() {
+    for durability in [Durability::Machine, Durability::Process] {
+        let folder = folder();
+        let path = folder.path().join("map");
+        let builder = || PersistentMap::<u64, [u32; 3]>::builder().durability(durability).device(&device());
+        let mut map = builder().capacity(100).create(&path).unwrap();
+        let keys: Vec<u64> = (0..8000).map(key).collect();
+        let values: Vec<[u32; 3]> = (0..8000).map(|number| [number; 3]).collect();
+        assert!(map.insert(&keys, &values).unwrap().all_placed());
+        assert!(map.remove(&keys[1000..]).unwrap().iter().all(|&removed| removed));
+        map.sync().unwrap();
+        let (before, bytes) = (map.stats().unwrap(), std::fs::metadata(&path).unwrap().len());
+        map.compact().unwrap();
+        let after = map.stats().unwrap();
+        assert!(after.lowest_level == 0 && after.capacity * 3 < before.capacity, "{before:?} {after:?}");
+        assert!(std::fs::metadata(&path).unwrap().len() < bytes / 2);
+        assert_eq!((after.len, map.epoch().unwrap().0), (1000, 1));
+        // The map goes on with the new file.
+        assert!(map.insert(&keys[1000..1100], &values[1000..1100]).unwrap().all_placed());
+        map.sync().unwrap();
+        drop(map);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let map = builder().open(&path).unwrap();
+        map.check().unwrap();
+        let expected: Vec<_> = values[..1100].iter().copied().map(Some).collect();
+        assert_eq!((map.get(&keys[..1100]).unwrap(), map.len().unwrap()), (expected, 1100));
+    }
+}
