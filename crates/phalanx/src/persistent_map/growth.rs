@@ -109,11 +109,11 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(level)
     }
 
-    /// Rebuilds the map with as many slots as its pairs need at a load of 0.9. The pages of levels that growth
-    /// has left behind are freed. The map must fit the memory twice.
+    /// Rebuilds the map with as many slots as its pairs need at a load of 0.9. The pages of levels that
+    /// growth has left behind are freed. The map must fit the memory twice.
     ///
-    /// The file of a map is replaced by a new one, whose epochs begin at 1. After loss of power meanwhile, the
-    /// path names the old file or the new one, both with all pairs.
+    /// The file of a map is replaced by a new one, whose epochs begin at 1. After loss of power meanwhile,
+    /// the path names the old file or the new one, both with all pairs.
     ///
     /// ```
     /// let mut map = phalanx::PersistentMap::<u64, u64>::with_capacity(10_000)?;
@@ -125,8 +125,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     ///
     /// # Errors
     /// [`Error::DoesNotFit`] if the pairs find no slots, although the map had four times as many;
-    /// [`Error::PersistentFile`] if the new file cannot be written or renamed; [`Error::Device`] if the device
-    /// is lost or lacks the memory. The map is then as before, except that it may have no file: open it again.
+    /// [`Error::PersistentFile`] if the new file cannot be written or renamed; [`Error::Device`] if the
+    /// device is lost or lacks the memory. The map is then as before, except that it may have no file: open
+    /// it again.
     pub fn compact(&mut self) -> Result<()> {
         self.device.synchronize()?;
         let pairs = self.len()?.max(1);
@@ -181,7 +182,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(Backing { file, is_mapped: old.is_mapped, pending: BTreeSet::new() })
     }
 
-    /// Returns memory of this shape with the pairs of another one, which are also in an epoch of the new file.
+    /// Returns memory of this shape with the pairs of another one, which are also in an epoch of the new
+    /// file.
     fn filled(&self, old: &Memory, shape: Shape, mut new: Option<&mut Backing>) -> Result<Memory> {
         let level = |above| match new.as_ref().filter(|new| new.is_mapped) {
             Some(new) => {

@@ -15,7 +15,7 @@ use simt::GlobalSlice;
 /// ```
 /// let map = phalanx::PersistentMap::<u64, u64>::with_capacity(1000)?;
 /// let stats = map.stats()?;
-/// assert!(stats.len == 0 && stats.capacity >= 1000 && stats.pages == 3 && stats.page_bytes == 16384);
+/// assert!(stats.len == 0 && stats.capacity >= 1000 && stats.pages == 2 && stats.page_bytes == 16384);
 /// assert_eq!((stats.levels, stats.lowest_level, stats.dirty_pages), (2, 0, 0));
 /// # Ok::<(), phalanx::Error>(())
 /// ```
