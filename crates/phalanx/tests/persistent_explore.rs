@@ -5,6 +5,8 @@
 //! quarter of the seeds are explored; `PHALANX_SEEDS=1` explores all.
 #![cfg(feature = "persistent-map")]
 mod common;
+#[path = "persistent_explore/crashes.rs"]
+mod crashes;
 #[path = "persistent_explore/mutants.rs"]
 mod mutants;
 #[path = "persistent_explore/world.rs"]

@@ -7,10 +7,12 @@ use phalanx_kernels::persistent::kernels::{
     PersistentUpdate,
 };
 use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages};
-use phalanx_kernels::persistent::recover::{FINDINGS, PersistentCheck, PersistentRebuild, PersistentResolve};
+use phalanx_kernels::persistent::recover::{
+    FINDINGS, MISPLACED, PersistentCheck, PersistentRebuild, PersistentResolve,
+};
 use phalanx_kernels::persistent::{Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView};
 use simt::Instance;
-use simt::emulator::{Failure, Fault, Launch, Options, Schedule, WeakMemory};
+use simt::emulator::{Failure, Fault, Launch, Mode, Options, Schedule, StoreLog, WeakMemory};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
@@ -136,7 +138,7 @@ struct Answer {
 }
 
 /// Keys of a world, by their tags.
-type Model = BTreeMap<u64, u32>;
+pub type Model = BTreeMap<u64, u32>;
 
 /// Number of keys.
 const KEYS: u64 = 14;
@@ -144,7 +146,7 @@ const KEYS: u64 = 14;
 /// Maximum number of elements of a launch.
 const ELEMENTS: usize = 4;
 
-struct World<C> {
+pub struct World<C> {
     device: Device,
     geometry: Geometry,
     value_words: usize,
@@ -164,7 +166,25 @@ struct Buffers {
 
 impl<C: Config + Instance> World<C> {
     fn new(setting: &Setting) -> Self {
-        let device = Device::emulator(setting.options());
+        Self::on(Device::emulator(setting.options()))
+    }
+
+    /// Returns an empty table on a device that explores nothing.
+    pub fn for_recovery() -> Self {
+        Self::on(Device::emulator(Options { mode: Mode::Fast { workers: 1 }, ..Options::default() }))
+    }
+
+    /// Replaces the image, and opens it. Returns its contents.
+    pub fn recover(&mut self, levels: &[&[u8]]) -> Result<Model, Finding> {
+        for (level, bytes) in self.levels.iter_mut().zip(levels) {
+            let words: Vec<u32> = bytes.chunks(4).map(bytemuck::pod_read_unaligned).collect();
+            level.write(&words).unwrap();
+        }
+        self.rebuild()?;
+        self.contents()
+    }
+
+    fn on(device: Device) -> Self {
         let value_words = if C::VALUE_BYTES > 0 { 2 } else { 5 };
         let item_words = (2 * C::KEY_WORDS + value_words as u32).next_multiple_of(2);
         // A line of slot bits, and two buckets.
@@ -337,6 +357,17 @@ impl<C: Config + Instance> World<C> {
     /// Requires that the fingerprints that are rebuilt from the image are those that the table has.
     fn check_rebuilt(&mut self) -> Result<(), Finding> {
         let before = self.fingerprints.read().unwrap();
+        let found = self.rebuild()?;
+        let after = self.fingerprints.read().unwrap();
+        // Word 0 is the version.
+        if before[1..] != after[1..] || found.iter().any(|&count| count > 0) {
+            return Err(Finding::Memory("rebuilt fingerprints differ".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Rebuilds the fingerprints from the image, and resolves duplicates. Returns the findings.
+    fn rebuild(&mut self) -> Result<Vec<u32>, Finding> {
         self.fingerprints.fill_bytes(0).unwrap();
         self.reserved.fill_bytes(0).unwrap();
         let findings = self.device.zeroed::<u32>(FINDINGS).unwrap();
@@ -345,12 +376,11 @@ impl<C: Config + Instance> World<C> {
         self.run(vec![Launch::new(grid, rebuild)])?;
         let resolve = PersistentResolve::<C> { view, findings: findings.global() };
         self.run(vec![Launch::new(grid, resolve)])?;
-        let after = self.fingerprints.read().unwrap();
-        // Word 0 is the version.
-        if before[1..] != after[1..] || findings.read().unwrap().iter().any(|&count| count > 0) {
-            return Err(Finding::Memory("rebuilt fingerprints differ".to_owned()));
+        let found = findings.read().unwrap();
+        match found[MISPLACED] {
+            0 => Ok(found),
+            _ => Err(Finding::Memory("an item is in no bucket of its key".to_owned())),
         }
-        Ok(())
     }
 }
 
@@ -407,21 +437,83 @@ impl Copied {
     }
 }
 
+/// A round whose stores were recorded.
+pub struct Round {
+    before: Model,
+    pub after: Model,
+    answers: Vec<Answer>,
+}
+
+impl Round {
+    /// Returns an error if a crash in the round must not leave these contents.
+    pub fn allows(&self, found: &Model) -> Result<(), String> {
+        for key in 0..KEYS {
+            let of_key = || self.answers.iter().map(|answer| answer.element).filter(move |of| of.key == key);
+            let (before, now) = (self.before.get(&key), found.get(&key));
+            let is_allowed = match now {
+                Some(tag) => before == Some(tag) || of_key().any(|of| of.tag == *tag && of.action.writes()),
+                None => before.is_none() || of_key().any(|of| of.action == Action::Remove),
+            };
+            if !is_allowed {
+                return Err(format!("key {key} had {before:?} and has {now:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Action {
+    fn writes(self) -> bool {
+        matches!(self, Self::Insert | Self::InsertNew | Self::Update)
+    }
+}
+
+/// Plays one round of concurrent batches, and records its stores to the image: a region for each level.
+pub fn record_round<C: Config + Instance>(
+    seed: u64,
+    setting: &Setting,
+) -> Result<(StoreLog, Round), Finding> {
+    let (mut rng, world) = (Rng::new(seed), World::<C>::new(setting));
+    let (mut before, mut tag) = (Model::new(), 1);
+    fill_table(&world, &mut rng, (&mut before, &mut tag))?;
+    let parts = match setting.mix {
+        Mix::Churn => churn(&mut rng, &mut tag),
+        _ => parts(&mut rng, &mut tag),
+    };
+    let emulator = world.device.emulator_handle().expect("an emulator");
+    for level in &world.levels {
+        // SAFETY: the levels live until the record has ended.
+        unsafe { emulator.record_stores(level.pointer().cast_const().cast(), level.byte_len()) };
+    }
+    let played = world.round(&parts, false);
+    let log = emulator.take_stores().expect("a record");
+    let (answers, _) = played?;
+    Ok((log, Round { before, after: world.contents()?, answers }))
+}
+
+/// Fills a table to a part of its slots, by one batch after the other.
+fn fill_table<C: Config + Instance>(
+    world: &World<C>,
+    rng: &mut Rng,
+    (model, tag): (&mut Model, &mut u32),
+) -> Result<(), Finding> {
+    let slots = (C::USABLE << C::LEVELS) - C::USABLE;
+    for key in 0..rng.below(u64::from(slots.min(KEYS as u32)) + 1) {
+        let element = Element { action: Action::Insert, key, tag: *tag };
+        let (answers, _) = world.round(&[vec![element]], false)?;
+        if answers[0].outcome == Outcome::Inserted {
+            model.insert(key, *tag);
+        }
+        *tag += 1;
+    }
+    Ok(())
+}
+
 /// Plays rounds of concurrent batches.
 pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
     let (mut rng, mut world) = (Rng::new(seed), World::<C>::new(setting));
     let (mut model, mut played, mut tag) = (Model::new(), Played::default(), 1);
-    let slots = (C::USABLE << C::LEVELS) - C::USABLE;
-    // Fills the table to a part of its slots.
-    let fill = rng.below(u64::from(slots.min(KEYS as u32)) + 1);
-    for key in 0..fill {
-        let element = Element { action: Action::Insert, key, tag };
-        let (answers, _) = world.round(&[vec![element]], false)?;
-        if answers[0].outcome == Outcome::Inserted {
-            model.insert(key, tag);
-        }
-        tag += 1;
-    }
+    fill_table(&world, &mut rng, (&mut model, &mut tag))?;
     for _ in 0..2 {
         let parts = match setting.mix {
             Mix::All => parts(&mut rng, &mut tag),
