@@ -14,7 +14,7 @@ mod world;
 
 use phalanx_kernels::persistent::{Config, Levels};
 use simt::Instance;
-use world::{Played, Setting, play};
+use world::{Mix, Played, Setting, play};
 
 /// Number of seeds for each test.
 const SEEDS: u64 = 400;
@@ -34,7 +34,8 @@ fn all_are_sound<C: Config + Instance>(copies: bool) {
     let mut sum = Played::default();
     for seed in common::seeds(SEEDS) {
         for weak in [false, true].into_iter().take(if seed % 3 == 0 { 2 } else { 1 }) {
-            let setting = Setting { copies, ..Setting::new(seed, weak) };
+            let mix = if seed % 4 < 2 { Mix::All } else { Mix::Churn };
+            let setting = Setting { copies, mix, ..Setting::new(seed, weak) };
             sum += play::<C>(seed, &setting).unwrap_or_else(|finding| {
                 panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
             });

@@ -18,7 +18,7 @@
 //! | an insertion | the claimed fingerprint becomes live |
 //! | an update in place | the store of the value |
 //! | an update by a new item | the new item's fingerprint becomes live |
-//! | a removal | the fingerprint becomes free |
+//! | a removal | the fingerprint is retired: it no longer has an item |
 use super::fingerprint::Fingerprint;
 use super::kind::Config;
 use super::layout::{NOWHERE, Place};
@@ -393,9 +393,11 @@ fn remove<C: Config>(view: PersistentView<C>, old: u32) {
         let (word, bit) = view.slot_bit(place);
         word.fetch_and(!bit, Order::Relaxed, Scope::Device);
         view.mark_dirty(place);
-        view.advance_version(old);
         // The cleared bit is before what the slot's next owner writes.
         view.order_image();
+        view.retire(old);
+        // Whoever has seen the item sees another version once the slot has another owner.
+        view.advance_version(old);
         view.free(old);
     }
     view.unreserve(old);
@@ -421,6 +423,9 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         simt::fence(Scope::Device);
         view.advance_version(held.old);
         view.order_image();
+        view.retire(held.old);
+        // As in `remove`.
+        view.advance_version(held.old);
         view.free(held.old);
     }
 }

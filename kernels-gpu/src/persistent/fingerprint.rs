@@ -9,7 +9,8 @@ use simt::device;
 /// bits  15 14   13 .. 0
 ///        0  0   0           FREE: the slot has no item
 ///        0  0   hash        an aborted claim: another insertion of a key with this hash goes first
-///        0  1   hash, or 0  claimed: an insertion, or with hash 0 an update, is about to write its item
+///        0  1   hash        claimed: an insertion is about to write its item
+///        0  1   0           claimed by an update, or retired: the slot's owner has not freed it yet
 ///        1  0   hash        live: the slot has an item
 ///        1  1   hash        locked: as live; an operation is about to change or remove the item
 /// ```

@@ -325,6 +325,18 @@ impl<C: Config> PersistentView<C> {
         unsafe { self.fingerprint_word(position) }.fetch_and(mask, Order::Release, Scope::Device);
     }
 
+    /// Takes the item of a slot that the caller has locked from lookups; the slot is still the caller's. The
+    /// version advances afterwards, and then the slot is freed.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table, which the caller has locked.
+    pub(super) unsafe fn retire(self, position: u32) {
+        let half = position % 2;
+        let kept = Fingerprint::claimed(0).put_in(u32::MAX, half);
+        // SAFETY: the caller's obligation.
+        unsafe { self.fingerprint_word(position) }.fetch_and(kept, Order::Release, Scope::Device);
+    }
+
     /// Turns a slot that the caller has locked into a live one, after all that it has written.
     ///
     /// # Safety
@@ -336,14 +348,15 @@ impl<C: Config> PersistentView<C> {
         unsafe { self.fingerprint_word(position) }.fetch_and(!state, Order::Release, Scope::Device);
     }
 
-    /// Advances the version of a slot's group: the slot is about to lose its item.
+    /// Advances the version of a slot's group, after all that the caller has done before: an item has moved,
+    /// or a slot without an item is about to become free.
     ///
     /// # Safety
     /// - The position is that of a slot of the table.
     pub(super) unsafe fn advance_version(self, position: u32) {
         // SAFETY: the caller's obligation.
         let version = unsafe { self.version(position / C::SLOTS) };
-        version.fetch_add(1, Order::Relaxed, Scope::Device);
+        version.fetch_add(1, Order::Release, Scope::Device);
     }
 
     /// Marks the page of a slot as changed, after the change and before the slot is released.
