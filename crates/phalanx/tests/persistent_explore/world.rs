@@ -67,6 +67,8 @@ pub enum Mix {
     Duel,
     /// Launches insert, remove, update and read two keys, so that slots change their items often.
     Churn,
+    /// One key is removed and inserted again while others read it.
+    Reuse,
 }
 
 impl Setting {
@@ -519,6 +521,7 @@ pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::All => parts(&mut rng, &mut tag),
             Mix::Duel => duel(&mut rng, &mut tag, &model),
             Mix::Churn => churn(&mut rng, &mut tag),
+            Mix::Reuse => reuse(&mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
         answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
@@ -585,6 +588,17 @@ fn churn(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
         Element { action: actions[rng.below(6) as usize], key, tag: *tag }
     });
     elements.map(|element| vec![element]).collect()
+}
+
+/// Returns the parts of a round: a removal and an insertion of a present key beside lookups of it.
+fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = model.keys().last().copied().unwrap_or(0);
+    let actions = [Action::Remove, Action::Insert, Action::Get, Action::Get, Action::Get];
+    let elements = actions.map(|action| {
+        *tag += 1;
+        vec![Element { action, key, tag: *tag }]
+    });
+    elements.to_vec()
 }
 
 /// Requires that some order of the elements of each key explains their results and the table afterwards.
