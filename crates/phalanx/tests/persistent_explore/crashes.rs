@@ -17,7 +17,7 @@ const SUBSETS: u64 = 8;
 
 /// Opens all images that crashes in a round may leave. Returns their number.
 fn explore<C: Config + Instance>(seed: u64, faults: &[Fault]) -> Result<usize, Finding> {
-    let mix = if seed % 2 == 0 { Mix::Churn } else { Mix::All };
+    let mix = if seed.is_multiple_of(2) { Mix::Churn } else { Mix::All };
     let setting = Setting { faults: faults.to_vec(), mix, ..Setting::new(seed, false) };
     let (log, round) = record_round::<C>(seed, &setting)?;
     let mut opened = World::<C>::for_recovery();
@@ -81,7 +81,7 @@ fn is_found<C: Config + Instance>(function: &str, text: &str, nth: usize) {
     let file = "kernels-gpu/src/persistent/change.rs";
     let site = SiteId::find_nth(file, function, text, nth).unwrap_or_else(|error| panic!("{error}"));
     let fault = Fault::skip(site);
-    let find = |seed| explore::<C>(seed, &[fault.clone()]).err();
+    let find = |seed| explore::<C>(seed, std::slice::from_ref(&fault)).err();
     let found = (0..400).find_map(|seed| {
         find(seed).filter(|finding| matches!(finding, Finding::Memory(_))).map(|finding| (seed, finding))
     });
