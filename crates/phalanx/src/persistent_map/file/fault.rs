@@ -95,9 +95,9 @@ pub enum FileFault {
     )]
     Types {
         /// Names of the requested types of key and value.
-        expected: (String, String),
+        expected: Box<(String, String)>,
         /// Names of the file's types of key and value.
-        found: (String, String),
+        found: Box<(String, String)>,
     },
 
     /// Pages of another size.

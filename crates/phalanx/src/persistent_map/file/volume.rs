@@ -120,7 +120,7 @@ impl<D: BlockDevice> Volume<D> {
     /// Returns an error unless the file was created for this user.
     fn check_user(&self, options: &Options) -> Result<(), FileFault> {
         let (expected, found) = (&options.layout, &self.current.layout);
-        let names = |layout: &super::LayoutId| (layout.key.clone(), layout.value.clone());
+        let names = |layout: &super::LayoutId| Box::new((layout.key.clone(), layout.value.clone()));
         if names(expected) != names(found) {
             return Err(FileFault::Types { expected: names(expected), found: names(found) });
         }
