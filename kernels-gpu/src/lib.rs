@@ -9,8 +9,9 @@
 //!
 //! A family's module is always there, for kernels of one's own. The features `hash-map`, `slab-alloc`,
 //! `slab-hash`, `btree`, `mvbtree`, `skip-list`, `primitives`, `cache-table` and `tiered-map` (all on by
-//! default) add its list of compiled kernels for the default types; `variants` adds the types of the papers'
-//! experiments to these lists, and `baselines` the kernels of the benchmarks' baselines and limits.
+//! default) and `persistent-map` (off) add its list of compiled kernels for the default types; `variants`
+//! adds the types of the papers' experiments to these lists, and `baselines` the kernels of the benchmarks'
+//! baselines and limits.
 //!
 //! # Cost
 //!
@@ -28,6 +29,7 @@ pub mod hash_map;
 pub mod keyed;
 pub mod mvbtree;
 pub mod ordered;
+pub mod persistent;
 pub mod primitives;
 pub mod reclaim;
 #[cfg(feature = "baselines")]

@@ -2,6 +2,7 @@
 mod bench;
 mod build;
 mod bundle;
+mod check_file;
 mod docs;
 mod doctor;
 mod figures;
@@ -51,6 +52,8 @@ enum Command {
     Package(package::Options),
     /// Print measures of maintainability: hops of call paths, import cycles, sizes, words to replace
     Metrics(metrics::Options),
+    /// Verify the file of a persistent map: `cargo xtask check-file PATH`
+    CheckFile(check_file::Options),
     /// Report the tools of this machine, what is missing, and how to obtain it
     Doctor,
     /// Build the pages of docs as a book, by mdbook
@@ -80,6 +83,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Soak(options) => soak::run(&options),
         Command::Package(options) => package::run(&options),
         Command::Metrics(options) => metrics::run(&options),
+        Command::CheckFile(options) => check_file::run(&options),
         Command::Doctor => doctor::run(),
         Command::Docs => docs::run(),
         Command::Tidy => tidy::run(),

@@ -213,9 +213,9 @@ fn assemble(ptxas: &Ptxas, built: &[Ptx]) -> Result<Vec<PtxasReport>> {
 
 /// Checks that each family compiles alone, without warnings, and none.
 fn features(context: &Context) -> Result<()> {
-    const FAMILIES: [&str; 10] = [
+    const FAMILIES: [&str; 11] = [
         "", "hash-map", "slab-hash", "btree", "mvbtree", "skip-list", "primitives", "cache-table",
-        "tiered-map", "tiered-skip-list",
+        "tiered-map", "tiered-skip-list", "persistent-map",
     ];
     let (shell, cargo) = (&context.shell, cargo());
     FAMILIES.into_iter().try_for_each(|family| -> Result<()> {

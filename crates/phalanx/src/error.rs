@@ -254,6 +254,59 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// A persistent map cannot have the requested durability: the driver registers no mapping of the file.
+    #[cfg(feature = "persistent-map")]
+    #[error(
+        "the file system of `{}` offers the durability {offered:?} only: request it, or create the file on \
+         tmpfs ({cause})",
+        .path.display()
+    )]
+    Durability {
+        /// Path of the file.
+        path: std::path::PathBuf,
+        /// Durability that the file system offers.
+        offered: crate::persistent_map::Durability,
+        /// The driver's reason.
+        cause: String,
+    },
+
+    /// A call needs a file, but the map was built without one.
+    #[cfg(feature = "persistent-map")]
+    #[error("the map has no file: build it with `create`, `open` or `open_or_create`")]
+    NoFile,
+
+    /// Elements of a persistent map's batch begin at an address that kernels cannot access as words.
+    #[cfg(feature = "persistent-map")]
+    #[error("the {what} are not aligned to {bytes} bytes: copy them to a buffer of the device")]
+    Alignment {
+        /// Name of the argument.
+        what: &'static str,
+        /// Required alignment.
+        bytes: usize,
+    },
+
+    /// Keys or values of a persistent map have an unsupported size.
+    #[cfg(feature = "persistent-map")]
+    #[error(
+        "{what} of {bytes} bytes requested; keys have 8, 16, 32 or 64 bytes, values 8 to 1024 in steps of 4"
+    )]
+    ItemBytes {
+        /// Keys or values.
+        what: &'static str,
+        /// Their size.
+        bytes: usize,
+    },
+
+    /// The file of a persistent map cannot be used. The fault says why, and what to do.
+    #[cfg(feature = "persistent-map")]
+    #[error("the file `{}` of a persistent map: {fault}", .path.display())]
+    PersistentFile {
+        /// Path of the file.
+        path: std::path::PathBuf,
+        /// The reason.
+        fault: crate::persistent_map::FileFault,
+    },
+
     /// A batch that changes a map failed after some of its elements were done. The map is valid: each element
     /// is done as a whole, or not at all; outcomes and values of those that are done are lost. If the device
     /// is lost, elements that were executed in place may be done although they are not marked.

@@ -52,6 +52,8 @@ pub mod mvbtree;
 mod number;
 #[cfg(feature = "_ordered")]
 pub(crate) mod ordered;
+#[cfg(feature = "persistent-map")]
+pub mod persistent_map;
 #[cfg(feature = "primitives")]
 pub mod primitives;
 mod program;
@@ -80,6 +82,8 @@ pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, OldValues, Op, Outcome, Outcomes, Value};
 #[cfg(feature = "mvbtree")]
 pub use mvbtree::MultiVersionBTree;
+#[cfg(feature = "persistent-map")]
+pub use persistent_map::PersistentMap;
 pub use phalanx_kernels as kernels;
 pub use phalanx_macros::{Key, Value};
 pub use program::register_kernels;
@@ -118,6 +122,10 @@ pub mod private {
 #[doc = include_str!("../../../docs/structures/tiered-map.md")]
 #[doc = include_str!("../../../docs/structures/tiered-skip-list.md")]
 struct Pages;
+
+#[cfg(all(doctest, feature = "persistent-map"))]
+#[doc = include_str!("../../../docs/structures/persistent-map.md")]
+struct PersistentPage;
 
 // Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -39,6 +39,8 @@ static PROGRAMS: &[Program] = &[
     program!("CACHE_TABLE"),
     #[cfg(all(feature = "cuda", feature = "tiered-map"))]
     program!("TIERED_MAP"),
+    #[cfg(all(feature = "cuda", feature = "persistent-map"))]
+    program!("PERSISTENT_MAP"),
     #[cfg(all(feature = "cuda", feature = "variants"))]
     program!("BASELINES"),
 ];

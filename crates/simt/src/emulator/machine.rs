@@ -1,4 +1,5 @@
 //! The emulated device: its memory and its launches.
+use super::crash::StoreLog;
 use super::explore::{self, Explorer, Trace};
 use super::failure::{Failure, FailureDetails, FailureKind};
 use super::lane::Lane;
@@ -10,7 +11,7 @@ use super::worker::{self, Worker};
 use super::world::World;
 use crate::{GlobalSlice, Grid, Kernel};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// An emulated device: its memory and its launches. Clones refer to the same device.
 ///
@@ -173,6 +174,34 @@ impl Emulator {
         self.world.refuses_files.load(Ordering::Relaxed)
     }
 
+    fn stores(&self) -> MutexGuard<'_, Option<StoreLog>> {
+        self.world.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the stores of kernels to these bytes from now on, in exploring mode, as stores to memory that
+    /// survives the process. Further calls add bytes to the record. What the host writes between launches is
+    /// part of the record, and settled at once. The example of [`StoreLog`] shows the use.
+    ///
+    /// # Safety
+    /// - The bytes are valid for reads until [`Self::take_stores`], and the host writes them only while no
+    ///   kernel runs.
+    pub unsafe fn record_stores(&self, pointer: *const u8, bytes: usize) {
+        let mut stores = self.stores();
+        // SAFETY: the caller's obligation.
+        unsafe { stores.get_or_insert_default().add(pointer as usize, bytes) };
+    }
+
+    /// Returns the number of events of the record so far, 0 if there is none: what a call has done before is
+    /// complete in all crashes at this stop and later.
+    pub fn store_events(&self) -> usize {
+        self.stores().as_ref().map_or(0, StoreLog::events)
+    }
+
+    /// Ends the record and returns it; `None` if there is none.
+    pub fn take_stores(&self) -> Option<StoreLog> {
+        self.stores().take()
+    }
+
     /// Frees memory. Later accesses of kernels are reported as use after free, until the address is allocated
     /// again. A pointer that did not come from [`Emulator::allocate`] is ignored.
     ///
@@ -269,8 +298,15 @@ impl Emulator {
     fn explore(&self, launches: Vec<Launch>, schedule: &explore::Schedule) -> Result<Report, Failure> {
         let mut before = self.world.explored.lock().unwrap_or_else(PoisonError::into_inner);
         let run = Arc::new(Run::new(self.world.clone(), launches));
-        let worker = Worker::new(run.clone(), Some(Explorer::new(&self.world.options, schedule, &before)));
+        let stores = self.stores().take().map(|mut stores| {
+            // SAFETY: no kernel runs, since this launch holds the lock of the explored ones.
+            unsafe { stores.note_host() };
+            stores
+        });
+        let explorer = Explorer::new(&self.world.options, schedule, &before).recording(stores);
+        let worker = Worker::new(run.clone(), Some(explorer));
         let (steps, choices) = explore::execute(&worker);
+        *self.stores() = worker.explorer().and_then(Explorer::end_record);
         before.push(choices);
         let trace = Some(Trace::new(before.clone()));
         run.take_failure().map_or(Ok(Report { steps, trace }), Err)

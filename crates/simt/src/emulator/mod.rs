@@ -11,6 +11,7 @@
 //! | `collective` | rendezvous of lanes, and the results of collectives |
 //! | `memory/` | live buffers, checks, and the only module that accesses memory |
 //! | `explore/` | the exploring mode: decisions, schedules, traces |
+//! | `crash` | stores to memory that survives the process, and crashes |
 //! | `detect/` | happens-before, races, stale values, weak memory |
 //!
 //! A memory access consists of: the scheduling step (another lane may run first), the check (aligned, live,
@@ -18,6 +19,7 @@
 //! the step, the arrival, and completion or waiting.
 mod block;
 mod collective;
+mod crash;
 mod detect;
 mod explore;
 mod failure;

@@ -99,6 +99,12 @@
 //!
 //! Sites of files are better named by [`SiteId::find`], which needs no line numbers.
 //!
+//! # Crashes
+//!
+//! [`Emulator::record_stores`] records the stores of kernels to memory that survives the process, in
+//! exploring mode. [`StoreLog::crashes`] enumerates the contents that a crash may leave, at each store and
+//! for the stores that no fence of system scope has settled.
+//!
 //! # What is detected
 //!
 //! | failure | fast | exploring | switched off by |
@@ -130,6 +136,7 @@
 //!   overflows.
 //! - [`Emulator::new`] installs a panic hook in front of the existing one, to record panics of kernels. A
 //!   hook that is set later hides their source lines.
+pub use super::crash::{Crash, StoreLog};
 pub use super::explore::{Schedule, Trace, TraceError};
 pub use super::failure::{Absent, Failure, FailureDetails, FailureKind, Nearest, Party, Whereabouts};
 pub use super::fault::{Fault, Replacement};

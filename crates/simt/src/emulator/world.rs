@@ -1,4 +1,5 @@
 //! State of an emulated device.
+use super::crash::StoreLog;
 use super::explore::Choices;
 use super::memory::registry::Registry;
 use super::options::Options;
@@ -24,6 +25,9 @@ pub struct World {
     pub refuses_files: AtomicBool,
     /// Choices of the launches explored so far. The running launch holds the lock.
     pub explored: Mutex<Vec<Choices>>,
+    /// Record of stores: see [`Emulator::record_stores`](super::public::Emulator::record_stores). The running
+    /// launch has taken it.
+    pub stores: Mutex<Option<StoreLog>>,
 }
 
 impl World {
@@ -38,6 +42,7 @@ impl World {
             omitted: Mutex::new((0, u64::MAX)),
             refuses_files: AtomicBool::new(false),
             explored: Mutex::default(),
+            stores: Mutex::default(),
         }
     }
 

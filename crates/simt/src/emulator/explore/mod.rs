@@ -8,6 +8,7 @@
 mod inject;
 mod pct;
 mod random;
+mod record;
 mod replay;
 mod schedule;
 mod scheduler;
@@ -18,6 +19,7 @@ pub use schedule::Schedule;
 pub use trace::{Choices, Trace, TraceError};
 
 use super::block::Block;
+use super::crash::StoreLog;
 use super::detect::order::{Actor, Orders, granules};
 use super::detect::race::{Mark, Races};
 use super::detect::stale::History;
@@ -52,6 +54,7 @@ pub struct Explorer {
     idle: RefCell<Idle>,
     memory: Option<RefCell<MemoryModel>>,
     injector: Option<Injector>,
+    stores: RefCell<Option<StoreLog>>,
 }
 
 struct Decisions {
@@ -133,7 +136,13 @@ impl Explorer {
             idle: RefCell::default(),
             memory: MemoryModel::of(options).map(RefCell::new),
             injector: Injector::new(&options.faults),
+            stores: RefCell::default(),
         }
+    }
+
+    /// Adds the stores of the run to a record.
+    pub fn recording(self, stores: Option<StoreLog>) -> Self {
+        Self { stores: RefCell::new(stores), ..self }
     }
 
     pub fn schedule(&self) -> Schedule {
@@ -275,16 +284,24 @@ impl Explorer {
     }
 
     pub fn fence(&self, lane: &Lane, scope: Scope, site: Site) {
-        if let Some(memory) = self.memory.as_ref().filter(|_| !self.skips(site)) {
+        if self.skips(site) {
+            return;
+        }
+        if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.fence(lane.number, scope);
         }
+        self.settle(lane, scope);
     }
 
     /// Executes a sequentially consistent fence.
     pub fn fence_sc(&self, lane: &Lane, scope: Scope, site: Site) {
-        if let Some(memory) = self.memory.as_ref().filter(|_| !self.skips(site)) {
+        if self.skips(site) {
+            return;
+        }
+        if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.fence_sc(actor(lane), scope);
         }
+        self.settle(lane, scope);
     }
 
     /// Executes a read of global memory that holds `newest`. Returns the value that the lane reads.
@@ -390,6 +407,7 @@ impl Explorer {
         self.idle.borrow_mut().reset();
         self.watch(lane, access, true);
         self.watch_reuse(lane, access);
+        self.record(lane, access, word);
         self.written(lane, access, false, word);
         // SAFETY: the caller's obligation.
         unsafe { atomics::store(access.address, access.bytes, word, access.order) };
@@ -418,6 +436,7 @@ impl Explorer {
         }
         if let Some(new) = new {
             self.idle.borrow_mut().reset();
+            self.record(lane, &access, new);
             self.written(lane, &access, true, new);
             // SAFETY: the caller's obligation.
             unsafe { atomics::store(access.address, access.bytes, new, access.order) };

@@ -1,0 +1,395 @@
+//! Options of persistent maps, and where their images lie.
+use super::file::{self, Contents, LayoutId, PersistentFile, Source, Working};
+use super::kernels::{Kernels, select};
+use super::memory::{Memory, Shape};
+use super::{Backing, Durability, PersistentMap, Plain, Storage};
+use crate::map::random_seed;
+use crate::{Error, Result, program};
+use gpu::{Buffer, Device, Tier};
+use std::any::type_name;
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Options of a [`PersistentMap`]; created by [`PersistentMap::builder`].
+///
+/// ```
+/// use phalanx::PersistentMap;
+/// use phalanx::persistent_map::Storage;
+///
+/// let map = PersistentMap::<u64, [f32; 8]>::builder()
+///     .capacity(1000)
+///     .storage(Storage::Pinned)
+///     .grows(false)
+///     .seed(42)
+///     .device(&phalanx::Device::from_environment()?)
+///     .variant("levels_2l2h8s1w_k8")
+///     .build()?;
+/// assert!(map.capacity() >= 1000 && map.path().is_none());
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `build` and `create` allocate the map's memory and fill it with zeros; `create` also writes the room of a
+/// file of twice the size of the image. `open` reads the image, verifies its checksums, and launches two
+/// kernels that rebuild the fingerprints. The other calls set options.
+#[derive(Debug)]
+pub struct Builder<K, V> {
+    capacity: usize,
+    storage: Storage,
+    durability: Durability,
+    grows: bool,
+    adopts: bool,
+    seed: Option<u64>,
+    device: Option<Device>,
+    variant: Option<String>,
+    of: PhantomData<fn() -> (K, V)>,
+}
+
+/// Share of the slots that keys fill in a new map, in hundredths.
+pub(super) const FILL: usize = 90;
+
+impl<K: Plain, V: Plain> Builder<K, V> {
+    pub(super) fn new() -> Self {
+        Self {
+            capacity: 1000,
+            storage: Storage::Device,
+            durability: Durability::Machine,
+            grows: true,
+            adopts: false,
+            seed: None,
+            device: None,
+            variant: None,
+            of: PhantomData,
+        }
+    }
+
+    /// Sets the number of keys for which a new map has room before it grows. Default: 1000.
+    pub fn capacity(mut self, keys: usize) -> Self {
+        self.capacity = keys;
+        self
+    }
+
+    /// Sets where the image lies. Default: [`Storage::Device`]. With [`Durability::Process`], the image is
+    /// the file itself.
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// Sets what the map survives. Default: [`Durability::Machine`]. Without a file, the map survives
+    /// nothing.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets whether calls on host slices that lack room for a key grow the map. Default: `true`.
+    pub fn grows(mut self, grows: bool) -> Self {
+        self.grows = grows;
+        self
+    }
+
+    /// Sets whether `open` takes over a file that another GPU owns. Default: `false`, it is refused.
+    ///
+    /// ```
+    /// let map = phalanx::PersistentMap::<u64, u64>::builder().adopt(true).build()?;
+    /// assert!(map.is_empty()?);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn adopt(mut self, adopts: bool) -> Self {
+        self.adopts = adopts;
+        self
+    }
+
+    /// Sets the seed of a new map's hash function. Default: a random one.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the device. Default: that of [`Device::from_environment`].
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Selects the kernels by their name. Default: the first of [`PersistentMap::variants`]. A file is opened
+    /// with kernels of the same numbers of levels, hash locations and slots as it was created with.
+    pub fn variant(mut self, name: &str) -> Self {
+        self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Builds a map without a file.
+    ///
+    /// # Errors
+    /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] for 2^32 slots or more; [`Error::ItemBytes`] if keys or
+    /// values have an unsupported size; [`Error::UnknownVariant`]; [`Error::Device`] if there is no device,
+    /// or it lacks the memory.
+    pub fn build(self) -> Result<PersistentMap<K, V>> {
+        let (device, kernels) = self.begin()?;
+        let shape = self.new_shape(kernels)?;
+        let levels = self.levels(&device, shape)?.into_iter().map(Arc::new).collect();
+        let memory = Memory::new(&device, shape, levels, false)?;
+        Ok(PersistentMap::new(device, kernels, memory, None, (self.grows, self.tier())))
+    }
+
+    /// Creates a file for an empty map. The file has room for the image twice, and with
+    /// [`Durability::Process`] three times.
+    ///
+    /// # Errors
+    /// As [`Self::build`]; [`Error::PersistentFile`] if the path exists, the folder cannot be written or the
+    /// disk is full; [`Error::Durability`] if the driver does not register a mapping of the file. No file
+    /// remains then.
+    pub fn create(self, path: impl AsRef<Path>) -> Result<PersistentMap<K, V>> {
+        let (device, kernels) = self.begin()?;
+        let shape = self.new_shape(kernels)?;
+        let options = self.options(&device, shape);
+        let file = PersistentFile::create(&path, &options)?;
+        let created = self.attach(&device, kernels, shape, file, None);
+        if created.is_err() {
+            // The file is ours, and empty.
+            let _ = std::fs::remove_file(&path);
+        }
+        created
+    }
+
+    /// Opens a file. With [`Durability::Process`], the map has the changes of all batches that had completed
+    /// when the process ended, if the operating system has not been restarted since; otherwise those of the
+    /// last [`sync`](PersistentMap::sync).
+    ///
+    /// # Errors
+    /// As [`Self::build`]; [`Error::PersistentFile`] if the file is missing, in use, damaged, or of another
+    /// type, layout, version or owner; [`Error::Durability`]; [`Error::Invalid`] if its items do not belong
+    /// to this layout.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<PersistentMap<K, V>> {
+        let (device, kernels) = self.begin()?;
+        let shape = Shape::new(kernels.kind(), size_of::<V>(), 0);
+        let (file, contents) = PersistentFile::open(path, &self.options(&device, shape))?;
+        let shape = header::decode(shape, &contents.header)?;
+        self.attach(&device, kernels, shape, file, Some(contents))
+    }
+
+    /// Opens a file, or creates it if there is none.
+    ///
+    /// # Errors
+    /// As [`Self::create`] and [`Self::open`].
+    pub fn open_or_create(self, path: impl AsRef<Path>) -> Result<PersistentMap<K, V>> {
+        let (device, kernels) = self.begin()?;
+        let shape = self.new_shape(kernels)?;
+        let (file, contents) = PersistentFile::open_or_create(path, &self.options(&device, shape))?;
+        let shape = header::decode(shape, &contents.header)?;
+        self.attach(&device, kernels, shape, file, Some(contents))
+    }
+
+    /// Returns the device and the kernels.
+    fn begin(&self) -> Result<(Device, &'static dyn Kernels)> {
+        let (key, value) = (size_of::<K>(), size_of::<V>());
+        if ![8, 16, 32, 64].contains(&key) {
+            return Err(Error::ItemBytes { what: "keys", bytes: key });
+        }
+        if !(8..=1024).contains(&value) || !value.is_multiple_of(4) {
+            return Err(Error::ItemBytes { what: "values", bytes: value });
+        }
+        let kernels = select(self.variant.as_deref(), key, value)?;
+        Ok((program::open(self.device.as_ref())?, kernels))
+    }
+
+    fn new_shape(&self, kernels: &dyn Kernels) -> Result<Shape> {
+        if self.capacity == 0 {
+            return Err(Error::ZeroCapacity);
+        }
+        let seed = self.seed.unwrap_or_else(random_seed);
+        let slots = self.capacity.saturating_mul(100).div_ceil(FILL);
+        Shape::new(kernels.kind(), size_of::<V>(), seed).with_slots(slots)
+    }
+
+    fn is_mapped(&self) -> bool {
+        self.durability == Durability::Process
+    }
+
+    fn tier(&self) -> Tier {
+        match self.storage {
+            Storage::Device => Tier::Device,
+            Storage::Pinned => Tier::Pinned,
+        }
+    }
+
+    fn options(&self, device: &Device, shape: Shape) -> file::Options {
+        file::Options { adopt: self.adopts, ..file_options::<K, V>(device, shape, self.is_mapped()) }
+    }
+
+    /// Allocates the levels of an empty image.
+    fn levels(&self, device: &Device, shape: Shape) -> Result<Vec<Buffer<u32>>> {
+        let level = |above| Memory::new_level(device, self.tier(), shape.level_words(above));
+        (0..shape.kind.levels).map(level).collect()
+    }
+
+    /// Returns the map of a file. `contents` is what the file has, or `None` if it is new.
+    fn attach(
+        &self,
+        device: &Device,
+        kernels: &'static dyn Kernels,
+        shape: Shape,
+        mut file: PersistentFile,
+        contents: Option<Contents>,
+    ) -> Result<PersistentMap<K, V>> {
+        let source = contents.map_or(Source::Epoch, |contents| contents.source);
+        let is_newer = matches!(source, Source::Working { .. });
+        let (has_epochs, mapped) = (file.epoch().0 > 0, self.is_mapped());
+        if is_newer && !mapped || mapped && file.working().is_empty() {
+            return Err(self.other_durability(&file, is_newer));
+        }
+        let mut levels = if mapped {
+            let level = |above| map_level(device, &file, shape, above);
+            (0..shape.kind.levels).map(level).collect::<Result<Vec<_>>>()?
+        } else {
+            self.levels(device, shape)?
+        };
+        match is_newer {
+            true => {}
+            false if has_epochs => load(&file, shape, &mut levels)?,
+            false => levels.iter_mut().try_for_each(|level| level.fill_bytes(0))?,
+        }
+        let levels = levels.into_iter().map(Arc::new).collect();
+        let mut memory = Memory::new(device, shape, levels, true)?;
+        memory.rebuild(device, kernels)?;
+        if is_newer {
+            // The last epoch is older than all pages.
+            memory.dirty.fill_bytes(1)?;
+        }
+        if mapped && let Some(boot) = file::boot_id() {
+            file.set_working(Working::InUse(boot))?;
+        }
+        let backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new() };
+        Ok(PersistentMap::new(device.clone(), kernels, memory, Some(backing), (self.grows, self.tier())))
+    }
+
+    /// Says that a file was created for the other durability.
+    fn other_durability(&self, file: &PersistentFile, is_newer: bool) -> Error {
+        let (offered, cause) = match is_newer {
+            true => (Durability::Process, "its newest contents are in its mapped part"),
+            false => (Durability::Machine, "it was created without a mapped part"),
+        };
+        Error::Durability { path: file.path().to_owned(), offered, cause: cause.to_owned() }
+    }
+}
+
+/// Returns the options of the file of a map.
+pub(super) fn file_options<K, V>(device: &Device, shape: Shape, is_mapped: bool) -> file::Options {
+    file::Options {
+        page_bytes: shape.page_bytes() as u64,
+        pages: shape.pages() as u64,
+        has_working: is_mapped,
+        layout: header::layout::<K, V>(shape),
+        owner: owner(device),
+        adopt: false,
+        header: header::encode(shape),
+        boot: file::boot_id(),
+    }
+}
+
+/// Maps a level of a file's working region.
+pub(super) fn map_level(
+    device: &Device,
+    file: &PersistentFile,
+    shape: Shape,
+    above: u32,
+) -> Result<Buffer<u32>> {
+    Memory::map_level(device, file, shape, above).map_err(|error| match error {
+        Error::Device(gpu::Error::Register { path, cause }) => {
+            Error::Durability { path, offered: Durability::Machine, cause }
+        }
+        error => error,
+    })
+}
+
+/// Bytes that are read at once for an image in device memory.
+const LOAD: usize = 64 << 20;
+
+/// Reads the last epoch.
+fn load(file: &PersistentFile, shape: Shape, levels: &mut [Buffer<u32>]) -> Result<()> {
+    file.check_memory()?;
+    for (above, level) in levels.iter_mut().enumerate() {
+        let (first, page_bytes) = (shape.file_page(above as u32), shape.page_bytes());
+        if level.tier().is_host_visible() {
+            file.load(first, bytemuck::cast_slice_mut(level.as_mut_slice()?))?;
+            continue;
+        }
+        let words_each = page_bytes / 4;
+        let most = (LOAD / page_bytes).max(1).min(level.len() / words_each) * words_each;
+        let mut words = vec![0u32; most];
+        for start in (0..level.len()).step_by(most) {
+            let len = (level.len() - start).min(most);
+            file.load(first + (start / words_each) as u64, bytemuck::cast_slice_mut(&mut words[..len]))?;
+            level.write_at(start, &words[..len])?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the id of a device.
+fn owner(device: &Device) -> [u8; 16] {
+    let (name, ordinal) = (device.name(), device.ordinal());
+    let mut id = [0; 16];
+    id[..4].copy_from_slice(&crc32fast::hash(name.as_bytes()).to_le_bytes());
+    id[4..8].copy_from_slice(&ordinal.to_le_bytes());
+    id
+}
+
+/// The structure's header in the file, and the hash of its layout.
+pub(super) mod header {
+    use super::*;
+    use simt::hash::mix64;
+
+    /// Version of the image's layout.
+    const VERSION: u32 = 1;
+
+    /// Returns the header: the version, the number of buckets of the first level, the number of the lowest
+    /// level in use, and the seed.
+    pub fn encode(shape: Shape) -> Vec<u8> {
+        let words = [VERSION, shape.geometry.first(), shape.geometry.lowest()];
+        let words = words.into_iter().flat_map(u32::to_le_bytes);
+        words.chain(shape.seed.to_le_bytes()).collect()
+    }
+
+    /// Returns the shape of a header.
+    pub fn decode(shape: Shape, header: &[u8]) -> Result<Shape> {
+        let invalid = || Error::Format("the header of a persistent map is damaged".to_owned());
+        let (words, seed) = header.split_at_checked(12).ok_or_else(invalid)?;
+        let word = |index: usize| {
+            let bytes = words[4 * index..][..4].try_into().unwrap_or_default();
+            u32::from_le_bytes(bytes)
+        };
+        let seed = u64::from_le_bytes(seed.try_into().map_err(|_| invalid())?);
+        let geometry = shape.geometry.with_first(word(1)).with_lowest(word(2));
+        let decoded = Shape { geometry, seed, ..shape };
+        let is_valid = word(0) == VERSION && word(2) < 31 && decoded.is_addressable();
+        if is_valid { Ok(decoded) } else { Err(invalid()) }
+    }
+
+    /// Returns what a file and the map's types must agree on.
+    pub fn layout<K, V>(shape: Shape) -> LayoutId {
+        let kind = shape.kind;
+        let numbers = [
+            u64::from(VERSION),
+            u64::from(kind.levels),
+            u64::from(kind.hashes),
+            u64::from(kind.slots),
+            u64::from(kind.usable),
+            u64::from(shape.geometry.item_words()),
+            size_of::<K>() as u64,
+            size_of::<V>() as u64,
+        ];
+        let hash = numbers.into_iter().fold(0, |hash, number| mix64(hash ^ number).wrapping_add(number));
+        LayoutId { hash, key: name::<K>(), value: name::<V>() }
+    }
+
+    /// Returns the name of a type, at most 256 bytes of it.
+    fn name<T>() -> String {
+        type_name::<T>().chars().take(64).collect()
+    }
+}

@@ -1,0 +1,153 @@
+//! Names and locks: how a path becomes an open file of which this process is the only user.
+use super::fault::FileFault;
+use super::geometry::HEAD;
+use super::system::{self, Lock};
+use super::volume::Volume;
+use super::{Contents, Options, Source, holder};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How often a path is opened again because another file has replaced it meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// Creates a file under a name of its own, and links it to `path` when it is complete. So no process ever
+/// sees a part of it, and the link succeeds for one of several.
+pub fn create(path: &Path, options: &Options) -> Result<Volume<File>, FileFault> {
+    match kind_of(path)? {
+        Kind::Missing => {}
+        Kind::File(_) => return Err(FileFault::Exists),
+        Kind::Other(found) => return Err(FileFault::NotAFile { found }),
+    }
+    let name = Temporary(temporary(path));
+    let file = create_new(&name.0)?;
+    let volume = fill(file, options)?;
+    std::fs::hard_link(&name.0, path).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => FileFault::Exists,
+        _ => FileFault::Io { doing: "linking the new file to its path", source },
+    })?;
+    drop(name);
+    system::sync_folder(path).map_err(FileFault::of_io("syncing its folder", 0))?;
+    Ok(volume)
+}
+
+/// Writes the contents of a new file.
+fn fill(file: File, options: &Options) -> Result<Volume<File>, FileFault> {
+    lock(&file, Lock::Exclusive)?;
+    let volume = Volume::format(file, options)?;
+    holder::write(&volume.device).map_err(FileFault::of_io("writing the process's number", HEAD))?;
+    Ok(volume)
+}
+
+/// A name that is removed when it is dropped.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // If it stays, it only takes room; nobody opens it.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Returns a name beside `path` that no other process uses.
+fn temporary(path: &Path) -> PathBuf {
+    let id = u128::from_le_bytes(system::unique_id());
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{id:032x}.new"));
+    name.into()
+}
+
+/// Creates a file that only its user can open.
+fn create_new(path: &Path) -> Result<File, FileFault> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.read(true).write(true).create_new(true).open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => FileFault::ReadOnly,
+        _ => FileFault::of_io("creating", HEAD)(source),
+    })
+}
+
+/// Opens and locks a file, and reads it.
+pub fn open(path: &Path, options: &Options) -> Result<(Volume<File>, Contents), FileFault> {
+    let file = open_locked(path, Lock::Exclusive)?;
+    let (volume, contents) = Volume::open(file, options)?;
+    holder::write(&volume.device).map_err(FileFault::of_io("writing the process's number", HEAD))?;
+    Ok((volume, contents))
+}
+
+/// Opens a file, or creates it.
+pub fn open_or_create(path: &Path, options: &Options) -> Result<(Volume<File>, Contents), FileFault> {
+    match open(path, options) {
+        Err(FileFault::Missing) => {}
+        opened => return opened,
+    }
+    match create(path, options) {
+        // Another process has created it meanwhile, and uses it.
+        Err(FileFault::Exists) => open(path, options),
+        created => created.map(|volume| {
+            let (epoch, header) = (volume.epoch(), options.header.clone());
+            (volume, Contents { epoch, source: Source::Epoch, header, damaged_superblock: None })
+        }),
+    }
+}
+
+/// Opens the file at a path and takes its lock. A file that has lost the path meanwhile is not meant.
+pub fn open_locked(path: &Path, how: Lock) -> Result<File, FileFault> {
+    for _ in 0..ATTEMPTS {
+        let file = open_existing(path, how)?;
+        lock(&file, how)?;
+        if system::is_at(&file, path).map_err(FileFault::of_io("finding its path", 0))? {
+            return Ok(file);
+        }
+    }
+    Err(FileFault::InUse { process: None })
+}
+
+/// Opens a file that exists; for an exclusive lock, also for writing.
+fn open_existing(path: &Path, how: Lock) -> Result<File, FileFault> {
+    let writes = how == Lock::Exclusive;
+    match kind_of(path)? {
+        Kind::Missing => return Err(FileFault::Missing),
+        Kind::Other(found) => return Err(FileFault::NotAFile { found }),
+        Kind::File(metadata) if writes && metadata.permissions().readonly() => {
+            return Err(FileFault::ReadOnly);
+        }
+        Kind::File(_) => {}
+    }
+    OpenOptions::new().read(true).write(writes).open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => FileFault::Missing,
+        io::ErrorKind::PermissionDenied if writes => FileFault::ReadOnly,
+        _ => FileFault::of_io("opening", 0)(source),
+    })
+}
+
+fn lock(file: &File, how: Lock) -> Result<(), FileFault> {
+    match system::try_lock(file, how) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(FileFault::InUse { process: holder::read(file) }),
+        Err(source) => Err(FileFault::Io { doing: "locking", source }),
+    }
+}
+
+/// Item to which a path leads.
+enum Kind {
+    Missing,
+    File(Metadata),
+    Other(&'static str),
+}
+
+fn kind_of(path: &Path) -> Result<Kind, FileFault> {
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kind::Missing),
+        Err(source) => Err(FileFault::Io { doing: "finding it", source }),
+        Ok(metadata) if metadata.is_file() => Ok(Kind::File(metadata)),
+        Ok(metadata) => Ok(Kind::Other(if metadata.is_dir() { "folder" } else { "device or pipe" })),
+    }
+}
+
+/// Gives a file the name of another one, which it replaces.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileFault> {
+    std::fs::rename(from, to).map_err(FileFault::of_io("replacing the old file", 0))?;
+    system::sync_folder(to).map_err(FileFault::of_io("syncing its folder", 0))
+}

@@ -1,0 +1,74 @@
+//! Explores schedules of batches on persistent maps, with every detector, a stale L1 cache and, for a part of
+//! the seeds, weak memory. Tables of a few buckets are almost full, and all launches use the same few keys.
+//! The results of each round must be those of some serial order, and the memory must be sound afterwards.
+//! Pages that are copied meanwhile must have whole items. `PHALANX_SEED` replays one seed. Without it a
+//! quarter of the seeds are explored; `PHALANX_SEEDS=1` explores all.
+#![cfg(feature = "persistent-map")]
+mod common;
+#[path = "persistent_explore/crashes.rs"]
+mod crashes;
+#[path = "persistent_explore/mutants.rs"]
+mod mutants;
+#[path = "persistent_explore/world.rs"]
+mod world;
+
+use phalanx_kernels::persistent::{Config, Levels};
+use simt::Instance;
+use world::{Mix, Played, Setting, play};
+
+/// Number of seeds for each test.
+const SEEDS: u64 = 400;
+
+/// Pairs of 8 bytes; a lane a key.
+type Small = Levels<1, 8, 2, 2, 4, 1>;
+/// All buckets of a key at once.
+type OneShot = Levels<1, 8, 2, 2, 4, 4>;
+/// Larger values: updates write new items.
+type Rows = Levels<1, 0, 2, 2, 4, 1>;
+/// Keys of 16 bytes, and two lanes a key.
+type Wide = Levels<2, 0, 2, 2, 4, 2>;
+/// One level, and buckets whose fingerprints take two loads.
+type Flat = Levels<1, 0, 1, 2, 16, 1>;
+
+fn all_are_sound<C: Config + Instance>(copies: bool) {
+    let mut sum = Played::default();
+    for seed in common::seeds(SEEDS) {
+        for weak in [false, true].into_iter().take(if seed % 3 == 0 { 2 } else { 1 }) {
+            let mix = if seed % 4 < 2 { Mix::All } else { Mix::Churn };
+            let setting = Setting { copies, mix, ..Setting::new(seed, weak) };
+            sum += play::<C>(seed, &setting).unwrap_or_else(|finding| {
+                panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
+            });
+        }
+    }
+    println!("{}: {sum:?}", C::NAME);
+    if common::seeds(SEEDS).count() >= 50 {
+        sum.assert_rare_paths::<C>(copies);
+    }
+}
+
+macro_rules! explore {
+    ($($name:ident: $kind:ty;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn batches() {
+                all_are_sound::<$kind>(false);
+            }
+
+            #[test]
+            fn batches_beside_copies() {
+                all_are_sound::<$kind>(true);
+            }
+        }
+    )*};
+}
+
+explore! {
+    small: Small;
+    one_shot: OneShot;
+    rows: Rows;
+    wide: Wide;
+    flat: Flat;
+}

@@ -1,0 +1,691 @@
+//! Tiny tables on an emulated device, rounds of concurrent launches, and what their results must satisfy.
+use crate::common::Rng;
+use gpu::{Buffer, Device, Grid};
+use phalanx_kernels::keyed::Outcome;
+use phalanx_kernels::persistent::kernels::{
+    PersistentContains, PersistentGet, PersistentInsert, PersistentInsertNew, PersistentRemove,
+    PersistentUpdate,
+};
+use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages};
+use phalanx_kernels::persistent::recover::{
+    FINDINGS, MISPLACED, PersistentCheck, PersistentRebuild, PersistentResolve,
+};
+use phalanx_kernels::persistent::{Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView};
+use simt::Instance;
+use simt::emulator::{Failure, Fault, Launch, Mode, Options, Schedule, StoreLog, WeakMemory};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+/// Fault that a test has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The emulator ended the launch because of a race, a hang, a fault, ...
+    Machine(Failure),
+    /// Results that no order of the elements explains.
+    Wrong(String),
+    /// The table's memory is wrong.
+    Memory(String),
+    /// A copied page is wrong.
+    Copy(String),
+}
+
+impl Finding {
+    /// Returns whether the findings are equal, apart from addresses.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let (Self::Machine(a), Self::Machine(b)) = (self, other) else { return self == other };
+        crate::common::is_same_failure(a, b)
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Machine(failure) => failure.fmt(f),
+            Self::Wrong(text) | Self::Memory(text) | Self::Copy(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Conditions of a run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub schedule: Schedule,
+    pub weak_memory: WeakMemory,
+    pub faults: Vec<Fault>,
+    /// Whether pages are copied beside the batches.
+    pub copies: bool,
+    /// Actions of the launches of a round.
+    pub mix: Mix,
+}
+
+/// Actions of the launches of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// Everything, mostly on two keys.
+    All,
+    /// Two launches insert one absent key, and others remove keys.
+    Duel,
+    /// Launches insert, remove, update and read two keys, so that slots change their items often.
+    Churn,
+    /// One key is removed and inserted again while others read it.
+    Reuse,
+}
+
+impl Setting {
+    /// Returns the setting of a seed: random schedules alternate with priority-based ones.
+    pub fn new(seed: u64, weak: bool) -> Self {
+        let schedule = match seed % 3 {
+            0 => Schedule::Random { seed },
+            1 => Schedule::Pct { seed, depth: 3 },
+            _ => Schedule::Pct { seed, depth: 10 },
+        };
+        let weak_memory = if weak { WeakMemory::Ptx } else { WeakMemory::Off };
+        Self { schedule, weak_memory, faults: Vec::new(), copies: false, mix: Mix::All }
+    }
+
+    fn options(&self) -> Options {
+        let options = Options::explore(self.schedule.clone());
+        let (weak_memory, faults) = (self.weak_memory, self.faults.clone());
+        Options { weak_memory, faults, stale_l1: true, step_limit: 400_000, ..options }
+    }
+}
+
+/// Totals of runs without a finding: elements by outcome, and pages by whether their copies are whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Played {
+    pub outcomes: [usize; 6],
+    pub copies: [usize; 2],
+}
+
+impl AddAssign for Played {
+    fn add_assign(&mut self, other: Self) {
+        self.outcomes.iter_mut().zip(other.outcomes).for_each(|(sum, more)| *sum += more);
+        self.copies.iter_mut().zip(other.copies).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+impl Played {
+    /// Requires that each outcome has occurred that is possible, and copies of both kinds.
+    pub fn assert_rare_paths<C: Config>(&self, copies: bool) {
+        let skipped = usize::from(u64::from((C::USABLE << C::LEVELS) - C::USABLE) >= KEYS);
+        assert!(self.outcomes.iter().skip(skipped).all(|&count| count > 0), "{self:?}");
+        assert!(!copies || self.copies.iter().all(|&count| count > 0), "{self:?}");
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Get,
+    Contains,
+    Insert,
+    InsertNew,
+    Update,
+    Remove,
+}
+
+/// An element: its action, key, and the tag of its value.
+#[derive(Clone, Copy, Debug)]
+struct Element {
+    action: Action,
+    key: u64,
+    tag: u32,
+}
+
+/// An element's result. `tag` is that of a value that was read.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    element: Element,
+    outcome: Outcome,
+    tag: Option<u32>,
+}
+
+/// Keys of a world, by their tags.
+pub type Model = BTreeMap<u64, u32>;
+
+/// Number of keys.
+const KEYS: u64 = 14;
+
+/// Maximum number of elements of a launch.
+const ELEMENTS: usize = 4;
+
+pub struct World<C> {
+    device: Device,
+    geometry: Geometry,
+    value_words: usize,
+    levels: Vec<Buffer<u32>>,
+    fingerprints: Buffer<u32>,
+    reserved: Buffer<u32>,
+    dirty: Buffer<u32>,
+    of: std::marker::PhantomData<C>,
+}
+
+/// Buffers of a launch.
+struct Buffers {
+    keys: Buffer<u64>,
+    values: Buffer<u32>,
+    outcomes: Buffer<u8>,
+}
+
+impl<C: Config + Instance> World<C> {
+    fn new(setting: &Setting) -> Self {
+        Self::on(Device::emulator(setting.options()))
+    }
+
+    /// Returns an empty table on a device that explores nothing.
+    pub fn for_recovery() -> Self {
+        Self::on(Device::emulator(Options { mode: Mode::Fast { workers: 1 }, ..Options::default() }))
+    }
+
+    /// Replaces the image, and opens it. Returns its contents.
+    pub fn recover(&mut self, levels: &[&[u8]]) -> Result<Model, Finding> {
+        for (level, bytes) in self.levels.iter_mut().zip(levels) {
+            let words: Vec<u32> = bytes.chunks(4).map(bytemuck::pod_read_unaligned).collect();
+            level.write(&words).unwrap();
+        }
+        self.rebuild()?;
+        self.contents()
+    }
+
+    fn on(device: Device) -> Self {
+        let value_words = if C::VALUE_BYTES > 0 { 2 } else { 5 };
+        let item_words = (2 * C::KEY_WORDS + value_words as u32).next_multiple_of(2);
+        // A line of slot bits, and two buckets.
+        let page_bytes = (128 + 2 * C::SLOTS * item_words * 4).next_multiple_of(128);
+        let stored = if C::VALUE_BYTES > 0 { 0 } else { value_words as u32 };
+        let geometry = Geometry::new(page_bytes, (C::SLOTS, item_words), stored).with_first(1);
+        let words = |above| (geometry.pages(above) * geometry.page_words()) as usize;
+        let levels = (0..C::LEVELS).map(|above| device.zeroed(words(above)).unwrap()).collect();
+        let pages: u32 = (0..C::LEVELS).map(|above| geometry.pages(above)).sum();
+        let group_words = PersistentView::<C>::group_words() as usize;
+        Self {
+            geometry,
+            value_words,
+            levels,
+            fingerprints: device.zeroed(group_words).unwrap(),
+            reserved: device.zeroed(1 << C::LEVELS).unwrap(),
+            dirty: device.zeroed(pages as usize).unwrap(),
+            device,
+            of: std::marker::PhantomData,
+        }
+    }
+
+    fn view(&self) -> PersistentView<C> {
+        let mut levels = [self.levels[0].pointer(); MOST_LEVELS];
+        levels.iter_mut().zip(&self.levels).for_each(|(to, level)| *to = level.pointer());
+        // SAFETY: the memory has the right sizes and outlives every launch here.
+        let view = unsafe { PersistentView::new(levels, self.fingerprints.pointer(), self.geometry, 1) };
+        view.with_pages(self.dirty.global(), true).with_reserved(self.reserved.global())
+    }
+
+    /// Returns the words of a key.
+    fn key(number: u64) -> Vec<u64> {
+        let mut words = vec![number; C::KEY_WORDS as usize];
+        words[0] = number / 2; // The first word does not tell keys of several words apart.
+        if C::KEY_WORDS == 1 { vec![number] } else { words }
+    }
+
+    /// Returns the words of a value: each has a part of the tag.
+    fn value(&self, key: u64, tag: u32) -> Vec<u32> {
+        let words = [tag, key as u32 ^ tag, tag.wrapping_mul(3), tag + 7, !tag];
+        words[..self.value_words].to_vec()
+    }
+
+    /// Returns the tag of a value, or an error if it is torn or another key's.
+    fn tag(&self, key: u64, value: &[u32]) -> Result<u32, String> {
+        if self.value(key, value[0]) == value {
+            Ok(value[0])
+        } else {
+            Err(format!("{value:x?} of key {key}"))
+        }
+    }
+
+    fn buffers(&self, elements: &[Element]) -> Buffers {
+        let keys: Vec<u64> = elements.iter().flat_map(|element| Self::key(element.key)).collect();
+        let values: Vec<u32> =
+            elements.iter().flat_map(|element| self.value(element.key, element.tag)).collect();
+        Buffers {
+            keys: self.device.from_slice(&keys).unwrap(),
+            values: self.device.from_slice(&values).unwrap(),
+            outcomes: self.device.filled(elements.len(), 0xff).unwrap(),
+        }
+    }
+
+    fn launch(&self, action: Action, buffers: &Buffers) -> Launch {
+        let (view, grid) = (self.view(), Grid::new(1, 32));
+        let (keys, values) = (buffers.keys.global(), buffers.values.global());
+        let outcomes = buffers.outcomes.global();
+        let lookups = Lookups { keys, values, outcomes };
+        let changes = Changes { keys, values, outcomes };
+        match action {
+            Action::Get => Launch::new(grid, PersistentGet::<C> { view, batch: lookups }),
+            Action::Contains => Launch::new(grid, PersistentContains::<C> { view, batch: lookups }),
+            Action::Insert => Launch::new(grid, PersistentInsert::<C> { view, batch: changes }),
+            Action::InsertNew => Launch::new(grid, PersistentInsertNew::<C> { view, batch: changes }),
+            Action::Update => Launch::new(grid, PersistentUpdate::<C> { view, batch: changes }),
+            Action::Remove => Launch::new(grid, PersistentRemove::<C> { view, batch: changes }),
+        }
+    }
+
+    fn run(&self, launches: Vec<Launch>) -> Result<(), Finding> {
+        let emulator = self.device.emulator_handle().expect("an emulator");
+        emulator.launch_all(launches).map(drop).map_err(Finding::Machine)
+    }
+
+    /// Runs the parts of a round concurrently, and copies of all pages if `copies`. Returns the results, and
+    /// the consistent copies by level and page.
+    fn round(&self, parts: &[Vec<Element>], copies: bool) -> Result<(Vec<Answer>, Copies), Finding> {
+        let buffers: Vec<_> = parts.iter().map(|part| self.buffers(part)).collect();
+        let mut launches: Vec<_> =
+            parts.iter().zip(&buffers).map(|(part, buffers)| self.launch(part[0].action, buffers)).collect();
+        let copied = Copied::new(self);
+        if copies {
+            launches.extend((0..C::LEVELS).map(|above| copied.launch(self, above)));
+        }
+        self.run(launches)?;
+        let mut answers = Vec::new();
+        for (part, buffers) in parts.iter().zip(&buffers) {
+            self.answers(part, buffers, &mut answers)?;
+        }
+        Ok((answers, if copies { copied.read(self) } else { Copies::new() }))
+    }
+
+    fn answers(&self, part: &[Element], buffers: &Buffers, to: &mut Vec<Answer>) -> Result<(), Finding> {
+        let (codes, values) = (buffers.outcomes.read().unwrap(), buffers.values.read().unwrap());
+        for (index, &element) in part.iter().enumerate() {
+            let outcome = Outcome::from_code(codes[index])
+                .ok_or_else(|| Finding::Wrong(format!("{element:?} has no outcome")))?;
+            let value = &values[index * self.value_words..][..self.value_words];
+            let reads = element.action == Action::Get && outcome == Outcome::Found;
+            let torn = |text| Finding::Wrong(format!("a lookup returns {text}"));
+            let tag = reads.then(|| self.tag(element.key, value)).transpose().map_err(torn)?;
+            to.push(Answer { element, outcome, tag });
+        }
+        Ok(())
+    }
+
+    /// Returns the keys and the tags of all items, according to the slot bits.
+    fn items(&self, page: &[u32]) -> Result<Vec<(u64, u32)>, String> {
+        let geometry = self.geometry;
+        let mut items = Vec::new();
+        for slot in 0..(geometry.buckets_a_page() * C::SLOTS) as usize {
+            if page[slot / 32] >> (slot % 32) & 1 == 0 {
+                continue;
+            }
+            let first = geometry.bits_words() as usize + slot * geometry.item_words() as usize;
+            let words = &page[first..][..geometry.item_words() as usize];
+            let word = |index: usize| u64::from(words[2 * index]) | u64::from(words[2 * index + 1]) << 32;
+            let found: Vec<u64> = (0..C::KEY_WORDS as usize).map(word).collect();
+            let key = found[found.len() - 1];
+            if key >= KEYS || Self::key(key) != found {
+                return Err(format!("an item has the key {found:?}"));
+            }
+            let value = &words[2 * C::KEY_WORDS as usize..][..self.value_words];
+            items.push((key, self.tag(key, value).map_err(|text| format!("an item has {text}"))?));
+        }
+        Ok(items)
+    }
+
+    /// Requires that the table is sound, and returns its contents.
+    fn contents(&self) -> Result<Model, Finding> {
+        let findings = self.device.zeroed::<u32>(FINDINGS).unwrap();
+        let check = PersistentCheck::<C> { view: self.view(), findings: findings.global() };
+        self.run(vec![Launch::new(Grid::new(1, 32), check)])?;
+        let found = findings.read().unwrap();
+        if found.iter().any(|&count| count > 0) {
+            return Err(Finding::Memory(format!("a check finds {found:?}")));
+        }
+        let mut model = Model::new();
+        for level in &self.levels {
+            for page in level.read().unwrap().chunks(self.geometry.page_words() as usize) {
+                for (key, tag) in self.items(page).map_err(Finding::Memory)? {
+                    if model.insert(key, tag).is_some() {
+                        return Err(Finding::Memory(format!("key {key} has two items")));
+                    }
+                }
+            }
+        }
+        self.check_reserved(&model)?;
+        Ok(model)
+    }
+
+    fn check_reserved(&self, model: &Model) -> Result<(), Finding> {
+        let reserved: u32 = self.reserved.read().unwrap().iter().sum();
+        if C::IS_SMALL || reserved as usize == model.len() {
+            return Ok(());
+        }
+        Err(Finding::Memory(format!("{reserved} slots are reserved for {} items", model.len())))
+    }
+
+    /// Requires that the fingerprints that are rebuilt from the image are those that the table has.
+    fn check_rebuilt(&mut self) -> Result<(), Finding> {
+        let before = self.fingerprints.read().unwrap();
+        let found = self.rebuild()?;
+        let after = self.fingerprints.read().unwrap();
+        // Word 0 is the version.
+        if before[1..] != after[1..] || found.iter().any(|&count| count > 0) {
+            return Err(Finding::Memory("rebuilt fingerprints differ".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Rebuilds the fingerprints from the image, and resolves duplicates. Returns the findings.
+    fn rebuild(&mut self) -> Result<Vec<u32>, Finding> {
+        self.fingerprints.fill_bytes(0).unwrap();
+        self.reserved.fill_bytes(0).unwrap();
+        let findings = self.device.zeroed::<u32>(FINDINGS).unwrap();
+        let (view, grid) = (self.view(), Grid::new(1, 32));
+        let rebuild = PersistentRebuild::<C> { view, findings: findings.global() };
+        self.run(vec![Launch::new(grid, rebuild)])?;
+        let resolve = PersistentResolve::<C> { view, findings: findings.global() };
+        self.run(vec![Launch::new(grid, resolve)])?;
+        let found = findings.read().unwrap();
+        match found[MISPLACED] {
+            0 => Ok(found),
+            _ => Err(Finding::Memory("an item is in no bucket of its key".to_owned())),
+        }
+    }
+}
+
+/// Consistent copies: level, page, and its words.
+type Copies = Vec<(u32, u32, Vec<u32>)>;
+
+/// Copies of all pages, by level.
+struct Copied {
+    lists: Vec<Buffer<u32>>,
+    copies: Vec<Buffer<u32>>,
+    whole: Vec<Buffer<u32>>,
+}
+
+impl Copied {
+    fn new<C: Config + Instance>(world: &World<C>) -> Self {
+        let pages = |above| (0..world.geometry.pages(above)).collect::<Vec<u32>>();
+        let zeroed = |level: &Buffer<u32>| world.device.zeroed(level.len()).unwrap();
+        Self {
+            lists: (0..C::LEVELS).map(|above| world.device.from_slice(&pages(above)).unwrap()).collect(),
+            copies: world.levels.iter().map(zeroed).collect(),
+            whole: (0..C::LEVELS)
+                .map(|above| world.device.filled(world.geometry.pages(above) as usize, 0xff).unwrap())
+                .collect(),
+        }
+    }
+
+    fn launch<C: Config + Instance>(&self, world: &World<C>, above: u32) -> Launch {
+        let (geometry, level) = (world.geometry, above as usize);
+        let first: u32 = (0..above).map(|below| geometry.pages(below)).sum();
+        let pages = PageCopies {
+            level: world.levels[level].global(),
+            list: self.lists[level].global(),
+            dirty: world.dirty.global().part(first as usize, geometry.pages(above) as usize),
+            words: (geometry.page_words(), geometry.bits_words()),
+            copies: self.copies[level].global(),
+            whole: self.whole[level].global(),
+        };
+        Launch::new(Grid::new(geometry.pages(above), 32), PersistentCopyPages { pages })
+    }
+
+    fn read<C: Config + Instance>(&self, world: &World<C>) -> Copies {
+        let mut copies = Copies::new();
+        for above in 0..C::LEVELS {
+            let (words, whole) = (&self.copies[above as usize], self.whole[above as usize].read().unwrap());
+            let words = words.read().unwrap();
+            let pages = words.chunks(world.geometry.page_words() as usize).zip(whole).zip(0..);
+            copies.extend(
+                pages
+                    .filter(|&((_, whole), _)| whole == 1)
+                    .map(|((words, _), page)| (above, page, words.to_vec())),
+            );
+        }
+        copies
+    }
+}
+
+/// A round whose stores were recorded.
+pub struct Round {
+    before: Model,
+    pub after: Model,
+    answers: Vec<Answer>,
+}
+
+impl Round {
+    /// Returns an error if a crash in the round must not leave these contents.
+    pub fn allows(&self, found: &Model) -> Result<(), String> {
+        for key in 0..KEYS {
+            let of_key = || self.answers.iter().map(|answer| answer.element).filter(move |of| of.key == key);
+            let (before, now) = (self.before.get(&key), found.get(&key));
+            let is_allowed = match now {
+                Some(tag) => before == Some(tag) || of_key().any(|of| of.tag == *tag && of.action.writes()),
+                None => before.is_none() || of_key().any(|of| of.action == Action::Remove),
+            };
+            if !is_allowed {
+                return Err(format!("key {key} had {before:?} and has {now:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Action {
+    fn writes(self) -> bool {
+        matches!(self, Self::Insert | Self::InsertNew | Self::Update)
+    }
+}
+
+/// Plays one round of concurrent batches, and records its stores to the image: a region for each level.
+pub fn record_round<C: Config + Instance>(
+    seed: u64,
+    setting: &Setting,
+) -> Result<(StoreLog, Round), Finding> {
+    let (mut rng, world) = (Rng::new(seed), World::<C>::new(setting));
+    let (mut before, mut tag) = (Model::new(), 1);
+    fill_table(&world, &mut rng, (&mut before, &mut tag))?;
+    let parts = match setting.mix {
+        Mix::Churn => churn(&mut rng, &mut tag),
+        _ => parts(&mut rng, &mut tag),
+    };
+    let emulator = world.device.emulator_handle().expect("an emulator");
+    for level in &world.levels {
+        // SAFETY: the levels live until the record has ended.
+        unsafe { emulator.record_stores(level.pointer().cast_const().cast(), level.byte_len()) };
+    }
+    let played = world.round(&parts, false);
+    let log = emulator.take_stores().expect("a record");
+    let (answers, _) = played?;
+    Ok((log, Round { before, after: world.contents()?, answers }))
+}
+
+/// Fills a table to a part of its slots, by one batch after the other.
+fn fill_table<C: Config + Instance>(
+    world: &World<C>,
+    rng: &mut Rng,
+    (model, tag): (&mut Model, &mut u32),
+) -> Result<(), Finding> {
+    let slots = (C::USABLE << C::LEVELS) - C::USABLE;
+    for key in 0..rng.below(u64::from(slots.min(KEYS as u32)) + 1) {
+        let element = Element { action: Action::Insert, key, tag: *tag };
+        let (answers, _) = world.round(&[vec![element]], false)?;
+        if answers[0].outcome == Outcome::Inserted {
+            model.insert(key, *tag);
+        }
+        *tag += 1;
+    }
+    Ok(())
+}
+
+/// Plays rounds of concurrent batches.
+pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
+    let (mut rng, mut world) = (Rng::new(seed), World::<C>::new(setting));
+    let (mut model, mut played, mut tag) = (Model::new(), Played::default(), 1);
+    fill_table(&world, &mut rng, (&mut model, &mut tag))?;
+    for _ in 0..2 {
+        let parts = match setting.mix {
+            Mix::All => parts(&mut rng, &mut tag),
+            Mix::Duel => duel(&mut rng, &mut tag, &model),
+            Mix::Churn => churn(&mut rng, &mut tag),
+            Mix::Reuse => reuse(&mut tag, &model),
+        };
+        let (answers, copies) = world.round(&parts, setting.copies)?;
+        answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
+        let after = world.contents()?;
+        explain(&model, &after, &answers)?;
+        if setting.copies {
+            let pages: usize = (0..C::LEVELS).map(|above| world.geometry.pages(above) as usize).sum();
+            played.copies[1] += copies.len();
+            played.copies[0] += pages - copies.len();
+            check_copies(&world, (&model, &after), &answers, &copies)?;
+        }
+        model = after;
+    }
+    world.check_rebuilt()?;
+    Ok(played)
+}
+
+/// Returns the parts of a round: launches with elements of one action each, mostly on two keys.
+fn parts(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
+    let actions = [
+        Action::Insert,
+        Action::Insert,
+        Action::InsertNew,
+        Action::Update,
+        Action::Remove,
+        Action::Get,
+        Action::Contains,
+    ];
+    let hot = [rng.below(KEYS), rng.below(KEYS)];
+    let part = |rng: &mut Rng, tag: &mut u32| {
+        let action = actions[rng.below(actions.len() as u64) as usize];
+        let element = |rng: &mut Rng, tag: &mut u32| {
+            let key = if rng.below(4) > 0 { hot[rng.below(2) as usize] } else { rng.below(KEYS) };
+            *tag += 1;
+            Element { action, key, tag: *tag }
+        };
+        (0..1 + rng.below(ELEMENTS as u64)).map(|_| element(rng, tag)).collect()
+    };
+    (0..2 + rng.below(3)).map(|_| part(rng, tag)).collect()
+}
+
+/// Returns the parts of a round: two insertions of an absent key, and removals of single keys.
+fn duel(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let absent = (0..KEYS).find(|key| !model.contains_key(key)).unwrap_or(KEYS - 1);
+    let mut element = |action, key| {
+        *tag += 1;
+        vec![Element { action, key, tag: *tag }]
+    };
+    let mut parts = vec![element(Action::Insert, absent), element(Action::InsertNew, absent)];
+    for _ in 0..3 {
+        parts.push(element(Action::Remove, rng.below(KEYS)));
+    }
+    parts
+}
+
+/// Returns the parts of a round: launches of one element, on few keys.
+fn churn(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
+    let hot = rng.below(KEYS);
+    let other = rng.below(KEYS);
+    let actions = [Action::Get, Action::Get, Action::Update, Action::Update, Action::Remove, Action::Insert];
+    let elements = (0..6).map(|_| {
+        *tag += 1;
+        let key = if rng.below(3) == 0 { other } else { hot };
+        Element { action: actions[rng.below(6) as usize], key, tag: *tag }
+    });
+    elements.map(|element| vec![element]).collect()
+}
+
+/// Returns the parts of a round: a removal and an insertion of a present key beside lookups of it.
+fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = model.keys().last().copied().unwrap_or(0);
+    let actions = [Action::Remove, Action::Insert, Action::Get, Action::Get, Action::Get];
+    let elements = actions.map(|action| {
+        *tag += 1;
+        vec![Element { action, key, tag: *tag }]
+    });
+    elements.to_vec()
+}
+
+/// Requires that some order of the elements of each key explains their results and the table afterwards.
+fn explain(before: &Model, after: &Model, answers: &[Answer]) -> Result<(), Finding> {
+    for key in 0..KEYS {
+        let of_key: Vec<_> = answers.iter().filter(|answer| answer.element.key == key).copied().collect();
+        let (first, last) = (before.get(&key).copied(), after.get(&key).copied());
+        let mut seen = std::collections::BTreeSet::new();
+        if !has_order(&of_key, 0, first, last, &mut seen) {
+            let text = format!("key {key}: {first:?} becomes {last:?} by {of_key:?}");
+            return Err(Finding::Wrong(text));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether the elements that are not in the set `done` can follow in some order.
+fn has_order(
+    answers: &[Answer],
+    done: u32,
+    state: Option<u32>,
+    last: Option<u32>,
+    seen: &mut std::collections::BTreeSet<(u32, Option<u32>)>,
+) -> bool {
+    if done.count_ones() as usize == answers.len() {
+        return state == last;
+    }
+    if !seen.insert((done, state)) {
+        return false;
+    }
+    let open = (0..answers.len()).filter(|index| done >> index & 1 == 0);
+    let follows = |index: usize| {
+        let next = apply(state, &answers[index])?;
+        has_order(answers, done | 1 << index, next, last, seen).then_some(())
+    };
+    open.map(follows).any(|found| found.is_some())
+}
+
+/// Returns the state after an element, or `None` if it cannot have its result now.
+fn apply(state: Option<u32>, answer: &Answer) -> Option<Option<u32>> {
+    let Element { action, tag, .. } = answer.element;
+    let (expected, next) = match (action, state) {
+        // The table may be too full for any absent key.
+        (Action::Insert | Action::InsertNew, None) if answer.outcome == Outcome::Refused => {
+            (Outcome::Refused, None)
+        }
+        (Action::Insert | Action::InsertNew, None) => (Outcome::Inserted, Some(tag)),
+        (Action::Insert | Action::Update, Some(_)) => (Outcome::Replaced, Some(tag)),
+        (Action::InsertNew | Action::Contains, Some(old)) => (Outcome::Found, Some(old)),
+        (Action::Get, Some(old)) if answer.tag.is_none_or(|found| found == old) => {
+            (Outcome::Found, Some(old))
+        }
+        (Action::Get, Some(_)) => return None,
+        (Action::Update | Action::Remove | Action::Get | Action::Contains, None) => (Outcome::Absent, None),
+        (Action::Remove, Some(_)) => (Outcome::Removed, None),
+    };
+    (expected == answer.outcome).then_some(next)
+}
+
+/// Requires that consistent copies have whole items with tags that their keys had, and each key that was
+/// present all the time.
+fn check_copies<C: Config + Instance>(
+    world: &World<C>,
+    (before, after): (&Model, &Model),
+    answers: &[Answer],
+    copies: &Copies,
+) -> Result<(), Finding> {
+    let mut found: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for (_, _, words) in copies {
+        for (key, tag) in world.items(words).map_err(Finding::Copy)? {
+            found.entry(key).or_default().push(tag);
+        }
+    }
+    let is_all = copies.len() == world.dirty.len();
+    for key in 0..KEYS {
+        let of_key = || answers.iter().filter(|answer| answer.element.key == key);
+        let written = |tag: u32| of_key().any(|answer| answer.element.tag == tag);
+        let tags = found.remove(&key).unwrap_or_default();
+        if let Some(tag) = tags.iter().find(|&&tag| before.get(&key) != Some(&tag) && !written(tag)) {
+            return Err(Finding::Copy(format!("a copy has tag {tag} of key {key}")));
+        }
+        let stays = before.contains_key(&key)
+            && after.contains_key(&key)
+            && of_key().all(|answer| answer.outcome != Outcome::Removed);
+        if is_all && stays && tags.len() != 1 {
+            return Err(Finding::Copy(format!("copies have {tags:?} of key {key}, which was always there")));
+        }
+    }
+    Ok(())
+}

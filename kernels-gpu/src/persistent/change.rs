@@ -1,0 +1,431 @@
+//! Changes: the one loop by which a warp places, updates and removes the keys of its elements.
+//!
+//! ```text
+//! while an element of the warp is not done
+//!     search the keys                                    tiles, an element each
+//!     lock the slots that have them, or claim free ones  a lane for each element
+//!     check that nobody else has placed the key          tiles, an element each
+//!     write keys and values                              a lane for each key; the warp moves values
+//!     set and clear slot bits, mark the pages            a lane for each element, from here on
+//!     release the slots
+//! ```
+//!
+//! No lane waits while it holds a slot. An element that found its slot locked, or lost a claim, tries again
+//! in the next iteration, when the warp has released its own slots.
+//!
+//! | step of | linearization point |
+//! |---|---|
+//! | an insertion | the claimed fingerprint becomes live |
+//! | an update in place | the store of the value |
+//! | an update by a new item | the new item's fingerprint becomes live |
+//! | a removal | the fingerprint is retired: it no longer has an item |
+use super::fingerprint::Fingerprint;
+use super::kind::Config;
+use super::layout::{NOWHERE, Place};
+use super::rows::{CopyIn, move_values, value_at};
+use super::search::{Changing, Checking, Keys, Mode, Placing, Sought, Wanted, has_key};
+use super::view::PersistentView;
+use crate::keyed::Outcome;
+use crate::keyed::kernels::write_if;
+use simt::{GlobalSlice, Lockstep, Order, Scope, Thread, Tile, device, fence_sc};
+
+/// Elements that change the table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Changes {
+    /// Words of the keys, one key behind the other.
+    pub keys: GlobalSlice<u64>,
+    /// Words of the values, one value behind the other. Empty if keys are removed.
+    pub values: GlobalSlice<u32>,
+    /// Output: an outcome for each key, if wanted.
+    pub outcomes: GlobalSlice<u8>,
+}
+
+/// Treatment of keys that are present, and of those that are not, by a batch.
+pub(super) trait Action {
+    /// The batch's first search.
+    type Mode: Mode;
+    /// Whether the values of present keys are replaced.
+    const REPLACES: bool = false;
+    /// Whether present keys are removed.
+    const REMOVES: bool = false;
+}
+
+/// Places keys, and replaces the values of those that are present.
+pub(super) struct Insert;
+
+impl Action for Insert {
+    type Mode = Placing;
+    const REPLACES: bool = true;
+}
+
+/// Places the keys that are absent.
+pub(super) struct InsertNew;
+
+impl Action for InsertNew {
+    type Mode = Placing;
+}
+
+/// Replaces the values of keys that are present.
+pub(super) struct Update;
+
+impl Action for Update {
+    type Mode = Changing;
+    const REPLACES: bool = true;
+}
+
+/// Removes keys.
+pub(super) struct Remove;
+
+impl Action for Remove {
+    type Mode = Changing;
+    const REMOVES: bool = true;
+}
+
+/// The slots that a lane holds for its element.
+#[derive(Clone, Copy)]
+struct HeldSlots {
+    /// The slot to which the value is written, or [`NOWHERE`]: claimed, or locked for an update in place.
+    slot: u32,
+    /// The locked slot of the item that is removed, or [`NOWHERE`].
+    old: u32,
+    /// Whether the key was absent.
+    is_new: bool,
+}
+
+#[device]
+impl HeldSlots {
+    const NOTHING: Self = Self { slot: NOWHERE, old: NOWHERE, is_new: false };
+
+    /// Returns whether the slot is claimed, and not locked.
+    fn is_claimed<C: Config>(self) -> bool {
+        self.slot != NOWHERE && (self.is_new || !C::IS_SMALL)
+    }
+}
+
+/// Executes the changes of a batch.
+#[device]
+pub(super) fn change<C: Config, A: Action>(view: PersistentView<C>, batch: Changes) {
+    let (warp, keys) = (Tile::<32>::lockstep(), Keys { words: batch.keys });
+    let index = Thread::index();
+    let exists = index < keys.len::<C>();
+    let wanted = if exists { keys.wanted::<C>(index as u32, view.seed()) } else { Wanted::NOTHING };
+    let (mut pending, mut outcome) = (exists, Outcome::Refused);
+    while warp.any(pending) {
+        let (mut held, mut done) = hold::<C, A>(view, keys, (pending, wanted));
+        if A::Mode::PLACES {
+            held = confirm(view, warp, keys, (wanted, held));
+        }
+        if A::Mode::PLACES || A::REPLACES {
+            write_items(view, warp, (keys, batch.values), (wanted, held));
+        }
+        if done.is_none() && (held.slot != NOWHERE || held.old != NOWHERE) {
+            done = release(view, wanted.hashed.fingerprint(), held);
+        }
+        if let Some(reached) = done
+            && pending
+        {
+            outcome = reached;
+            pending = false;
+        }
+        if pending {
+            simt::spin_hint();
+        }
+    }
+    if exists {
+        write_if(batch.outcomes, index, outcome as u8);
+    }
+}
+
+/// Locks or claims slots for the element of each lane that is `pending`. Returns them, or the outcome if the
+/// element is done without one; neither if the lane must try again.
+#[device]
+fn hold<C: Config, A: Action>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (pending, wanted): (bool, Wanted),
+) -> (HeldSlots, Option<Outcome>) {
+    let sought = C::search::<A::Mode>(view, keys, (pending, wanted, NOWHERE));
+    let hash = wanted.hashed.fingerprint();
+    if !pending {
+        return (HeldSlots::NOTHING, None);
+    }
+    if sought.position != NOWHERE {
+        if !A::REPLACES && !A::REMOVES {
+            return (HeldSlots::NOTHING, Some(Outcome::Found));
+        }
+        return (hold_item(view, keys, (wanted, sought.position), A::REMOVES), None);
+    }
+    if !A::Mode::PLACES {
+        return (HeldSlots::NOTHING, Some(Outcome::Absent));
+    }
+    if sought.free != NOWHERE {
+        return (claim(view, hash, sought), None);
+    }
+    (HeldSlots::NOTHING, if sought.waits { None } else { Some(Outcome::Refused) })
+}
+
+/// Claims a free slot for a new item.
+#[device]
+fn claim<C: Config>(view: PersistentView<C>, hash: u32, sought: Sought) -> HeldSlots {
+    let slot = sought.free;
+    if !view.reserve(slot) {
+        return HeldSlots::NOTHING;
+    }
+    let states = (Fingerprint::FREE, Fingerprint::claimed(hash));
+    // SAFETY: the search has read the slot. Acquires the last release of the slot: the item may be written.
+    if unsafe { view.replace(slot, states, Order::Acquire) } {
+        return HeldSlots { slot, old: NOWHERE, is_new: true };
+    }
+    view.unreserve(slot);
+    HeldSlots::NOTHING
+}
+
+/// Locks the slot of a key's item. An update that does not write in place also claims a slot of the same
+/// bucket. Returns nothing if another operation holds the slot or no slot is free, or if the slot has
+/// another key by now.
+#[device]
+fn hold_item<C: Config>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (wanted, position): (Wanted, u32),
+    removes: bool,
+) -> HeldSlots {
+    let live = Fingerprint::live(wanted.hashed.fingerprint());
+    // SAFETY: the search has read the slot; it is released only if it was locked here.
+    unsafe {
+        if !view.replace(position, (live, live.locked()), Order::Acquire) {
+            return HeldSlots::NOTHING;
+        }
+        let is_same = has_key::<C>(view, keys, (wanted, position), Order::Relaxed).0;
+        let in_place = C::IS_SMALL && !removes;
+        let slot = if !is_same || removes {
+            NOWHERE
+        } else if in_place {
+            position
+        } else {
+            claim_beside(view, position)
+        };
+        if !is_same || !removes && slot == NOWHERE {
+            view.unlock(position);
+            return HeldSlots::NOTHING;
+        }
+        HeldSlots { slot, old: if in_place { NOWHERE } else { position }, is_new: false }
+    }
+}
+
+/// Claims a free slot in the bucket of a slot, for an update. Returns it, or [`NOWHERE`] if none is free.
+#[device]
+fn claim_beside<C: Config>(view: PersistentView<C>, position: u32) -> u32 {
+    let (first, mut slot) = (position / C::SLOTS * C::SLOTS, 0);
+    while slot < C::SLOTS {
+        let states = (Fingerprint::FREE, Fingerprint::claimed(0));
+        // SAFETY: the slot is one of the bucket.
+        if unsafe { view.replace(first + slot, states, Order::Acquire) } {
+            return first + slot;
+        }
+        slot += 1;
+    }
+    NOWHERE
+}
+
+/// Confirms the claims of new items: gives up those whose keys are present by now, or are about to be placed
+/// by insertions that go first; aborts the claims of insertions that do not.
+#[device]
+fn confirm<C: Config>(
+    view: PersistentView<C>,
+    warp: Tile<32, Lockstep>,
+    keys: Keys,
+    (wanted, mut held): (Wanted, HeldSlots),
+) -> HeldSlots {
+    let mut checks = held.is_new;
+    if checks {
+        // Of two insertions of a key, at least one sees the other's claim.
+        fence_sc(Scope::Device);
+    }
+    while warp.any(checks) {
+        let found = C::search::<Checking>(view, keys, (checks, wanted, held.slot));
+        if !checks {
+            continue;
+        }
+        let is_free = found.rival == NOWHERE;
+        let is_first = !is_free && view.rank(held.slot) < view.rank(found.rival);
+        if found.position != NOWHERE || !is_free && !is_first {
+            give_up(view, held.slot);
+            held = HeldSlots::NOTHING;
+        } else if is_first {
+            let claim = Fingerprint::claimed(wanted.hashed.fingerprint());
+            // SAFETY: the search has read the slot.
+            unsafe { view.replace(found.rival, (claim, claim.aborted()), Order::Relaxed) };
+        }
+        checks = held.is_new && !is_free;
+    }
+    held
+}
+
+/// Frees a claimed slot that has got no item.
+#[device]
+fn give_up<C: Config>(view: PersistentView<C>, slot: u32) {
+    // SAFETY: the caller has claimed the slot.
+    unsafe { view.free(slot) };
+    view.unreserve(slot);
+}
+
+/// Writes the keys and values of all lanes to the slots that they hold.
+#[device]
+fn write_items<C: Config>(
+    view: PersistentView<C>,
+    warp: Tile<32, Lockstep>,
+    (keys, values): (Keys, GlobalSlice<u32>),
+    (wanted, held): (Wanted, HeldSlots),
+) {
+    let (slot, index) = (held.slot, wanted.index);
+    if held.is_claimed::<C>() {
+        // Whoever reads what is written from here on also sees that the slot's last item has gone.
+        simt::fence(Scope::Device);
+    }
+    if C::IS_SMALL {
+        if slot != NOWHERE {
+            write_small(view, values, (wanted, held));
+        }
+        return;
+    }
+    if slot != NOWHERE {
+        write_key(view, keys, (wanted, slot));
+    }
+    // A lane's claim is before the accesses of all lanes to the item.
+    warp.sync();
+    simt::fence(Scope::Device);
+    // SAFETY: a slot that is not `NOWHERE` is one of the table.
+    unsafe {
+        let address = if slot == NOWHERE { 0 } else { value_at(view, slot) };
+        move_values(view, warp, (address, index), CopyIn { from: values });
+    }
+    view.order_image();
+    // The lanes' writes to an item are before the release by its owner.
+    warp.sync();
+}
+
+/// Writes the key and the value of a small item, or only the value in place.
+#[device]
+fn write_small<C: Config>(
+    view: PersistentView<C>,
+    values: GlobalSlice<u32>,
+    (wanted, held): (Wanted, HeldSlots),
+) {
+    let (first, second) = (wanted.index as usize * 2, wanted.index as usize * 2 + 1);
+    let value = values.read(first) as u64 | (values.read(second) as u64) << 32;
+    // SAFETY: the lane holds the slot. Small items are aligned to 16 bytes.
+    unsafe {
+        let item = view.item(view.place(held.slot)).cast::<u64>();
+        if held.is_new {
+            item.store_vec([wanted.first, value], Order::Relaxed, Scope::Device);
+        } else {
+            item.offset(1).store(value, Order::Relaxed, Scope::Device);
+        }
+    }
+}
+
+/// Writes the key of an item.
+#[device]
+fn write_key<C: Config>(view: PersistentView<C>, keys: Keys, (wanted, slot): (Wanted, u32)) {
+    let mut word = 0;
+    while word < C::KEY_WORDS {
+        let key = if word == 0 { wanted.first } else { keys.word::<C>(wanted.index, word) };
+        // SAFETY: the lane has claimed the slot.
+        let place = unsafe { view.item(view.place(slot)).cast::<u64>().offset(word as usize) };
+        place.store(key, Order::Relaxed, Scope::Device);
+        word += 1;
+    }
+}
+
+/// Makes the change durable and visible, and releases the lane's slots. Returns the outcome, or `None` if the
+/// lane must try again.
+#[device]
+fn release<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) -> Option<Outcome> {
+    if held.is_new {
+        return publish(view, hash, held.slot).then_some(Outcome::Inserted);
+    }
+    if held.old == NOWHERE {
+        view.mark_dirty(view.place(held.slot));
+        // SAFETY: the lane has locked the slot.
+        unsafe { view.unlock(held.slot) };
+        return Some(Outcome::Replaced);
+    }
+    if held.slot == NOWHERE {
+        remove(view, held.old);
+        return Some(Outcome::Removed);
+    }
+    replace(view, hash, held);
+    Some(Outcome::Replaced)
+}
+
+/// Publishes a new item. Returns whether its claim had not been aborted; else the slot is free again.
+#[device]
+fn publish<C: Config>(view: PersistentView<C>, hash: u32, slot: u32) -> bool {
+    let place = view.place(slot);
+    if C::IS_SMALL {
+        view.order_image();
+    }
+    // SAFETY: the lane has claimed the slot. The item is ordered before its bit.
+    unsafe {
+        let (word, bit) = view.slot_bit(place);
+        word.fetch_or(bit, Order::Release, Scope::Device);
+        view.mark_dirty(place);
+        let states = (Fingerprint::claimed(hash), Fingerprint::live(hash));
+        if view.replace(slot, states, Order::Release) {
+            return true;
+        }
+        word.fetch_and(!bit, Order::Relaxed, Scope::Device);
+    }
+    view.mark_dirty(place);
+    view.order_image();
+    give_up(view, slot);
+    false
+}
+
+/// Removes the item of a locked slot.
+#[device]
+fn remove<C: Config>(view: PersistentView<C>, old: u32) {
+    let place = view.place(old);
+    // SAFETY: the lane has locked the slot.
+    unsafe {
+        let (word, bit) = view.slot_bit(place);
+        word.fetch_and(!bit, Order::Relaxed, Scope::Device);
+        view.mark_dirty(place);
+        // The cleared bit is before what the slot's next owner writes.
+        view.order_image();
+        view.retire(old);
+        // Whoever has seen the item sees another version once the slot has another owner.
+        view.advance_version(old);
+        view.free(old);
+    }
+    view.unreserve(old);
+}
+
+/// Replaces the item of a locked slot by that of a claimed slot of the same bucket. Both bits are in one
+/// word, so that one of the two items is there at any time.
+#[device]
+fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
+    let place = view.place(held.slot);
+    // SAFETY: the lane holds both slots. The new item is ordered before its bit.
+    unsafe {
+        let (word, new) = view.slot_bit(place);
+        let (_, old) = view
+            .slot_bit(Place { index: place.index.wrapping_sub(held.slot).wrapping_add(held.old), ..place });
+        // Sets one bit and clears the other: nothing is carried, since the first was clear and the second
+        // set.
+        word.fetch_add(new.wrapping_sub(old), Order::Release, Scope::Device);
+        view.mark_dirty(place);
+        let states = (Fingerprint::claimed(0), Fingerprint::live(hash));
+        view.replace(held.slot, states, Order::Release);
+        // Whoever misses the new item sees the old one, or another version.
+        simt::fence(Scope::Device);
+        view.advance_version(held.old);
+        view.order_image();
+        view.retire(held.old);
+        // As in `remove`.
+        view.advance_version(held.old);
+        view.free(held.old);
+    }
+}

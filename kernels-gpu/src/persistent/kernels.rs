@@ -1,0 +1,149 @@
+//! Entry points of batches. Each thread brings an element; the tiles of a warp search its keys, its lanes
+//! lock and claim slots and write keys, and the whole warp moves values of other sizes than 8 bytes.
+//!
+//! # Cost
+//!
+//! A search reads, in each of the key's groups, the version and the fingerprints of its buckets: one line of
+//! 128 bytes, unless a group has more than 64 slots. A lookup then reads the item: a line of the image. A
+//! lookup of an absent key reads no line of the image, except for each of the 16 383 fingerprints that agrees
+//! by chance. Beside changes, a lookup reads a version again.
+//!
+//! An insertion searches twice, takes two compare-and-swaps of a word of fingerprints and one atomic on a
+//! word of slot bits, and writes the item and a word for its page. An update in place takes a
+//! compare-and-swap and an atomic; one by a new item takes three of them, and one on the group's version. A
+//! removal takes one each on the fingerprint, the slot bit and the version.
+use super::change::{Changes, Insert, InsertNew, Remove, Update, change};
+use super::kind::Config;
+use super::layout::NOWHERE;
+use super::rows::{CopyOut, move_values, value_at};
+use super::search::{Keys, Mode, Quiet, Wanted, Watching};
+use super::view::PersistentView;
+use crate::keyed::Outcome;
+use crate::keyed::kernels::write_if;
+use simt::{GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
+
+/// Elements of a lookup.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Lookups {
+    /// Words of the keys, one key behind the other.
+    pub keys: GlobalSlice<u64>,
+    /// Output: words of the values of the keys that are present.
+    pub values: GlobalSlice<u32>,
+    /// Output: an outcome for each key, if wanted.
+    pub outcomes: GlobalSlice<u8>,
+}
+
+/// Looks keys up, beside changes.
+#[kernel]
+pub fn persistent_get<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+    get::<C, Watching>(view, batch);
+}
+
+/// Looks keys up. Nothing may change the table meanwhile.
+#[kernel]
+pub fn persistent_get_quiet<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+    get::<C, Quiet>(view, batch);
+}
+
+/// Returns whether keys are present, beside changes.
+#[kernel]
+pub fn persistent_contains<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+    let keys = Keys { words: batch.keys };
+    let (exists, wanted) = element::<C>(view, keys);
+    let sought = C::search::<Watching>(view, keys, (exists, wanted, NOWHERE));
+    report(batch, exists, sought.position != NOWHERE);
+}
+
+/// Places keys and values; replaces the values of keys that are present.
+#[kernel]
+pub fn persistent_insert<C: Config + Instance>(view: PersistentView<C>, batch: Changes) {
+    change::<C, Insert>(view, batch);
+}
+
+/// Places the keys that are absent, with their values.
+#[kernel]
+pub fn persistent_insert_new<C: Config + Instance>(view: PersistentView<C>, batch: Changes) {
+    change::<C, InsertNew>(view, batch);
+}
+
+/// Replaces the values of keys that are present.
+#[kernel]
+pub fn persistent_update<C: Config + Instance>(view: PersistentView<C>, batch: Changes) {
+    change::<C, Update>(view, batch);
+}
+
+/// Removes keys.
+#[kernel]
+pub fn persistent_remove<C: Config + Instance>(view: PersistentView<C>, batch: Changes) {
+    change::<C, Remove>(view, batch);
+}
+
+/// Returns whether the calling thread has an element, and its key.
+#[device]
+fn element<C: Config>(view: PersistentView<C>, keys: Keys) -> (bool, Wanted) {
+    let index = Thread::index();
+    let exists = index < keys.len::<C>();
+    let wanted = if exists { keys.wanted::<C>(index as u32, view.seed()) } else { Wanted::NOTHING };
+    (exists, wanted)
+}
+
+/// Writes the outcome of the calling thread's element.
+#[device]
+fn report(batch: Lookups, exists: bool, found: bool) {
+    if exists {
+        let outcome = if found { Outcome::Found } else { Outcome::Absent };
+        write_if(batch.outcomes, Thread::index(), outcome as u8);
+    }
+}
+
+#[device]
+fn get<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
+    let keys = Keys { words: batch.keys };
+    let (exists, wanted) = element::<C>(view, keys);
+    if C::IS_SMALL {
+        let sought = C::search::<M>(view, keys, (exists, wanted, NOWHERE));
+        let found = sought.position != NOWHERE;
+        if found {
+            let first = wanted.index as usize * 2;
+            batch.values.write(first, sought.value as u32);
+            batch.values.write(first + 1, (sought.value >> 32) as u32);
+        }
+        report(batch, exists, found);
+        return;
+    }
+    let found = find_and_copy::<C, M>(view, (keys, batch.values), (exists, wanted));
+    report(batch, exists, found);
+}
+
+/// Searches the key of a lane, if it `exists`, and copies its value to the output. Returns whether the key
+/// was present; otherwise, the output's value is arbitrary.
+#[device]
+fn find_and_copy<C: Config, M: Mode>(
+    view: PersistentView<C>,
+    (keys, to): (Keys, GlobalSlice<u32>),
+    (exists, wanted): (bool, Wanted),
+) -> bool {
+    let warp: Tile<32, Lockstep> = Tile::lockstep();
+    let (mut pending, mut found) = (exists, false);
+    while warp.any(pending) {
+        let sought = C::search::<M>(view, keys, (pending, wanted, NOWHERE));
+        let position = if pending { sought.position } else { NOWHERE };
+        // The lane's search is before the reads of the value by all lanes.
+        warp.sync();
+        // SAFETY: a position that is not `NOWHERE` is that of a slot.
+        unsafe {
+            let address = if position == NOWHERE { 0 } else { value_at(view, position) };
+            move_values(view, warp, (address, wanted.index), CopyOut { to, order: M::ORDER });
+        }
+        // All reads of the value acquire, so they are before the second read of the version.
+        warp.sync();
+        if position != NOWHERE {
+            // SAFETY: the position is that of a slot.
+            let version = unsafe { view.version(position / C::SLOTS) };
+            found = !M::IS_FINAL || version.load(Order::Relaxed, Scope::Device) == sought.version;
+        }
+        pending &= position != NOWHERE && !found;
+    }
+    found
+}

@@ -1,0 +1,233 @@
+//! Scans of the whole table: rebuilding the fingerprints from the image, resolving duplicates, counts, checks
+//! and exports. Nothing may change the table meanwhile.
+//!
+//! # Cost
+//!
+//! [`persistent_rebuild`] reads the slot bits and the keys of all items once, and takes an atomic for each.
+//! [`persistent_resolve`] and [`persistent_check`] also search each key in its other buckets.
+//! [`persistent_export`] reads slot bits and items once, and takes an atomic per warp. [`persistent_count`]
+//! reads two bytes a slot.
+use super::hashed::Hashed;
+use super::kind::Config;
+use super::layout::Place;
+use super::rows::{CopyOut, move_values};
+use super::view::PersistentView;
+use simt::{GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
+
+/// Number of words of a [`persistent_check`].
+pub const FINDINGS: usize = 5;
+
+/// Index of the number of items in buckets where no search of their keys looks.
+pub const MISPLACED: usize = 0;
+/// Index of the number of items whose keys also have another slot, the valid one.
+pub const DUPLICATES: usize = 1;
+/// Index of the number of slots whose fingerprint and slot bit disagree about whether they have an item.
+pub const DISAGREEING: usize = 2;
+/// Index of the number of slots with the fingerprint of another key.
+pub const FALSE_FINGERPRINTS: usize = 3;
+/// Index of the number of slots that are claimed or locked.
+pub const IN_PROGRESS: usize = 4;
+
+/// Makes the slots live whose bits are set. Fingerprints are 0 before. Adds the number of items that are in
+/// no bucket of their keys to `findings[MISPLACED]`: the image is then not one of this table.
+#[kernel]
+pub fn persistent_rebuild<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
+    each_slot(view, |position, place, has_item| {
+        if has_item {
+            let hashed = hash_of(view, place);
+            if is_candidate(view, hashed, position) {
+                // SAFETY: the position is that of a slot.
+                unsafe { view.revive(position, hashed.fingerprint()) };
+            } else {
+                findings.at(MISPLACED).fetch_add(1, Order::Relaxed, Scope::Device);
+            }
+        }
+    });
+}
+
+/// Removes the items whose keys also have a valid item in another slot. Runs after [`persistent_rebuild`].
+/// Adds their number to `findings[DUPLICATES]`.
+#[kernel]
+pub fn persistent_resolve<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
+    each_slot(view, |position, place, has_item| {
+        if has_item && has_duplicate(view, position, place) {
+            // SAFETY: the position is that of a slot.
+            unsafe {
+                let (word, bit) = view.slot_bit(place);
+                word.fetch_and(!bit, Order::Relaxed, Scope::Device);
+                view.free(position);
+            }
+            view.mark_dirty(place);
+            view.unreserve(position);
+            findings.at(DUPLICATES).fetch_add(1, Order::Relaxed, Scope::Device);
+        }
+    });
+}
+
+/// Adds the numbers of violations of the table's invariants to `findings`, [`FINDINGS`] words.
+#[kernel]
+pub fn persistent_check<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
+    each_slot(view, |position, place, has_item| {
+        // SAFETY: the position is that of a slot.
+        let fingerprint = unsafe { view.fingerprint(position) };
+        let add = |finding: usize, is_wrong: bool| {
+            if is_wrong {
+                findings.at(finding).fetch_add(1, Order::Relaxed, Scope::Device);
+            }
+        };
+        add(IN_PROGRESS, fingerprint.is_in_progress() || fingerprint.is_locked());
+        add(DISAGREEING, fingerprint.has_item() != has_item);
+        if has_item {
+            let hashed = hash_of(view, place);
+            add(MISPLACED, !is_candidate(view, hashed, position));
+            add(FALSE_FINGERPRINTS, fingerprint.hash() != hashed.fingerprint());
+            add(DUPLICATES, has_duplicate(view, position, place));
+        }
+    });
+}
+
+/// Adds the number of items to `count`.
+#[kernel]
+pub fn persistent_count<C: Config + Instance>(view: PersistentView<C>, count: GlobalSlice<u64>) {
+    let slots = view.slots();
+    let (mut index, mut items) = (Thread::index(), 0);
+    while index < slots as usize {
+        let position = view.position_of(index as u32);
+        // SAFETY: the position is that of a slot.
+        items += unsafe { view.fingerprint(position) }.has_item() as u32;
+        index += Thread::count();
+    }
+    let (warp, sum) = (Tile::<32>::lockstep(), Tile::<32>::lockstep().reduce_add(items));
+    if warp.rank() == 0 && sum > 0 {
+        count.at(0).fetch_add(sum as u64, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// Writes the keys and values of the items in `span.1` buckets, from bucket `span.0` on, of the level `above`
+/// the lowest one, and adds their number to `count`. Buckets that the level does not have, and items beyond
+/// the end of the output, are left out; the latter are counted.
+#[kernel]
+pub fn persistent_export<C: Config + Instance>(
+    view: PersistentView<C>,
+    above: u32,
+    span: (u32, u32),
+    keys: GlobalSlice<u64>,
+    values: GlobalSlice<u32>,
+    count: GlobalSlice<u32>,
+) {
+    let warp: Tile<32, Lockstep> = Tile::lockstep();
+    let rest = view.geometry().buckets(above).saturating_sub(span.0);
+    let buckets = if above < C::LEVELS { rest.min(span.1) } else { 0 };
+    let (mut index, slots) = (Thread::index(), buckets as usize * C::SLOTS as usize);
+    while warp.any(index < slots) {
+        let slot = index as u32;
+        let place = view.geometry().place((above, span.0 + slot / C::SLOTS), slot % C::SLOTS);
+        // SAFETY: the place is that of a slot of the level.
+        let has_item = index < slots && unsafe { view.has_item(place) };
+        let number = reserve(warp, count, has_item);
+        let fits = has_item && (number as usize) < keys.len() / C::KEY_WORDS as usize;
+        let mut address = 0;
+        if fits {
+            export_key(view, place, number, keys);
+            // SAFETY: as above. The value follows the key.
+            address = unsafe { view.item(place).offset(2 * C::KEY_WORDS as usize) }.as_ptr() as u64;
+        }
+        // SAFETY: the addresses are those of items' values.
+        unsafe { move_values(view, warp, (address, number), CopyOut { to: values, order: Order::Weak }) };
+        index += Thread::count();
+    }
+}
+
+/// Reserves a number for each lane that `wants` one.
+#[device]
+fn reserve(warp: Tile<32, Lockstep>, count: GlobalSlice<u32>, wants: bool) -> u32 {
+    let (wanting, mut first) = (warp.ballot(wants), 0);
+    if warp.rank() == 0 && wanting != 0 {
+        first = count.at(0).fetch_add(wanting.count_ones(), Order::Relaxed, Scope::Device);
+    }
+    warp.shuffle(first, 0) + (wanting & ((1 << warp.rank()) - 1)).count_ones()
+}
+
+/// Writes the key of an item to key `number` of an output.
+#[device]
+fn export_key<C: Config>(view: PersistentView<C>, place: Place, number: u32, keys: GlobalSlice<u64>) {
+    let mut word = 0;
+    while word < C::KEY_WORDS {
+        keys.write((number * C::KEY_WORDS + word) as usize, key_word(view, place, word));
+        word += 1;
+    }
+}
+
+/// Shows each thread its slots, one after the other: the position, the place, and whether it has an item.
+#[device]
+fn each_slot<C: Config>(view: PersistentView<C>, mut see: impl FnMut(u32, Place, bool)) {
+    let slots = view.slots();
+    let mut index = Thread::index();
+    while index < slots as usize {
+        let position = view.position_of(index as u32);
+        let place = view.place(position);
+        // SAFETY: the place is that of a slot.
+        see(position, place, unsafe { view.has_item(place) });
+        index += Thread::count();
+    }
+}
+
+/// Returns word `word` of an item's key.
+#[device]
+fn key_word<C: Config>(view: PersistentView<C>, place: Place, word: u32) -> u64 {
+    // SAFETY: the place is that of a slot, whose item begins with its key.
+    let item = unsafe { view.item(place).cast::<u64>().offset(word as usize) };
+    item.load(Order::Relaxed, Scope::Device)
+}
+
+/// Returns the hash of an item's key.
+#[device]
+pub(super) fn hash_of<C: Config>(view: PersistentView<C>, place: Place) -> Hashed {
+    let (mut hash, mut word) = (view.seed(), 0);
+    while word < C::KEY_WORDS {
+        hash = Hashed::mix(hash, key_word(view, place, word));
+        word += 1;
+    }
+    Hashed::finish(hash)
+}
+
+/// Returns whether a slot is in a bucket of a key with this hash.
+#[device]
+fn is_candidate<C: Config>(view: PersistentView<C>, hashed: Hashed, position: u32) -> bool {
+    let (mut candidate, mut found) = (0, false);
+    while candidate < C::CANDIDATES {
+        found |= view.candidate(hashed, candidate) == position / C::SLOTS;
+        candidate += 1;
+    }
+    found
+}
+
+/// Returns whether the key of an item also has an item in a slot of lower rank.
+#[device]
+fn has_duplicate<C: Config>(view: PersistentView<C>, position: u32, place: Place) -> bool {
+    let (hashed, rank) = (hash_of(view, place), view.rank(position));
+    let mut index = 0;
+    while index < C::CANDIDATES * C::SLOTS {
+        let other = view.candidate(hashed, index / C::SLOTS) * C::SLOTS + index % C::SLOTS;
+        // SAFETY: a key's buckets are those of the table.
+        let may_have = unsafe { view.fingerprint(other) }.may_have(hashed.fingerprint());
+        if may_have && view.rank(other) < rank && is_same_key(view, place, view.place(other)) {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+/// Returns whether two items have the same key.
+#[device]
+fn is_same_key<C: Config>(view: PersistentView<C>, one: Place, other: Place) -> bool {
+    let mut word = 0;
+    while word < C::KEY_WORDS {
+        if key_word(view, one, word) != key_word(view, other, word) {
+            return false;
+        }
+        word += 1;
+    }
+    true
+}

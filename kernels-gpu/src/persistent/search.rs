@@ -1,0 +1,471 @@
+//! The search of a key among the fingerprints of its buckets: the one probe loop of all operations.
+//!
+//! ```text
+//! for the buckets of the key, LANES at a time, from those of the first hash location on
+//!     read the version of the bucket's group
+//!     read the fingerprints of the bucket               16 bytes a load
+//!     compare the keys of the slots with the hash of the key's fingerprint
+//!     read the version again                            another one: read the bucket again
+//! ```
+//!
+//! The page's proofs say which searches need the versions.
+use super::hashed::Hashed;
+use super::kind::Config;
+use super::layout::NOWHERE;
+use super::view::PersistentView;
+use simt::{Convergence, CurrentOp, GlobalSlice, Order, Scope, Tile, device, share_work};
+
+/// Keys of a batch, and how its searches read them.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// Words of 8 bytes, `KEY_WORDS` for each key.
+    pub(super) words: GlobalSlice<u64>,
+}
+
+#[device(caller)]
+impl Keys {
+    /// Returns the number of whole keys.
+    #[device]
+    pub(super) fn len<C: Config>(self) -> usize {
+        self.words.len() / C::KEY_WORDS as usize
+    }
+
+    /// Returns word `word` of key `index`.
+    pub(super) fn word<C: Config>(self, index: u32, word: u32) -> u64 {
+        self.words.read(index as usize * C::KEY_WORDS as usize + word as usize)
+    }
+
+    /// Returns key `index` as searches take it.
+    pub(super) fn wanted<C: Config>(self, index: u32, seed: u64) -> Wanted {
+        let first = self.word::<C>(index, 0);
+        let (mut hash, mut word) = (Hashed::mix(seed, first), 1);
+        while word < C::KEY_WORDS {
+            hash = Hashed::mix(hash, self.word::<C>(index, word));
+            word += 1;
+        }
+        Wanted { hashed: Hashed::finish(hash), first, index }
+    }
+}
+
+/// A key that is searched: its hash, its first word, and its number in the batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    pub(super) hashed: Hashed,
+    pub(super) first: u64,
+    pub(super) index: u32,
+}
+
+#[device]
+impl Wanted {
+    /// No key, for a lane without an element.
+    pub(super) const NOTHING: Self = Self { hashed: Hashed { first: 0, second: 0 }, first: 0, index: 0 };
+}
+
+/// Purpose of a search.
+pub trait Mode {
+    /// Order of the loads of fingerprints and keys.
+    const ORDER: Order = Order::Acquire;
+    /// Whether a result is final. Otherwise the caller locks the slot, and looks at the key again.
+    const IS_FINAL: bool = false;
+    /// Whether to look for a free slot.
+    const PLACES: bool = false;
+    /// Whether to look for claims by other insertions of the key.
+    const CHECKS: bool = false;
+}
+
+/// Lookups beside changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Watching;
+
+impl Mode for Watching {
+    const IS_FINAL: bool = true;
+}
+
+/// Lookups while nothing changes the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Quiet;
+
+impl Mode for Quiet {
+    const ORDER: Order = Order::Weak;
+}
+
+/// Searches for a key's slot that is about to be changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Changing;
+
+impl Mode for Changing {}
+
+/// Searches for a key's slot, or else for one in which it can be placed.
+#[derive(Clone, Copy, Debug)]
+pub struct Placing;
+
+impl Mode for Placing {
+    const PLACES: bool = true;
+}
+
+/// The search of an insertion that has claimed a slot: whether the key is there, or about to be placed.
+#[derive(Clone, Copy, Debug)]
+pub struct Checking;
+
+impl Mode for Checking {
+    const CHECKS: bool = true;
+}
+
+/// Result of a search.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought {
+    /// Position of the key's slot, or [`NOWHERE`].
+    pub(super) position: u32,
+    /// Version of the slot's group before the key was read.
+    pub(super) version: u32,
+    /// The value, if it is a constant of the kind and the search is a lookup.
+    pub(super) value: u64,
+    /// Position of a free slot in the bucket with the fewest taken ones of the highest level that has any, or
+    /// [`NOWHERE`].
+    pub(super) free: u32,
+    /// Number of slots taken there, and more for lower levels.
+    pub(super) load: u32,
+    /// Whether a slot may become free, since an operation on it is in progress.
+    pub(super) waits: bool,
+    /// Position of another insertion's claim, or [`NOWHERE`].
+    pub(super) rival: u32,
+}
+
+#[device]
+impl Sought {
+    pub(super) const NOTHING: Self = Self {
+        position: NOWHERE,
+        version: 0,
+        value: 0,
+        free: NOWHERE,
+        load: u32::MAX,
+        waits: false,
+        rival: NOWHERE,
+    };
+}
+
+/// Searches the keys of all lanes that pass `pending`. `own` is the position that the lane has claimed. All
+/// lanes of the warp call it together.
+#[device]
+pub(super) fn search<C: Config, M: Mode, const W: u32>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (pending, wanted, own): (bool, Wanted, u32),
+) -> Sought {
+    let (mut step, mut result) = (0, Sought::NOTHING);
+    share_work(Tile::<W>::lockstep(), pending, |turn| {
+        let theirs = shared_key(&turn, wanted);
+        let (step_now, own) = (turn.from_owner(step), turn.from_owner(own));
+        let candidate = step_now * W + turn.tile().rank();
+        let mine = if turn.is_active() {
+            examine::<C, M>(view, keys, (theirs, candidate, own))
+        } else {
+            Sought::NOTHING
+        };
+        let found = combine::<M, W>(&turn, mine);
+        if turn.is_mine() {
+            result = note(result, found);
+            step += 1;
+        }
+        found.position != NOWHERE || (step_now + 1) * W >= C::CANDIDATES
+    });
+    result
+}
+
+/// Returns the key of the current operation's owner, in all lanes of the tile.
+#[device]
+fn shared_key<const W: u32>(turn: &CurrentOp<W, impl Convergence>, wanted: Wanted) -> Wanted {
+    Wanted {
+        hashed: Hashed {
+            first: turn.from_owner(wanted.hashed.first),
+            second: turn.from_owner(wanted.hashed.second),
+        },
+        first: turn.from_owner(wanted.first),
+        index: turn.from_owner(wanted.index),
+    }
+}
+
+/// Returns what the lanes of a tile have found, in all of them.
+#[device]
+fn combine<M: Mode, const W: u32>(turn: &CurrentOp<W, impl Convergence>, mine: Sought) -> Sought {
+    if W == 1 {
+        return mine;
+    }
+    let (tile, mut found) = (turn.tile(), Sought::NOTHING);
+    let holder = tile.ballot(mine.position != NOWHERE).trailing_zeros() % W;
+    found.position = tile.shuffle(mine.position, holder);
+    found.version = tile.shuffle(mine.version, holder);
+    found.value = tile.shuffle(mine.value, holder);
+    if M::PLACES {
+        let load = if mine.free == NOWHERE { u32::MAX } else { mine.load * W + tile.rank() };
+        let least = tile.reduce_min(load);
+        found.free = tile.shuffle(mine.free, least % W);
+        found.load = tile.shuffle(mine.load, least % W);
+        found.waits = tile.any(mine.waits);
+    }
+    if M::CHECKS {
+        let holder = tile.ballot(mine.rival != NOWHERE).trailing_zeros() % W;
+        found.rival = tile.shuffle(mine.rival, holder);
+    }
+    found
+}
+
+/// Adds what a step has found to what the steps before have found.
+#[device]
+fn note(before: Sought, step: Sought) -> Sought {
+    let is_better = step.free != NOWHERE && (before.free == NOWHERE || step.load < before.load);
+    let (free, load) = if is_better { (step.free, step.load) } else { (before.free, before.load) };
+    let rival = if before.rival == NOWHERE { step.rival } else { before.rival };
+    Sought { free, load, rival, waits: before.waits || step.waits, ..step }
+}
+
+/// Searches a key in one of its buckets.
+#[device]
+fn examine<C: Config, M: Mode>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (wanted, candidate, own): (Wanted, u32, u32),
+) -> Sought {
+    let bucket = view.candidate(wanted.hashed, candidate);
+    // SAFETY: a key's buckets are those of the table.
+    let version = unsafe { view.version(bucket) };
+    loop {
+        let is_watched = M::IS_FINAL || !C::IS_SMALL && M::ORDER != Order::Weak;
+        let before = if is_watched { version.load(Order::Acquire, Scope::Device) } else { 0 };
+        let mut sought = read_bucket::<C, M>(view, keys, (wanted, bucket, own));
+        sought.version = before;
+        // No item moves within a bucket of small ones, so that a miss there needs no second look.
+        let is_sure = C::IS_SMALL && sought.position == NOWHERE;
+        if !is_watched || is_sure || version.load(Order::Relaxed, Scope::Device) == before {
+            return sought;
+        }
+        simt::spin_hint();
+    }
+}
+
+/// Reads a bucket's fingerprints, and compares the keys of the slots whose fingerprints agree.
+#[device]
+fn read_bucket<C: Config, M: Mode>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (wanted, bucket, own): (Wanted, u32, u32),
+) -> Sought {
+    let (mut sought, mut taken, mut first) = (Sought::NOTHING, 0, 0);
+    let depth = PersistentView::<C>::depth(bucket);
+    let hash = wanted.hashed.fingerprint();
+    while first < C::SLOTS {
+        let states = States::read::<C, M>(view, bucket, first);
+        let base = bucket * C::SLOTS + first;
+        let live = compare::<C, M>(view, keys, (wanted, base), states.items(hash) & !states.locked());
+        let found = if live.0 == NOWHERE {
+            compare::<C, M>(view, keys, (wanted, base), states.items(hash) & states.locked())
+        } else {
+            live
+        };
+        if live.0 != NOWHERE || sought.position == NOWHERE {
+            (sought.position, sought.value) = found;
+        }
+        if M::PLACES {
+            let free = states.free();
+            taken += if C::SLOTS < 8 { C::SLOTS } else { 8 } - free.count_ones();
+            if sought.free == NOWHERE && free != 0 {
+                sought.free = base + slot_of(free);
+            }
+            let changing = if C::IS_SMALL { 0 } else { states.locked() };
+            sought.waits |= (states.in_progress() | changing) != 0;
+        }
+        if M::CHECKS {
+            let claims = without(states.claims(hash), own.wrapping_sub(base));
+            if claims != 0 {
+                sought.rival = base + slot_of(claims);
+            }
+        }
+        first += 8;
+    }
+    if M::PLACES {
+        // Slots of a higher level first: a lower bucket serves more keys, for which the others may be full.
+        sought.load = taken + depth * C::SLOTS;
+        if taken >= C::USABLE {
+            sought.free = NOWHERE;
+        }
+    }
+    sought
+}
+
+/// Returns the position and the value of the slot of a set that has the key, or [`NOWHERE`]. `base` is the
+/// position of the set's first slot.
+#[device]
+fn compare<C: Config, M: Mode>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (wanted, base): (Wanted, u32),
+    mut set: u32,
+) -> (u32, u64) {
+    while set != 0 {
+        let position = base + slot_of(set);
+        let (is_same, value) = has_key::<C>(view, keys, (wanted, position), M::ORDER);
+        if is_same {
+            return (position, value);
+        }
+        set &= set - 1;
+    }
+    (NOWHERE, 0)
+}
+
+/// Returns whether the item of a slot has the key, and its value if it is a constant of the kind.
+#[device]
+pub(super) fn has_key<C: Config>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (wanted, position): (Wanted, u32),
+    order: Order,
+) -> (bool, u64) {
+    // SAFETY: the position is that of a slot. An item begins with its key, aligned to 8 bytes, and small
+    // items are aligned to 16 bytes.
+    unsafe {
+        let item = view.item(view.place(position)).cast::<u64>();
+        if C::IS_SMALL {
+            let [key, value] = item.load_vec::<2>(order, Scope::Device);
+            return (key == wanted.first, value);
+        }
+        let mut is_same = item.load(order, Scope::Device) == wanted.first;
+        let mut word = 1;
+        while word < C::KEY_WORDS && is_same {
+            let key = keys.word::<C>(wanted.index, word);
+            is_same = item.offset(word as usize).load(order, Scope::Device) == key;
+            word += 1;
+        }
+        (is_same, 0)
+    }
+}
+
+/// The fingerprints of eight slots, or of four. A set of slots is a word: bit `w + 16 h` stands for the half
+/// `h` of word `w`.
+#[derive(Clone, Copy)]
+struct States {
+    words: [u32; 4],
+}
+
+/// Returns a word with bit 15 of each half that equals `half`, and no other bits.
+#[device]
+fn equal_halves(word: u32, half: u32) -> u32 {
+    const LOW: u32 = 0x7fff_7fff;
+    let differences = word ^ half.wrapping_mul(0x0001_0001);
+    // The sum sets the top bit of each half with another bit set below. Halves do not carry into each other.
+    !(((differences & LOW) + LOW) | differences | LOW)
+}
+
+/// Returns the number of a set's first slot, which is not that of an empty set.
+#[device]
+fn slot_of(set: u32) -> u32 {
+    let bit = set.trailing_zeros();
+    bit % 16 * 2 + bit / 16
+}
+
+/// Returns a set without slot `slot`, if it has such a slot.
+#[device]
+fn without(set: u32, slot: u32) -> u32 {
+    if slot < 8 { set & !(1 << (slot / 2 + slot % 2 * 16)) } else { set }
+}
+
+#[device]
+impl States {
+    /// Reads the fingerprints of a bucket from slot `first` on.
+    fn read<C: Config, M: Mode>(view: PersistentView<C>, bucket: u32, first: u32) -> Self {
+        // SAFETY: the bucket is one of the table, and its fingerprints are aligned to their size.
+        unsafe {
+            let place = view.bucket(bucket).offset((first / 2) as usize);
+            if C::SLOTS >= 8 {
+                return Self { words: place.load_vec::<4>(M::ORDER, Scope::Device) };
+            }
+            let [low, high] = place.load_vec::<2>(M::ORDER, Scope::Device);
+            // Items with a hash that no key has.
+            Self { words: [low, high, 0x8000_8000, 0x8000_8000] }
+        }
+    }
+
+    /// Returns the slots for which `bits` sets bit 15 of their halves, given a word of them.
+    fn set_of(&self, bits: impl Fn(u32) -> u32) -> u32 {
+        let (mut set, mut word) = (0, 0);
+        while word < 4 {
+            set |= (bits(self.words[word]) >> 15) << word;
+            word += 1;
+        }
+        set
+    }
+
+    /// Returns the live and the locked slots whose items may have this hash.
+    fn items(&self, hash: u32) -> u32 {
+        self.set_of(|word| equal_halves(word & !0x4000_4000, 0x8000 | hash))
+    }
+
+    /// Returns the locked slots.
+    fn locked(&self) -> u32 {
+        self.set_of(|word| word & word << 1 & 0x8000_8000)
+    }
+
+    /// Returns the free slots.
+    fn free(&self) -> u32 {
+        self.set_of(|word| equal_halves(word, 0))
+    }
+
+    /// Returns the slots that insertions of keys with this hash have claimed.
+    fn claims(&self, hash: u32) -> u32 {
+        self.set_of(|word| equal_halves(word, 0x4000 | hash))
+    }
+
+    /// Returns the slots without an item that an operation has claimed.
+    fn in_progress(&self) -> u32 {
+        self.set_of(|word| !word & 0x8000_8000 & !equal_halves(word, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fingerprint::Fingerprint;
+    use super::*;
+
+    #[test]
+    fn sets_agree_with_the_states_of_single_slots() {
+        let mut state = 1u32;
+        for _ in 0..20_000 {
+            let words = [0; 4].map(|_: u32| {
+                state = state.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
+                // Few distinct halves, among them those whose neighbours could carry.
+                let half = |bits: u32| {
+                    [0, 1, 0x4000, 0x4001, 0x7fff, 0x8001, 0xc001, 0xffff, 0x8000][bits as usize % 9]
+                };
+                half(state >> 8) << 16 | half(state >> 20)
+            });
+            let states = States { words };
+            let of = |slot: u32| Fingerprint::in_word(words[slot as usize / 2], slot % 2);
+            let expect = |set: u32, is_in: &dyn Fn(Fingerprint) -> bool| {
+                let (mut set, mut slots) = (set, Vec::new());
+                while set != 0 {
+                    slots.push(slot_of(set));
+                    set &= set - 1;
+                }
+                slots.sort_unstable();
+                assert!(slots.into_iter().eq((0..8).filter(|&slot| is_in(of(slot)))), "{words:x?}");
+            };
+            expect(states.free(), &|slot| slot == Fingerprint::FREE);
+            expect(states.locked(), &Fingerprint::is_locked);
+            expect(states.in_progress(), &Fingerprint::is_in_progress);
+            for hash in [1, 0x3fff] {
+                expect(states.items(hash), &|slot| slot.has_item() && slot.hash() == hash);
+                expect(states.items(hash), &|slot| slot.may_have(hash));
+                expect(states.claims(hash), &|slot| slot == Fingerprint::claimed(hash));
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_is_left_out_of_a_set() {
+        let all = 0x000f_000f;
+        for slot in 0..8 {
+            let rest = without(all, slot);
+            assert_eq!((rest.count_ones(), slot_of(all & !rest)), (7, slot));
+        }
+        assert_eq!((without(all, 8), without(all, u32::MAX)), (all, all));
+    }
+}
