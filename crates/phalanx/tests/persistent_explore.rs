@@ -14,7 +14,7 @@ mod world;
 
 use phalanx_kernels::persistent::{Config, Levels};
 use simt::Instance;
-use world::{Mix, Played, Setting, play};
+use world::{Mix, Played, Setting, play, steps_of_updates};
 
 /// Number of seeds for each test.
 const SEEDS: u64 = 400;
@@ -34,7 +34,7 @@ fn all_are_sound<C: Config + Instance>(copies: bool) {
     let mut sum = Played::default();
     for seed in common::seeds(SEEDS) {
         for weak in [false, true].into_iter().take(if seed % 3 == 0 { 2 } else { 1 }) {
-            let mix = if seed % 4 < 2 { Mix::All } else { Mix::Churn };
+            let mix = [Mix::All, Mix::Hot, Mix::Churn, Mix::Churn, Mix::All][seed as usize % 5];
             let setting = Setting { copies, mix, ..Setting::new(seed, weak) };
             sum += play::<C>(seed, &setting).unwrap_or_else(|finding| {
                 panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
@@ -71,4 +71,17 @@ explore! {
     rows: Rows;
     wide: Wide;
     flat: Flat;
+}
+
+/// Updates of one key do not take effect one after the other.
+#[test]
+fn many_updates_of_a_key_cost_as_much_as_those_of_many_keys() {
+    fn compare<C: Config + Instance>() {
+        let many: Vec<u64> = (0..32).map(|lane| lane % 8).collect();
+        let (many, one) = (steps_of_updates::<C>(&many), steps_of_updates::<C>(&[5; 32]));
+        println!("{}: {one} steps for one key, {many} for eight", C::NAME);
+        assert!(one < 2 * many, "{}: {one} steps for one key, {many} for eight", C::NAME);
+    }
+    compare::<Small>();
+    compare::<Rows>();
 }

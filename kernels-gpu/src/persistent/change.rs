@@ -24,6 +24,7 @@ use super::kind::Config;
 use super::layout::{NOWHERE, Place};
 use super::rows::{CopyIn, move_values, value_at};
 use super::search::{Changing, Checking, Keys, Mode, Placing, Sought, Wanted, has_key};
+use super::supersede::{Seen, settle, small_value};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
@@ -110,9 +111,12 @@ pub(super) fn change<C: Config, A: Action>(view: PersistentView<C>, batch: Chang
     let index = Thread::index();
     let exists = index < keys.len::<C>();
     let wanted = if exists { keys.wanted::<C>(index as u32, view.seed()) } else { Wanted::NOTHING };
-    let (mut pending, mut outcome) = (exists, Outcome::Refused);
+    let (mut pending, mut outcome, mut seen) = (exists, Outcome::Refused, Seen::NOTHING);
     while warp.any(pending) {
-        let (mut held, mut done) = hold::<C, A>(view, keys, (pending, wanted));
+        let (mut held, mut done) = hold::<C, A>(view, (keys, batch.values), (pending, wanted), &mut seen);
+        if A::REPLACES {
+            settle(view, warp, (pending && seen.is_over(), seen));
+        }
         if A::Mode::PLACES {
             held = confirm(view, warp, keys, (wanted, held));
         }
@@ -138,12 +142,13 @@ pub(super) fn change<C: Config, A: Action>(view: PersistentView<C>, batch: Chang
 }
 
 /// Locks or claims slots for the element of each lane that is `pending`. Returns them, or the outcome if the
-/// element is done without one; neither if the lane must try again.
+/// element is done without one; neither if the lane must try again. `seen` is the slot that it could not lock.
 #[device]
 fn hold<C: Config, A: Action>(
     view: PersistentView<C>,
-    keys: Keys,
+    (keys, values): (Keys, GlobalSlice<u32>),
     (pending, wanted): (bool, Wanted),
+    seen: &mut Seen,
 ) -> (HeldSlots, Option<Outcome>) {
     let sought = C::search::<A::Mode>(view, keys, (pending, wanted, NOWHERE));
     let hash = wanted.hashed.fingerprint();
@@ -154,6 +159,9 @@ fn hold<C: Config, A: Action>(
         if !A::REPLACES && !A::REMOVES {
             return (HeldSlots::NOTHING, Some(Outcome::Found));
         }
+        if A::REPLACES {
+            return hold_for_update(view, (keys, values), (wanted, sought), seen);
+        }
         return (hold_item(view, keys, (wanted, sought.position), A::REMOVES), None);
     }
     if !A::Mode::PLACES {
@@ -163,6 +171,25 @@ fn hold<C: Config, A: Action>(
         return (claim(view, hash, sought), None);
     }
     (HeldSlots::NOTHING, if sought.waits { None } else { Some(Outcome::Refused) })
+}
+
+/// Locks or claims slots for an update, unless it is over.
+#[device]
+fn hold_for_update<C: Config>(
+    view: PersistentView<C>,
+    (keys, values): (Keys, GlobalSlice<u32>),
+    (wanted, sought): (Wanted, Sought),
+    seen: &mut Seen,
+) -> (HeldSlots, Option<Outcome>) {
+    *seen = seen.after::<C>(sought);
+    let mut held = HeldSlots::NOTHING;
+    if !seen.is_over() {
+        held = hold_item(view, keys, (wanted, sought.position), false);
+        if held.slot == NOWHERE {
+            *seen = Seen::of(view, (keys, values), (wanted, sought.position));
+        }
+    }
+    (held, if seen.is_over() { Some(Outcome::Replaced) } else { None })
 }
 
 /// Claims a free slot for a new item.
@@ -313,8 +340,7 @@ fn write_small<C: Config>(
     values: GlobalSlice<u32>,
     (wanted, held): (Wanted, HeldSlots),
 ) {
-    let (first, second) = (wanted.index as usize * 2, wanted.index as usize * 2 + 1);
-    let value = values.read(first) as u64 | (values.read(second) as u64) << 32;
+    let value = small_value(values, wanted.index);
     // SAFETY: the lane holds the slot. Small items are aligned to 16 bytes.
     unsafe {
         let item = view.item(view.place(held.slot)).cast::<u64>();

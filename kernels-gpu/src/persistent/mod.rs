@@ -29,6 +29,7 @@ pub mod pages;
 pub mod recover;
 mod rows;
 mod search;
+mod supersede;
 mod view;
 
 pub use change::Changes;

@@ -268,6 +268,16 @@ impl<C: Config> PersistentView<C> {
         Fingerprint::in_word(word, position % 2)
     }
 
+    /// Reads a slot's fingerprint before all that the lane reads later.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table.
+    pub(super) unsafe fn acquire_fingerprint(self, position: u32) -> Fingerprint {
+        // SAFETY: the caller's obligation.
+        let word = unsafe { self.fingerprint_word(position) }.load(Order::Acquire, Scope::Device);
+        Fingerprint::in_word(word, position % 2)
+    }
+
     /// Makes a free slot a live one, while no operation runs on the table.
     ///
     /// # Safety

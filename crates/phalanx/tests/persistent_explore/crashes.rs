@@ -17,7 +17,7 @@ const SUBSETS: u64 = 8;
 
 /// Opens all images that crashes in a round may leave. Returns their number.
 fn explore<C: Config + Instance>(seed: u64, faults: &[Fault]) -> Result<usize, Finding> {
-    let mix = if seed.is_multiple_of(2) { Mix::Churn } else { Mix::All };
+    let mix = [Mix::Churn, Mix::All, Mix::Hot][seed as usize % 3];
     let setting = Setting { faults: faults.to_vec(), mix, ..Setting::new(seed, false) };
     let (log, round) = record_round::<C>(seed, &setting)?;
     let mut opened = World::<C>::for_recovery();

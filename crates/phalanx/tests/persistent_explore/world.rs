@@ -69,6 +69,8 @@ pub enum Mix {
     Churn,
     /// One key is removed and inserted again while others read it.
     Reuse,
+    /// Launches of several elements update one key, which another one removes and inserts.
+    Hot,
 }
 
 impl Setting {
@@ -349,7 +351,7 @@ impl<C: Config + Instance> World<C> {
     }
 
     fn check_reserved(&self, model: &Model) -> Result<(), Finding> {
-        let reserved: u32 = self.reserved.read().unwrap().iter().sum();
+        let reserved = self.reserved.read().unwrap().into_iter().fold(0, u32::wrapping_add);
         if C::IS_SMALL || reserved as usize == model.len() {
             return Ok(());
         }
@@ -480,6 +482,7 @@ pub fn record_round<C: Config + Instance>(
     fill_table(&world, &mut rng, (&mut before, &mut tag))?;
     let parts = match setting.mix {
         Mix::Churn => churn(&mut rng, &mut tag),
+        Mix::Hot => hot(&mut rng, &mut tag, &before),
         _ => parts(&mut rng, &mut tag),
     };
     let emulator = world.device.emulator_handle().expect("an emulator");
@@ -511,6 +514,26 @@ fn fill_table<C: Config + Instance>(
     Ok(())
 }
 
+/// Returns the steps that a warp's updates of present keys take.
+pub fn steps_of_updates<C: Config + Instance>(keys: &[u64]) -> u64 {
+    let world = World::<C>::for_recovery();
+    let elements = |action| move |(&key, tag): (&u64, u32)| Element { action, key, tag };
+    for part in keys.iter().zip(1..).map(elements(Action::Insert)) {
+        world.round(&[vec![part]], false).unwrap();
+    }
+    let updates: Vec<_> = keys.iter().zip(100..).map(elements(Action::Update)).collect();
+    let buffers = world.buffers(&updates);
+    let emulator = world.device.emulator_handle().expect("an emulator");
+    let report = emulator.launch_all(vec![world.launch(Action::Update, &buffers)]).unwrap();
+    let mut answers = Vec::new();
+    world.answers(&updates, &buffers, &mut answers).unwrap();
+    assert!(answers.iter().all(|answer| answer.outcome == Outcome::Replaced), "{answers:?}");
+    for (key, tag) in world.contents().unwrap() {
+        assert!(updates.iter().any(|update| (update.key, update.tag) == (key, tag)), "{key}: {tag}");
+    }
+    report.steps
+}
+
 /// Plays rounds of concurrent batches.
 pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
     let (mut rng, mut world) = (Rng::new(seed), World::<C>::new(setting));
@@ -522,6 +545,7 @@ pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Duel => duel(&mut rng, &mut tag, &model),
             Mix::Churn => churn(&mut rng, &mut tag),
             Mix::Reuse => reuse(&mut tag, &model),
+            Mix::Hot => hot(&mut rng, &mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
         answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
@@ -590,15 +614,33 @@ fn churn(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
     elements.map(|element| vec![element]).collect()
 }
 
-/// Returns the parts of a round: a removal and an insertion of a present key beside lookups of it.
+/// Returns the parts of a round: a removal and insertions of a present key beside lookups of it.
 fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     let key = model.keys().last().copied().unwrap_or(0);
-    let actions = [Action::Remove, Action::Insert, Action::Get, Action::Get, Action::Get];
+    let actions = [Action::Remove, Action::Insert, Action::Insert, Action::Get, Action::Get, Action::Get];
     let elements = actions.map(|action| {
         *tag += 1;
         vec![Element { action, key, tag: *tag }]
     });
     elements.to_vec()
+}
+
+/// Returns the parts of a round: updates of a present key by several lanes of several launches, of which some
+/// have the same value, beside a removal and an insertion of it.
+fn hot(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = model.keys().last().copied().unwrap_or(0);
+    let mut part = |action, lanes| {
+        let elements = (0..lanes).map(|_| {
+            *tag += u32::from(rng.below(4) > 0);
+            Element { action, key, tag: *tag }
+        });
+        elements.collect::<Vec<_>>()
+    };
+    let mut parts = vec![part(Action::Update, 3), part(Action::Insert, 2), part(Action::Get, 1)];
+    if model.len().is_multiple_of(2) {
+        parts.extend([part(Action::Remove, 1), part(Action::Insert, 1)]);
+    }
+    parts
 }
 
 /// Requires that some order of the elements of each key explains their results and the table afterwards.

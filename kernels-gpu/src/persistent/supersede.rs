@@ -1,0 +1,106 @@
+//! Updates that end without a write, since another update of the same key took effect meanwhile. So many
+//! updates of one key at the same time cost few writes.
+//!
+//! An update that cannot lock the key's slot notes what the slot has ([`Seen`]), and searches again. If the
+//! item has changed by then, this update counts as one just before the change, whose value nobody has read.
+use super::kind::Config;
+use super::layout::NOWHERE;
+use super::search::{Keys, Sought, Wanted, has_key};
+use super::view::PersistentView;
+use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};
+
+/// The slot of a key that an update could not lock.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    /// Position of the slot, or [`NOWHERE`].
+    position: u32,
+    /// A digest of the value, if it is a constant of the kind.
+    digest: u32,
+    /// Whether the update is over: the item had its value, or has been changed or removed since.
+    is_over: bool,
+}
+
+#[device]
+impl Seen {
+    pub(super) const NOTHING: Self = Self { position: NOWHERE, digest: 0, is_over: false };
+
+    /// Reads the slot of a key after a failed attempt to lock it.
+    #[device(caller)]
+    pub(super) fn of<C: Config>(
+        view: PersistentView<C>,
+        (keys, values): (Keys, GlobalSlice<u32>),
+        (wanted, position): (Wanted, u32),
+    ) -> Self {
+        // SAFETY: the search has read the slot.
+        let group = unsafe { view.version(position / C::SLOTS) };
+        let version = group.load(Order::Acquire, Scope::Device);
+        // SAFETY: as above.
+        let state = unsafe { view.acquire_fingerprint(position) };
+        let (is_same, value) = has_key::<C>(view, keys, (wanted, position), Order::Acquire);
+        let is_item = is_same && state.may_have(wanted.hashed.fingerprint());
+        // With another version, the state may be that of an item and the key that of the next one.
+        if !is_item || group.load(Order::Relaxed, Scope::Device) != version {
+            return Self::NOTHING;
+        }
+        let is_over = C::IS_SMALL && value == small_value(values, wanted.index);
+        Self { position, digest: digest(value), is_over }
+    }
+
+    /// Returns what is known after a later search has found the key.
+    pub(super) fn after<C: Config>(self, sought: Sought) -> Self {
+        let is_same_slot = sought.position == self.position;
+        let has_changed = if C::IS_SMALL {
+            is_same_slot && digest(sought.value) != self.digest
+        } else {
+            // An update writes the new item to another slot.
+            !is_same_slot
+        };
+        Self { is_over: self.position != NOWHERE && has_changed, ..self }
+    }
+
+    /// Returns whether the update is over.
+    pub(super) fn is_over(self) -> bool {
+        self.is_over
+    }
+}
+
+/// Returns a digest of a value: other digests are those of other values.
+#[device]
+fn digest(value: u64) -> u32 {
+    (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+/// Returns the value of an element of 8 bytes.
+#[device(caller)]
+pub(super) fn small_value(values: GlobalSlice<u32>, index: u32) -> u64 {
+    let first = index as usize * 2;
+    values.read(first) as u64 | (values.read(first + 1) as u64) << 32
+}
+
+/// Makes the changes durable by which updates of the warp's lanes are over, if a lane has one: the other
+/// update may not have completed when this one's batch does. All lanes call it together.
+#[device(caller)]
+pub(super) fn settle<C: Config>(
+    view: PersistentView<C>,
+    warp: Tile<32, Lockstep>,
+    (is_over, seen): (bool, Seen),
+) {
+    if !warp.any(is_over) {
+        return;
+    }
+    // The lanes' reads are before the writes of the lane that writes for them.
+    warp.sync();
+    if !C::IS_SMALL {
+        view.order_image();
+        return;
+    }
+    let lanes = warp.match_any(if is_over { seen.position } else { NOWHERE });
+    if is_over && lanes.trailing_zeros() == warp.rank() {
+        let place = view.place(seen.position);
+        // SAFETY: the place is that of a slot, and small items are aligned to 16 bytes.
+        let value = unsafe { view.item(place).cast::<u64>().offset(1) };
+        // Writes what is there, also if the slot has another item by now.
+        value.fetch_add(0, Order::Acquire, Scope::Device);
+        view.mark_dirty(place);
+    }
+}
