@@ -99,7 +99,7 @@ pub(super) fn settle<C: Config>(
         let place = view.place(seen.position);
         // SAFETY: the place is that of a slot, and small items are aligned to 16 bytes.
         let value = unsafe { view.item(place).cast::<u64>().offset(1) };
-        // Writes what is there, also if the slot has another item by now.
+        // Stores the value that it finds, also if the slot has another item by now.
         value.fetch_add(0, Order::Acquire, Scope::Device);
         view.mark_dirty(place);
     }

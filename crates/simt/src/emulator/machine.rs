@@ -89,8 +89,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 /// In fast mode, a launch takes stacks for its resident lanes and up to the number of worker threads; each
 /// access costs a check of the address, O(log n) for n buffers at worst. In exploring mode, one thread
 /// executes everything, and each access also costs a switch of stacks and the detectors' bookkeeping.
-/// `allocate`, `free`, `adopt`, `try_adopt`, `disown`, `omit_copy` and `copy_is_omitted` take a lock; `mark_initialized` writes a bit per
-/// byte if uninitialised reads are detected.
+/// `allocate`, `free`, `adopt`, `try_adopt`, `disown`, `omit_copy` and `copy_is_omitted` take a lock;
+/// `mark_initialized` writes a bit per byte if uninitialised reads are detected.
 #[derive(Clone)]
 pub struct Emulator {
     world: Arc<World>,
