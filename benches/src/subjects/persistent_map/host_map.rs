@@ -135,7 +135,9 @@ impl<K: Key, V: Value> Table<K, V> for HostMap<K, V> {
 
     fn load(&mut self, keys: &[K], values: &[V]) -> Result<()> {
         let map = &self.map;
-        let insert = |(key, value): (&K, &V)| drop(map.insert(*key, *value));
+        let insert = |(key, value): (&K, &V)| {
+            map.insert(*key, *value);
+        };
         self.pool.install(|| keys.par_iter().zip(values).with_min_len(GRAIN).for_each(insert));
         Ok(())
     }

@@ -65,7 +65,8 @@ impl Plan {
         let (n, op) = (case.n as usize, case.op.as_str());
         let adds = matches!(op, "insert" | "ycsb_load");
         let default = if adds { 0.0 } else { case.n as f64 };
-        let before = case.number_if_given("pairs")?.unwrap_or(default) as u64;
+        let pairs = case.number_if_given("pairs")?.filter(|_| op != "ycsb_load");
+        let before = pairs.unwrap_or(default) as u64;
         let batch = case.number_if_given("batch")?.map_or(n, |batch| batch as usize).max(1);
         ensure!(before + case.n < u64::from(ABSENT), "{before} pairs and {n} operations are too many");
         ensure!(adds || before > 0, "the map has no pairs");
@@ -77,6 +78,11 @@ impl Plan {
         }
         plan.expect();
         Ok(plan)
+    }
+
+    /// Returns the version of a number before the operations.
+    pub fn first_version(&self, number: u32) -> u32 {
+        if number < self.before { 0 } else { NONE }
     }
 
     /// Whether the operations change the map.

@@ -100,9 +100,35 @@ impl<'a, K: Key, V: Value, T: Table<K, V>> Run<'a, K, V, T> {
     /// Fills the table with the pairs that are there before.
     fn load(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_loaded, true) {
+            if self.plan.before > 0 && self.table.reuses_slots() {
+                return self.undo();
+            }
             self.table.clear()?;
         }
         load(&mut self.table, &self.numbered, self.plan.before)
+    }
+
+    /// Undoes the changes of the last launch.
+    fn undo(&mut self) -> Result<()> {
+        let Self { gpu, table, plan, numbered, refused, .. } = self;
+        let numbers = 0..plan.left.len() as u32;
+        let changed: Vec<(u32, Verb)> = numbers
+            .filter(|number| !refused.contains(number))
+            .filter_map(|number| match (plan.first_version(number), plan.left[number as usize]) {
+                (first, left) if first == left => None,
+                (NONE, _) => Some((number, Verb::Remove)),
+                (_, NONE) => Some((number, Verb::Insert)),
+                _ => Some((number, Verb::Update)),
+            })
+            .collect();
+        for verb in [Verb::Remove, Verb::Update, Verb::Insert] {
+            let of_verb = changed.iter().filter(|(_, other)| *other == verb);
+            let numbers: Vec<u32> = of_verb.map(|(number, _)| *number).collect();
+            numbers.chunks(PART).try_for_each(|part| change(gpu, table, numbered, verb, part))?;
+        }
+        let len = table.len()?;
+        ensure!(len == plan.before as usize, "the table has {len} pairs, not {}", plan.before);
+        Ok(())
     }
 
     /// Checks the results of each element. Returns how many found or changed something.
@@ -173,6 +199,30 @@ pub fn load<K: Key, V: Value>(table: &mut impl Table<K, V>, numbered: &Numbered,
     let len = table.len()?;
     ensure!(len == before as usize, "the table has {len} pairs, not {before}");
     Ok(())
+}
+
+/// Removes keys, or gives them version 0.
+fn change<K: Key, V: Value>(
+    gpu: &Gpu,
+    table: &mut impl Table<K, V>,
+    numbered: &Numbered,
+    verb: Verb,
+    numbers: &[u32],
+) -> Result<()> {
+    let (device, word) = (&gpu.device, |index: usize| numbered.word(numbers[index]));
+    let keys = parallel::tabulate(numbers.len(), |index| K::of(word(index)));
+    let written = if verb.writes_values() { numbers.len() } else { 0 };
+    let values = parallel::tabulate(written, |index| V::of(word(index), 0));
+    if verb == Verb::Insert {
+        return table.load(&keys, &values);
+    }
+    let (keys, values) = (device.from_slice(&keys)?, device.from_slice(&values)?);
+    let mut outcomes = device.filled(numbers.len(), UNWRITTEN)?;
+    let mut results = device.buffer::<V>(0)?;
+    let (results, codes) = (results.slice_mut(..)?, outcomes.slice_mut(..)?);
+    let elements = Elements { keys: keys.slice(..)?, values: values.slice(..)?, results, outcomes: codes };
+    table.submit(&gpu.stream, verb, elements)?;
+    Ok(gpu.stream.synchronize()?)
 }
 
 /// Checks which numbers are in the table, and their versions.

@@ -39,6 +39,11 @@ pub trait Table<K, V> {
     /// Inserts pairs with new keys, and waits.
     fn load(&mut self, keys: &[K], values: &[V]) -> Result<()>;
 
+    /// Returns whether slots of removed keys take others.
+    fn reuses_slots(&self) -> bool {
+        true
+    }
+
     fn clear(&mut self) -> Result<()>;
     fn len(&self) -> Result<usize>;
 

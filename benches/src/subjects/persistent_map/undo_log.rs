@@ -1,5 +1,4 @@
 //! Baseline: lists of slabs with an undo log, in the same memory.
-use super::items::Key;
 use super::table::{Elements, Table, Verb};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -109,6 +108,10 @@ impl Table<Word, Word> for LoggedLists {
     fn clear(&mut self) -> Result<()> {
         self.added.fill_bytes(0)?;
         Ok(self.slabs.fill_bytes(0xff)?)
+    }
+
+    fn reuses_slots(&self) -> bool {
+        false
     }
 
     fn len(&self) -> Result<usize> {
