@@ -6,9 +6,9 @@
 //! entry | slot + 1: 8 | old key: 8 | old value: 8 | link + 1: 8 | of the log
 //! ```
 //!
-//! A tile of 16 lanes reads a slab of the key's list by one access, a word per lane, and its lanes' operations
-//! one after the other. The first free slot of a list follows all keys, so a free slot ends a search. Slots of
-//! removed keys are not used again, and slabs are not freed.
+//! A tile of 16 lanes executes the operations of its lanes one after the other. It reads a slab of the key's
+//! list by one access, a word per lane. The first free slot of a list follows all keys, so a free slot ends a
+//! search. Slots of removed keys are not used again, and slabs are not freed.
 //!
 //! # Log
 //! Before an operation changes a slot or a link, it writes the old contents to an entry of the log and
@@ -26,9 +26,8 @@
 //! twice, and executes two fences besides the change itself.
 use crate::keyed::{OpCode, Outcome};
 use simt::hash::{mix64, reduce};
-use simt::{
-    Convergence, CurrentOp, Global, GlobalSlice, Order, Scope, Thread, Tile, device, fence, kernel, share_work,
-};
+use simt::{Convergence, CurrentOp, Global, GlobalSlice, Lockstep, Order, Scope, Thread, Tile};
+use simt::{device, fence, kernel, share_work};
 
 /// Words of a slab, and lanes of a tile.
 pub const SLAB: usize = 16;
@@ -74,7 +73,7 @@ pub struct LoggedBatch {
     pub outcomes: GlobalSlice<u8>,
 }
 
-/// What an operation found in a slab.
+/// Result of reading a slab for an operation.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     slab: u32,
@@ -86,7 +85,7 @@ struct Seen {
     next: u32,
 }
 
-/// What follows: the outcome, or the slab to read next.
+/// Next step of an operation: its outcome, or the slab to read.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     outcome: u32,
@@ -259,7 +258,7 @@ pub fn logged_execute(lists: LoggedLists, code: u32, batch: LoggedBatch) {
         value: if exists && !batch.values.is_empty() { batch.values.read(index) } else { 0 },
         entry: index as u32 % entries * ENTRY as u32,
     };
-    let tile: Tile<LANES, simt::Lockstep> = Tile::lockstep();
+    let tile: Tile<LANES, Lockstep> = Tile::lockstep();
     let mut pass = Pass { lists, own, at: NOWHERE, outcome: PENDING, result: 0 };
     share_work(tile, exists, |turn| pass.round(turn));
     if exists {

@@ -7,7 +7,7 @@ use crate::machine::Gpu;
 use anyhow::Result;
 use phalanx::PersistentMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::{env, fs, process};
 
 /// File that is removed in the end.
@@ -20,14 +20,15 @@ impl File {
     /// # Errors
     /// Returns [`anyhow::Error`] when the case's folder is no text.
     pub fn new(case: &Case) -> Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        static NUMBER: Mutex<u32> = Mutex::new(0);
         let shared = PathBuf::from("/dev/shm");
         let folder = match case.params.contains_key("folder") {
             true => case.text("folder")?.into(),
             false if shared.is_dir() => shared,
             false => env::temp_dir(),
         };
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mut number = NUMBER.lock().unwrap_or_else(PoisonError::into_inner);
+        *number += 1;
         Ok(Self(folder.join(format!("phalanx-bench-{}-{number}.map", process::id()))))
     }
 
@@ -48,7 +49,7 @@ impl Drop for File {
 /// # Errors
 /// Returns [`anyhow::Error`] when the file cannot be written, or the pairs do not fit.
 pub fn create<K: Key, V: Value>(gpu: &Gpu, case: &Case, file: &File) -> Result<PersistentMap<K, V>> {
-    let pairs = pairs(case)?;
+    let pairs = pair_count(case)?;
     let mut map = table::builder::<K, V>(gpu, case, pairs as usize)?.create(file.path())?;
     load(&mut map, &Numbered::new(case.seed), pairs)?;
     map.sync()?;
@@ -59,6 +60,6 @@ pub fn create<K: Key, V: Value>(gpu: &Gpu, case: &Case, file: &File) -> Result<P
 ///
 /// # Errors
 /// Returns [`anyhow::Error`] when the case has none.
-pub fn pairs(case: &Case) -> Result<u32> {
+pub fn pair_count(case: &Case) -> Result<u32> {
     Ok(case.number("pairs")? as u32)
 }

@@ -155,7 +155,7 @@ impl<K: Key, V: Value> Table<K, V> for HostMap<K, V> {
         None
     }
 
-    fn bytes(&self) -> [usize; 2] {
+    fn memory_usage(&self) -> [usize; 2] {
         [0, self.map.capacity() * size_of::<(K, V)>()]
     }
 }

@@ -24,8 +24,8 @@
 //! | `folder` | folder of files; otherwise `/dev/shm` or the one for temporary files |
 //! | `system` | `map`, or a baseline: `undo_log` (slab lists with an undo log in the same storage), `cpu` (a concurrent map of the host, `threads` threads, 16) |
 //! | `cache` | share of the pairs in the cache; only 0 for now |
-mod fill;
 mod files;
+mod fill;
 mod grow;
 mod host_map;
 mod items;
@@ -127,8 +127,6 @@ fn prepare<'a, K: Key, V: Value>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Be
             let make = |pairs| LoggedLists::new(gpu, case, pairs);
             Box::new(Run::<[u64; 1], [u64; 1], _>::new(gpu, case, make)?)
         }
-        (System::Cpu, _) => {
-            Box::new(Run::<K, V, _>::new(gpu, case, |pairs| HostMap::new(gpu, case, pairs))?)
-        }
+        (System::Cpu, _) => Box::new(Run::<K, V, _>::new(gpu, case, |pairs| HostMap::new(gpu, case, pairs))?),
     })
 }

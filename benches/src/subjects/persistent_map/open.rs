@@ -1,5 +1,5 @@
 //! Opening of a file: the restart of a program.
-use super::files::{self, File, pairs};
+use super::files::{self, File, pair_count};
 use super::items::{Key, Numbered, Value};
 use super::run::{check_contents, named, quantile};
 use super::table;
@@ -36,12 +36,14 @@ impl<'a, K: Key, V: Value> Open<'a, K, V> {
     /// Returns [`anyhow::Error`] when the case is invalid, or the file does not fit its folder.
     pub fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
         let (file, numbered) = (File::new(case)?, Numbered::new(case.seed));
-        ensure!(case.n <= u64::from(pairs(case)?), "more pairs are looked up than there are");
+        ensure!(case.n <= u64::from(pair_count(case)?), "more pairs are looked up than there are");
         let map: PersistentMap<K, V> = files::create(gpu, case, &file)?;
         let stats = map.stats()?;
         drop(map);
-        let bytes =
-            [(stats.pages * stats.page_bytes) as u64, OpenOptions::new().read(true).open(file.path())?.metadata()?.len()];
+        let bytes = [
+            (stats.pages * stats.page_bytes) as u64,
+            OpenOptions::new().read(true).open(file.path())?.metadata()?.len(),
+        ];
         let case = case.clone();
         Ok(Self { gpu, case, numbered, map: None, bytes, ms: 0.0, memory_ms: Vec::new(), file })
     }
@@ -95,7 +97,7 @@ impl<K: Key, V: Value> Benchmark for Open<'_, K, V> {
 
     fn verify(&mut self) -> Result<Verified> {
         let (gpu, numbered, n) = (self.gpu, self.numbered.clone(), self.case.n as u32);
-        let all = pairs(&self.case)?;
+        let all = pair_count(&self.case)?;
         let map = self.map.as_mut().context("the map is not open")?;
         let len = map.len()?;
         ensure!(len == all as usize, "the file has {len} pairs, not {all}");

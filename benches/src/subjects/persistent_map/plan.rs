@@ -85,7 +85,7 @@ impl Plan {
         if number < self.before { 0 } else { NONE }
     }
 
-    /// Whether the operations change the map.
+    /// Returns whether the operations change the map.
     pub fn changes(&self) -> bool {
         self.batches.iter().flatten().any(|step| step.verb != Verb::Get)
     }
@@ -120,8 +120,7 @@ impl Plan {
         (op, share, verbs): &(&str, f64, [Verb; 2]),
     ) -> Result<()> {
         let theta = case.number_if_given("theta")?.context("a workload of this kind needs `theta`")?;
-        let (zipf, scattered) =
-            (Zipf::new(before, theta)?, ScrambledZipf::new(before, theta, case.seed)?);
+        let (zipf, scattered) = (Zipf::new(before, theta)?, ScrambledZipf::new(before, theta, case.seed)?);
         let by_age = *op == "ycsb_d";
         let draws: Vec<(bool, u64)> =
             Source::new(case.seed, "operations of a mix").generate(n, |generator, _| {
@@ -139,7 +138,7 @@ impl Plan {
                 steps.push(self.add(verbs[0], (first..there).map(|number| number as u32)));
                 steps.push(self.add(verbs[1], common().map(|(_, rank)| (there - 1 - rank) as u32)));
             } else {
-                // A read-modify-write reads, too. An edge reads the rank of a vertex and sets that of another.
+                // A read-modify-write reads, too. An edge reads the rank of a vertex, and sets another.
                 let reads_all = matches!(*op, "ycsb_f" | "pagerank");
                 let number = |(_, number): &(bool, u64)| *number as u32;
                 let other = |draw: &(bool, u64)| match *op {
@@ -211,4 +210,81 @@ fn embeddings(case: &Case, before: u64, n: usize) -> Result<Vec<u32>> {
         let table = index as u64 % TABLES.min(before);
         (table * rows + zipf.item(generator)) as u32
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::record::Param;
+    use std::collections::HashSet;
+
+    fn plan(op: &str, params: &[(&str, f64)]) -> Plan {
+        let params = params.iter().map(|(name, value)| ((*name).to_owned(), Param::Number(*value)));
+        let case = Case { op: op.to_owned(), n: 4000, seed: 3, params: params.collect(), ..Case::default() };
+        Plan::new(&case).unwrap()
+    }
+
+    fn count(plan: &Plan, verb: Verb) -> usize {
+        plan.verbs.iter().filter(|&&other| other == verb).count()
+    }
+
+    const RUN: [(&str, f64); 3] = [("pairs", 1000.0), ("theta", 0.99), ("batch", 100.0)];
+
+    #[test]
+    fn workloads_have_their_shares() {
+        for (op, reads, updates) in
+            [("ycsb_a", 2000, 2000), ("ycsb_b", 3800, 200), ("ycsb_c", 4000, 0), ("ycsb_f", 4000, 2000)]
+        {
+            let plan = plan(op, &RUN);
+            assert_eq!(plan.batches.len(), 40);
+            assert!(count(&plan, Verb::Get).abs_diff(reads) <= 150, "{op}");
+            assert!(count(&plan, Verb::Update).abs_diff(updates) <= 150, "{op}");
+            assert!(plan.versions.iter().all(|&version| version <= 40), "{op}: all keys are there");
+        }
+        let edges = plan("pagerank", &RUN);
+        assert_eq!((count(&edges, Verb::Get), count(&edges, Verb::Update)), (4000, 4000));
+        assert_eq!(plan("ycsb_load", &RUN).before, 0);
+    }
+
+    /// Each read of the workload D finds its key, the more often the younger it is.
+    #[test]
+    fn the_latest_records_are_read() {
+        let plan = plan("ycsb_d", &RUN);
+        let inserted = count(&plan, Verb::Insert);
+        assert!(inserted.abs_diff(200) < 60 && plan.left.len() == 1000 + inserted);
+        assert!(plan.versions.iter().all(|&version| version != NONE));
+        let reads = plan.numbers.iter().zip(&plan.verbs).filter(|(_, verb)| **verb == Verb::Get);
+        let of_new = reads.filter(|(number, _)| **number >= 1000).count();
+        assert!(of_new > 1000, "{of_new} of the reads are of new keys");
+    }
+
+    #[test]
+    fn versions_are_those_of_the_last_batch_that_wrote_a_key() {
+        let plan = plan("ycsb_a", &RUN);
+        let mut last = vec![0; 1000];
+        for (batch, steps) in plan.batches.iter().enumerate() {
+            let elements = |verb: Verb| steps.iter().filter(move |step| step.verb == verb);
+            for index in elements(Verb::Get).flat_map(|step| step.elements.clone()) {
+                assert_eq!(plan.versions[index], last[plan.numbers[index] as usize]);
+            }
+            for index in elements(Verb::Update).flat_map(|step| step.elements.clone()) {
+                last[plan.numbers[index] as usize] = batch as u32 + 1;
+            }
+        }
+        assert_eq!(plan.left, last);
+    }
+
+    #[test]
+    fn keys_are_distinct_or_follow_zipfs_law() {
+        let distinct = |plan: &Plan| plan.numbers.iter().collect::<HashSet<_>>().len();
+        let even = plan("get", &[("pairs", 8000.0)]);
+        assert_eq!((distinct(&even), even.batches.len()), (4000, 1));
+        assert!(distinct(&plan("get", &RUN)) < 900);
+        assert_eq!(distinct(&plan("remove", &[])), 4000);
+        let missed = plan("get_missed", &[]);
+        assert!(missed.versions.iter().all(|&version| version == NONE) && distinct(&missed) == 4000);
+        let rows = plan("dlrm", &[("pairs", 2600.0), ("theta", 1.05)]);
+        let is_of_table = |(index, number): (usize, &u32)| *number as usize / 100 == index % 26;
+        assert!(rows.numbers.iter().enumerate().all(is_of_table));
+    }
 }

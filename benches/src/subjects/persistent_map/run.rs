@@ -143,9 +143,7 @@ impl<'a, K: Key, V: Value, T: Table<K, V>> Run<'a, K, V, T> {
             let is_absent = version == NONE || refused.contains(&number);
             match plan.verbs[index] {
                 Verb::Get if is_absent => is(index, Outcome::Absent),
-                Verb::Get => {
-                    is(index, Outcome::Found) && results[index].is(numbered.word(number), version)
-                }
+                Verb::Get => is(index, Outcome::Found) && results[index].is(numbered.word(number), version),
                 Verb::Insert => is(index, Outcome::Inserted) || is(index, Outcome::Refused),
                 Verb::Update => is(index, Outcome::Replaced),
                 Verb::Remove => is(index, Outcome::Removed),
@@ -307,7 +305,7 @@ impl<K: Key, V: Value, T: Table<K, V>> Benchmark for Run<'_, K, V, T> {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let [device, host] = self.table.bytes();
+        let [device, host] = self.table.memory_usage();
         let mut counted = BTreeMap::from([
             ("refused", self.refused.len() as f64),
             ("load", self.filled),
@@ -335,4 +333,144 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.sort_unstable_by(f64::total_cmp);
     let index = ((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1));
     sorted.get(index).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host_map::HostMap;
+    use super::super::table::builder;
+    use super::super::undo_log::LoggedLists;
+    use super::*;
+    use crate::engine::record::Param;
+    use crate::machine::DeviceChoice;
+    use gpu::Stream;
+    use phalanx::PersistentMap;
+
+    type Word = [u64; 1];
+
+    /// Table that executes no operation of a verb, but answers as if it had.
+    struct Mute<T>(T, Option<(Verb, Outcome)>);
+
+    impl<T: Table<Word, Word>> Table<Word, Word> for Mute<T> {
+        fn submit(&mut self, stream: &Stream, verb: Verb, elements: Elements<'_, Word, Word>) -> Result<()> {
+            match self.1 {
+                Some((mute, outcome)) if mute == verb => {
+                    let mut outcomes = elements.outcomes;
+                    Ok(outcomes.fill_bytes(outcome as u8)?)
+                }
+                _ => self.0.submit(stream, verb, elements),
+            }
+        }
+
+        fn load(&mut self, keys: &[Word], values: &[Word]) -> Result<()> {
+            self.0.load(keys, values)
+        }
+
+        fn reuses_slots(&self) -> bool {
+            self.0.reuses_slots()
+        }
+
+        fn clear(&mut self) -> Result<()> {
+            self.0.clear()
+        }
+
+        fn len(&self) -> Result<usize> {
+            self.0.len()
+        }
+
+        fn capacity(&self) -> Option<usize> {
+            self.0.capacity()
+        }
+
+        fn memory_usage(&self) -> [usize; 2] {
+            self.0.memory_usage()
+        }
+    }
+
+    fn case(op: &str) -> Case {
+        let params = [("pairs", 150.0), ("theta", 0.9), ("batch", 25.0), ("threads", 2.0)];
+        let params = params.map(|(name, value)| (name.to_owned(), Param::Number(value))).into();
+        let (op, variant) = (op.to_owned(), "default".to_owned());
+        Case { op, variant, n: 100, seed: 5, key_bits: 64, value_bits: 64, params, ..Case::default() }
+    }
+
+    /// Runs two repetitions. Returns the last result.
+    fn repetitions<T: Table<Word, Word>>(
+        gpu: &Gpu,
+        case: &Case,
+        mute: Option<(Verb, Outcome)>,
+        make: &dyn Fn(usize) -> Result<T>,
+    ) -> Result<Verified> {
+        let mut run = Run::new(gpu, case, |pairs| Ok(Mute(make(pairs)?, mute)))?;
+        let mut repeat = || -> Result<Verified> {
+            run.restore()?;
+            run.launch()?;
+            gpu.device.synchronize()?;
+            run.verify()
+        };
+        repeat()?;
+        repeat()
+    }
+
+    /// Calls `test` with each table.
+    fn with_tables(test: impl Fn(&str, Option<(Verb, Outcome)>) -> [Result<Verified>; 3]) -> [bool; 3] {
+        let faults: [(&str, Verb, Outcome); 4] = [
+            ("get", Verb::Get, Outcome::Found),
+            ("insert", Verb::Insert, Outcome::Inserted),
+            ("update", Verb::Update, Outcome::Replaced),
+            ("remove", Verb::Remove, Outcome::Removed),
+        ];
+        let mut are_found = [true; 3];
+        for (op, verb, outcome) in faults {
+            let results = test(op, Some((verb, outcome)));
+            are_found.iter_mut().zip(results).for_each(|(is_found, result)| *is_found &= result.is_err());
+        }
+        are_found
+    }
+
+    #[test]
+    fn operations_that_do_nothing_are_faults() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let found = with_tables(|op, mute| {
+            let case = case(op);
+            let map = |pairs: usize| Ok(builder::<Word, Word>(&gpu, &case, pairs)?.build()?);
+            [
+                repetitions::<PersistentMap<Word, Word>>(&gpu, &case, mute, &map),
+                repetitions(&gpu, &case, mute, &|pairs| LoggedLists::new(&gpu, &case, pairs)),
+                repetitions(&gpu, &case, mute, &|pairs| HostMap::new(&gpu, &case, pairs)),
+            ]
+        });
+        assert_eq!(found, [true; 3]);
+    }
+
+    #[test]
+    fn every_table_executes_every_operation() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        for op in crate::subjects::persistent_map::plan::OPS {
+            let case = case(op);
+            let map = |pairs: usize| Ok(builder::<Word, Word>(&gpu, &case, pairs)?.build()?);
+            let results = [
+                repetitions::<PersistentMap<Word, Word>>(&gpu, &case, None, &map),
+                repetitions(&gpu, &case, None, &|pairs| LoggedLists::new(&gpu, &case, pairs)),
+                repetitions(&gpu, &case, None, &|pairs| HostMap::new(&gpu, &case, pairs)),
+            ];
+            let [first, ..] = results.map(|result| result.unwrap_or_else(|error| panic!("{op}: {error:#}")));
+            assert_eq!(first.succeeded > 0, op != "get_missed", "{op}");
+        }
+    }
+
+    #[test]
+    fn a_table_filled_otherwise_than_the_case_says_is_a_fault() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut case = Case { n: 3000, params: Default::default(), ..case("get") };
+        case.params.insert("load".to_owned(), Param::Number(0.5));
+        let make = |load: f64| {
+            let mut other = case.clone();
+            other.params.insert("load".to_owned(), Param::Number(load));
+            let map = |pairs: usize| Ok(builder::<Word, Word>(&gpu, &other, pairs)?.build()?);
+            repetitions::<PersistentMap<Word, Word>>(&gpu, &case, None, &map)
+        };
+        assert_eq!(make(0.5).unwrap().succeeded, 3000);
+        assert!(format!("{:#}", make(0.8).unwrap_err()).contains("of the table"));
+    }
 }

@@ -3,7 +3,7 @@
 //! Updates of some keys change pages. With `sync_get`, they precede each `sync`, and other keys are looked up
 //! while it runs. With `sync_update`, they go on: small batches of all these keys, which change pages while
 //! `sync` copies them. After each repetition the file is opened, and must have the last version of each key.
-use super::files::{self, File, pairs};
+use super::files::{self, File, pair_count};
 use super::items::{Key, Numbered, Value};
 use super::run::{check_contents, named, quantile};
 use super::table::{self, Elements, Verb, submit};
@@ -16,7 +16,6 @@ use gpu::{Buffer, Stream};
 use phalanx::PersistentMap;
 use phalanx_kernels::keyed::Outcome;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use workloads::parallel;
 use workloads::random::{Source, below};
@@ -118,7 +117,7 @@ impl<'a, K: Key, V: Value> Beside<'a, K, V> {
     /// # Errors
     /// Returns [`anyhow::Error`] when the case is invalid, or the file does not fit its folder.
     pub fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
-        let (file, numbered, pairs) = (File::new(case)?, Numbered::new(case.seed), pairs(case)?);
+        let (file, numbered, pairs) = (File::new(case)?, Numbered::new(case.seed), pair_count(case)?);
         let map = files::create(gpu, case, &file)?;
         let changed = ((map.stats()?.pages as f64 * case.number("dirty")?) as u32).max(1);
         ensure!(changed < pairs, "{changed} of {pairs} pairs cannot change");
@@ -171,7 +170,7 @@ impl<'a, K: Key, V: Value> Beside<'a, K, V> {
         drop(map);
         let mut map = table::builder(self.gpu, &self.case, 1)?.open(self.file.path())?;
         let (changed, version) = (self.updates.numbers.len() as u32, self.version);
-        let end = pairs(&self.case)?.min(2 * changed);
+        let end = pair_count(&self.case)?.min(2 * changed);
         let expected = |number: u32| Some(if number < changed { version } else { 0 });
         check_contents(self.gpu, &mut map, &self.numbered, 0..end, &expected)?;
         self.map = Some(map);
@@ -185,16 +184,13 @@ fn beside<K: Key, V: Value>(
     batch: &mut Batch<K, V>,
     measured: &mut Measured,
 ) -> Result<()> {
-    let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let start = Instant::now();
-            let epoch = map.sync();
-            has_ended.store(true, Ordering::Release);
-            epoch.map(|_| start.elapsed().as_secs_f64() * 1e3)
+            map.sync().map(|_| start.elapsed().as_secs_f64() * 1e3)
         });
         let mut batches = Ok(());
-        while batches.is_ok() && !has_ended.load(Ordering::Acquire) {
+        while batches.is_ok() && !thread.is_finished() {
             batches = batch.run(map).map(|ms| measured.beside.push(ms));
         }
         let ms = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -230,7 +226,8 @@ impl<K: Key, V: Value> Benchmark for Beside<'_, K, V> {
 
     fn metrics(&self) -> Vec<Metric> {
         let Measured { alone, beside, syncs, dirty_pages, pages } = &self.measured;
-        let (mean, median) = (|ms: &[f64]| ms.iter().sum::<f64>() / ms.len().max(1) as f64, quantile(alone, 0.5));
+        let mean = |ms: &[f64]| ms.iter().sum::<f64>() / ms.len().max(1) as f64;
+        let median = quantile(alone, 0.5);
         let counted = BTreeMap::from([
             // Rate of the batches beside `sync`: the part that is lost.
             ("cost", 1.0 - mean(alone) / mean(beside)),

@@ -51,7 +51,7 @@ pub trait Table<K, V> {
     fn capacity(&self) -> Option<usize>;
 
     /// Returns the bytes in device memory and in host memory.
-    fn bytes(&self) -> [usize; 2];
+    fn memory_usage(&self) -> [usize; 2];
 }
 
 impl<K: Key, V: Value> Table<K, V> for PersistentMap<K, V> {
@@ -76,7 +76,7 @@ impl<K: Key, V: Value> Table<K, V> for PersistentMap<K, V> {
         Some(self.capacity())
     }
 
-    fn bytes(&self) -> [usize; 2] {
+    fn memory_usage(&self) -> [usize; 2] {
         [self.memory_usage(), self.host_memory_usage()]
     }
 }
@@ -115,8 +115,8 @@ pub fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: usize) -> Result
     let cached = case.number_if_given("cache")?.unwrap_or(0.0);
     ensure!(cached == 0.0, "a map has no cache here: `cache` can only be 0");
     let storage = case.choice("storage", &[("device", Storage::Device), ("pinned", Storage::Pinned)])?;
-    let durability = case
-        .choice("durability", &[("machine", Durability::Machine), ("process", Durability::Process)])?;
+    let durability =
+        case.choice("durability", &[("machine", Durability::Machine), ("process", Durability::Process)])?;
     let capacity = ((pairs as f64 / load * PLANNED).ceil() as usize).max(1);
     let builder = PersistentMap::builder().device(&gpu.device).capacity(capacity).grows(false);
     let builder = builder.seed(case.seed).storage(storage).durability(durability);

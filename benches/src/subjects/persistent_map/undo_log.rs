@@ -5,7 +5,8 @@ use crate::machine::Gpu;
 use crate::subjects::driver::UNWRITTEN;
 use anyhow::{Result, ensure};
 use gpu::{Buffer, Device, Grid, Slice, Stream, Tier};
-use phalanx_kernels::baseline::undo_log::{self, EMPTY, ENTRY, LoggedBatch, LoggedExecute, PAIRS, REMOVED, SLAB};
+use phalanx_kernels::baseline::undo_log::{self, LoggedBatch, LoggedExecute};
+use phalanx_kernels::baseline::undo_log::{EMPTY, ENTRY, PAIRS, REMOVED, SLAB};
 use phalanx_kernels::keyed::{OpCode, Outcome};
 use simt::GlobalSlice;
 use workloads::parallel;
@@ -86,8 +87,8 @@ impl Table<Word, Word> for LoggedLists {
             outcomes: outcomes.slice(..)?.global(),
         };
         let launch = LoggedExecute { lists: self.lists(), code: code.code(), batch };
-        // SAFETY: dropping a buffer waits for the launch. Meanwhile only launches of this kernel access slabs,
-        // and each thread accesses its own element of the other buffers.
+        // SAFETY: dropping a buffer waits for the launch. Only launches of this kernel access the slabs.
+        // Each thread accesses its own element of the other buffers.
         unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? };
         Ok(())
     }
@@ -97,7 +98,8 @@ impl Table<Word, Word> for LoggedLists {
         let mut results = self.device.buffer(0)?;
         let mut outcomes = self.device.filled(keys.len(), UNWRITTEN)?;
         let (results, codes) = (results.slice_mut(..)?, outcomes.slice_mut(..)?);
-        let elements = Elements { keys: keys.slice(..)?, values: values.slice(..)?, results, outcomes: codes };
+        let elements =
+            Elements { keys: keys.slice(..)?, values: values.slice(..)?, results, outcomes: codes };
         self.submit(&self.stream.clone(), Verb::Insert, elements)?;
         let codes = outcomes.read()?;
         let inserted = parallel::count(codes.len(), |index| codes[index] == Outcome::Inserted as u8);
@@ -124,11 +126,88 @@ impl Table<Word, Word> for LoggedLists {
         None
     }
 
-    fn bytes(&self) -> [usize; 2] {
+    fn memory_usage(&self) -> [usize; 2] {
         let bytes = self.slabs.byte_len() + self.log.byte_len();
         match self.slabs.tier() {
             Tier::Device => [bytes, 0],
             _ => [0, bytes],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::DeviceChoice;
+
+    /// Executes an operation on keys. Returns the outcomes, and the values that were found.
+    fn execute(lists: &mut LoggedLists, verb: Verb, keys: &[u64], value: u64) -> (Vec<Outcome>, Vec<u64>) {
+        let items = |words: &[u64]| words.iter().map(|&word| [word]).collect::<Vec<_>>();
+        let device = lists.device.clone();
+        let written = if verb.writes_values() { keys.len() } else { 0 };
+        let read = if verb == Verb::Get { keys.len() } else { 0 };
+        let keys = device.from_slice(&items(keys)).unwrap();
+        let values = device.from_slice(&vec![[value]; written]).unwrap();
+        let mut results = device.zeroed::<Word>(read).unwrap();
+        let mut outcomes = device.filled(keys.len(), UNWRITTEN).unwrap();
+        let elements = Elements {
+            keys: keys.slice(..).unwrap(),
+            values: values.slice(..).unwrap(),
+            results: results.slice_mut(..).unwrap(),
+            outcomes: outcomes.slice_mut(..).unwrap(),
+        };
+        lists.submit(&lists.stream.clone(), verb, elements).unwrap();
+        let outcomes = outcomes.read().unwrap().into_iter().map(|code| Outcome::from_code(code).unwrap());
+        (outcomes.collect(), results.read().unwrap().into_iter().map(|[word]| word).collect())
+    }
+
+    fn lists(gpu: &Gpu, pairs: usize) -> LoggedLists {
+        LoggedLists::new(gpu, &Case::default(), pairs).unwrap()
+    }
+
+    #[test]
+    fn equal_keys_of_a_batch_get_one_slot() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut lists = lists(&gpu, 40);
+        let keys: Vec<u64> = (0..96).map(|index| index % 24).collect();
+        let (outcomes, _) = execute(&mut lists, Verb::Insert, &keys, 7);
+        let count = |wanted: Outcome| outcomes.iter().filter(|&&outcome| outcome == wanted).count();
+        assert_eq!((count(Outcome::Inserted), count(Outcome::Replaced)), (24, 72));
+        assert_eq!(lists.len().unwrap(), 24);
+        let (outcomes, values) = execute(&mut lists, Verb::Get, &keys, 0);
+        assert!(outcomes.iter().all(|&outcome| outcome == Outcome::Found) && values == [7; 96]);
+        let (outcomes, _) = execute(&mut lists, Verb::Remove, &keys, 0);
+        assert_eq!(outcomes.iter().filter(|&&outcome| outcome == Outcome::Removed).count(), 24);
+        assert_eq!(lists.len().unwrap(), 0);
+        let (outcomes, _) = execute(&mut lists, Verb::Update, &keys, 8);
+        assert_eq!(outcomes, [Outcome::Absent; 96]);
+    }
+
+    #[test]
+    fn lists_grow_by_slabs_until_none_is_left() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut lists = lists(&gpu, 4);
+        let keys: Vec<u64> = (0..32).collect();
+        let (outcomes, _) = execute(&mut lists, Verb::Insert, &keys, 1);
+        let inserted = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
+        assert!((PAIRS..=2 * PAIRS).contains(&inserted) && lists.len().unwrap() == inserted);
+        assert!(outcomes.contains(&Outcome::Refused));
+    }
+
+    /// Each change writes the old contents to the log, and marks the entry as complete afterwards.
+    #[test]
+    fn changes_are_logged_and_completed() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut lists = lists(&gpu, 32);
+        let keys: Vec<u64> = (100..132).collect();
+        let entries = |lists: &LoggedLists| -> Vec<[u64; ENTRY]> {
+            let words = lists.log.read().unwrap();
+            words.chunks(ENTRY).map(|entry| entry.try_into().unwrap()).collect()
+        };
+        execute(&mut lists, Verb::Insert, &keys, 5);
+        assert!(entries(&lists).iter().all(|[slot, key, _, link]| (*slot, *key, *link) == (0, EMPTY, 0)));
+        execute(&mut lists, Verb::Update, &keys, 6);
+        let updated = entries(&lists);
+        assert!((100..132).zip(updated).all(|(key, entry)| entry == [0, key, 5, 0]));
     }
 }
