@@ -81,7 +81,7 @@ impl<K: Key, V: Value> Benchmark for Fill<'_, K, V> {
         while self.refused.is_empty() {
             let first = self.asked;
             let most = self.map.capacity() as u32;
-            ensure!(first < most, "more keys than slots were inserted");
+            ensure!(first <= most, "more keys than slots were inserted");
             let word = |index: usize| self.numbered.word(first + index as u32);
             let keys = parallel::tabulate(self.batch, |index| K::of(word(index)));
             let values = parallel::tabulate(self.batch, |index| V::of(word(index), 0));
