@@ -22,10 +22,11 @@ impl File {
     pub fn new(case: &Case) -> Result<Self> {
         static NUMBER: Mutex<u32> = Mutex::new(0);
         let shared = PathBuf::from("/dev/shm");
-        let folder = match case.params.contains_key("folder") {
-            true => case.text("folder")?.into(),
-            false if shared.is_dir() => shared,
-            false => env::temp_dir(),
+        let folder = match (case.params.contains_key("folder"), env::var_os("PHALANX_BENCH_FOLDER")) {
+            (true, _) => case.text("folder")?.into(),
+            (false, Some(folder)) => folder.into(),
+            (false, None) if shared.is_dir() => shared,
+            (false, None) => env::temp_dir(),
         };
         let mut number = NUMBER.lock().unwrap_or_else(PoisonError::into_inner);
         *number += 1;

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 use workloads::parallel;
 
-/// Prepared case: a map for `n` pairs, which does not grow. `calls` is `host` (calls on host slices, which
+/// Prepared case: a map for `n` pairs, which does not grow. Insertions end when `until` per cent of the slots
+/// are filled (100), even if no key was refused. `calls` is `host` (calls on host slices, which
 /// move other pairs if few keys are refused) or `stream` (batches on device buffers, which do not).
 pub struct Fill<'a, K, V> {
     gpu: &'a Gpu,
@@ -22,6 +23,8 @@ pub struct Fill<'a, K, V> {
     numbered: Numbered,
     by_host: bool,
     batch: usize,
+    /// Number of keys after which no more are inserted.
+    most: usize,
     /// Number of keys that have been inserted or refused.
     asked: u32,
     refused: HashSet<u32>,
@@ -34,9 +37,12 @@ impl<'a, K: Key, V: Value> Fill<'a, K, V> {
     /// # Errors
     /// Returns [`anyhow::Error`] when the case is invalid, or the machine lacks the memory.
     pub fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
+        let map: PersistentMap<K, V> = table::builder(gpu, case, case.n as usize)?.build()?;
+        let until = case.number_if_given("until")?.unwrap_or(100.0);
         Ok(Self {
             gpu,
-            map: table::builder(gpu, case, case.n as usize)?.build()?,
+            most: (map.capacity() as f64 * until / 100.0) as usize,
+            map,
             numbered: Numbered::new(case.seed),
             by_host: case.choice("calls", &[("host", true), ("stream", false)])?,
             batch: (case.number("batch")? as usize).max(1),
@@ -78,10 +84,8 @@ impl<K: Key, V: Value> Benchmark for Fill<'_, K, V> {
     }
 
     fn launch(&mut self) -> Result<()> {
-        while self.refused.is_empty() {
+        while self.refused.is_empty() && (self.asked as usize) < self.most {
             let first = self.asked;
-            let most = self.map.capacity() as u32;
-            ensure!(first <= most, "more keys than slots were inserted");
             let word = |index: usize| self.numbered.word(first + index as u32);
             let keys = parallel::tabulate(self.batch, |index| K::of(word(index)));
             let values = parallel::tabulate(self.batch, |index| V::of(word(index), 0));

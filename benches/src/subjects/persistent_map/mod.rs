@@ -21,7 +21,8 @@
 //! | `theta` | exponent of Zipf's law; without it each key occurs once |
 //! | `storage` | image in `device` or `pinned` memory |
 //! | `durability` | of a file: `machine` or `process` |
-//! | `folder` | folder of files; otherwise `/dev/shm` or the one for temporary files |
+//! | `until` | `fill` ends at this load in per cent, if no key is refused before; 100 |
+//! | `folder` | folder of files; otherwise the variable `PHALANX_BENCH_FOLDER`, `/dev/shm`, or that for temporary files |
 //! | `system` | `map`, or a baseline: `undo_log` (slab lists with an undo log in the same storage), `cpu` (a concurrent map of the host, `threads` threads, 16) |
 //! | `cache` | share of the pairs in the cache; only 0 for now |
 mod files;
