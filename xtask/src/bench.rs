@@ -15,7 +15,7 @@ pub struct Options {
 }
 
 /// Features of the benchmark program, and the structures that each adds. The others are always there.
-const FEATURES: [(&str, &[&str]); 3] = [
+const FEATURES: [(&str, &[&str]); 4] = [
     (
         "trees",
         &[
@@ -25,6 +25,7 @@ const FEATURES: [(&str, &[&str]); 3] = [
     ),
     ("cache", &["CacheTable"]),
     ("tiered", &["ResidentMap", "TieredMap", "TieredSkipList"]),
+    ("persistent", &["PersistentMap"]),
 ];
 
 /// Options of the benchmark program that are followed by a value.
@@ -136,6 +137,7 @@ mod tests {
         assert_eq!(structures("hashmap/load-factor limits slabhash no-such-suite"), "");
         assert_eq!(structures("hashmap/mixed btree/fig3-2 gfsl --reps 3 hkv"), "trees,cache");
         assert_eq!(structures("hkv oversubscription"), "cache,tiered");
+        assert_eq!(structures("gphash/targets --quick"), "persistent");
         let file = root().join("benches/suites/primitives/scan.toml");
         assert_eq!(structures(&file.display().to_string()), "trees");
     }

@@ -28,6 +28,8 @@ pub mod mvbtree;
 #[cfg(feature = "trees")]
 pub mod ordered;
 pub mod patterns;
+#[cfg(feature = "persistent")]
+pub mod persistent_map;
 #[cfg(feature = "trees")]
 pub mod primitives;
 #[cfg(feature = "tiered")]
@@ -70,6 +72,8 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(tiered_map::TieredMaps::new(gpu)),
         #[cfg(feature = "tiered")]
         Box::new(tiered_map::TieredMaps::lists(gpu)),
+        #[cfg(feature = "persistent")]
+        Box::new(persistent_map::PersistentMaps(gpu)),
         #[cfg(feature = "trees")]
         Box::new(sorted_runs::Baseline::array(gpu)),
         #[cfg(feature = "trees")]
