@@ -81,7 +81,7 @@ fn refresh_group<C: Config>(view: PersistentView<C>, warp: Tile<32, Lockstep>, (
 #[device]
 fn choose<C: Config>(view: PersistentView<C>, group: u32, lines: u32) -> Exchange {
     let each = C::SLOTS << C::LEVELS;
-    let (mut best, mut hottest, mut coldest, mut used) = (Exchange::NOTHING, 0, u32::MAX, 1);
+    let (mut best, mut hottest, mut coldest, mut used) = (Exchange::NOTHING, 0, u32::MAX, 1u32);
     let mut slot = C::SLOTS;
     while slot < each {
         let first = group * each + slot;
@@ -142,7 +142,7 @@ fn copy_items<C: Config>(
     warp: Tile<32, Lockstep>,
     (is_held, wanted): (bool, Exchange),
 ) {
-    let (mut from, mut to) = (0, 0);
+    let (mut from, mut to) = (0u64, 0u64);
     if is_held {
         // SAFETY: the position is that of a slot.
         from = unsafe { view.item(view.place(wanted.hot)) }.as_ptr() as u64;
