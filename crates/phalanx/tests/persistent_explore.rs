@@ -4,6 +4,8 @@
 //! Pages that are copied meanwhile must have whole items. `PHALANX_SEED` replays one seed. Without it a
 //! quarter of the seeds are explored; `PHALANX_SEEDS=1` explores all.
 #![cfg(feature = "persistent-map")]
+#[path = "persistent_explore/cache_mutants.rs"]
+mod cache_mutants;
 mod common;
 #[path = "persistent_explore/crashes.rs"]
 mod crashes;
