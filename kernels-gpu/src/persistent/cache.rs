@@ -216,19 +216,20 @@ pub(super) fn find_key<C: Config, M: Mode>(
     if !M::USES_CACHE || !view.has_cache() {
         return has_key(view, keys, (wanted, position), M::ORDER);
     }
-    // SAFETY: the position is that of a slot, and a copy is a whole item.
+    // SAFETY: the position is that of a slot, and a copy is a whole item. One load for lanes with copies and
+    // lanes without.
     unsafe {
-        if let Some(copy) = view.copy_of(position, M::ORDER) {
-            let found = has_key_at::<C>(copy, keys, wanted, M::ORDER);
-            if found.0 {
-                view.cache().count(true);
-                return found;
-            }
+        let copy = view.copy_of(position, M::ORDER);
+        let item = match copy {
+            Some(copy) => copy,
+            None => view.item(view.place(position)),
+        };
+        let found = has_key_at::<C>(item, keys, wanted, M::ORDER);
+        if found.0 {
+            view.cache().count(copy.is_some());
+        } else if copy.is_some() {
+            return has_key(view, keys, (wanted, position), M::ORDER);
         }
+        found
     }
-    let found = has_key(view, keys, (wanted, position), M::ORDER);
-    if found.0 {
-        view.cache().count(false);
-    }
-    found
 }

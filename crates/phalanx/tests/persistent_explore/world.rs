@@ -604,7 +604,7 @@ pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Duel => duel(&mut rng, &mut tag, &model),
             Mix::Churn => churn(&mut rng, &mut tag),
             Mix::Reuse => reuse(&mut tag, &model),
-            Mix::Reread => reread(&mut rng, &mut tag),
+            Mix::Reread => reread(&mut rng, &mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
         answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
@@ -685,17 +685,20 @@ fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     elements.to_vec()
 }
 
-/// Returns the parts of a round: threads that read a key twice, beside changes of it.
-fn reread(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
-    let (key, other) = (rng.below(KEYS), [Action::Remove, Action::Insert, Action::Update, Action::Contains]);
-    let other = other[rng.below(4) as usize];
-    let actions = [Action::Update, Action::Reread, Action::Reread, Action::Update, other];
+/// Returns the parts of a round: threads that read a present key twice, beside an update of it and, in half
+/// of the rounds, another change.
+fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let nth = rng.below(model.len().max(1) as u64) as usize;
+    let key = model.keys().nth(nth).copied().unwrap_or(0);
+    let mut actions = vec![Action::Update, Action::Reread, Action::Reread, Action::Reread, Action::Reread];
+    let others = [Action::Remove, Action::Insert, Action::Update, Action::Contains];
+    actions.extend(others.get(rng.below(8) as usize));
     let part = |action| {
         let elements = if action == Action::Reread { 2 } else { 1 };
         *tag += 1;
         vec![Element { action, key, tag: *tag }; elements]
     };
-    actions.map(part).to_vec()
+    actions.into_iter().map(part).collect()
 }
 
 /// Requires that some order of the elements of each key explains their results and the table afterwards.
