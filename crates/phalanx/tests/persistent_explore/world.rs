@@ -559,6 +559,7 @@ pub fn record_round<C: Config + Instance>(
     let (mut rng, world) = (Rng::new(seed), World::<C>::new(setting));
     let (mut before, mut tag) = (Model::new(), 1);
     fill_table(&world, &mut rng, (&mut before, &mut tag))?;
+    world.run(world.refresh().into_iter().collect())?;
     let parts = match setting.mix {
         Mix::Churn => churn(&mut rng, &mut tag),
         _ => parts(&mut rng, &mut tag),
