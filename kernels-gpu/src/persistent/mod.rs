@@ -15,7 +15,8 @@
 //!
 //! # Cost
 //!
-//! See [`kernels`] and [`recover`]. Constructors and accessors are arithmetic in registers.
+//! See [`kernels`], [`recover`], [`cache`] and [`refresh`]. Constructors and accessors are arithmetic in registers.
+pub mod cache;
 mod change;
 mod fingerprint;
 mod hashed;
@@ -27,11 +28,13 @@ mod layout;
 pub mod make_room;
 pub mod pages;
 pub mod recover;
+pub mod refresh;
 mod rows;
 mod search;
 mod supersede;
 mod view;
 
+pub use cache::CacheView;
 pub use change::Changes;
 pub use fingerprint::Fingerprint;
 pub use hashed::Hashed;

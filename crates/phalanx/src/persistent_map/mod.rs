@@ -1,6 +1,7 @@
 //! A hash map whose pairs survive the process and loss of power: [`PersistentMap`].
 mod batches;
 mod builder;
+mod cache;
 mod convert;
 #[allow(dead_code, reason = "some parts serve only tests")]
 pub(crate) mod file;
@@ -13,6 +14,7 @@ mod sync;
 
 use crate::{Error, Outcome, Outcomes, Result};
 use bytemuck::Pod;
+use cache::CacheOptions;
 pub use file::{Epoch, FileFault, LayoutId, Report, check_file};
 use file::{PersistentFile, Working, boot_id};
 use gpu::{Device, Stream, Tier};
@@ -26,6 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 pub use batches::Batches;
 pub use builder::Builder;
+pub use cache::{CachePolicy, CacheSize, CacheStats};
 pub use scans::Stats;
 
 /// A type whose values are stored as their bytes: plain data that threads can share. Implemented for all
@@ -138,6 +141,10 @@ pub enum Storage {
 /// `sync` copies the pages that have changed and writes them; growth (`reserve`) allocates a level, rebuilds
 /// the fingerprints, and inserts the pairs of the lowest level again. `clear` waits for the device and writes
 /// the image.
+///
+/// With a cache ([`Builder::cache`]), lookups of cached keys read a line of device memory in place of the
+/// image's. `refresh_cache` launches a kernel that reads fingerprints and a byte per slot, and the items that
+/// it copies.
 pub struct PersistentMap<K, V> {
     /// Replaced by growth.
     memory: RwLock<Memory>,
@@ -152,6 +159,9 @@ pub struct PersistentMap<K, V> {
     path: Option<PathBuf>,
     /// Held for reading while a batch that changes the map is submitted.
     gate: RwLock<()>,
+    cache: Option<CacheOptions>,
+    /// Stream of the cache's refreshes. Locked after all other locks.
+    refresh: Mutex<Option<Stream>>,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -188,11 +198,12 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         kernels: &'static dyn Kernels,
         memory: Memory,
         backing: Option<Backing>,
-        (grows, tier): (bool, Tier),
+        (grows, tier, cache): (bool, Tier, Option<CacheOptions>),
     ) -> Self {
         let path = backing.as_ref().map(|backing| backing.file.path().to_owned());
         let (memory, gate, backing) = (RwLock::new(memory), RwLock::new(()), Mutex::new(backing));
-        Self { memory, kernels, device, grows, tier, backing, path, gate, of: PhantomData }
+        let refresh = Mutex::new(None);
+        Self { memory, kernels, device, grows, tier, backing, path, gate, cache, refresh, of: PhantomData }
     }
 
     /// Returns a builder, for options other than the defaults.
@@ -357,7 +368,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         // the memory. They are as long as the batch requires.
         unsafe { self.kernels.launch(stream, &memory, launch)? };
         drop(gate);
-        Ok(())
+        if changes { Ok(()) } else { self.count_lookups(&memory) }
     }
 
     /// Runs a batch that places keys, and grows the map for those that are refused.
