@@ -16,7 +16,7 @@ use super::change::{Changes, Insert, InsertNew, Remove, Update, change};
 use super::kind::Config;
 use super::layout::NOWHERE;
 use super::rows::{CopyOut, move_values, value_at};
-use super::search::{Keys, Mode, Quiet, Wanted, Watching};
+use super::search::{Cached, Keys, Mode, Quiet, Wanted, Watching};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
@@ -40,7 +40,14 @@ pub fn persistent_get<C: Config + Instance>(view: PersistentView<C>, batch: Look
     get::<C, Watching>(view, batch);
 }
 
-/// Looks keys up. Nothing may change the table or refresh its cache meanwhile.
+/// Looks keys up, beside changes, also in the cache. Tables without one need fewer registers by
+/// [`persistent_get`].
+#[kernel]
+pub fn persistent_get_cached<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+    get::<C, Cached>(view, batch);
+}
+
+/// Looks keys up. Nothing may change the table or refresh a cache meanwhile.
 #[kernel]
 pub fn persistent_get_quiet<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
     get::<C, Quiet>(view, batch);
@@ -49,14 +56,13 @@ pub fn persistent_get_quiet<C: Config + Instance>(view: PersistentView<C>, batch
 /// Returns whether keys are present, beside changes.
 #[kernel]
 pub fn persistent_contains<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
-    let keys = Keys { words: batch.keys };
-    let (exists, wanted) = element::<C>(view, keys);
-    let sought = C::search::<Watching>(view, keys, (exists, wanted, NOWHERE));
-    let found = sought.position != NOWHERE;
-    if found {
-        view.note_read(sought.position);
-    }
-    report(batch, exists, found);
+    contains::<C, Watching>(view, batch);
+}
+
+/// Returns whether keys are present, beside changes, also by the cache.
+#[kernel]
+pub fn persistent_contains_cached<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+    contains::<C, Cached>(view, batch);
 }
 
 /// Places keys and values; replaces the values of keys that are present.
@@ -102,6 +108,18 @@ fn report(batch: Lookups, exists: bool, found: bool) {
 }
 
 #[device]
+fn contains<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
+    let keys = Keys { words: batch.keys };
+    let (exists, wanted) = element::<C>(view, keys);
+    let sought = C::search::<M>(view, keys, (exists, wanted, NOWHERE));
+    let found = sought.position != NOWHERE;
+    if M::USES_CACHE && found {
+        view.note_read(sought.position);
+    }
+    report(batch, exists, found);
+}
+
+#[device]
 fn get<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
     let keys = Keys { words: batch.keys };
     let (exists, wanted) = element::<C>(view, keys);
@@ -112,7 +130,9 @@ fn get<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
             let first = wanted.index as usize * 2;
             batch.values.write(first, sought.value as u32);
             batch.values.write(first + 1, (sought.value >> 32) as u32);
-            view.note_read(sought.position);
+            if M::USES_CACHE {
+                view.note_read(sought.position);
+            }
         }
         report(batch, exists, found);
         return;
@@ -149,7 +169,7 @@ fn find_and_copy<C: Config, M: Mode>(
             found = !M::IS_FINAL || version.load(Order::Relaxed, Scope::Device) == sought.version;
         }
         pending &= position != NOWHERE && !found;
-        if found && position != NOWHERE {
+        if M::USES_CACHE && found && position != NOWHERE {
             view.note_read(position);
         }
     }
@@ -164,7 +184,7 @@ fn find_and_copy<C: Config, M: Mode>(
 unsafe fn found_at<C: Config, M: Mode>(view: PersistentView<C>, position: u32) -> u64 {
     // SAFETY: the caller's obligation. The value follows the key.
     unsafe {
-        match view.copy_of(position, M::ORDER) {
+        match if M::USES_CACHE { view.copy_of(position, M::ORDER) } else { None } {
             Some(copy) => copy.offset(2 * C::KEY_WORDS as usize).as_ptr() as u64,
             None => value_at(view, position),
         }

@@ -82,16 +82,23 @@ pub struct Watching;
 
 impl Mode for Watching {
     const IS_FINAL: bool = true;
+}
+
+/// Lookups beside changes, of a table that may have a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Cached;
+
+impl Mode for Cached {
+    const IS_FINAL: bool = true;
     const USES_CACHE: bool = true;
 }
 
-/// Lookups while nothing changes the table or refreshes its cache.
+/// Lookups while nothing changes the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet;
 
 impl Mode for Quiet {
     const ORDER: Order = Order::Weak;
-    const USES_CACHE: bool = true;
 }
 
 /// Searches for a key's slot that is about to be changed.

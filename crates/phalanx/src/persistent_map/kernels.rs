@@ -5,8 +5,8 @@ use crate::map::variant::VariantTag;
 use crate::{Error, Result};
 use gpu::{Grid, Stream};
 use phalanx_kernels::persistent::kernels::{
-    PersistentContains, PersistentGet, PersistentInsert, PersistentInsertNew, PersistentRemove,
-    PersistentUpdate,
+    PersistentContains, PersistentContainsCached, PersistentGet, PersistentGetCached, PersistentInsert,
+    PersistentInsertNew, PersistentRemove, PersistentUpdate,
 };
 use phalanx_kernels::persistent::make_room::PersistentMakeRoom;
 use phalanx_kernels::persistent::recover::{
@@ -19,9 +19,9 @@ use simt::{GlobalSlice, Instance};
 /// A launch on a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Launch {
-    /// Runs [`PersistentGet`].
+    /// Runs [`PersistentGet`], or [`PersistentGetCached`] if there is a cache.
     Get(Lookups),
-    /// Runs [`PersistentContains`].
+    /// Runs [`PersistentContains`], or [`PersistentContainsCached`] if there is a cache.
     Contains(Lookups),
     /// Runs [`PersistentInsert`].
     Insert(Changes),
@@ -134,6 +134,13 @@ impl<C: Config + Instance> Kernels for VariantTag<C> {
         unsafe {
             let view = memory.view::<C>();
             match launch {
+                Launch::Get(elements) if memory.cache.is_some() => {
+                    stream.launch(batch(elements.keys.len()), PersistentGetCached { view, batch: elements })
+                }
+                Launch::Contains(elements) if memory.cache.is_some() => {
+                    let grid = batch(elements.keys.len());
+                    stream.launch(grid, PersistentContainsCached { view, batch: elements })
+                }
                 Launch::Get(elements) => {
                     stream.launch(batch(elements.keys.len()), PersistentGet { view, batch: elements })
                 }

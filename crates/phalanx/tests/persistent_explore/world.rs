@@ -3,8 +3,8 @@ use crate::common::Rng;
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::persistent::kernels::{
-    PersistentContains, PersistentGet, PersistentInsert, PersistentInsertNew, PersistentRemove,
-    PersistentUpdate, persistent_get,
+    PersistentContains, PersistentContainsCached, PersistentGet, PersistentGetCached, PersistentInsert,
+    PersistentInsertNew, PersistentRemove, PersistentUpdate, persistent_get_cached,
 };
 use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages};
 use phalanx_kernels::persistent::recover::{
@@ -166,8 +166,8 @@ struct Element {
 /// Looks keys up, and then others.
 #[kernel]
 pub fn get_twice<C: Config + Instance>(view: PersistentView<C>, first: Lookups, second: Lookups) {
-    persistent_get(view, first);
-    persistent_get(view, second);
+    persistent_get_cached(view, first);
+    persistent_get_cached(view, second);
 }
 
 /// An element's result. `tag` is that of a value that was read.
@@ -331,6 +331,12 @@ impl<C: Config + Instance> World<C> {
         };
         match action {
             Action::Reread => Launch::new(grid, GetTwice::<C> { view, first: at(0), second: at(1) }),
+            Action::Get if self.cache != Cached::Nothing => {
+                Launch::new(grid, PersistentGetCached::<C> { view, batch: lookups })
+            }
+            Action::Contains if self.cache != Cached::Nothing => {
+                Launch::new(grid, PersistentContainsCached::<C> { view, batch: lookups })
+            }
             Action::Get => Launch::new(grid, PersistentGet::<C> { view, batch: lookups }),
             Action::Contains => Launch::new(grid, PersistentContains::<C> { view, batch: lookups }),
             Action::Insert => Launch::new(grid, PersistentInsert::<C> { view, batch: changes }),
