@@ -443,6 +443,11 @@ pub enum Error {
         count: u32,
     },
 
+    /// A persistent map has no cache, or cannot have the one that was asked for.
+    #[cfg(feature = "persistent-map")]
+    #[error("no cache: {0}")]
+    Cache(&'static str),
+
     /// A structure violates its invariants.
     #[error("the structure is corrupt: {0}")]
     Invalid(String),

@@ -4,6 +4,8 @@
 //! Pages that are copied meanwhile must have whole items. `PHALANX_SEED` replays one seed. Without it a
 //! quarter of the seeds are explored; `PHALANX_SEEDS=1` explores all.
 #![cfg(feature = "persistent-map")]
+#[path = "persistent_explore/cache_mutants.rs"]
+mod cache_mutants;
 mod common;
 #[path = "persistent_explore/crashes.rs"]
 mod crashes;
@@ -14,7 +16,7 @@ mod world;
 
 use phalanx_kernels::persistent::{Config, Levels};
 use simt::Instance;
-use world::{Mix, Played, Setting, play};
+use world::{Cached, Mix, Played, Setting, play};
 
 /// Number of seeds for each test.
 const SEEDS: u64 = 400;
@@ -29,6 +31,10 @@ type Rows = Levels<1, 0, 2, 2, 4, 1>;
 type Wide = Levels<2, 0, 2, 2, 4, 2>;
 /// One level, and buckets whose fingerprints take two loads.
 type Flat = Levels<1, 0, 1, 2, 16, 1>;
+/// Buckets that may have a cache.
+type SmallCached = Levels<1, 8, 2, 2, 8, 1>;
+/// Larger values, and copies of them.
+type RowsCached = Levels<1, 0, 2, 2, 8, 1>;
 
 fn all_are_sound<C: Config + Instance>(copies: bool) {
     let mut sum = Played::default();
@@ -44,6 +50,51 @@ fn all_are_sound<C: Config + Instance>(copies: bool) {
     println!("{}: {sum:?}", C::NAME);
     if common::seeds(SEEDS).count() >= 50 {
         sum.assert_rare_paths::<C>(copies);
+    }
+}
+
+/// Explores tables with a cache.
+fn cached_are_sound<C: Config + Instance>(cache: Cached) {
+    let mut sum = Played::default();
+    for seed in common::seeds(SEEDS) {
+        for weak in [false, true].into_iter().take(if seed % 3 == 0 { 2 } else { 1 }) {
+            let mix = [Mix::All, Mix::Churn, Mix::Reread, Mix::Reuse][seed as usize % 4];
+            let setting = Setting { cache, mix, copies: seed % 5 == 0, ..Setting::new(seed, weak) };
+            sum += play::<C>(seed, &setting).unwrap_or_else(|finding| {
+                panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
+            });
+        }
+    }
+    println!("{}: {sum:?}", C::NAME);
+    assert!(common::seeds(SEEDS).count() < 50 || sum.hits.iter().all(|&count| count > 100), "{sum:?}");
+}
+
+mod cached {
+    use super::*;
+
+    #[test]
+    fn small_items_by_chance() {
+        cached_are_sound::<SmallCached>(Cached::Random);
+    }
+
+    #[test]
+    fn small_items_by_heat() {
+        cached_are_sound::<SmallCached>(Cached::Hot);
+    }
+
+    #[test]
+    fn rows_by_chance() {
+        cached_are_sound::<RowsCached>(Cached::Random);
+    }
+
+    #[test]
+    fn rows_by_heat() {
+        cached_are_sound::<RowsCached>(Cached::Hot);
+    }
+
+    #[test]
+    fn rows_of_one_level() {
+        cached_are_sound::<Flat>(Cached::Random);
     }
 }
 

@@ -27,7 +27,7 @@ use super::search::{Changing, Checking, Keys, Mode, Placing, Sought, Wanted, has
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{GlobalSlice, Lockstep, Order, Scope, Thread, Tile, device, fence_sc};
+use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, device, fence_sc};
 
 /// Elements that change the table.
 #[repr(C)]
@@ -320,10 +320,24 @@ fn write_small<C: Config>(
         let item = view.item(view.place(held.slot)).cast::<u64>();
         if held.is_new {
             item.store_vec([wanted.first, value], Order::Relaxed, Scope::Device);
-        } else {
-            item.offset(1).store(value, Order::Relaxed, Scope::Device);
+            return;
+        }
+        match view.copy_of(held.slot, Order::Relaxed) {
+            None => item.offset(1).store(value, Order::Relaxed, Scope::Device),
+            Some(copy) => write_through(view, (item.offset(1), copy.cast::<u64>().offset(1)), value),
         }
     }
+}
+
+/// Writes a value to an item in the image, and then to its copy, which is what lookups read.
+#[device]
+fn write_through<C: Config>(view: PersistentView<C>, (item, copy): (Global<u64>, Global<u64>), value: u64) {
+    // Whoever has missed the copy, and reads the new value in the image, sees another version.
+    simt::fence(Scope::Device);
+    item.store(value, Order::Relaxed, Scope::Device);
+    // Whoever reads the new value finds it in the image after a crash.
+    view.order_image();
+    copy.store(value, Order::Relaxed, Scope::Device);
 }
 
 /// Writes the key of an item.
@@ -395,6 +409,7 @@ fn remove<C: Config>(view: PersistentView<C>, old: u32) {
         view.mark_dirty(place);
         // The cleared bit is before what the slot's next owner writes.
         view.order_image();
+        view.unlink(old);
         view.retire(old);
         // Whoever has seen the item sees another version once the slot has another owner.
         view.advance_version(old);
@@ -423,6 +438,7 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         simt::fence(Scope::Device);
         view.advance_version(held.old);
         view.order_image();
+        view.unlink(held.old);
         view.retire(held.old);
         // As in `remove`.
         view.advance_version(held.old);

@@ -29,6 +29,7 @@ simt::instances! {
         crate::persistent::recover::PersistentRebuild, crate::persistent::recover::PersistentResolve,
         crate::persistent::recover::PersistentExport, crate::persistent::recover::PersistentCount,
         crate::persistent::recover::PersistentCheck, crate::persistent::make_room::PersistentMakeRoom,
+        crate::persistent::refresh::PersistentRefresh,
     }
     visitor: crate::persistent::Config
 }

@@ -40,7 +40,7 @@ pub fn persistent_get<C: Config + Instance>(view: PersistentView<C>, batch: Look
     get::<C, Watching>(view, batch);
 }
 
-/// Looks keys up. Nothing may change the table meanwhile.
+/// Looks keys up. Nothing may change the table or refresh its cache meanwhile.
 #[kernel]
 pub fn persistent_get_quiet<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
     get::<C, Quiet>(view, batch);
@@ -52,7 +52,11 @@ pub fn persistent_contains<C: Config + Instance>(view: PersistentView<C>, batch:
     let keys = Keys { words: batch.keys };
     let (exists, wanted) = element::<C>(view, keys);
     let sought = C::search::<Watching>(view, keys, (exists, wanted, NOWHERE));
-    report(batch, exists, sought.position != NOWHERE);
+    let found = sought.position != NOWHERE;
+    if found {
+        view.note_read(sought.position);
+    }
+    report(batch, exists, found);
 }
 
 /// Places keys and values; replaces the values of keys that are present.
@@ -108,6 +112,7 @@ fn get<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
             let first = wanted.index as usize * 2;
             batch.values.write(first, sought.value as u32);
             batch.values.write(first + 1, (sought.value >> 32) as u32);
+            view.note_read(sought.position);
         }
         report(batch, exists, found);
         return;
@@ -133,7 +138,7 @@ fn find_and_copy<C: Config, M: Mode>(
         warp.sync();
         // SAFETY: a position that is not `NOWHERE` is that of a slot.
         unsafe {
-            let address = if position == NOWHERE { 0 } else { value_at(view, position) };
+            let address = if position == NOWHERE { 0 } else { found_at::<C, M>(view, position) };
             move_values(view, warp, (address, wanted.index), CopyOut { to, order: M::ORDER });
         }
         // All reads of the value acquire, so they are before the second read of the version.
@@ -144,6 +149,24 @@ fn find_and_copy<C: Config, M: Mode>(
             found = !M::IS_FINAL || version.load(Order::Relaxed, Scope::Device) == sought.version;
         }
         pending &= position != NOWHERE && !found;
+        if found && position != NOWHERE {
+            view.note_read(position);
+        }
     }
     found
+}
+
+/// Returns the address of the value that a lookup has found in a slot: in the copy, if there is one.
+///
+/// # Safety
+/// - The position is that of a slot.
+#[device]
+unsafe fn found_at<C: Config, M: Mode>(view: PersistentView<C>, position: u32) -> u64 {
+    // SAFETY: the caller's obligation. The value follows the key.
+    unsafe {
+        match view.copy_of(position, M::ORDER) {
+            Some(copy) => copy.offset(2 * C::KEY_WORDS as usize).as_ptr() as u64,
+            None => value_at(view, position),
+        }
+    }
 }

@@ -97,6 +97,7 @@ fn move_item<C: Config>(view: PersistentView<C>, (from, to): (u32, u32), hash: u
         bits.fetch_and(!bit, Order::Release, Scope::Device);
         view.mark_dirty(old);
         view.order_image();
+        view.unlink(from);
         view.advance_version(from);
         view.free(from);
     }

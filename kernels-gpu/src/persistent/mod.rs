@@ -16,6 +16,7 @@
 //! # Cost
 //!
 //! See [`kernels`] and [`recover`]. Constructors and accessors are arithmetic in registers.
+pub mod cache;
 mod change;
 mod fingerprint;
 mod hashed;
@@ -27,10 +28,12 @@ mod layout;
 pub mod make_room;
 pub mod pages;
 pub mod recover;
+pub mod refresh;
 mod rows;
 mod search;
 mod view;
 
+pub use cache::CacheView;
 pub use change::Changes;
 pub use fingerprint::Fingerprint;
 pub use hashed::Hashed;

@@ -12,10 +12,10 @@ use super::kind::Config;
 use super::layout::Place;
 use super::rows::{CopyOut, move_values};
 use super::view::PersistentView;
-use simt::{GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
+use simt::{Global, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
 
 /// Number of words of a [`persistent_check`].
-pub const FINDINGS: usize = 5;
+pub const FINDINGS: usize = 6;
 
 /// Index of the number of items in buckets where no search of their keys looks.
 pub const MISPLACED: usize = 0;
@@ -27,6 +27,8 @@ pub const DISAGREEING: usize = 2;
 pub const FALSE_FINGERPRINTS: usize = 3;
 /// Index of the number of slots that are claimed or locked.
 pub const IN_PROGRESS: usize = 4;
+/// Index of the number of slots whose cached copy is not their item, or is also that of another slot.
+pub const FALSE_COPIES: usize = 5;
 
 /// Makes the slots live whose bits are set. Fingerprints are 0 before. Adds the number of items that are in
 /// no bucket of their keys to `findings[MISPLACED]`: the image is then not one of this table.
@@ -83,7 +85,40 @@ pub fn persistent_check<C: Config + Instance>(view: PersistentView<C>, findings:
             add(FALSE_FINGERPRINTS, fingerprint.hash() != hashed.fingerprint());
             add(DUPLICATES, has_duplicate(view, position, place));
         }
+        // SAFETY: the position is that of a slot.
+        if let Some(copy) = unsafe { view.copy_of(position, Order::Relaxed) } {
+            add(FALSE_COPIES, !has_item || !is_copy(view, place, copy) || shares_line(view, position));
+        }
     });
+}
+
+/// Returns whether a copy is equal to the item at a place.
+#[device]
+fn is_copy<C: Config>(view: PersistentView<C>, place: Place, copy: Global<u32>) -> bool {
+    let (mut word, mut is_same) = (0, true);
+    while word < (2 * C::KEY_WORDS + view.value_words()) as usize {
+        // SAFETY: the place is that of a slot. Items and lines have this word.
+        let (one, other) = unsafe { (view.item(place).offset(word), copy.offset(word)) };
+        is_same &= one.load(Order::Relaxed, Scope::Device) == other.load(Order::Relaxed, Scope::Device);
+        word += 1;
+    }
+    is_same
+}
+
+/// Returns whether a slot with a copy has its line in common with another slot.
+#[device]
+fn shares_line<C: Config>(view: PersistentView<C>, position: u32) -> bool {
+    let each = C::SLOTS << C::LEVELS;
+    let (first, mut slot, mut number) = (position / each * each, C::SLOTS, 0);
+    // SAFETY: the positions are those of slots of the same group.
+    unsafe {
+        let link = view.link(position, Order::Relaxed);
+        while slot < each {
+            number += (view.link(first + slot, Order::Relaxed) == link) as u32;
+            slot += 1;
+        }
+    }
+    number != 1
 }
 
 /// Adds the number of items to `count`.

@@ -9,11 +9,12 @@
 //! ```
 //!
 //! The page's proofs say which searches need the versions.
+use super::cache::find_key;
 use super::hashed::Hashed;
 use super::kind::Config;
 use super::layout::NOWHERE;
 use super::view::PersistentView;
-use simt::{Convergence, CurrentOp, GlobalSlice, Order, Scope, Tile, device, share_work};
+use simt::{Convergence, CurrentOp, Global, GlobalSlice, Order, Scope, Tile, device, share_work};
 
 /// Keys of a batch, and how its searches read them.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +68,8 @@ pub trait Mode {
     const ORDER: Order = Order::Acquire;
     /// Whether a result is final. Otherwise the caller locks the slot, and looks at the key again.
     const IS_FINAL: bool = false;
+    /// Whether a key and its value may be read from a copy in the cache.
+    const USES_CACHE: bool = false;
     /// Whether to look for a free slot.
     const PLACES: bool = false;
     /// Whether to look for claims by other insertions of the key.
@@ -79,14 +82,16 @@ pub struct Watching;
 
 impl Mode for Watching {
     const IS_FINAL: bool = true;
+    const USES_CACHE: bool = true;
 }
 
-/// Lookups while nothing changes the table.
+/// Lookups while nothing changes the table or refreshes its cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet;
 
 impl Mode for Quiet {
     const ORDER: Order = Order::Weak;
+    const USES_CACHE: bool = true;
 }
 
 /// Searches for a key's slot that is about to be changed.
@@ -303,7 +308,7 @@ fn compare<C: Config, M: Mode>(
 ) -> (u32, u64) {
     while set != 0 {
         let position = base + slot_of(set);
-        let (is_same, value) = has_key::<C>(view, keys, (wanted, position), M::ORDER);
+        let (is_same, value) = find_key::<C, M>(view, keys, (wanted, position));
         if is_same {
             return (position, value);
         }
@@ -320,10 +325,24 @@ pub(super) fn has_key<C: Config>(
     (wanted, position): (Wanted, u32),
     order: Order,
 ) -> (bool, u64) {
-    // SAFETY: the position is that of a slot. An item begins with its key, aligned to 8 bytes, and small
-    // items are aligned to 16 bytes.
+    // SAFETY: the position is that of a slot.
+    unsafe { has_key_at::<C>(view.item(view.place(position)), keys, wanted, order) }
+}
+
+/// Returns whether an item has the key, and its value if it is a constant of the kind.
+///
+/// # Safety
+/// - The address is that of an item of the table, or of a copy.
+#[device]
+pub(super) unsafe fn has_key_at<C: Config>(
+    item: Global<u32>,
+    keys: Keys,
+    wanted: Wanted,
+    order: Order,
+) -> (bool, u64) {
+    // SAFETY: an item begins with its key, aligned to 8 bytes, and small items are aligned to 16 bytes.
     unsafe {
-        let item = view.item(view.place(position)).cast::<u64>();
+        let item = item.cast::<u64>();
         if C::IS_SMALL {
             let [key, value] = item.load_vec::<2>(order, Scope::Device);
             return (key == wanted.first, value);

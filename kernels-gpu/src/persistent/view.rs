@@ -1,4 +1,5 @@
 //! The table as kernels see it: places of slots and items, and the changes of their states.
+use super::cache::CacheView;
 use super::fingerprint::Fingerprint;
 use super::hashed::Hashed;
 use super::kind::Config;
@@ -51,6 +52,7 @@ pub struct PersistentView<C> {
     reserved: GlobalSlice<u32>,
     /// Whether the image outlives the process, so that writes of the image are ordered for all observers.
     is_shared: u32,
+    cache: CacheView,
     of: PhantomData<C>,
 }
 
@@ -104,7 +106,8 @@ impl<C: Config> PersistentView<C> {
             above += 1;
         }
         let (dirty, reserved, of) = (nothing, nothing, PhantomData);
-        Self { levels, first_pages, fingerprints, geometry, seed, dirty, reserved, is_shared: 0, of }
+        let (is_shared, cache) = (0, CacheView::none(fingerprints));
+        Self { levels, first_pages, fingerprints, geometry, seed, dirty, reserved, is_shared, cache, of }
     }
 
     /// Marks pages that change: `dirty` has a word for each page of the levels, from the lowest one on.
@@ -117,6 +120,20 @@ impl<C: Config> PersistentView<C> {
     /// each bucket, `2^levels` for each group, which begins with the number of the bucket's items.
     pub fn with_reserved(self, reserved: GlobalSlice<u32>) -> Self {
         Self { reserved, ..self }
+    }
+
+    /// Keeps copies of items in a cache. All launches that use the table at the same time do, with the same
+    /// lines and the same share. Without effect on a kind without caches.
+    ///
+    /// # Safety
+    /// - The slices have the sizes that [`CacheView`] says, and outlive all uses of the view.
+    pub unsafe fn with_cache(self, cache: CacheView) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// Returns the cache.
+    pub(super) fn cache(self) -> CacheView {
+        self.cache
     }
 
     /// Returns the number of words of a group's fingerprints.
@@ -266,6 +283,15 @@ impl<C: Config> PersistentView<C> {
         // SAFETY: the caller's obligation.
         let word = unsafe { self.fingerprint_word(position) }.load(Order::Relaxed, Scope::Device);
         Fingerprint::in_word(word, position % 2)
+    }
+
+    /// Reads the fingerprints of four slots, from position `first` on.
+    ///
+    /// # Safety
+    /// - The positions are those of slots of the table. `first` is a multiple of 4.
+    pub(super) unsafe fn states(self, first: u32) -> [u32; 2] {
+        // SAFETY: the caller's obligation. The words are aligned to 8 bytes.
+        unsafe { self.fingerprint_word(first).load_vec::<2>(Order::Relaxed, Scope::Device) }
     }
 
     /// Makes a free slot a live one, while no operation runs on the table.

@@ -1,4 +1,5 @@
 //! Options of persistent maps, and where their images lie.
+use super::cache::{CacheOptions, CachePolicy, CacheSize};
 use super::file::{self, Contents, LayoutId, PersistentFile, Source, Working};
 use super::kernels::{Kernels, select};
 use super::memory::{Memory, Shape};
@@ -45,6 +46,9 @@ pub struct Builder<K, V> {
     seed: Option<u64>,
     device: Option<Device>,
     variant: Option<String>,
+    cache: Option<(CachePolicy, CacheSize)>,
+    refresh_every: u32,
+    counts_cache_hits: bool,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -62,6 +66,9 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             seed: None,
             device: None,
             variant: None,
+            cache: None,
+            refresh_every: 0,
+            counts_cache_hits: false,
             of: PhantomData,
         }
     }
@@ -123,18 +130,41 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         self
     }
 
+    /// Keeps copies of a part of the pairs in device memory, for a map whose image is in host memory
+    /// ([`Storage::Pinned`], [`Durability::Process`]). The cache is empty until it is refreshed:
+    /// [`refresh_cache`](PersistentMap::refresh_cache), [`Self::refresh_every`]. Default: no cache.
+    pub fn cache(mut self, policy: CachePolicy, size: CacheSize) -> Self {
+        self.cache = Some((policy, size));
+        self
+    }
+
+    /// Refreshes the cache each time that this number of batches of lookups has been submitted. 0, the
+    /// default: only on request.
+    pub fn refresh_every(mut self, batches: u32) -> Self {
+        self.refresh_every = batches;
+        self
+    }
+
+    /// Sets whether lookups count hits and misses of the cache, for [`PersistentMap::stats`]. Default:
+    /// `false`, since it costs an atomic for each lookup that finds its key.
+    pub fn counts_cache_hits(mut self, counts: bool) -> Self {
+        self.counts_cache_hits = counts;
+        self
+    }
+
     /// Builds a map without a file.
     ///
     /// # Errors
     /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] for 2^32 slots or more; [`Error::ItemBytes`] if keys or
-    /// values have an unsupported size; [`Error::UnknownVariant`]; [`Error::Device`] if there is no device,
-    /// or it lacks the memory.
+    /// values have an unsupported size; [`Error::UnknownVariant`]; [`Error::Cache`] if the map cannot have
+    /// the cache; [`Error::Device`] if there is no device, or it lacks the memory.
     pub fn build(self) -> Result<PersistentMap<K, V>> {
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
         let levels = self.levels(&device, shape)?.into_iter().map(Arc::new).collect();
-        let memory = Memory::new(&device, shape, levels, false)?;
-        Ok(PersistentMap::new(device, kernels, memory, None, (self.grows, self.tier())))
+        let cache = self.cache_options();
+        let memory = Memory::new(&device, shape, levels, (false, cache))?;
+        Ok(PersistentMap::new(device, kernels, memory, None, (self.grows, self.tier(), cache)))
     }
 
     /// Creates a file for an empty map. The file has room for the image twice, and with
@@ -185,7 +215,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         self.attach(&device, kernels, shape, file, Some(contents))
     }
 
-    /// Returns the device and the kernels.
+    /// Returns the device and the kernels, unless an option is wrong.
     fn begin(&self) -> Result<(Device, &'static dyn Kernels)> {
         let (key, value) = (size_of::<K>(), size_of::<V>());
         if ![8, 16, 32, 64].contains(&key) {
@@ -195,7 +225,25 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             return Err(Error::ItemBytes { what: "values", bytes: value });
         }
         let kernels = select(self.variant.as_deref(), key, value)?;
+        self.check_cache(kernels)?;
         Ok((program::open(self.device.as_ref())?, kernels))
+    }
+
+    fn check_cache(&self, kernels: &dyn Kernels) -> Result<()> {
+        let Some(options) = self.cache_options() else { return Ok(()) };
+        options.check()?;
+        if self.storage == Storage::Device && !self.is_mapped() {
+            return Err(Error::Cache("the image is in device memory itself"));
+        }
+        if !kernels.kind().caches {
+            return Err(Error::Cache("the kernels support none: take those of another variant"));
+        }
+        Ok(())
+    }
+
+    fn cache_options(&self) -> Option<CacheOptions> {
+        let (every, counts) = (self.refresh_every, self.counts_cache_hits);
+        self.cache.map(|(policy, size)| CacheOptions { policy, size, every, counts })
     }
 
     fn new_shape(&self, kernels: &dyn Kernels) -> Result<Shape> {
@@ -255,7 +303,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             false => levels.iter_mut().try_for_each(|level| level.fill_bytes(0))?,
         }
         let levels = levels.into_iter().map(Arc::new).collect();
-        let mut memory = Memory::new(device, shape, levels, true)?;
+        let cache = self.cache_options();
+        let mut memory = Memory::new(device, shape, levels, (true, cache))?;
         memory.rebuild(device, kernels)?;
         if is_newer {
             // The last epoch is older than all pages.
@@ -265,7 +314,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             file.set_working(Working::InUse(boot))?;
         }
         let backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new() };
-        Ok(PersistentMap::new(device.clone(), kernels, memory, Some(backing), (self.grows, self.tier())))
+        let options = (self.grows, self.tier(), cache);
+        Ok(PersistentMap::new(device.clone(), kernels, memory, Some(backing), options))
     }
 
     /// Says that a file was created for the other durability.

@@ -72,7 +72,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         let (shape, has_file) = (memory.shape.grown()?, backing.is_some());
         let level = Arc::new(self.new_level(shape, backing)?);
         let levels = memory.levels[1..].iter().cloned().chain([level]).collect();
-        let mut grown = Memory::new(&self.device, shape, levels, has_file)?;
+        let mut grown = Memory::new(&self.device, shape, levels, (has_file, self.cache))?;
         grown.copy_marks(memory)?;
         let moved = grown.rebuild(&self.device, self.kernels).and_then(|_| self.move_lowest(memory, &grown));
         if let Err(error) = moved {
@@ -194,7 +194,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             None => Memory::new_level(&self.device, self.tier, shape.level_words(above)).map(Arc::new),
         };
         let levels = (0..shape.kind.levels).map(level).collect::<Result<Vec<_>>>()?;
-        let memory = Memory::new(&self.device, shape, levels, new.is_some())?;
+        let memory = Memory::new(&self.device, shape, levels, (new.is_some(), self.cache))?;
         let stream = self.device.stream()?;
         for above in 0..shape.kind.levels {
             self.export_level(old, above, &mut |pairs| self.insert_pairs(&memory, &stream, pairs))?;

@@ -12,6 +12,7 @@ use phalanx_kernels::persistent::make_room::PersistentMakeRoom;
 use phalanx_kernels::persistent::recover::{
     PersistentCheck, PersistentCount, PersistentExport, PersistentRebuild, PersistentResolve,
 };
+use phalanx_kernels::persistent::refresh::PersistentRefresh;
 use phalanx_kernels::persistent::{self, Changes, Config, Lookups, PersistentView};
 use simt::{GlobalSlice, Instance};
 
@@ -42,6 +43,8 @@ pub enum Launch {
     Export(Export),
     /// Runs [`PersistentMakeRoom`] for keys.
     MakeRoom(GlobalSlice<u64>),
+    /// Runs [`PersistentRefresh`].
+    Refresh,
 }
 
 /// Arguments of [`PersistentExport`].
@@ -78,6 +81,8 @@ pub struct Kind {
     pub group_words: u32,
     /// Whether buckets have counters of reserved slots.
     pub reserves: bool,
+    /// Whether tables may have a cache.
+    pub caches: bool,
 }
 
 /// Launches on tables of one kind.
@@ -93,7 +98,7 @@ pub trait Kernels: Send + Sync + std::fmt::Debug {
     /// # Safety
     /// - The memory and the slices of the launch live until the stream has executed it. Each slice is as
     ///   long as the launch requires.
-    /// - Scans do not run at the same time as batches that change the table.
+    /// - Scans do not run at the same time as batches that change the table, and one refresh runs at a time.
     unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch) -> gpu::Result<()>;
 }
 
@@ -118,6 +123,7 @@ impl<C: Config + Instance> Kernels for VariantTag<C> {
             usable: C::USABLE,
             group_words: PersistentView::<C>::group_words(),
             reserves: !C::IS_SMALL,
+            caches: C::CACHES,
         }
     }
 
@@ -151,6 +157,10 @@ impl<C: Config + Instance> Kernels for VariantTag<C> {
                 Launch::Check(findings) => stream.launch(scan(), PersistentCheck { view, findings }),
                 Launch::Count(count) => stream.launch(scan(), PersistentCount { view, count }),
                 Launch::MakeRoom(keys) => stream.launch(Grid::new(1, 32), PersistentMakeRoom { view, keys }),
+                Launch::Refresh => {
+                    let groups = memory.shape.geometry.groups() as usize;
+                    stream.launch(Grid::for_items(groups.min(REFRESH), THREADS), PersistentRefresh { view })
+                }
                 Launch::Export(Export { above, span, keys, values, count }) => {
                     stream.launch(scan(), PersistentExport { view, above, span, keys, values, count })
                 }
@@ -161,6 +171,9 @@ impl<C: Config + Instance> Kernels for VariantTag<C> {
 
 /// Maximum number of threads of a scan.
 const SCAN: usize = 1 << 21;
+
+/// Maximum number of threads of a refresh, which leaves most of the device to batches.
+const REFRESH: usize = 1 << 15;
 
 /// Returns the kernels of all kinds, the defaults first.
 fn all() -> Vec<&'static dyn Kernels> {

@@ -1,4 +1,5 @@
 //! The memory of a table: its levels, and what is rebuilt from them.
+use super::cache::{Cache, CacheOptions};
 use super::file::PersistentFile;
 use super::kernels::{Kernels, Kind, Launch};
 use crate::{Error, Result};
@@ -109,11 +110,17 @@ pub struct Memory {
     pub dirty: Buffer<u32>,
     /// Whether the image is read after the process has died.
     is_shared: bool,
+    pub cache: Option<Cache>,
 }
 
 impl Memory {
     /// Returns the memory of a table with these levels. [`Self::rebuild`] follows, unless they are zeros.
-    pub fn new(device: &Device, shape: Shape, levels: Vec<Arc<Buffer<u32>>>, has_file: bool) -> Result<Self> {
+    pub fn new(
+        device: &Device,
+        shape: Shape,
+        levels: Vec<Arc<Buffer<u32>>>,
+        (has_file, cache): (bool, Option<CacheOptions>),
+    ) -> Result<Self> {
         let Shape { kind, geometry, .. } = shape;
         let groups = geometry.groups() as usize;
         let is_shared = levels.iter().any(|level| level.tier() == Tier::File);
@@ -124,6 +131,7 @@ impl Memory {
             reserved: device.zeroed(if kind.reserves { groups << kind.levels } else { 0 })?,
             dirty: device.zeroed(if has_file { shape.pages() } else { 0 })?,
             is_shared,
+            cache: cache.map(|options| Cache::new(device, shape, options)).transpose()?,
         })
     }
 
@@ -162,7 +170,8 @@ impl Memory {
     pub fn memory_usage(&self) -> usize {
         let levels = self.levels.iter().filter(|level| !level.tier().is_host_visible());
         let levels: usize = levels.map(|level| level.byte_len()).sum();
-        levels + self.fingerprints.byte_len() + self.reserved.byte_len() + self.dirty.byte_len()
+        let cache = self.cache.as_ref().map_or(0, Cache::memory_usage);
+        levels + self.fingerprints.byte_len() + self.reserved.byte_len() + self.dirty.byte_len() + cache
     }
 
     /// Returns the bytes of pinned or mapped host memory.
@@ -181,11 +190,17 @@ impl Memory {
         // SAFETY: the buffers have the sizes that the geometry requires, and only kernels of this kind write
         // to them.
         let view = unsafe { PersistentView::new(levels, self.fingerprints.pointer(), geometry, seed) };
-        view.with_pages(self.dirty.global(), self.is_shared).with_reserved(self.reserved.global())
+        let view = view.with_pages(self.dirty.global(), self.is_shared);
+        let view = view.with_reserved(self.reserved.global());
+        match &self.cache {
+            // SAFETY: as above.
+            Some(cache) => unsafe { view.with_cache(cache.view()) },
+            None => view,
+        }
     }
 
     /// Rebuilds the fingerprints from the slot bits and the items, and removes duplicates. Returns their
-    /// number.
+    /// number. The cache is empty afterwards, since the links of its copies lie among the fingerprints.
     pub fn rebuild(&mut self, device: &Device, kernels: &dyn Kernels) -> Result<u32> {
         self.fingerprints.fill_bytes(0)?;
         self.reserved.fill_bytes(0)?;
@@ -220,6 +235,7 @@ impl Memory {
         }
         self.fingerprints.fill_bytes(0)?;
         self.reserved.fill_bytes(0)?;
+        self.cache.as_mut().map_or(Ok(()), Cache::clear)?;
         Ok(self.dirty.fill_bytes(1)?)
     }
 }

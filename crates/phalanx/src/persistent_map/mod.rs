@@ -1,6 +1,7 @@
 //! A hash map whose pairs survive the process and loss of power: [`PersistentMap`].
 mod batches;
 mod builder;
+mod cache;
 mod convert;
 #[allow(dead_code, reason = "some parts serve only tests")]
 pub(crate) mod file;
@@ -13,6 +14,7 @@ mod sync;
 
 use crate::{Error, Outcome, Outcomes, Result};
 use bytemuck::Pod;
+use cache::CacheOptions;
 pub use file::{Epoch, FileFault, LayoutId, Report, check_file};
 use file::{PersistentFile, Working, boot_id};
 use gpu::{Device, Stream, Tier};
@@ -26,6 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 pub use batches::Batches;
 pub use builder::Builder;
+pub use cache::{CachePolicy, CacheSize, CacheStats};
 pub use scans::Stats;
 
 /// A type whose values are stored as their bytes: plain data that threads can share. Implemented for all
@@ -149,6 +152,9 @@ pub struct PersistentMap<K, V> {
     path: Option<PathBuf>,
     /// Held for reading while a batch that changes the map is submitted.
     gate: RwLock<()>,
+    cache: Option<CacheOptions>,
+    /// Stream of the cache's refreshes. Locked after all other locks.
+    refresh: Mutex<Option<Stream>>,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -185,11 +191,12 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         kernels: &'static dyn Kernels,
         memory: Memory,
         backing: Option<Backing>,
-        (grows, tier): (bool, Tier),
+        (grows, tier, cache): (bool, Tier, Option<CacheOptions>),
     ) -> Self {
         let path = backing.as_ref().map(|backing| backing.file.path().to_owned());
         let (memory, gate, backing) = (RwLock::new(memory), RwLock::new(()), Mutex::new(backing));
-        Self { memory, kernels, device, grows, tier, backing, path, gate, of: PhantomData }
+        let refresh = Mutex::new(None);
+        Self { memory, kernels, device, grows, tier, backing, path, gate, cache, refresh, of: PhantomData }
     }
 
     /// Returns a builder, for options other than the defaults.
@@ -354,7 +361,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         // the memory. They are as long as the batch requires.
         unsafe { self.kernels.launch(stream, &memory, launch)? };
         drop(gate);
-        Ok(())
+        if changes { Ok(()) } else { self.count_lookups(&memory) }
     }
 
     /// Runs a batch that places keys, and grows the map for those that are refused.

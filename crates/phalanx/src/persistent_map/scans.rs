@@ -1,4 +1,5 @@
 //! Scans of whole maps: counts, checks, exports.
+use super::cache::{Cache, CacheStats};
 use super::kernels::{Export, Launch};
 use super::memory::Memory;
 use super::{PersistentMap, Plain};
@@ -6,7 +7,7 @@ use crate::map::launch::nothing;
 use crate::{Error, Result};
 use gpu::Buffer;
 use phalanx_kernels::persistent::recover::{
-    DISAGREEING, DUPLICATES, FALSE_FINGERPRINTS, FINDINGS, IN_PROGRESS, MISPLACED,
+    DISAGREEING, DUPLICATES, FALSE_COPIES, FALSE_FINGERPRINTS, FINDINGS, IN_PROGRESS, MISPLACED,
 };
 use simt::GlobalSlice;
 
@@ -37,6 +38,8 @@ pub struct Stats {
     pub page_bytes: usize,
     /// Number of pages that have changed since the last epoch, for a map with a file.
     pub dirty_pages: usize,
+    /// Numbers about the cache, if there is one.
+    pub cache: Option<CacheStats>,
 }
 
 impl<K: Plain, V: Plain> PersistentMap<K, V> {
@@ -81,6 +84,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             pages: memory.shape.pages(),
             page_bytes: memory.shape.page_bytes(),
             dirty_pages: pending + marked,
+            cache: memory.cache.as_ref().map(Cache::stats).transpose()?,
         })
     }
 
@@ -91,6 +95,11 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// [`Error::Invalid`] with the number of each kind of violation; [`Error::Device`] if the device is lost.
     pub fn check(&self) -> Result<()> {
         let (memory, stream) = (self.memory(), self.device.stream()?);
+        // A refresh that runs locks slots.
+        let refreshes = self.refreshes();
+        if let Some(stream) = &*refreshes {
+            stream.synchronize()?;
+        }
         let findings = self.device.zeroed::<u32>(FINDINGS)?;
         // SAFETY: the findings are read, which waits, before they are dropped. A batch that runs meanwhile
         // makes the numbers wrong, and nothing else.
@@ -105,6 +114,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             (DISAGREEING, "whose fingerprint and slot bit disagree"),
             (FALSE_FINGERPRINTS, "with the fingerprint of another key"),
             (IN_PROGRESS, "claimed or locked"),
+            (FALSE_COPIES, "whose copy in the cache is wrong"),
         ];
         let wrong = names.into_iter().filter(|&(index, _)| found[index] > 0);
         let texts: Vec<_> = wrong.map(|(index, name)| format!("{} slots {name}", found[index])).collect();

@@ -3,8 +3,8 @@
 //! round has written, or none if the round removes it or it was absent. Rounds that have completed are never
 //! lost.
 use crate::common::{replay, seeds};
-use crate::world::{Finding, Mix, Setting, World, record_round};
-use crate::{OneShot, Rows, Small, Wide};
+use crate::world::{Cached, Finding, Mix, Setting, World, record_round};
+use crate::{OneShot, Rows, RowsCached, Small, SmallCached, Wide};
 use phalanx_kernels::persistent::Config;
 use simt::Instance;
 use simt::emulator::{Fault, SiteId};
@@ -16,9 +16,9 @@ const SEEDS: u64 = 600;
 const SUBSETS: u64 = 8;
 
 /// Opens all images that crashes in a round may leave. Returns their number.
-fn explore<C: Config + Instance>(seed: u64, faults: &[Fault]) -> Result<usize, Finding> {
+fn explore<C: Config + Instance>(seed: u64, faults: &[Fault], cache: Cached) -> Result<usize, Finding> {
     let mix = if seed.is_multiple_of(2) { Mix::Churn } else { Mix::All };
-    let setting = Setting { faults: faults.to_vec(), mix, ..Setting::new(seed, false) };
+    let setting = Setting { faults: faults.to_vec(), mix, cache, ..Setting::new(seed, false) };
     let (log, round) = record_round::<C>(seed, &setting)?;
     let mut opened = World::<C>::for_recovery();
     let (mut states, mut result) = (0, Ok(()));
@@ -45,10 +45,10 @@ fn explore<C: Config + Instance>(seed: u64, faults: &[Fault]) -> Result<usize, F
     result.map(|()| states)
 }
 
-fn all_are_sound<C: Config + Instance>() {
+fn all_are_sound<C: Config + Instance>(cache: Cached) {
     let mut states = 0;
     for seed in seeds(SEEDS) {
-        states += explore::<C>(seed, &[])
+        states += explore::<C>(seed, &[], cache)
             .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, replay(seed)));
     }
     println!("{}: {states} crashes", C::NAME);
@@ -57,22 +57,32 @@ fn all_are_sound<C: Config + Instance>() {
 
 #[test]
 fn small() {
-    all_are_sound::<Small>();
+    all_are_sound::<Small>(Cached::Nothing);
 }
 
 #[test]
 fn one_shot() {
-    all_are_sound::<OneShot>();
+    all_are_sound::<OneShot>(Cached::Nothing);
 }
 
 #[test]
 fn rows() {
-    all_are_sound::<Rows>();
+    all_are_sound::<Rows>(Cached::Nothing);
 }
 
 #[test]
 fn wide() {
-    all_are_sound::<Wide>();
+    all_are_sound::<Wide>(Cached::Nothing);
+}
+
+#[test]
+fn small_with_a_cache() {
+    all_are_sound::<SmallCached>(Cached::Random);
+}
+
+#[test]
+fn rows_with_a_cache() {
+    all_are_sound::<RowsCached>(Cached::Random);
 }
 
 /// Requires that one of the seeds finds an image that must not be.
@@ -81,7 +91,7 @@ fn is_found<C: Config + Instance>(function: &str, text: &str, nth: usize) {
     let file = "kernels-gpu/src/persistent/change.rs";
     let site = SiteId::find_nth(file, function, text, nth).unwrap_or_else(|error| panic!("{error}"));
     let fault = Fault::skip(site);
-    let find = |seed| explore::<C>(seed, std::slice::from_ref(&fault)).err();
+    let find = |seed| explore::<C>(seed, std::slice::from_ref(&fault), Cached::Nothing).err();
     let found = (0..400).find_map(|seed| {
         find(seed).filter(|finding| matches!(finding, Finding::Memory(_))).map(|finding| (seed, finding))
     });

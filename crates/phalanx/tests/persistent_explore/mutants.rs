@@ -12,14 +12,14 @@ const SEEDS: u64 = 10_000;
 
 /// Finds the `nth` line with a text in a function of a file of the table's kernels.
 #[track_caller]
-fn site_nth(file: &str, function: &str, text: &str, nth: usize) -> SiteId {
+pub fn site_nth(file: &str, function: &str, text: &str, nth: usize) -> SiteId {
     let file = format!("kernels-gpu/src/persistent/{file}");
     SiteId::find_nth(&file, function, text, nth).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Finds the only line with a text in a function of a file of the table's kernels.
 #[track_caller]
-fn site(file: &str, function: &str, text: &str) -> SiteId {
+pub fn site(file: &str, function: &str, text: &str) -> SiteId {
     let file = format!("kernels-gpu/src/persistent/{file}");
     SiteId::find(&file, function, text).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -49,11 +49,15 @@ fn are_found_in<C: Config + Instance>(
     faults: &[Fault],
     is: fn(&Finding) -> bool,
 ) {
-    let fault = &faults[0];
-    let run = |seed| {
-        let setting = Setting { faults: faults.to_vec(), copies, mix, ..Setting::new(seed, weak) };
-        play::<C>(seed, &setting)
-    };
+    let setting = |seed| Setting { faults: faults.to_vec(), copies, mix, ..Setting::new(seed, weak) };
+    are_found_with::<C>(&setting, is);
+}
+
+/// Requires that a seed finds the faults of its setting.
+#[track_caller]
+pub fn are_found_with<C: Config + Instance>(setting: &dyn Fn(u64) -> Setting, is: fn(&Finding) -> bool) {
+    let fault = setting(0).faults[0].clone();
+    let run = |seed| play::<C>(seed, &setting(seed));
     let found = (0..SEEDS).find_map(|seed| run(seed).err().filter(is).map(|finding| (seed, finding)));
     let Some((seed, finding)) = found else {
         panic!("not found by {SEEDS} seeds, {} effects: {fault}", fault.effects())
@@ -64,7 +68,7 @@ fn are_found_in<C: Config + Instance>(
     println!("{fault}: found by seed {seed}: {finding}");
 }
 
-fn is_wrong(finding: &Finding) -> bool {
+pub fn is_wrong(finding: &Finding) -> bool {
     matches!(finding, Finding::Wrong(_) | Finding::Memory(_))
 }
 
@@ -72,7 +76,7 @@ fn is_copy(finding: &Finding) -> bool {
     matches!(finding, Finding::Copy(_))
 }
 
-fn is_any(_: &Finding) -> bool {
+pub fn is_any(_: &Finding) -> bool {
     true
 }
 

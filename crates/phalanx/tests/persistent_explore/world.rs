@@ -4,15 +4,19 @@ use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::persistent::kernels::{
     PersistentContains, PersistentGet, PersistentInsert, PersistentInsertNew, PersistentRemove,
-    PersistentUpdate,
+    PersistentUpdate, persistent_get,
 };
 use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages};
 use phalanx_kernels::persistent::recover::{
     FINDINGS, MISPLACED, PersistentCheck, PersistentRebuild, PersistentResolve,
 };
-use phalanx_kernels::persistent::{Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView};
-use simt::Instance;
+use phalanx_kernels::persistent::refresh::PersistentRefresh;
+use phalanx_kernels::persistent::{
+    CacheView, Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView,
+};
 use simt::emulator::{Failure, Fault, Launch, Mode, Options, Schedule, StoreLog, WeakMemory};
+use simt::{Instance, kernel};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
@@ -56,6 +60,18 @@ pub struct Setting {
     pub copies: bool,
     /// Actions of the launches of a round.
     pub mix: Mix,
+    pub cache: Cached,
+}
+
+/// What a table's cache has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached {
+    /// There is no cache.
+    Nothing,
+    /// Random items. Refreshes run beside batches.
+    Random,
+    /// The items that were read most often. Refreshes run beside batches.
+    Hot,
 }
 
 /// Actions of the launches of a round.
@@ -69,6 +85,8 @@ pub enum Mix {
     Churn,
     /// One key is removed and inserted again while others read it.
     Reuse,
+    /// Threads read a key twice while others change it.
+    Reread,
 }
 
 impl Setting {
@@ -80,7 +98,14 @@ impl Setting {
             _ => Schedule::Pct { seed, depth: 10 },
         };
         let weak_memory = if weak { WeakMemory::Ptx } else { WeakMemory::Off };
-        Self { schedule, weak_memory, faults: Vec::new(), copies: false, mix: Mix::All }
+        Self {
+            schedule,
+            weak_memory,
+            faults: Vec::new(),
+            copies: false,
+            mix: Mix::All,
+            cache: Cached::Nothing,
+        }
     }
 
     fn options(&self) -> Options {
@@ -95,12 +120,15 @@ impl Setting {
 pub struct Played {
     pub outcomes: [usize; 6],
     pub copies: [usize; 2],
+    /// Lookups that have found their keys in copies of the cache, and others.
+    pub hits: [u64; 2],
 }
 
 impl AddAssign for Played {
     fn add_assign(&mut self, other: Self) {
         self.outcomes.iter_mut().zip(other.outcomes).for_each(|(sum, more)| *sum += more);
         self.copies.iter_mut().zip(other.copies).for_each(|(sum, more)| *sum += more);
+        self.hits.iter_mut().zip(other.hits).for_each(|(sum, more)| *sum += more);
     }
 }
 
@@ -116,6 +144,8 @@ impl Played {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Get,
+    /// Two elements of one thread, which are executed one after the other.
+    Reread,
     Contains,
     Insert,
     InsertNew,
@@ -129,6 +159,13 @@ struct Element {
     action: Action,
     key: u64,
     tag: u32,
+}
+
+/// Looks keys up, and then others.
+#[kernel]
+pub fn get_twice<C: Config + Instance>(view: PersistentView<C>, first: Lookups, second: Lookups) {
+    persistent_get(view, first);
+    persistent_get(view, second);
 }
 
 /// An element's result. `tag` is that of a value that was read.
@@ -145,6 +182,9 @@ pub type Model = BTreeMap<u64, u32>;
 /// Number of keys.
 const KEYS: u64 = 14;
 
+/// Lines of a cache.
+const LINES: u32 = 4;
+
 /// Maximum number of elements of a launch.
 const ELEMENTS: usize = 4;
 
@@ -156,6 +196,12 @@ pub struct World<C> {
     fingerprints: Buffer<u32>,
     reserved: Buffer<u32>,
     dirty: Buffer<u32>,
+    lines: Buffer<u32>,
+    heat: Buffer<u32>,
+    counts: Buffer<u64>,
+    cache: Cached,
+    /// Number of refreshes.
+    turn: Cell<u32>,
     of: std::marker::PhantomData<C>,
 }
 
@@ -168,7 +214,7 @@ struct Buffers {
 
 impl<C: Config + Instance> World<C> {
     fn new(setting: &Setting) -> Self {
-        Self::on(Device::emulator(setting.options()))
+        Self { cache: setting.cache, ..Self::on(Device::emulator(setting.options())) }
     }
 
     /// Returns an empty table on a device that explores nothing.
@@ -204,6 +250,11 @@ impl<C: Config + Instance> World<C> {
             fingerprints: device.zeroed(group_words).unwrap(),
             reserved: device.zeroed(1 << C::LEVELS).unwrap(),
             dirty: device.zeroed(pages as usize).unwrap(),
+            lines: device.zeroed((LINES * item_words) as usize).unwrap(),
+            heat: device.zeroed(((C::SLOTS << C::LEVELS) / 4) as usize).unwrap(),
+            counts: device.zeroed(2).unwrap(),
+            cache: Cached::Nothing,
+            turn: Cell::new(0),
             device,
             of: std::marker::PhantomData,
         }
@@ -214,7 +265,22 @@ impl<C: Config + Instance> World<C> {
         levels.iter_mut().zip(&self.levels).for_each(|(to, level)| *to = level.pointer());
         // SAFETY: the memory has the right sizes and outlives every launch here.
         let view = unsafe { PersistentView::new(levels, self.fingerprints.pointer(), self.geometry, 1) };
-        view.with_pages(self.dirty.global(), true).with_reserved(self.reserved.global())
+        let view = view.with_pages(self.dirty.global(), true).with_reserved(self.reserved.global());
+        if self.cache == Cached::Nothing {
+            return view;
+        }
+        let heat = if self.cache == Cached::Hot { self.heat.global() } else { self.heat.global().part(0, 0) };
+        let cache = CacheView {
+            lines: self.lines.global(),
+            heat,
+            counts: self.counts.global(),
+            share: LINES << 16,
+            // The first warp of a launch notes reads in each 16th turn.
+            turn: 16 * self.turn.get(),
+            stamp: 0,
+        };
+        // SAFETY: as above.
+        unsafe { view.with_cache(cache) }
     }
 
     /// Returns the words of a key.
@@ -256,7 +322,13 @@ impl<C: Config + Instance> World<C> {
         let outcomes = buffers.outcomes.global();
         let lookups = Lookups { keys, values, outcomes };
         let changes = Changes { keys, values, outcomes };
+        let at = |index: usize| Lookups {
+            keys: keys.part(index * C::KEY_WORDS as usize, C::KEY_WORDS as usize),
+            values: values.part(index * self.value_words, self.value_words),
+            outcomes: outcomes.part(index, 1),
+        };
         match action {
+            Action::Reread => Launch::new(grid, GetTwice::<C> { view, first: at(0), second: at(1) }),
             Action::Get => Launch::new(grid, PersistentGet::<C> { view, batch: lookups }),
             Action::Contains => Launch::new(grid, PersistentContains::<C> { view, batch: lookups }),
             Action::Insert => Launch::new(grid, PersistentInsert::<C> { view, batch: changes }),
@@ -264,6 +336,13 @@ impl<C: Config + Instance> World<C> {
             Action::Update => Launch::new(grid, PersistentUpdate::<C> { view, batch: changes }),
             Action::Remove => Launch::new(grid, PersistentRemove::<C> { view, batch: changes }),
         }
+    }
+
+    /// Returns a refresh of the cache, if there is one.
+    fn refresh(&self) -> Option<Launch> {
+        self.turn.set(self.turn.get() + 1);
+        let refresh = PersistentRefresh::<C> { view: self.view() };
+        (self.cache != Cached::Nothing).then(|| Launch::new(Grid::new(1, 32), refresh))
     }
 
     fn run(&self, launches: Vec<Launch>) -> Result<(), Finding> {
@@ -277,6 +356,7 @@ impl<C: Config + Instance> World<C> {
         let buffers: Vec<_> = parts.iter().map(|part| self.buffers(part)).collect();
         let mut launches: Vec<_> =
             parts.iter().zip(&buffers).map(|(part, buffers)| self.launch(part[0].action, buffers)).collect();
+        launches.extend(self.refresh());
         let copied = Copied::new(self);
         if copies {
             launches.extend((0..C::LEVELS).map(|above| copied.launch(self, above)));
@@ -295,7 +375,7 @@ impl<C: Config + Instance> World<C> {
             let outcome = Outcome::from_code(codes[index])
                 .ok_or_else(|| Finding::Wrong(format!("{element:?} has no outcome")))?;
             let value = &values[index * self.value_words..][..self.value_words];
-            let reads = element.action == Action::Get && outcome == Outcome::Found;
+            let reads = matches!(element.action, Action::Get | Action::Reread) && outcome == Outcome::Found;
             let torn = |text| Finding::Wrong(format!("a lookup returns {text}"));
             let tag = reads.then(|| self.tag(element.key, value)).transpose().map_err(torn)?;
             to.push(Answer { element, outcome, tag });
@@ -361,8 +441,9 @@ impl<C: Config + Instance> World<C> {
         let before = self.fingerprints.read().unwrap();
         let found = self.rebuild()?;
         let after = self.fingerprints.read().unwrap();
-        // Word 0 is the version.
-        if before[1..] != after[1..] || found.iter().any(|&count| count > 0) {
+        // Before the fingerprints are the version and links to the cache, which is empty now.
+        let first = (C::SLOTS / 2) as usize;
+        if before[first..] != after[first..] || found.iter().any(|&count| count > 0) {
             return Err(Finding::Memory("rebuilt fingerprints differ".to_owned()));
         }
         Ok(())
@@ -478,6 +559,7 @@ pub fn record_round<C: Config + Instance>(
     let (mut rng, world) = (Rng::new(seed), World::<C>::new(setting));
     let (mut before, mut tag) = (Model::new(), 1);
     fill_table(&world, &mut rng, (&mut before, &mut tag))?;
+    world.run(world.refresh().into_iter().collect())?;
     let parts = match setting.mix {
         Mix::Churn => churn(&mut rng, &mut tag),
         _ => parts(&mut rng, &mut tag),
@@ -516,12 +598,14 @@ pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played
     let (mut rng, mut world) = (Rng::new(seed), World::<C>::new(setting));
     let (mut model, mut played, mut tag) = (Model::new(), Played::default(), 1);
     fill_table(&world, &mut rng, (&mut model, &mut tag))?;
+    world.run(world.refresh().into_iter().collect())?;
     for _ in 0..2 {
         let parts = match setting.mix {
             Mix::All => parts(&mut rng, &mut tag),
             Mix::Duel => duel(&mut rng, &mut tag, &model),
             Mix::Churn => churn(&mut rng, &mut tag),
             Mix::Reuse => reuse(&mut tag, &model),
+            Mix::Reread => reread(&mut rng, &mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
         answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
@@ -535,6 +619,7 @@ pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played
         }
         model = after;
     }
+    played.hits = [0, 1].map(|index| world.counts.read().unwrap()[index]);
     world.check_rebuilt()?;
     Ok(played)
 }
@@ -601,6 +686,22 @@ fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     elements.to_vec()
 }
 
+/// Returns the parts of a round: threads that read a present key twice, beside an update of it and, in half
+/// of the rounds, another change.
+fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let nth = rng.below(model.len().max(1) as u64) as usize;
+    let key = model.keys().nth(nth).copied().unwrap_or(0);
+    let mut actions = vec![Action::Update, Action::Reread, Action::Reread, Action::Reread, Action::Reread];
+    let others = [Action::Remove, Action::Insert, Action::Update, Action::Contains];
+    actions.extend(others.get(rng.below(8) as usize));
+    let part = |action| {
+        let elements = if action == Action::Reread { 2 } else { 1 };
+        *tag += 1;
+        vec![Element { action, key, tag: *tag }; elements]
+    };
+    actions.into_iter().map(part).collect()
+}
+
 /// Requires that some order of the elements of each key explains their results and the table afterwards.
 fn explain(before: &Model, after: &Model, answers: &[Answer]) -> Result<(), Finding> {
     for key in 0..KEYS {
@@ -629,7 +730,13 @@ fn has_order(
     if !seen.insert((done, state)) {
         return false;
     }
+    // The second element of a thread follows its first one.
+    let is_second = |index: usize| {
+        let thread = |index: usize| (answers[index].element.action, answers[index].element.tag);
+        index > 0 && thread(index).0 == Action::Reread && thread(index - 1) == thread(index)
+    };
     let open = (0..answers.len()).filter(|index| done >> index & 1 == 0);
+    let open = open.filter(|&index| !is_second(index) || done >> (index - 1) & 1 == 1);
     let follows = |index: usize| {
         let next = apply(state, &answers[index])?;
         has_order(answers, done | 1 << index, next, last, seen).then_some(())
@@ -648,11 +755,13 @@ fn apply(state: Option<u32>, answer: &Answer) -> Option<Option<u32>> {
         (Action::Insert | Action::InsertNew, None) => (Outcome::Inserted, Some(tag)),
         (Action::Insert | Action::Update, Some(_)) => (Outcome::Replaced, Some(tag)),
         (Action::InsertNew | Action::Contains, Some(old)) => (Outcome::Found, Some(old)),
-        (Action::Get, Some(old)) if answer.tag.is_none_or(|found| found == old) => {
+        (Action::Get | Action::Reread, Some(old)) if answer.tag.is_none_or(|found| found == old) => {
             (Outcome::Found, Some(old))
         }
-        (Action::Get, Some(_)) => return None,
-        (Action::Update | Action::Remove | Action::Get | Action::Contains, None) => (Outcome::Absent, None),
+        (Action::Get | Action::Reread, Some(_)) => return None,
+        (Action::Update | Action::Remove | Action::Get | Action::Reread | Action::Contains, None) => {
+            (Outcome::Absent, None)
+        }
         (Action::Remove, Some(_)) => (Outcome::Removed, None),
     };
     (expected == answer.outcome).then_some(next)

@@ -2,6 +2,7 @@
 //! a drop, the death of a process, and a copy of the file.
 #![cfg(feature = "persistent-map")]
 mod bad_input;
+mod cache;
 #[path = "../common/mod.rs"]
 mod common;
 mod files;

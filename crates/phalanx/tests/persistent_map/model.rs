@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// A key or value made of a number, which is not the same for any two.
-trait Numbered: Plain + Debug + PartialEq {
+pub trait Numbered: Plain + Debug + PartialEq {
     fn of(number: u64) -> Self;
 }
 
@@ -39,7 +39,11 @@ numbered! {
 }
 
 /// Executes random batches on a map and on its model.
-fn compare<K: Numbered, V: Numbered>(map: &PersistentMap<K, V>, seed: u64, (batches, keys): (usize, u64)) {
+pub fn compare<K: Numbered, V: Numbered>(
+    map: &PersistentMap<K, V>,
+    seed: u64,
+    (batches, keys): (usize, u64),
+) {
     let (mut rng, mut model) = (Rng::new(seed), BTreeMap::<u64, u64>::new());
     for batch in 0..batches {
         // Distinct keys, in random order: their results do not depend on the order.

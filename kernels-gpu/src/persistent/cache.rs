@@ -1,0 +1,235 @@
+//! Copies of items in device memory, for tables whose image is behind the bus: which slots have one, how
+//! lookups read them, and how changes keep them right. [`refresh`](super::refresh) chooses and fills them.
+//!
+//! ```text
+//! group     | version | links of the slots | bucket b | bucket 2b | bucket 2b + 1 |
+//!                       4 bits a slot: 0, or the number of the group's line that has a copy of the item
+//! lines     | copies of items of group 0 | of group 1 | ...           0 to 15 lines a group
+//! heat      | a byte for each slot: how often, or how recently, sampled lookups have read its item
+//! ```
+//!
+//! A link changes only while its slot is locked. A copy equals its item whenever the slot is not locked.
+//!
+//! # Cost
+//!
+//! The links lie beside the version, in the line of fingerprints that a lookup has read, so a hit costs one
+//! line of device memory more and none of the image. Of 16 warps, one notes the items that its lookups have
+//! found, which costs a load and at most one compare-and-swap for each. An update in place of a cached item
+//! takes two fences and a store more. A removal, or an update by a new item, of a cached one takes an atomic
+//! more.
+use super::kind::Config;
+use super::search::{Keys, Mode, Wanted, has_key, has_key_at};
+use super::view::PersistentView;
+use simt::hash::mix64;
+use simt::{Global, GlobalSlice, Order, Scope, Thread, device};
+
+/// Maximum number of lines of a group.
+pub const MOST_LINES: u32 = 15;
+
+/// Bits of a link.
+const LINK: u32 = 0xf;
+
+/// Of this many warps, one notes what its lookups have found.
+const SAMPLE: usize = 16;
+
+/// The cache of a table as kernels see it.
+///
+/// ```
+/// use phalanx_kernels::persistent::cache::CacheView;
+///
+/// // 10 groups with 4.8 lines each.
+/// assert_eq!(CacheView::lines(10, (4.8 * 65536.0) as u32), 47);
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CacheView {
+    /// Words of the lines, group by group: [`Self::lines`] times the words of an item.
+    pub lines: GlobalSlice<u32>,
+    /// A byte for each position, 0 before. Empty: the choice of items is random.
+    pub heat: GlobalSlice<u32>,
+    /// Hits and misses, or empty if they are not counted.
+    pub counts: GlobalSlice<u64>,
+    /// Lines of a group, in units of 2^-16, at most [`MOST_LINES`] of them. 0: there is no cache.
+    pub share: u32,
+    /// Number of the launch: it selects the warps that note reads, and the items of a random choice.
+    pub turn: u32,
+    /// The byte that marks an item as read by this launch; 0: reads are counted.
+    pub stamp: u32,
+}
+
+#[device]
+impl CacheView {
+    /// Returns no cache. `nothing` is any pointer; it is never accessed.
+    pub(super) fn none(nothing: Global<u32>) -> Self {
+        // SAFETY: no element of an empty slice is ever accessed.
+        unsafe {
+            let (lines, counts) = (nothing.as_ptr(), nothing.as_ptr().cast());
+            let lines = GlobalSlice::from_raw_parts(lines, 0);
+            let counts = GlobalSlice::from_raw_parts(counts, 0);
+            Self { lines, heat: lines, counts, share: 0, turn: 0, stamp: 0 }
+        }
+    }
+
+    /// Returns the number of lines of the first `groups` groups.
+    pub fn lines(groups: u32, share: u32) -> u64 {
+        (groups as u64 * share as u64) >> 16
+    }
+
+    /// Returns the number of lines of a group.
+    pub(super) fn lines_of(self, group: u32) -> u32 {
+        (Self::lines(group + 1, self.share) - Self::lines(group, self.share)) as u32
+    }
+
+    /// Counts a lookup that has found its key in a copy, or in the image.
+    fn count(self, is_hit: bool) {
+        if !self.counts.is_empty() {
+            self.counts.at(!is_hit as usize).fetch_add(1, Order::Relaxed, Scope::Device);
+        }
+    }
+}
+
+#[device(caller)]
+impl<C: Config> PersistentView<C> {
+    /// Returns whether the table has a cache.
+    #[device]
+    pub(super) fn has_cache(self) -> bool {
+        C::CACHES && self.cache().share != 0
+    }
+
+    /// Returns the word of a slot's link, and the number of its first bit.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table, of a kind that has caches.
+    #[device]
+    unsafe fn link_word(self, position: u32) -> (Global<u32>, u32) {
+        let slot = position % (C::SLOTS << C::LEVELS);
+        // SAFETY: the caller's obligation. The words of links follow the version, which stands for the links
+        // of the slots that no group has.
+        let word = unsafe { self.version(position / C::SLOTS).offset((slot / 8) as usize) };
+        (word, slot % 8 * 4)
+    }
+
+    /// Returns the link of a slot: 0, or the number of its group's line, from 1 on.
+    ///
+    /// # Safety
+    /// - As for [`Self::link_word`].
+    pub(super) unsafe fn link(self, position: u32, order: Order) -> u32 {
+        // SAFETY: the caller's obligation.
+        let (word, shift) = unsafe { self.link_word(position) };
+        word.load(order, Scope::Device) >> shift & LINK
+    }
+
+    /// Links a slot that the caller has locked, after the copy has been written.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table, which the caller has locked and which has no link.
+    pub(super) unsafe fn set_link(self, position: u32, link: u32) {
+        // SAFETY: the caller's obligation.
+        let (word, shift) = unsafe { self.link_word(position) };
+        word.fetch_or(link << shift, Order::Release, Scope::Device);
+    }
+
+    /// Removes the link of a slot that the caller has locked, if it has one. The version advances before the
+    /// slot or the line is used for another item.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table, which the caller has locked.
+    pub(super) unsafe fn unlink(self, position: u32) {
+        if self.has_cache() {
+            // SAFETY: the caller's obligation.
+            unsafe {
+                if self.link(position, Order::Relaxed) != 0 {
+                    let (word, shift) = self.link_word(position);
+                    word.fetch_and(!(LINK << shift), Order::Release, Scope::Device);
+                }
+            }
+        }
+    }
+
+    /// Returns the first word of line `link` of a position's group.
+    #[device]
+    pub(super) fn line(self, position: u32, link: u32) -> Global<u32> {
+        let group = position / (C::SLOTS << C::LEVELS);
+        let line = CacheView::lines(group, self.cache().share) as usize + link as usize - 1;
+        self.cache().lines.at(line * self.geometry().item_words() as usize)
+    }
+
+    /// Returns the first word of the copy of a slot's item, if there is one.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table.
+    pub(super) unsafe fn copy_of(self, position: u32, order: Order) -> Option<Global<u32>> {
+        if !self.has_cache() {
+            return None;
+        }
+        // SAFETY: the caller's obligation.
+        let link = unsafe { self.link(position, order) };
+        if link == 0 { None } else { Some(self.line(position, link)) }
+    }
+
+    /// Notes that a lookup has found its key in a slot, if its warp is one of those that do.
+    pub(super) fn note_read(self, position: u32) {
+        let CacheView { heat, turn, stamp, .. } = self.cache();
+        if !C::CACHES || heat.is_empty() || !(Thread::index() / 32 + turn as usize).is_multiple_of(SAMPLE) {
+            return;
+        }
+        let (word, shift) = (heat.at((position / 4) as usize), position % 4 * 8);
+        let seen = word.load(Order::Relaxed, Scope::Device);
+        let byte = seen >> shift & 0xff;
+        let next = if stamp != 0 { stamp } else { (byte + 1).min(0xff) };
+        if next != byte {
+            // One attempt: an item for which it fails is read by others, too.
+            let noted = seen & !(0xff << shift) | next << shift;
+            let _ = word.compare_exchange(seen, noted, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    /// Returns the links of four slots, from position `first` on, in the low bits of a word.
+    ///
+    /// # Safety
+    /// - As for [`Self::link_word`], for each of them. `first` is a multiple of 4.
+    pub(super) unsafe fn links(self, first: u32) -> u32 {
+        // SAFETY: the caller's obligation.
+        let (word, shift) = unsafe { self.link_word(first) };
+        word.load(Order::Relaxed, Scope::Device) >> shift & 0xffff
+    }
+
+    /// Returns the bytes that order four slots, from position `first` on, by the use of a copy.
+    pub(super) fn scores(self, first: u32) -> u32 {
+        let CacheView { heat, turn, .. } = self.cache();
+        if heat.is_empty() {
+            return mix64((turn as u64) << 32 | first as u64) as u32;
+        }
+        heat.at((first / 4) as usize).load(Order::Relaxed, Scope::Device)
+    }
+}
+
+/// Returns whether the item of a slot has the key, and its value if it is a constant of the kind. Reads the
+/// copy if there is one: an item of another key in the copy decides nothing, since the line may be that of
+/// another slot by now.
+#[device]
+pub(super) fn find_key<C: Config, M: Mode>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (wanted, position): (Wanted, u32),
+) -> (bool, u64) {
+    if !M::USES_CACHE || !view.has_cache() {
+        return has_key(view, keys, (wanted, position), M::ORDER);
+    }
+    // SAFETY: the position is that of a slot, and a copy is a whole item. One load for lanes with copies and
+    // lanes without.
+    unsafe {
+        let copy = view.copy_of(position, M::ORDER);
+        let item = match copy {
+            Some(copy) => copy,
+            None => view.item(view.place(position)),
+        };
+        let found = has_key_at::<C>(item, keys, wanted, M::ORDER);
+        if found.0 {
+            view.cache().count(copy.is_some());
+        } else if copy.is_some() {
+            return has_key(view, keys, (wanted, position), M::ORDER);
+        }
+        found
+    }
+}
