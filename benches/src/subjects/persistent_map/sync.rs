@@ -256,3 +256,39 @@ impl<K: Key, V: Value> Benchmark for Beside<'_, K, V> {
         vec![Metric::P99(quantile(beside, 0.99)), named(counted)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::catalog::first_case;
+    use crate::machine::DeviceChoice;
+
+    fn prepared<'a>(gpu: &'a Gpu, op: &str) -> Beside<'a, [u64; 1], [u64; 1]> {
+        // The last part of the suite has the batches beside `sync`.
+        let case = Case { op: op.to_owned(), ..first_case("gphash/targets", 8) };
+        let mut beside = Beside::new(gpu, &case).unwrap();
+        beside.restore().unwrap();
+        beside.launch().unwrap();
+        beside
+    }
+
+    #[test]
+    fn batches_beside_syncs_are_checked_with_the_file() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        for op in ["sync_get", "sync_update"] {
+            let mut beside = prepared(&gpu, op);
+            assert_eq!(beside.measured.syncs.len(), 2);
+            assert_eq!(beside.verify().unwrap().succeeded, beside.operations());
+            beside.version += 1;
+            assert!(format!("{:#}", beside.verify().unwrap_err()).contains("not at version"), "{op}");
+        }
+    }
+
+    #[test]
+    fn a_lookup_of_a_changed_key_is_a_fault() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut beside = prepared(&gpu, "sync_get");
+        beside.gets.numbers[0] = 0;
+        assert!(beside.verify().unwrap_err().to_string().contains("element Some(0)"));
+    }
+}
