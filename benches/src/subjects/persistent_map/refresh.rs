@@ -53,7 +53,7 @@ impl<'a, K: Key, V: Value> Refresh<'a, K, V> {
     }
 
     /// Empties the cache, and looks keys up, so that a refresh has what to choose from.
-    fn empty(&mut self) -> Result<()> {
+    fn empty_cache(&mut self) -> Result<()> {
         Table::clear(&mut self.map)?;
         load(&mut self.map, &self.numbered, self.pairs)?;
         (0..BEFORE).try_for_each(|_| self.gets.run(&self.map).map(drop))
@@ -63,13 +63,13 @@ impl<'a, K: Key, V: Value> Refresh<'a, K, V> {
 impl<K: Key, V: Value> Benchmark for Refresh<'_, K, V> {
     fn restore(&mut self) -> Result<()> {
         self.ms.clear();
-        self.empty()?;
+        self.empty_cache()?;
         if self.alone_ms.is_none() {
             self.gpu.device.synchronize()?;
             let start = Instant::now();
             self.map.refresh()?;
             self.alone_ms = Some(start.elapsed().as_secs_f64() * 1e3);
-            self.empty()?;
+            self.empty_cache()?;
         }
         Ok(self.gpu.device.synchronize()?)
     }
