@@ -68,6 +68,13 @@ pub struct CopyLog {
 impl Device {
     /// Begins to record copies between host and device.
     ///
+    /// ```
+    /// let device = gpu::Device::auto();
+    /// let log = device.log_copies()?;
+    /// assert_eq!(log.finish()?.up.copies, 0);
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before;
     /// [`Error::Driver`](crate::Error::Driver) when the driver's call fails.

@@ -158,10 +158,12 @@ impl Device {
     /// # Errors
     /// As [`Device::named`].
     pub fn from_environment() -> Result<Self> {
-        std::env::var_os(DEVICE_VARIABLE).map_or_else(
-            || Self::named("auto"),
-            |name| Self::named(&name.to_string_lossy()), // no name has the replacement character
-        )
+        let Some(name) = std::env::var_os(DEVICE_VARIABLE) else { return Self::named("auto") };
+        // No name has the replacement character.
+        Self::named(&name.to_string_lossy()).map_err(|error| match error {
+            Error::BadDeviceName { text, .. } => Error::BadDeviceName { text, from: "PHALANX_DEVICE=" },
+            error => error,
+        })
     }
 
     /// Returns the device with the given name: `auto` (the first CUDA device if the feature `cuda` is enabled
@@ -189,7 +191,7 @@ impl Device {
             ("auto", Ok(0)) => Self::first_cuda_or_emulator(),
             ("emulator", Ok(0)) => Self::emulator_of_process(),
             ("cuda", Ok(ordinal)) => Self::cuda(ordinal),
-            _ => Err(Error::BadDeviceName { text: name.to_owned() }),
+            _ => Err(Error::BadDeviceName { text: name.to_owned(), from: "" }),
         }
     }
 

@@ -44,10 +44,12 @@ pub enum Error {
     },
 
     /// The text is no device name.
-    #[error("`{text}` is not a device name: use auto, emulator, cuda or cuda:N")]
+    #[error("{from}`{text}` is not a device name: use auto, emulator, cuda or cuda:N")]
     BadDeviceName {
         /// Text passed.
         text: String,
+        /// Where the text comes from: `PHALANX_DEVICE=`, or nothing for an argument.
+        from: &'static str,
     },
 
     /// The device's memory is exhausted.

@@ -47,7 +47,7 @@ fn without_a_driver_there_is_the_emulator() {
     drop(device);
     for name in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "emulator:1", "auto:1", "CUDA"] {
         let error = Device::named(name).unwrap_err();
-        assert!(matches!(&error, Error::BadDeviceName { text } if text == name), "{error}");
+        assert!(matches!(&error, Error::BadDeviceName { text, from: "" } if text == name), "{error}");
     }
     assert!(Device::named("emulator").unwrap().is_emulator());
     for (value, works) in [("emulator", true), ("auto", true), ("cuda", false), ("nonsense", false)] {
@@ -66,6 +66,7 @@ fn use_a_name_that_is_no_text() {
     unsafe { std::env::set_var(DEVICE_VARIABLE, std::ffi::OsStr::from_bytes(b"emulator\xff")) };
     let error = Device::from_environment().unwrap_err();
     assert!(matches!(&error, Error::BadDeviceName { .. }), "{error}");
+    assert!(error.to_string().starts_with("PHALANX_DEVICE=`"), "{error}");
 }
 
 #[cfg(all(not(unix), feature = "emulator"))]

@@ -110,6 +110,7 @@ pub mod private {
 
 // Compiles and runs the examples of the pages.
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/batches.md")]
 #[doc = include_str!("../../../docs/structures/btree.md")]
 #[doc = include_str!("../../../docs/structures/cache-table.md")]
 #[doc = include_str!("../../../docs/structures/hashmap.md")]

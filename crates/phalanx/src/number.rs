@@ -10,6 +10,11 @@ mod sealed {
 }
 
 /// A number type that primitives support: `u32` or `u64`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not `u32` or `u64`",
+    label = "not a number type of primitives and cache tables",
+    note = "keys and scores of a `CacheTable`, and elements of primitives, are `u32` or `u64`"
+)]
 pub trait Number: sealed::Sealed + Word + Ord + Send + Sync {
     /// Type for which the kernels are compiled.
     #[doc(hidden)]

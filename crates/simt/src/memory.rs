@@ -382,7 +382,7 @@ impl<T: Word> GlobalSlice<T> {
     #[device(caller)]
     pub fn at(self, index: usize) -> Global<T> {
         if index >= self.len {
-            crate::trap();
+            backend::index_out_of_range(index, self.len);
         }
         Global(self.pointer.wrapping_add(index))
     }

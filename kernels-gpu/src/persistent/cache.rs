@@ -16,7 +16,7 @@
 //! line of device memory more and none of the image. Of 16 warps, one notes the items that its lookups have
 //! found, which costs a load and at most one compare-and-swap for each. An update in place of a cached item
 //! takes two fences and a store more. A removal, or an update by a new item, of a cached one takes an atomic
-//! more.
+//! more. [`CacheView::lines`] is arithmetic in registers.
 use super::kind::Config;
 use super::search::{Keys, Mode, Wanted, has_key, has_key_at};
 use super::view::PersistentView;

@@ -15,7 +15,7 @@
 //!
 //! # Cost
 //!
-//! See [`kernels`] and [`recover`]. Constructors and accessors are arithmetic in registers.
+//! See [`kernels`], [`recover`], [`cache`] and [`refresh`]. Constructors and accessors are arithmetic in registers.
 pub mod cache;
 mod change;
 mod fingerprint;

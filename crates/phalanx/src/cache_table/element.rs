@@ -8,6 +8,11 @@ use phalanx_kernels::cache::Element as Kind;
 /// fn add_up<V: phalanx::cache_table::Summand>() {}
 /// add_up::<f32>();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "rows of `{Self}` cannot be accumulated",
+    label = "not a type of summands",
+    note = "`CacheTable::accumulate` adds elements of type `f32`, `u32` and `i32`"
+)]
 pub trait Summand: Pod + sealed::Sealed {
     #[doc(hidden)]
     const KIND: Kind;

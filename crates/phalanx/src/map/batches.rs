@@ -331,7 +331,11 @@ pub(crate) fn check_same_device(own: &Device, what: &'static str, found: &Device
     if found == own {
         return Ok(());
     }
-    Err(Error::OtherDevice { what, map: own.name(), found: found.name() })
+    let (map, mut found) = (own.name(), found.name());
+    if found == map {
+        found.push_str(", another one of the same name");
+    }
+    Err(Error::OtherDevice { what, map, found })
 }
 
 /// Returns `len` elements on a structure's device, as kernels take them.

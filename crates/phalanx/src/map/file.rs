@@ -262,13 +262,21 @@ fn header<R: Read>(reader: &mut Checked<R>, columns: &[Column; 2]) -> Result<usi
     let bits = (u32::from_le_bytes(reader.number()?), u32::from_le_bytes(reader.number()?));
     let expected = (columns[0].bits, columns[1].bits);
     if bits != expected {
-        return wrong(format!("its keys and values have {bits:?} bits; expected {expected:?}"));
+        return wrong(format!("it has {}; expected {}", contents(bits), contents(expected)));
     }
     let pairs = u64::from_le_bytes(reader.number()?);
     for column in columns {
         check_name(reader, version, column)?;
     }
     usize::try_from(pairs).or_else(|_| wrong("its number of pairs exceeds the address space".into()))
+}
+
+/// Describes a file whose keys and values have these bits.
+fn contents((key, value): (u32, u32)) -> String {
+    match value {
+        0 => format!("a set with keys of {key} bits"),
+        value => format!("a map with keys of {key} bits and values of {value} bits"),
+    }
 }
 
 /// Reads the name of a column, if the version has names. Returns an error if it is not that of `column`.

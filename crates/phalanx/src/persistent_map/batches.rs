@@ -40,7 +40,8 @@ use simt::{GlobalSlice, Word};
 ///
 /// # Cost
 ///
-/// Each call launches one kernel. No call waits for the device.
+/// `get`, `contains_key`, `insert`, `insert_new`, `update` and `remove` launch one kernel each. No call waits
+/// for the device.
 #[derive(Debug)]
 pub struct Batches<'a, K, V> {
     map: &'a PersistentMap<K, V>,

@@ -31,11 +31,25 @@ use std::sync::Arc;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::PersistentMap;
+/// use phalanx::persistent_map::Durability;
+///
+/// let path = std::env::temp_dir().join(format!("phalanx-builder-{}", std::process::id()));
+/// let builder = || PersistentMap::<u64, u64>::builder().durability(Durability::Machine);
+/// drop(builder().create(&path)?);
+/// drop(builder().open(&path)?);
+/// drop(builder().open_or_create(&path)?);
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Cost
 ///
 /// `build` and `create` allocate the map's memory and fill it with zeros; `create` also writes the room of a
 /// file of twice the size of the image. `open` reads the image, verifies its checksums, and launches two
-/// kernels that rebuild the fingerprints. The other calls set options.
+/// kernels that rebuild the fingerprints; `open_or_create` does the one or the other. The other calls set
+/// options.
 #[derive(Debug)]
 pub struct Builder<K, V> {
     capacity: usize,

@@ -12,6 +12,8 @@ impl<K: Plain + Key, V: Plain + Value> PersistentMap<K, V> {
     /// Inserts the pairs of a hash map, and replaces the values of keys that are present. The pairs cross the
     /// bus to the host and back.
     ///
+    /// Cost: a copy of all pairs to the host, and an [`insert`](PersistentMap::insert) of them.
+    ///
     /// ```
     /// use phalanx::{HashMap, PersistentMap};
     ///
@@ -33,6 +35,15 @@ impl<K: Plain + Key, V: Plain + Value> PersistentMap<K, V> {
 
     /// Returns a hash map of the same pairs, on the same device. The pairs cross the bus to the host and
     /// back.
+    ///
+    /// Cost: a copy of all pairs to the host, and an insertion of them.
+    ///
+    /// ```
+    /// let map = phalanx::PersistentMap::<u64, u64>::with_capacity(100)?;
+    /// assert!(map.insert(&[1], &[10])?.all_placed());
+    /// assert_eq!(map.to_hash_map()?.get(&[1, 2])?, [Some(10), None]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.

@@ -305,6 +305,19 @@ impl<'a> Floor<'a> {
 }
 
 /// Contents of the recorded memory after a crash. As text, it names the last event and the lost stores.
+///
+/// ```
+/// use simt::emulator::{Emulator, Options, Schedule};
+///
+/// let device = Emulator::new(Options::explore(Schedule::Random { seed: 1 }));
+/// let kept = [7u8; 8];
+/// // SAFETY: the array lives until the record has ended, and no kernel runs meanwhile.
+/// unsafe { device.record_stores(kept.as_ptr(), 8) };
+/// let log = device.take_stores().expect("a record was begun");
+/// log.crashes(0..1, 1, |crash| {
+///     assert_eq!((crash.stop(), crash.lost(), crash.contents(0)), (0, 0, &kept[..]));
+/// });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Crash<'a> {
     log: &'a StoreLog,

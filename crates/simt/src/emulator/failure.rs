@@ -179,6 +179,14 @@ pub enum FailureKind {
     /// The kernel called [`trap`](crate::trap), or executed an operation that traps.
     #[error("trap")]
     Trap,
+    /// The kernel used an index beyond the end of a slice. On a GPU, the launch ends with a trap.
+    #[error("index {index} is out of range: the slice has {len} elements")]
+    IndexOutOfRange {
+        /// The index.
+        index: usize,
+        /// Number of elements of the slice.
+        len: usize,
+    },
     /// The kernel reported a misuse by [`fault`](crate::fault).
     #[error("{0}")]
     Fault(&'static str),

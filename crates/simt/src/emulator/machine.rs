@@ -68,6 +68,20 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 /// assert!(device.refuses_files());
 /// ```
 ///
+/// and see what a crash leaves of memory that survives the process ([`StoreLog`]):
+///
+/// ```
+/// use simt::emulator::{Emulator, Options, Schedule};
+///
+/// let device = Emulator::new(Options::explore(Schedule::Random { seed: 1 }));
+/// let kept = [7u8; 8];
+/// // SAFETY: the array lives until the record has ended, and no kernel runs meanwhile.
+/// unsafe { device.record_stores(kept.as_ptr(), 8) };
+/// assert_eq!(device.store_events(), 0); // no kernel has stored to it
+/// let log = device.take_stores().expect("a record was begun");
+/// log.crashes(0..log.events() + 1, 1, |crash| assert_eq!(crash.contents(0), kept));
+/// ```
+///
 /// # Cost
 ///
 /// `new` allocates the state of a device on the host. `launch` and `launch_all` wait for the kernels' end.
@@ -75,7 +89,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 /// In fast mode, a launch takes stacks for its resident lanes and up to the number of worker threads; each
 /// access costs a check of the address, O(log n) for n buffers at worst. In exploring mode, one thread
 /// executes everything, and each access also costs a switch of stacks and the detectors' bookkeeping.
-/// `allocate`, `free`, `adopt`, `try_adopt` and `disown` take a lock; `mark_initialized` writes a bit per
+/// `allocate`, `free`, `adopt`, `try_adopt`, `disown`, `omit_copy` and `copy_is_omitted` take a lock; `mark_initialized` writes a bit per
 /// byte if uninitialised reads are detected.
 #[derive(Clone)]
 pub struct Emulator {

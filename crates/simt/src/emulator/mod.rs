@@ -117,6 +117,11 @@ pub fn trap() -> ! {
 }
 
 #[track_caller]
+pub fn index_out_of_range(index: usize, len: usize) -> ! {
+    Lane::current().fail(FailureKind::IndexOutOfRange { index, len }, site(), None)
+}
+
+#[track_caller]
 pub fn heap_allocate(bytes: usize) -> *mut u8 {
     let lane = Lane::current();
     lane.step(site());

@@ -115,7 +115,7 @@
 //! | [`UnorderedReuse`](FailureKind::UnorderedReuse) | no | with weak memory | [`Options::weak_memory`] |
 //! | [`Uninitialized`](FailureKind::Uninitialized) | if enabled | yes | [`Detect::uninitialized`] |
 //! | [`DataRace`](FailureKind::DataRace) | no | yes | [`Detect::races`] |
-//! | [`Misaligned`](FailureKind::Misaligned), [`Trap`](FailureKind::Trap), [`Fault`](FailureKind::Fault), [`Panic`](FailureKind::Panic), [`Hang`](FailureKind::Hang) | yes | yes | nothing |
+//! | [`Misaligned`](FailureKind::Misaligned), [`Trap`](FailureKind::Trap), [`IndexOutOfRange`](FailureKind::IndexOutOfRange), [`Fault`](FailureKind::Fault), [`Panic`](FailureKind::Panic), [`Hang`](FailureKind::Hang) | yes | yes | nothing |
 //!
 //! A failure names the line of the kernel's source, and that of the other lane if two are involved. It ends
 //! the launch: memory is as the lanes left it, values on the lanes' stacks are not dropped, and the device

@@ -118,6 +118,11 @@ pub fn trap() -> ! {
     unsafe { nvptx::trap() }
 }
 
+#[device]
+pub fn index_out_of_range(_index: usize, _len: usize) -> ! {
+    trap()
+}
+
 // Functions that the driver provides to every module.
 unsafe extern "C" {
     fn malloc(bytes: u64) -> *mut u8;

@@ -60,7 +60,22 @@ impl fmt::Display for Report {
 }
 
 /// Verifies a file that no process uses: superblocks, page table, and the checksum of each page of the last
-/// epoch. Changes nothing. It needs no device and no types, and reads the whole file once.
+/// epoch. Changes nothing. It needs no device and no types.
+///
+/// Cost: reads each page of the file once, and computes its checksum.
+///
+/// ```
+/// use phalanx::{PersistentMap, persistent_map::check_file};
+///
+/// let path = std::env::temp_dir().join(format!("phalanx-check-{}", std::process::id()));
+/// let map = PersistentMap::<u64, u64>::builder().capacity(100).create(&path)?;
+/// assert!(map.insert(&[1], &[10])?.all_placed());
+/// let epoch = map.sync()?;
+/// drop(map);
+/// assert_eq!(check_file(&path)?.epoch, epoch);
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), phalanx::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::PersistentFile`](crate::Error::PersistentFile): the file is damaged, in use, or cannot be read.

@@ -30,7 +30,7 @@ pub use fault::FileFault;
 pub use geometry::Region;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-pub use superblock::{HEADER, LayoutId, Working};
+pub use superblock::{LayoutId, Working};
 pub use system::boot_id;
 pub use volume::Volume;
 

@@ -2,7 +2,7 @@
 use super::disk::Disk;
 use super::script::{BOOT, PAGE, Run, SCRIPT, Version, header, options};
 use crate::persistent_map::file::geometry::{BLOCK, EXTENTS, HEAD};
-use crate::persistent_map::file::superblock::seal;
+use crate::persistent_map::file::superblock::{HEADER, seal};
 use crate::persistent_map::file::volume::check_memory;
 use crate::persistent_map::file::*;
 

@@ -27,13 +27,16 @@ enum Fault {
     OneSuperblock,
 }
 
+/// A write: its offset, and its bytes.
+type Write = (u64, Vec<u8>);
+
 #[derive(Clone, Debug)]
 struct Faulty {
     disk: Disk,
     fault: Fault,
     geometry: Arc<Geometry>,
     syncs: Arc<Mutex<usize>>,
-    later: Arc<Mutex<Vec<(u64, Vec<u8>)>>>,
+    later: Arc<Mutex<Vec<Write>>>,
 }
 
 impl Faulty {

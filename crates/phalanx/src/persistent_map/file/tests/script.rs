@@ -1,5 +1,6 @@
 //! A script of syncs, growth, closing and reopening, and the versions that it makes.
 use super::disk::{Access, Disk};
+use crate::persistent_map::file::superblock::HEADER;
 use crate::persistent_map::file::*;
 
 pub const PAGE: usize = 4096;
