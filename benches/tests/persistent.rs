@@ -30,14 +30,14 @@ fn counted(records: &[Record], name: &str) -> Vec<f64> {
 fn batches_of_every_operation_and_baseline_run_verified() {
     let records = run("gphash/fig5", &[]);
     assert_eq!((count(&records, "system", "cpu"), count(&records, "system", "undo_log")), (22, 11));
-    assert_eq!(records.len(), 11 * (2 + 2) + 33);
+    assert_eq!(records.len(), 11 * (2 + 2 + 2) + 33);
     assert!(records.iter().all(|record| record.p99_ms.is_some() && record.table_bytes.is_some()));
     assert!(counted(&records, "batch_us").iter().all(|&us| us > 0.0));
     let suites = [
-        ("gphash/fig6", 2 * 11 + 11),
-        ("gphash/fig9", 2 * 6 * 2),
-        ("gphash/fig10", 2 + 1 + 2 + 1 + 2),
-        ("gphash/fig12", 4 * 2 + 4 + 5 * 2 * 2 + 6 * 2),
+        ("gphash/fig6", 2 * 2 * 11 + 11),
+        ("gphash/fig9", 2 * 6 * (2 + 1)),
+        ("gphash/fig10", 2 + 1 + 1 + 2 + 1 + 2),
+        ("gphash/fig12", 4 * 2 + 4 + 6 * 2 + 5 * 2 * 2 + 6 * 2),
     ];
     for (suite, rows) in suites {
         assert_eq!(run(suite, &[]).len(), rows, "{suite}");
@@ -69,20 +69,33 @@ fn growth_and_restarts_run_verified() {
 }
 
 #[test]
-fn rows_that_wait_for_the_cache_run_without_it() {
-    for (suite, rows) in [("gphash/fig11", 4), ("gphash/fig15", 2)] {
-        let records = run(suite, &[]);
-        assert_eq!((records.len(), count(&records, "cache", "0")), (rows, rows));
-    }
+fn caches_of_each_policy_run_verified() {
+    let records = run("gphash/fig11", &[]);
+    assert_eq!((records.len(), count(&records, "cache", "0")), (2 * 2 * 12 + 4 + 2 * 12, 4));
+    let hits: Vec<_> = records.into_iter().filter(|it| it.params.contains_key("count_hits")).collect();
+    let rates = |policy: &str| -> Vec<f64> {
+        let of_policy = |record: &&Record| record.params["policy"].to_string() == policy;
+        counted(&hits.iter().filter(of_policy).cloned().collect::<Vec<_>>(), "hit_rate")
+    };
+    assert!(rates("lfu").iter().all(|&rate| rate > 20.0 && rate <= 100.0), "{:?}", rates("lfu"));
+    assert!(rates("lru").iter().chain(&rates("random")).all(|&rate| rate <= 100.0));
+}
+
+#[test]
+fn lookups_beside_refreshes_run_verified() {
+    let records = run("gphash/fig15", &[]);
+    assert_eq!(records.len(), 2 * 4);
+    let (lowest, before) = (counted(&records, "lowest_mops"), counted(&records, "before_mops"));
+    assert!(lowest.iter().chain(&before).chain(&counted(&records, "refresh_ms")).all(|&it| it > 0.0));
 }
 
 #[test]
 fn each_target_has_a_row() {
     let records = run("gphash/targets", &[]);
-    assert_eq!(records.len(), 5 + 5 + 2 + 6 + 10 + 4);
+    assert_eq!(records.len(), 5 + 5 + 2 + 1 + 6 + 10 + 4);
     let planned = |record: &&Record| record.params.contains_key("load") && record.op != "remove";
     let loads: Vec<f64> = counted(&records.iter().filter(planned).cloned().collect::<Vec<_>>(), "load");
-    assert!(loads.len() == 10 && loads.iter().all(|load| (0.8..0.9).contains(load)), "{loads:?}");
+    assert!(loads.len() == 11 && loads.iter().all(|load| (0.8..0.9).contains(load)), "{loads:?}");
     let syncs: Vec<_> = records.iter().filter(|record| record.op.starts_with("sync")).cloned().collect();
     assert_eq!(syncs.len(), 4);
     assert!(counted(&syncs, "dirty_share").iter().all(|&share| share > 0.2), "{syncs:?}");

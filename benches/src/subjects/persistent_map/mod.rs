@@ -11,6 +11,7 @@
 //! | `fill` | none | insertions by `batch` keys until one is refused, in a table for `n` pairs |
 //! | `grow` | `n` pairs | addition of a level |
 //! | `open` | a file with `pairs` pairs | opening it; `n` pairs are looked up afterwards |
+//! | `refresh_get` | `pairs` pairs, an empty cache | batches of `n` lookups before, beside and after a refresh |
 //! | `sync_get` | a file with `pairs` pairs | batches of `n` lookups while `sync` writes changed pages |
 //! | `sync_update` | a file with `pairs` pairs | small batches of updates while `sync` runs |
 //!
@@ -24,7 +25,9 @@
 //! | `until` | `fill` ends at this load in per cent, if no key is refused before; 100 |
 //! | `folder` | folder of files; otherwise the variable `PHALANX_BENCH_FOLDER`, `/dev/shm`, or that for temporary files |
 //! | `system` | `map`, or a baseline: `undo_log` (slab lists with an undo log in the same storage), `cpu` (a concurrent map of the host, `threads` threads, 16) |
-//! | `cache` | share of the pairs in the cache; only 0 for now |
+//! | `cache` | share of the slots in the cache, which is filled by the keys of the lookups before the first repetition |
+//! | `policy` | `lfu`, `lru` or `random` |
+//! | `count_hits` | 1: lookups count hits and misses of the cache, `counted.hit_rate` in per cent |
 mod files;
 mod fill;
 mod grow;
@@ -32,6 +35,7 @@ mod host_map;
 mod items;
 mod open;
 mod plan;
+mod refresh;
 mod run;
 mod sync;
 mod table;
@@ -86,7 +90,7 @@ impl Structure for PersistentMaps<'_> {
     }
 
     fn ops(&self) -> Vec<&'static str> {
-        plan::OPS.into_iter().chain(["fill", "grow", "open", "sync_get", "sync_update"]).collect()
+        plan::OPS.into_iter().chain(SPECIAL).collect()
     }
 
     fn is_possible(&self, case: &Case) -> bool {
@@ -99,6 +103,9 @@ impl Structure for PersistentMaps<'_> {
         with_types!(case, prepare(self.0, case), bail!("no pairs of {key} and {value} bits here"))
     }
 }
+
+/// Operations without a plan.
+const SPECIAL: [&str; 6] = ["fill", "grow", "open", "refresh_get", "sync_get", "sync_update"];
 
 /// Tables that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +124,7 @@ fn prepare<'a, K: Key, V: Value>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Be
         (System::Map, "fill") => Box::new(fill::Fill::<K, V>::new(gpu, case)?),
         (System::Map, "grow") => Box::new(grow::Grow::<K, V>::new(gpu, case)?),
         (System::Map, "open") => Box::new(open::Open::<K, V>::new(gpu, case)?),
+        (System::Map, "refresh_get") => Box::new(refresh::Refresh::<K, V>::new(gpu, case)?),
         (System::Map, "sync_get" | "sync_update") => Box::new(sync::Beside::<K, V>::new(gpu, case)?),
         (System::Map, _) => {
             let make = |pairs| Ok(table::builder::<K, V>(gpu, case, pairs)?.build()?);

@@ -121,3 +121,30 @@ impl<K: Key, V: Value> Benchmark for Open<'_, K, V> {
         vec![Metric::TableBytes(self.bytes[0]), named(counted)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::catalog::first_case;
+    use crate::machine::DeviceChoice;
+
+    #[test]
+    fn a_file_with_other_pairs_is_a_fault() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let case = first_case("gphash/restart", 0);
+        let mut open = Open::<[u64; 1], [u64; 1]>::new(&gpu, &case).unwrap();
+        open.restore().unwrap();
+        open.launch().unwrap();
+        assert_eq!(open.verify().unwrap().succeeded, case.n);
+        let map = open.map.as_ref().unwrap();
+        let last = <[u64; 1] as Key>::of(open.numbered.word(299));
+        assert_eq!(map.update(&[last], &[[7]]).unwrap().count(phalanx::Outcome::Replaced), 1);
+        assert!(open.verify().unwrap_err().to_string().contains("key 299"));
+        assert_eq!(open.map.as_ref().unwrap().remove(&[last]).unwrap(), [true]);
+        assert!(open.verify().unwrap_err().to_string().contains("299 pairs"));
+        let path = open.file.path().to_owned();
+        assert!(path.exists());
+        drop(open);
+        assert!(!path.exists(), "the file remains");
+    }
+}

@@ -1,7 +1,7 @@
 //! Execution of a [`Plan`] on a table.
 use super::items::{Key, Numbered, Value};
 use super::plan::{NONE, Plan, Step};
-use super::table::{Elements, Table, Verb};
+use super::table::{Elements, Table, Verb, cache_share};
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -31,6 +31,10 @@ pub struct Run<'a, K, V, T> {
     /// Share of the capacity that the pairs fill after the operations, if the case says so.
     load: Option<f64>,
     is_loaded: bool,
+    /// Whether the table has a cache that is filled after a launch of the lookups.
+    has_cache: bool,
+    /// Cache hits and misses before the last launch, and during it.
+    hits: [[u64; 2]; 2],
     /// Milliseconds of each batch, if the host waits.
     ms: Vec<f64>,
     refused: HashSet<u32>,
@@ -91,6 +95,8 @@ impl<'a, K: Key, V: Value, T: Table<K, V>> Run<'a, K, V, T> {
             waits: case.number_if_given("batch")?.is_some(),
             load: case.number_if_given("load")?,
             is_loaded: false,
+            has_cache: cache_share(case)?.is_some(),
+            hits: [[0; 2]; 2],
             ms: Vec::new(),
             refused: HashSet::new(),
             filled: 0.0,
@@ -106,6 +112,15 @@ impl<'a, K: Key, V: Value, T: Table<K, V>> Run<'a, K, V, T> {
             self.table.clear()?;
         }
         load(&mut self.table, &self.numbered, self.plan.before)
+    }
+
+    /// Fills the cache with the pairs that the plan's lookups read.
+    fn warm_up(&mut self) -> Result<()> {
+        for step in self.plan.batches.iter().flatten().filter(|step| step.verb == Verb::Get) {
+            self.table.submit(&self.gpu.stream, step.verb, self.device.elements(step)?)?;
+        }
+        self.gpu.device.synchronize()?;
+        self.table.refresh()
     }
 
     /// Undoes the changes of the last launch.
@@ -264,9 +279,14 @@ pub fn check_contents<K: Key, V: Value>(
 
 impl<K: Key, V: Value, T: Table<K, V>> Benchmark for Run<'_, K, V, T> {
     fn restore(&mut self) -> Result<()> {
-        if self.plan.changes() || !self.is_loaded {
+        let is_new = !self.is_loaded;
+        if self.plan.changes() || is_new {
             self.load()?;
         }
+        if self.has_cache && (is_new || self.plan.before == 0) {
+            self.warm_up()?;
+        }
+        self.hits[0] = self.table.cache_hits()?;
         self.ms.clear();
         self.device.results.fill_bytes(0)?;
         self.device.outcomes.fill_bytes(UNWRITTEN)?;
@@ -292,6 +312,8 @@ impl<K: Key, V: Value, T: Table<K, V>> Benchmark for Run<'_, K, V, T> {
     }
 
     fn verify(&mut self) -> Result<Verified> {
+        let (before, after) = (self.hits[0], self.table.cache_hits()?);
+        self.hits[1] = std::array::from_fn(|index| after[index].saturating_sub(before[index]));
         let succeeded = self.check_results()?;
         if self.plan.changes() {
             self.check_contents()?;
@@ -312,6 +334,10 @@ impl<K: Key, V: Value, T: Table<K, V>> Benchmark for Run<'_, K, V, T> {
             ("device_bytes", device as f64),
             ("host_bytes", host as f64),
         ]);
+        let [hits, misses] = self.hits[1];
+        if hits + misses > 0 {
+            counted.insert("hit_rate", 100.0 * hits as f64 / (hits + misses) as f64);
+        }
         let mut metrics = vec![Metric::TableBytes((device + host) as u64)];
         if self.waits {
             counted.insert("batch_us", quantile(&self.ms, 0.5) * 1e3);

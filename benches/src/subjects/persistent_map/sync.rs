@@ -24,7 +24,7 @@ use workloads::random::{Source, below};
 const ALONE: usize = 64;
 
 /// A batch on a stream of its own.
-struct Batch<K, V> {
+pub struct Batch<K, V> {
     stream: Stream,
     verb: Verb,
     numbers: Vec<u32>,
@@ -35,7 +35,11 @@ struct Batch<K, V> {
 }
 
 impl<K: Key, V: Value> Batch<K, V> {
-    fn new(gpu: &Gpu, numbered: &Numbered, verb: Verb, numbers: Vec<u32>) -> Result<Self> {
+    /// Creates the batch of the keys with these numbers.
+    ///
+    /// # Errors
+    /// Returns [`gpu::Error`] when the device lacks the memory.
+    pub fn new(gpu: &Gpu, numbered: &Numbered, verb: Verb, numbers: Vec<u32>) -> Result<Self> {
         let (device, len) = (&gpu.device, numbers.len());
         let keys = parallel::tabulate(len, |index| K::of(numbered.word(numbers[index])));
         let read = if verb == Verb::Get { len } else { 0 };
@@ -50,6 +54,11 @@ impl<K: Key, V: Value> Batch<K, V> {
         })
     }
 
+    /// Returns the number of elements.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// Sets the version that the batch writes.
     fn write(&mut self, numbered: &Numbered, version: u32) -> Result<()> {
         let word = |index: usize| numbered.word(self.numbers[index]);
@@ -57,7 +66,10 @@ impl<K: Key, V: Value> Batch<K, V> {
     }
 
     /// Submits the batch and waits for it. Returns the milliseconds.
-    fn run(&mut self, map: &PersistentMap<K, V>) -> Result<f64> {
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the map or the device fails.
+    pub fn run(&mut self, map: &PersistentMap<K, V>) -> Result<f64> {
         let elements = Elements {
             keys: self.keys.slice(..)?,
             values: self.values.slice(..)?,
@@ -71,7 +83,10 @@ impl<K: Key, V: Value> Batch<K, V> {
     }
 
     /// Checks the outcomes, and that values that were read are those of version 0.
-    fn check(&self, numbered: &Numbered) -> Result<()> {
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] with the first wrong element.
+    pub fn check(&self, numbered: &Numbered) -> Result<()> {
         let (codes, values) = (self.outcomes.read()?, self.results.read()?);
         let wanted = if self.verb == Verb::Get { Outcome::Found } else { Outcome::Replaced };
         let is_right = |index: usize| {
@@ -239,5 +254,41 @@ impl<K: Key, V: Value> Benchmark for Beside<'_, K, V> {
             ("dirty_share", *dirty_pages as f64 / (*pages).max(1) as f64),
         ]);
         vec![Metric::P99(quantile(beside, 0.99)), named(counted)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::catalog::first_case;
+    use crate::machine::DeviceChoice;
+
+    fn prepared<'a>(gpu: &'a Gpu, op: &str) -> Beside<'a, [u64; 1], [u64; 1]> {
+        // The last part of the suite has the batches beside `sync`.
+        let case = Case { op: op.to_owned(), ..first_case("gphash/targets", 8) };
+        let mut beside = Beside::new(gpu, &case).unwrap();
+        beside.restore().unwrap();
+        beside.launch().unwrap();
+        beside
+    }
+
+    #[test]
+    fn batches_beside_syncs_are_checked_with_the_file() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        for op in ["sync_get", "sync_update"] {
+            let mut beside = prepared(&gpu, op);
+            assert_eq!(beside.measured.syncs.len(), 2);
+            assert_eq!(beside.verify().unwrap().succeeded, beside.operations());
+            beside.version += 1;
+            assert!(format!("{:#}", beside.verify().unwrap_err()).contains("not at version"), "{op}");
+        }
+    }
+
+    #[test]
+    fn a_lookup_of_a_changed_key_is_a_fault() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut beside = prepared(&gpu, "sync_get");
+        beside.gets.numbers[0] = 0;
+        assert!(beside.verify().unwrap_err().to_string().contains("element Some(0)"));
     }
 }

@@ -6,7 +6,7 @@ use crate::subjects::both_widths::DEFAULT;
 use anyhow::{Result, ensure};
 use gpu::{Slice, SliceMut, Stream};
 use phalanx::PersistentMap;
-use phalanx::persistent_map::{Builder, Durability, Storage};
+use phalanx::persistent_map::{Builder, CachePolicy, CacheSize, Durability, Storage};
 
 /// Operation of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,16 @@ pub trait Table<K, V> {
         true
     }
 
+    /// Chooses the pairs of the cache anew, and waits. Tables without a cache do nothing.
+    fn refresh(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the lookups that have found their key in the cache and in the image, if they are counted.
+    fn cache_hits(&self) -> Result<[u64; 2]> {
+        Ok([0; 2])
+    }
+
     fn clear(&mut self) -> Result<()>;
     fn len(&self) -> Result<usize>;
 
@@ -62,6 +72,15 @@ impl<K: Key, V: Value> Table<K, V> for PersistentMap<K, V> {
     fn load(&mut self, keys: &[K], values: &[V]) -> Result<()> {
         ensure!(self.insert(keys, values)?.all_placed(), "the initial pairs do not fit");
         Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        self.refresh_cache()?;
+        Ok(self.device().synchronize()?)
+    }
+
+    fn cache_hits(&self) -> Result<[u64; 2]> {
+        Ok(self.stats()?.cache.map_or([0; 2], |cache| [cache.hits, cache.misses]))
     }
 
     fn clear(&mut self) -> Result<()> {
@@ -108,17 +127,30 @@ const PLANNED: f64 = 0.9;
 /// Returns a builder of the case's variant for a map that `pairs` pairs fill to the case's `load` (0.9).
 ///
 /// # Errors
-/// Returns [`anyhow::Error`] when parameters are invalid, or of a cache, which is not measured here yet.
+/// Returns [`anyhow::Error`] when parameters are invalid.
 pub fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: usize) -> Result<Builder<K, V>> {
     let load = case.number_if_given("load")?.unwrap_or(PLANNED);
     ensure!(load > 0.0 && load <= 1.0, "a map cannot be filled to {load}");
-    let cached = case.number_if_given("cache")?.unwrap_or(0.0);
-    ensure!(cached == 0.0, "a map has no cache here: `cache` can only be 0");
     let storage = case.choice("storage", &[("device", Storage::Device), ("pinned", Storage::Pinned)])?;
     let durability =
         case.choice("durability", &[("machine", Durability::Machine), ("process", Durability::Process)])?;
     let capacity = ((pairs as f64 / load * PLANNED).ceil() as usize).max(1);
     let builder = PersistentMap::builder().device(&gpu.device).capacity(capacity).grows(false);
-    let builder = builder.seed(case.seed).storage(storage).durability(durability);
+    let mut builder = builder.seed(case.seed).storage(storage).durability(durability);
+    if let Some(share) = cache_share(case)? {
+        let policies =
+            [("lfu", CachePolicy::Lfu), ("lru", CachePolicy::Lru), ("random", CachePolicy::Random)];
+        let counts = case.number_if_given("count_hits")?.unwrap_or(0.0) > 0.0;
+        let policy = case.choice("policy", &policies)?;
+        builder = builder.cache(policy, CacheSize::Share(share)).counts_cache_hits(counts);
+    }
     Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
+}
+
+/// Returns the share of the slots in the cache, if the case has one.
+///
+/// # Errors
+/// Returns [`crate::engine::suite::Error::Invalid`] when the share is no number.
+pub fn cache_share(case: &Case) -> Result<Option<f64>> {
+    Ok(case.number_if_given("cache")?.filter(|&share| share > 0.0))
 }
