@@ -214,21 +214,23 @@ pub(super) fn find_key<C: Config, M: Mode>(
     (wanted, position): (Wanted, u32),
 ) -> (bool, u64) {
     if !M::USES_CACHE || !view.has_cache() {
-        return has_key(view, keys, (wanted, position), M::ORDER);
+        return has_key(view, keys, (wanted, position), Order::Acquire);
     }
     // SAFETY: the position is that of a slot, and a copy is a whole item. One load for lanes with copies and
     // lanes without.
     unsafe {
-        let copy = view.copy_of(position, M::ORDER);
+        let copy = view.copy_of(position, Order::Acquire);
         let item = match copy {
             Some(copy) => copy,
             None => view.item(view.place(position)),
         };
-        let found = has_key_at::<C>(item, keys, wanted, M::ORDER);
+        let found = has_key_at::<C>(item, keys, wanted, Order::Acquire);
         if found.0 {
-            view.cache().count(copy.is_some());
+            if M::IS_FINAL {
+                view.cache().count(copy.is_some());
+            }
         } else if copy.is_some() {
-            return has_key(view, keys, (wanted, position), M::ORDER);
+            return has_key(view, keys, (wanted, position), Order::Acquire);
         }
         found
     }

@@ -182,7 +182,7 @@ fn hold_for_update<C: Config>(
     (wanted, sought): (Wanted, Sought),
     seen: &mut Seen,
 ) -> (HeldSlots, Option<Outcome>) {
-    *seen = seen.after::<C>(sought);
+    *seen = seen.after(view, keys, (wanted, sought));
     let mut held = HeldSlots::NOTHING;
     if !seen.is_over() {
         held = hold_item(view, keys, (wanted, sought.position), false);

@@ -22,8 +22,8 @@ simt::instances! {
         levels_2l4h4s8w_k8_v8: Levels<1, 8, 2, 4, 4, 8>,
     }
     kernels {
-        crate::persistent::kernels::PersistentGet, crate::persistent::kernels::PersistentGetQuiet,
-        crate::persistent::kernels::PersistentContains, crate::persistent::kernels::PersistentInsert,
+        crate::persistent::kernels::PersistentGet, crate::persistent::kernels::PersistentContains,
+        crate::persistent::kernels::PersistentInsert,
         crate::persistent::kernels::PersistentInsertNew, crate::persistent::kernels::PersistentUpdate,
         crate::persistent::kernels::PersistentRemove,
         crate::persistent::recover::PersistentRebuild, crate::persistent::recover::PersistentResolve,

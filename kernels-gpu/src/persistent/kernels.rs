@@ -16,7 +16,7 @@ use super::change::{Changes, Insert, InsertNew, Remove, Update, change};
 use super::kind::Config;
 use super::layout::NOWHERE;
 use super::rows::{CopyOut, move_values, value_at};
-use super::search::{Cached, Keys, Mode, Quiet, Wanted, Watching};
+use super::search::{Cached, Keys, Mode, Wanted, Watching};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
@@ -45,12 +45,6 @@ pub fn persistent_get<C: Config + Instance>(view: PersistentView<C>, batch: Look
 #[kernel]
 pub fn persistent_get_cached<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
     get::<C, Cached>(view, batch);
-}
-
-/// Looks keys up. Nothing may change the table or refresh a cache meanwhile.
-#[kernel]
-pub fn persistent_get_quiet<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
-    get::<C, Quiet>(view, batch);
 }
 
 /// Returns whether keys are present, beside changes.
@@ -159,7 +153,7 @@ fn find_and_copy<C: Config, M: Mode>(
         // SAFETY: a position that is not `NOWHERE` is that of a slot.
         unsafe {
             let address = if position == NOWHERE { 0 } else { found_at::<C, M>(view, position) };
-            move_values(view, warp, (address, wanted.index), CopyOut { to, order: M::ORDER });
+            move_values(view, warp, (address, wanted.index), CopyOut { to, order: Order::Acquire });
         }
         // All reads of the value acquire, so they are before the second read of the version.
         warp.sync();
@@ -184,7 +178,7 @@ fn find_and_copy<C: Config, M: Mode>(
 unsafe fn found_at<C: Config, M: Mode>(view: PersistentView<C>, position: u32) -> u64 {
     // SAFETY: the caller's obligation. The value follows the key.
     unsafe {
-        match if M::USES_CACHE { view.copy_of(position, M::ORDER) } else { None } {
+        match if M::USES_CACHE { view.copy_of(position, Order::Acquire) } else { None } {
             Some(copy) => copy.offset(2 * C::KEY_WORDS as usize).as_ptr() as u64,
             None => value_at(view, position),
         }

@@ -64,8 +64,6 @@ impl Wanted {
 
 /// Purpose of a search.
 pub trait Mode {
-    /// Order of the loads of fingerprints and keys.
-    const ORDER: Order = Order::Acquire;
     /// Whether a result is final. Otherwise the caller locks the slot, and looks at the key again.
     const IS_FINAL: bool = false;
     /// Whether a key and its value may be read from a copy in the cache.
@@ -93,12 +91,12 @@ impl Mode for Cached {
     const USES_CACHE: bool = true;
 }
 
-/// Lookups while nothing changes the table.
+/// What lookups of a table see, read by an update that cannot lock a slot.
 #[derive(Clone, Copy, Debug)]
-pub struct Quiet;
+pub struct Visible;
 
-impl Mode for Quiet {
-    const ORDER: Order = Order::Weak;
+impl Mode for Visible {
+    const USES_CACHE: bool = true;
 }
 
 /// Searches for a key's slot that is about to be changed.
@@ -242,7 +240,7 @@ fn examine<C: Config, M: Mode>(
     // SAFETY: a key's buckets are those of the table.
     let version = unsafe { view.version(bucket) };
     loop {
-        let is_watched = M::IS_FINAL || !C::IS_SMALL && M::ORDER != Order::Weak;
+        let is_watched = M::IS_FINAL || !C::IS_SMALL;
         let before = if is_watched { version.load(Order::Acquire, Scope::Device) } else { 0 };
         let mut sought = read_bucket::<C, M>(view, keys, (wanted, bucket, own));
         sought.version = before;
@@ -402,9 +400,9 @@ impl States {
         unsafe {
             let place = view.bucket(bucket).offset((first / 2) as usize);
             if C::SLOTS >= 8 {
-                return Self { words: place.load_vec::<4>(M::ORDER, Scope::Device) };
+                return Self { words: place.load_vec::<4>(Order::Acquire, Scope::Device) };
             }
-            let [low, high] = place.load_vec::<2>(M::ORDER, Scope::Device);
+            let [low, high] = place.load_vec::<2>(Order::Acquire, Scope::Device);
             // Items with a hash that no key has.
             Self { words: [low, high, 0x8000_8000, 0x8000_8000] }
         }

@@ -3,9 +3,10 @@
 //!
 //! An update that cannot lock the key's slot notes what the slot has ([`Seen`]), and searches again. If the
 //! item has changed by then, this update counts as one just before the change, whose value nobody has read.
+use super::cache::find_key;
 use super::kind::Config;
 use super::layout::NOWHERE;
-use super::search::{Keys, Sought, Wanted, has_key};
+use super::search::{Keys, Sought, Visible, Wanted};
 use super::view::PersistentView;
 use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};
 
@@ -36,7 +37,7 @@ impl Seen {
         let version = group.load(Order::Acquire, Scope::Device);
         // SAFETY: as above.
         let state = unsafe { view.acquire_fingerprint(position) };
-        let (is_same, value) = has_key::<C>(view, keys, (wanted, position), Order::Acquire);
+        let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, position));
         let is_item = is_same && state.may_have(wanted.hashed.fingerprint());
         // With another version, the state may be that of an item and the key that of the next one.
         if !is_item || group.load(Order::Relaxed, Scope::Device) != version {
@@ -47,15 +48,27 @@ impl Seen {
     }
 
     /// Returns what is known after a later search has found the key.
-    pub(super) fn after<C: Config>(self, sought: Sought) -> Self {
+    #[device(caller)]
+    pub(super) fn after<C: Config>(
+        self,
+        view: PersistentView<C>,
+        keys: Keys,
+        (wanted, sought): (Wanted, Sought),
+    ) -> Self {
+        if self.position == NOWHERE {
+            return self;
+        }
         let is_same_slot = sought.position == self.position;
-        let has_changed = if C::IS_SMALL {
-            is_same_slot && digest(sought.value) != self.digest
-        } else {
+        let has_changed = if !C::IS_SMALL {
             // An update writes the new item to another slot.
             !is_same_slot
+        } else if is_same_slot {
+            let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, self.position));
+            is_same && digest(value) != self.digest
+        } else {
+            false
         };
-        Self { is_over: self.position != NOWHERE && has_changed, ..self }
+        Self { is_over: has_changed, ..self }
     }
 
     /// Returns whether the update is over.
