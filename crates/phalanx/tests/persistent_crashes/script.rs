@@ -8,8 +8,12 @@ use simt::hash::mix64;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Keys and the tags of their values.
+/// Numbers of keys, and the tags of their values.
 pub type Model = BTreeMap<u64, u64>;
+
+/// A number of one byte times this has that byte eight times. Since no byte is 0, the record has few stores for
+/// a write of the host.
+const BYTES: u64 = 0x0101_0101_0101_0101;
 
 /// A value made of its key and a tag, from which a torn one differs.
 pub trait Tagged: Plain + PartialEq + Debug {
@@ -21,26 +25,34 @@ pub trait Tagged: Plain + PartialEq + Debug {
 
 impl Tagged for u64 {
     fn of(key: u64, tag: u64) -> Self {
-        tag << 32 | mix64(key ^ tag) >> 32
+        tag.wrapping_mul(0x0101_0101) << 32 | mix64(key ^ tag) >> 32
     }
 
     fn tag(&self) -> u64 {
-        self >> 32
+        self >> 56
     }
 }
 
 impl Tagged for [u64; 3] {
     fn of(key: u64, tag: u64) -> Self {
-        [tag, mix64(key ^ tag), tag.wrapping_mul(0x0101_0101)]
+        [tag.wrapping_mul(BYTES), mix64(key ^ tag), !tag.wrapping_mul(BYTES)]
     }
 
     fn tag(&self) -> u64 {
-        self[0]
+        self[0] >> 56
     }
 }
 
-/// Number of keys of a script. Tables of the least size have room for half of them.
-pub const KEYS: u64 = 56;
+/// Number of keys of a random script. Tables of the least size have room for 24.
+const KEYS: u64 = 56;
+
+/// Maximum number of keys.
+const MOST_KEYS: u64 = 200;
+
+/// Returns the key with a number.
+fn key(number: u64) -> u64 {
+    (number + 1) * BYTES
+}
 
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -87,11 +99,13 @@ pub struct Setting {
     pub durability: Durability,
     pub faults: Vec<Fault>,
     pub system: Option<SystemFault>,
+    /// Number of keys for which the map has room when it is created.
+    pub capacity: usize,
 }
 
 impl Setting {
     pub fn new(seed: u64, durability: Durability) -> Self {
-        Self { seed, durability, faults: Vec::new(), system: None }
+        Self { seed, durability, faults: Vec::new(), system: None, capacity: 1 }
     }
 
     /// Returns the device of the seed's schedule.
@@ -121,12 +135,12 @@ pub fn contents<V: Tagged>(map: &PersistentMap<u64, V>) -> Result<Model, String>
     map.check().map_err(|error| error.to_string())?;
     let (keys, values) = map.export().map_err(|error| error.to_string())?;
     let mut model = Model::new();
-    for (&key, value) in keys.iter().zip(&values) {
-        if key >= KEYS || *value != V::of(key, value.tag()) {
-            return Err(format!("key {key} has the value {value:?}"));
-        }
-        if model.insert(key, value.tag()).is_some() {
-            return Err(format!("key {key} has two items"));
+    for (&found, value) in keys.iter().zip(&values) {
+        let number = (0..MOST_KEYS).find(|&number| key(number) == found);
+        let number = number.filter(|_| *value == V::of(found, value.tag()));
+        let Some(number) = number else { return Err(format!("key {found:x} has the value {value:x?}")) };
+        if model.insert(number, value.tag()).is_some() {
+            return Err(format!("key {number} has two items"));
         }
     }
     Ok(model)
@@ -140,23 +154,24 @@ struct Run<V> {
 }
 
 impl<V: Tagged> Run<V> {
-    fn change(&mut self, step: &Step, keys: &[u64]) -> phalanx::Result<()> {
+    fn change(&mut self, step: &Step, numbers: &[u64]) -> phalanx::Result<()> {
         self.tag += 1;
         let (map, tag) = (self.map.as_ref().expect("an open map"), self.tag);
+        let keys: Vec<u64> = numbers.iter().map(|&number| key(number)).collect();
         let values: Vec<V> = keys.iter().map(|&key| V::of(key, tag)).collect();
         match step {
-            Step::Insert(_) => assert!(map.insert(keys, &values)?.all_placed()),
-            Step::InsertNew(_) => assert!(map.insert_new(keys, &values)?.all_placed()),
-            Step::Update(_) => drop(map.update(keys, &values)?),
-            _ => drop(map.remove(keys)?),
+            Step::Insert(_) => assert!(map.insert(&keys, &values)?.all_placed()),
+            Step::InsertNew(_) => assert!(map.insert_new(&keys, &values)?.all_placed()),
+            Step::Update(_) => drop(map.update(&keys, &values)?),
+            _ => drop(map.remove(&keys)?),
         }
-        for &key in keys {
-            let is_present = self.model.contains_key(&key);
+        for number in numbers {
+            let is_present = self.model.contains_key(number);
             match step {
-                Step::Insert(_) => drop(self.model.insert(key, tag)),
-                Step::InsertNew(_) if !is_present => drop(self.model.insert(key, tag)),
-                Step::Update(_) if is_present => drop(self.model.insert(key, tag)),
-                Step::Remove(_) => drop(self.model.remove(&key)),
+                Step::Insert(_) => drop(self.model.insert(*number, tag)),
+                Step::InsertNew(_) if !is_present => drop(self.model.insert(*number, tag)),
+                Step::Update(_) if is_present => drop(self.model.insert(*number, tag)),
+                Step::Remove(_) => drop(self.model.remove(number)),
                 _ => {}
             }
         }
@@ -195,7 +210,8 @@ pub fn execute<V: Tagged>(setting: &Setting, steps: &[Step]) -> Recording {
     let path = folder.path().join("map");
     let recorder = Recorder::start(folder.path(), &device, setting.system);
     let (builder, mut moments) = (|| builder::<V>(&device, setting.durability), Vec::new());
-    let mut run = Run { map: Some(builder().create(&path).unwrap()), model: Model::new(), tag: 0 };
+    let map = builder().capacity(setting.capacity).create(&path).unwrap();
+    let mut run = Run { map: Some(map), model: Model::new(), tag: 0 };
     let mut note = |model: &Model, is_durable| {
         let (stores, calls) = recorder.now();
         moments.push(Moment { stores, calls, model: model.clone(), is_durable });
@@ -233,7 +249,7 @@ pub fn steps(seed: u64, durability: Durability) -> Vec<Step> {
     let mut steps = Vec::new();
     let others = [Step::Sync, Step::Reserve, Step::Sync, Step::Compact, Step::Reopen, Step::Clear];
     let first = rng.below(others.len() as u64) as usize;
-    for turn in 0..5 {
+    for turn in 0..others.len() {
         (0..2 + rng.below(2)).for_each(|_| steps.push(batch(&mut rng)));
         let other = &others[(first + turn) % others.len()];
         if durability == Durability::Machine && matches!(other, Step::Reopen) {
@@ -258,7 +274,7 @@ fn batch(rng: &mut Rng) -> Step {
 }
 
 /// Returns up to `most` different keys.
-fn keys(rng: &mut Rng, most: u64) -> Vec<u64> {
+pub fn keys(rng: &mut Rng, most: u64) -> Vec<u64> {
     let first = rng.below(KEYS);
     let stride = rng.pick(&[1, 3, 5, 9]);
     (0..1 + rng.below(most)).map(|index| (first + index * stride) % KEYS).collect()

@@ -5,7 +5,6 @@ use crate::system::Access;
 use phalanx::persistent_map::{Durability, check_file};
 use simt::emulator::{Mode, Options};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
 
 /// Number of seeded subsets of what may be lost, for each stop.
@@ -25,6 +24,8 @@ pub struct State<'a> {
     pub allowed: Vec<(&'a Model, &'a Model)>,
     /// Whether the file had been created.
     pub was_created: bool,
+    /// Whether power was lost, or the process died.
+    pub is_loss: bool,
     pub what: String,
 }
 
@@ -41,10 +42,12 @@ impl Recording {
         (first..=last).map(|moment| (model(moment), model(moment + 1))).collect()
     }
 
-    /// Shows what the death of the process may leave, at each store, of a map with a durability.
-    pub fn deaths(&self, durability: Durability, visit: &mut dyn FnMut(State<'_>)) {
+    /// Shows what the death of the process may leave of a map with a durability, at each store after the step
+    /// `first`.
+    pub fn deaths(&self, durability: Durability, first: usize, visit: &mut dyn FnMut(State<'_>)) {
         let names = self.names();
-        self.log.crashes(0..self.log.events() + 1, SUBSETS, |crash| {
+        let begin = if first == 0 { 0 } else { self.moments[first].stores };
+        self.log.crashes(begin..self.log.events() + 1, SUBSETS, |crash| {
             let stop = crash.stop();
             for (number, (stores, _, map)) in names.iter().enumerate() {
                 // Calls before the next change of names.
@@ -59,6 +62,7 @@ impl Recording {
                     bytes: map.map(|file| crash.contents(file)),
                     allowed: self.allowed_or_none(happened, durability == Durability::Process),
                     was_created: happened > 0 || self.moments.is_empty(),
+                    is_loss: false,
                     what: format!("death, {crash}"),
                 });
             }
@@ -102,7 +106,8 @@ impl Recording {
             let mut show = |bytes: Option<&[u8]>, how: &str| {
                 let allowed = self.allowed_or_none(happened, false);
                 let was_created = happened > 0 || self.moments.is_empty();
-                visit(State { bytes, allowed, was_created, what: format!("loss of power, call {number} {how}") });
+                let what = format!("loss of power, call {number} {how}");
+                visit(State { bytes, allowed, was_created, is_loss: true, what });
             };
             disk.show_prefix(access, &mut show);
             disk.execute(access, &mut show);
@@ -110,9 +115,13 @@ impl Recording {
         let happened = self.moments.len();
         let mut show = |bytes: Option<&[u8]>, how: &str| {
             let allowed = self.allowed_or_none(happened, false);
-            visit(State { bytes, allowed, was_created: true, what: format!("loss of power, end {how}") });
+            let what = format!("loss of power, end {how}");
+            visit(State { bytes, allowed, was_created: true, is_loss: true, what });
         };
-        (0..self.before.len()).for_each(|file| disk.show_parts(file, &mut show));
+        for file in disk.files() {
+            show(file.map(|file| disk.part(file, |_, _| true)).as_deref(), "of the script");
+            file.into_iter().for_each(|file| disk.show_parts(file, &mut show));
+        }
     }
 }
 
@@ -153,7 +162,9 @@ impl<'a> Disk<'a> {
     fn part(&self, file: usize, mut has: impl FnMut(usize, usize) -> bool) -> Vec<u8> {
         let mut bytes = self.lasting[file].clone();
         for (number, (offset, written)) in self.pending[file].iter().enumerate() {
-            for (sector, part) in written.chunks(SECTOR).enumerate().filter(|&(sector, _)| has(number, sector)) {
+            for (sector, part) in
+                written.chunks(SECTOR).enumerate().filter(|&(sector, _)| has(number, sector))
+            {
                 bytes[offset + sector * SECTOR..][..part.len()].copy_from_slice(part);
             }
         }
@@ -226,8 +237,7 @@ pub struct Checker<V> {
     durability: Durability,
     /// Whether the operating system has been started again.
     is_restarted: bool,
-    hasher: RandomState,
-    seen: HashSet<(u64, usize)>,
+    seen: HashSet<([u32; 2], usize)>,
     of: PhantomData<V>,
 }
 
@@ -239,7 +249,6 @@ impl<V: Tagged> Checker<V> {
             device: gpu::Device::emulator(options),
             durability,
             is_restarted,
-            hasher: RandomState::new(),
             seen: HashSet::new(),
             of: PhantomData,
         }
@@ -257,7 +266,8 @@ impl<V: Tagged> Checker<V> {
             return if is_wrong { Err(format!("{}: the file is gone", state.what)) } else { Ok(()) };
         };
         let models = state.allowed.last().map_or(0, |(before, _)| std::ptr::from_ref(*before) as usize);
-        if !self.seen.insert((self.hasher.hash_one(bytes), models ^ state.allowed.len())) {
+        let hash = [0, 1].map(|half| crc32fast::hash(&bytes[half * bytes.len() / 2..][..bytes.len() / 2]));
+        if !self.seen.insert((hash, models ^ state.allowed.len())) {
             return Ok(());
         }
         let found = self.open(bytes).map_err(|text| format!("{}: {text}", state.what))?;
@@ -277,7 +287,8 @@ impl<V: Tagged> Checker<V> {
         }
         std::fs::write(&path, bytes).unwrap();
         check_file(&path).map_err(|error| error.to_string())?;
-        let map = builder::<V>(&self.device, self.durability).open(&path).map_err(|error| error.to_string())?;
+        let map =
+            builder::<V>(&self.device, self.durability).open(&path).map_err(|error| error.to_string())?;
         contents(&map)
     }
 }

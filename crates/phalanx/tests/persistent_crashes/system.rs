@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes to which recorded files are extended. The library uses the part that it has allocated.
-pub const BYTES: usize = 512 << 10;
+pub const BYTES: usize = 352 << 10;
 
 /// A call that changes files. A file is named by its number in the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub enum Fault {
     Sync(usize),
     /// It omits all syncs of the files after the first one.
     LaterFiles,
-    /// It omits syncs of the folder.
-    Folder,
+    /// It omits syncs of the folder, from this one on.
+    Folder(usize),
 }
 
 /// A recorded file.
@@ -59,6 +59,7 @@ struct State {
     device: Device,
     fault: Option<Fault>,
     files: Vec<Recorded>,
+    folder_syncs: usize,
     events: Vec<Event>,
 }
 
@@ -79,8 +80,9 @@ impl Recorder {
     /// Begins a record. The folder must not be in use by another one.
     pub fn start(folder: &Path, device: &Device, fault: Option<Fault>) -> Self {
         let (folder, device) = (folder.canonicalize().unwrap(), device.clone());
-        let (files, events) = (Vec::new(), Vec::new());
-        states().push(State { folder: folder.clone(), device: device.clone(), fault, files, events });
+        let (files, folder_syncs, events) = (Vec::new(), 0, Vec::new());
+        let (of, on) = (folder.clone(), device.clone());
+        states().push(State { folder: of, device: on, fault, files, folder_syncs, events });
         Self { folder, device }
     }
 
@@ -108,7 +110,9 @@ impl Recorder {
 
     /// Returns the calls so far, and the contents of each file when it was added.
     pub fn calls(&self) -> (Vec<Event>, Vec<Vec<u8>>) {
-        self.with(|state| (state.events.clone(), state.files.iter().map(|file| file.before.clone()).collect()))
+        self.with(|state| {
+            (state.events.clone(), state.files.iter().map(|file| file.before.clone()).collect())
+        })
     }
 }
 
@@ -249,7 +253,8 @@ unsafe extern "C" fn fsync(fd: c_int) -> c_int {
     let folder = if states().is_empty() { None } else { describe(fd).map(|(_, path)| path) };
     let mut states = states();
     if let Some(state) = states.iter_mut().find(|state| folder.as_ref() == Some(&state.folder)) {
-        if state.fault != Some(Fault::Folder) {
+        state.folder_syncs += 1;
+        if !matches!(state.fault, Some(Fault::Folder(first)) if state.folder_syncs > first) {
             let stores = state.device.emulator_handle().unwrap().store_events();
             state.events.push((stores, Access::SyncFolder));
         }
