@@ -5,6 +5,7 @@ mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;
 mod files;
+mod fuzz;
 mod growth;
 mod kill;
 mod model;
