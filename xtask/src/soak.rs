@@ -65,8 +65,7 @@ impl Kind {
             Self::Explorer => "random, pct of depth 3 and of depth 10, by turns",
             Self::Script => "one; random calls, a third of them with a failing copy or failing allocations",
             Self::Crashes => {
-                "random, pct of depth 3 and of depth 10, by turns; random calls, stopped at each store, write and \
-                 sync"
+                "random, pct of depth 3 and of depth 10, by turns; stopped at each store and call"
             }
         }
     }
@@ -75,9 +74,7 @@ impl Kind {
         match self {
             Self::Explorer => "stale L1; a quarter of the seeds again under weak memory (hardware)",
             Self::Script => "sequentially consistent",
-            Self::Crashes => {
-                "sequentially consistent; each pending store lost, prefixes by cache line or file, 64 subsets a stop"
-            }
+            Self::Crashes => "sequentially consistent; at each stop single stores lost, prefixes, 64 subsets",
         }
     }
 }

@@ -11,8 +11,8 @@ use std::fmt::Debug;
 /// Numbers of keys, and the tags of their values.
 pub type Model = BTreeMap<u64, u64>;
 
-/// A number of one byte times this has that byte eight times. Since no byte is 0, the record has few stores for
-/// a write of the host.
+/// A number of one byte times this has that byte eight times. Since no byte is 0, the record has few stores
+/// for a write of the host.
 const BYTES: u64 = 0x0101_0101_0101_0101;
 
 /// A value made of its key and a tag, from which a torn one differs.
@@ -69,9 +69,9 @@ pub enum Step {
     Reopen,
 }
 
-/// A moment between two calls.
+/// The time between two calls.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct Boundary {
     /// Number of events of the emulator.
     pub stores: usize,
     /// Number of recorded calls of the system.
@@ -89,7 +89,7 @@ pub struct Recording {
     /// Contents of the files when the record began.
     pub before: Vec<Vec<u8>>,
     /// The first one follows the creation of the file.
-    pub moments: Vec<Moment>,
+    pub boundaries: Vec<Boundary>,
 }
 
 /// Conditions of an execution.
@@ -209,12 +209,12 @@ pub fn execute<V: Tagged>(setting: &Setting, steps: &[Step]) -> Recording {
     let (folder, device) = (folder(), setting.device());
     let path = folder.path().join("map");
     let recorder = Recorder::start(folder.path(), &device, setting.system);
-    let (builder, mut moments) = (|| builder::<V>(&device, setting.durability), Vec::new());
+    let (builder, mut boundaries) = (|| builder::<V>(&device, setting.durability), Vec::new());
     let map = builder().capacity(setting.capacity).create(&path).unwrap();
     let mut run = Run { map: Some(map), model: Model::new(), tag: 0 };
     let mut note = |model: &Model, is_durable| {
         let (stores, calls) = recorder.now();
-        moments.push(Moment { stores, calls, model: model.clone(), is_durable });
+        boundaries.push(Boundary { stores, calls, model: model.clone(), is_durable });
     };
     note(&run.model, true);
     for step in steps {
@@ -222,14 +222,14 @@ pub fn execute<V: Tagged>(setting: &Setting, steps: &[Step]) -> Recording {
         note(&run.model, is_durable);
     }
     drop(run);
-    finish(&recorder, moments)
+    finish(&recorder, boundaries)
 }
 
 /// Ends a record.
-fn finish(recorder: &Recorder, moments: Vec<Moment>) -> Recording {
+fn finish(recorder: &Recorder, boundaries: Vec<Boundary>) -> Recording {
     recorder.now();
     let (events, before) = recorder.calls();
-    Recording { log: recorder.take_stores(), events, before, moments }
+    Recording { log: recorder.take_stores(), events, before, boundaries }
 }
 
 /// Opens the file that a crash has left, and records that.

@@ -1,6 +1,6 @@
 //! What crashes leave of a recorded script, and whether it may be.
 use crate::common::Rng;
-use crate::script::{Model, Moment, Recording, Tagged, builder, contents, folder};
+use crate::script::{Boundary, Model, Recording, Tagged, builder, contents, folder};
 use crate::system::Access;
 use phalanx::persistent_map::{Durability, check_file};
 use simt::emulator::{Mode, Options};
@@ -16,7 +16,7 @@ const SECTOR: usize = 512;
 /// Name of the map's file.
 const MAP: &str = "map";
 
-/// What a crash has left.
+/// A state that a crash has left.
 pub struct State<'a> {
     /// The file, if there is one.
     pub bytes: Option<&'a [u8]>,
@@ -30,23 +30,23 @@ pub struct State<'a> {
 }
 
 impl Recording {
-    /// Returns the contents that are allowed after a crash when `happened` moments had. `lasts` is whether
+    /// Returns the contents that are allowed after a crash behind `happened` boundaries. `lasts` is whether
     /// acknowledged batches survive it.
     fn allowed(&self, happened: usize, lasts: bool) -> Vec<(&Model, &Model)> {
-        let model = |moment: usize| &self.moments[moment.min(self.moments.len() - 1)].model;
+        let model = |boundary: usize| &self.boundaries[boundary.min(self.boundaries.len() - 1)].model;
         let Some(last) = happened.checked_sub(1) else { return vec![(model(0), model(0))] };
         let first = match lasts {
             true => last,
-            false => (0..=last).rev().find(|&moment| self.moments[moment].is_durable).unwrap_or(0),
+            false => (0..=last).rev().find(|&boundary| self.boundaries[boundary].is_durable).unwrap_or(0),
         };
-        (first..=last).map(|moment| (model(moment), model(moment + 1))).collect()
+        (first..=last).map(|boundary| (model(boundary), model(boundary + 1))).collect()
     }
 
     /// Shows what the death of the process may leave of a map with a durability, at each store after the step
     /// `first`.
     pub fn deaths(&self, durability: Durability, first: usize, visit: &mut dyn FnMut(State<'_>)) {
         let names = self.names();
-        let begin = if first == 0 { 0 } else { self.moments[first].stores };
+        let begin = if first == 0 { 0 } else { self.boundaries[first].stores };
         self.log.crashes(begin..self.log.events() + 1, SUBSETS, |crash| {
             let stop = crash.stop();
             for (number, (stores, _, map)) in names.iter().enumerate() {
@@ -56,12 +56,12 @@ impl Recording {
                 if *stores > stop || is_past {
                     continue;
                 }
-                let is_before = |moment: &&Moment| moment.stores <= stop && moment.calls <= calls;
-                let happened = self.moments.iter().take_while(is_before).count();
+                let is_before = |boundary: &&Boundary| boundary.stores <= stop && boundary.calls <= calls;
+                let happened = self.boundaries.iter().take_while(is_before).count();
                 visit(State {
                     bytes: map.map(|file| crash.contents(file)),
                     allowed: self.allowed_or_none(happened, durability == Durability::Process),
-                    was_created: happened > 0 || self.moments.is_empty(),
+                    was_created: happened > 0 || self.boundaries.is_empty(),
                     is_loss: false,
                     what: format!("death, {crash}"),
                 });
@@ -85,11 +85,11 @@ impl Recording {
 
     /// Returns the names when the record began: those of a recovery's file.
     fn first_names(&self) -> BTreeMap<String, usize> {
-        if self.moments.is_empty() { [(MAP.to_owned(), 0)].into() } else { BTreeMap::new() }
+        if self.boundaries.is_empty() { [(MAP.to_owned(), 0)].into() } else { BTreeMap::new() }
     }
 
     fn allowed_or_none(&self, happened: usize, lasts: bool) -> Vec<(&Model, &Model)> {
-        if self.moments.is_empty() { Vec::new() } else { self.allowed(happened, lasts) }
+        if self.boundaries.is_empty() { Vec::new() } else { self.allowed(happened, lasts) }
     }
 
     /// Shows what loss of power may leave: each prefix of the calls, with a torn last write, and before each
@@ -102,17 +102,17 @@ impl Recording {
             names: vec![self.first_names()],
         };
         for (number, (_, access)) in self.events.iter().enumerate() {
-            let happened = self.moments.iter().take_while(|moment| moment.calls <= number).count();
+            let happened = self.boundaries.iter().take_while(|boundary| boundary.calls <= number).count();
             let mut show = |bytes: Option<&[u8]>, how: &str| {
                 let allowed = self.allowed_or_none(happened, false);
-                let was_created = happened > 0 || self.moments.is_empty();
+                let was_created = happened > 0 || self.boundaries.is_empty();
                 let what = format!("loss of power, call {number} {how}");
                 visit(State { bytes, allowed, was_created, is_loss: true, what });
             };
             disk.show_prefix(access, &mut show);
             disk.execute(access, &mut show);
         }
-        let happened = self.moments.len();
+        let happened = self.boundaries.len();
         let mut show = |bytes: Option<&[u8]>, how: &str| {
             let allowed = self.allowed_or_none(happened, false);
             let what = format!("loss of power, end {how}");

@@ -2,9 +2,9 @@
 //! `fdatasync` and so on, which the linker prefers to those of the C library. So the recorded library is the
 //! one that users have.
 //!
-//! A recorded file is mapped as a whole, and mappings of its parts are parts of this one. The emulator records
-//! the stores to it. Before and after each call a launch without effect makes it notice what the host has
-//! written, so its record has the calls and the stores of kernels in their order.
+//! A recorded file is mapped as a whole, and mappings of its parts are parts of this one. The emulator
+//! records the stores to it. Before and after each call a launch without effect makes it notice what the host
+//! has written, so its record has the calls and the stores of kernels in their order.
 use gpu::Device;
 use libc::{c_char, c_int, c_void, off64_t, size_t, ssize_t};
 use simt::Grid;

@@ -1,8 +1,8 @@
 //! Processes that are killed in the middle of a batch: what they had acknowledged is in the mapped file.
 //!
 //! The test starts itself as a child process, which inserts, updates and removes pairs in rounds, and writes
-//! the number of each completed round to a pipe. `PHALANX_KILLS` is the number of processes, by default a few,
-//! and 40 on a GPU. Where the driver refuses to map the file, a round is acknowledged after a `sync`.
+//! the number of each completed round to a pipe. `PHALANX_KILLS` is the number of processes, by default a
+//! few, and 40 on a GPU. Where the driver refuses to map the file, a round is acknowledged after a `sync`.
 use crate::{device, folder};
 use phalanx::persistent_map::Durability;
 use phalanx::{Error, Outcome, PersistentMap};
