@@ -98,11 +98,12 @@ impl<V: Tagged> Checks<V> {
     }
 }
 
-fn all_are_sound<V: Tagged>(name: &str, durability: Durability) {
+/// Explores scripts with batches of up to `most` keys.
+fn all_are_sound<V: Tagged>(name: &str, durability: Durability, most: u64) {
     let (mut states, mut scripts) = (0, 0);
     for seed in common::seeds(SCRIPTS) {
         let setting = Setting::new(seed, durability);
-        states += explore::<V>(&setting, &steps(seed, durability))
+        states += explore::<V>(&setting, &steps(seed, durability, most))
             .unwrap_or_else(|wrong| panic!("{wrong}\n{}", common::replay(seed)));
         scripts += 1;
     }
@@ -115,21 +116,21 @@ mod scripts {
 
     #[test]
     fn mapped_small_pairs() {
-        all_are_sound::<u64>("mapped_small", Durability::Process);
+        all_are_sound::<u64>("mapped_small", Durability::Process, 12);
     }
 
     #[test]
     fn mapped_other_pairs() {
-        all_are_sound::<[u64; 3]>("mapped_other", Durability::Process);
+        all_are_sound::<[u64; 3]>("mapped_other", Durability::Process, 4);
     }
 
     #[test]
     fn synced_small_pairs() {
-        all_are_sound::<u64>("synced_small", Durability::Machine);
+        all_are_sound::<u64>("synced_small", Durability::Machine, 12);
     }
 
     #[test]
     fn synced_other_pairs() {
-        all_are_sound::<[u64; 3]>("synced_other", Durability::Machine);
+        all_are_sound::<[u64; 3]>("synced_other", Durability::Machine, 4);
     }
 }

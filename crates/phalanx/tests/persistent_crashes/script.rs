@@ -243,14 +243,14 @@ pub fn record_recovery<V: Tagged>(setting: &Setting, bytes: &[u8]) -> Recording 
     finish(&recorder, Vec::new())
 }
 
-/// Returns the steps of a seed: batches, with each other step among them.
-pub fn steps(seed: u64, durability: Durability) -> Vec<Step> {
+/// Returns the steps of a seed: batches of up to `most` keys, with each other step among them.
+pub fn steps(seed: u64, durability: Durability, most: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let mut steps = Vec::new();
     let others = [Step::Sync, Step::Reserve, Step::Sync, Step::Compact, Step::Reopen, Step::Clear];
     let first = rng.below(others.len() as u64) as usize;
     for turn in 0..others.len() {
-        (0..2 + rng.below(2)).for_each(|_| steps.push(batch(&mut rng)));
+        (0..2 + rng.below(2)).for_each(|_| steps.push(batch(&mut rng, most)));
         let other = &others[(first + turn) % others.len()];
         if durability == Durability::Machine && matches!(other, Step::Reopen) {
             // Otherwise the changes since the last sync would be lost.
@@ -262,8 +262,8 @@ pub fn steps(seed: u64, durability: Durability) -> Vec<Step> {
     steps
 }
 
-fn batch(rng: &mut Rng) -> Step {
-    let most = rng.pick(&[3, 6, 12]);
+fn batch(rng: &mut Rng, most: u64) -> Step {
+    let most = rng.pick(&[most, most / 2, 2]);
     let keys = keys(rng, most);
     match rng.below(6) {
         0..=2 => Step::Insert(keys),
