@@ -26,23 +26,33 @@ use states::{Checker, State};
 const SCRIPTS: u64 = 1;
 
 /// One in this many crashes is followed by another one in the recovery.
-const AGAIN: usize = 211;
+const AGAIN: usize = 97;
 
-/// Executes a script, and opens what crashes leave. Returns the number of states, or the first wrong one.
-fn explore<V: Tagged>(setting: &Setting, steps: &[Step]) -> Result<usize, String> {
+/// Numbers of different states that were opened, and of recoveries in which crashes were tried.
+#[derive(Clone, Copy, Debug, Default)]
+struct Explored {
+    states: usize,
+    recoveries: usize,
+}
+
+/// Executes a script, and opens what crashes leave. Returns the first wrong state, if there is one.
+fn explore<V: Tagged>(setting: &Setting, steps: &[Step]) -> Result<Explored, String> {
     let recording = execute::<V>(setting, steps);
-    Ok(deaths::<V>(setting, &recording, 0)? + losses_of_power::<V>(setting, &recording)?)
+    let deaths = deaths::<V>(setting, &recording, 0)?;
+    let losses = losses_of_power::<V>(setting, &recording)?;
+    let recoveries = deaths.recoveries + losses.recoveries;
+    Ok(Explored { states: deaths.states + losses.states, recoveries })
 }
 
 /// Opens what deaths of the process leave, after a number of steps.
-fn deaths<V: Tagged>(setting: &Setting, recording: &Recording, first: usize) -> Result<usize, String> {
+fn deaths<V: Tagged>(setting: &Setting, recording: &Recording, first: usize) -> Result<Explored, String> {
     let mut checks = Checks::<V>::new(setting, false);
     recording.deaths(setting.durability, first, &mut |state| checks.check(&state, 2));
     checks.end()
 }
 
 /// Opens what losses of power leave.
-fn losses_of_power<V: Tagged>(setting: &Setting, recording: &Recording) -> Result<usize, String> {
+fn losses_of_power<V: Tagged>(setting: &Setting, recording: &Recording) -> Result<Explored, String> {
     let mut checks = Checks::<V>::new(setting, true);
     recording.losses_of_power(&mut |state| checks.check(&state, 2));
     checks.end()
@@ -52,13 +62,14 @@ fn losses_of_power<V: Tagged>(setting: &Setting, recording: &Recording) -> Resul
 struct Checks<V> {
     setting: Setting,
     checker: Checker<V>,
+    recoveries: usize,
     wrong: Option<String>,
 }
 
 impl<V: Tagged> Checks<V> {
     fn new(setting: &Setting, is_restarted: bool) -> Self {
         let checker = Checker::new(setting.durability, is_restarted);
-        Self { setting: setting.clone(), checker, wrong: None }
+        Self { setting: setting.clone(), checker, recoveries: 0, wrong: None }
     }
 
     /// Checks a state and, of some states, those that crashes in its recovery leave, `depth` times.
@@ -74,7 +85,8 @@ impl<V: Tagged> Checks<V> {
         }
         let Some(bytes) = state.bytes else { return };
         let setting = Setting { faults: Vec::new(), system: None, ..self.setting.clone() };
-        let recovery = record_recovery::<V>(&setting, bytes);
+        let recovery = record_recovery::<V>(&setting, &self.checker.found(bytes));
+        self.recoveries += 1;
         self.check_recovery(&recovery, state, depth - 1);
     }
 
@@ -90,25 +102,28 @@ impl<V: Tagged> Checks<V> {
         }
     }
 
-    fn end(self) -> Result<usize, String> {
+    fn end(self) -> Result<Explored, String> {
         match self.wrong {
             Some(wrong) => Err(wrong),
-            None => Ok(self.checker.opened()),
+            None => Ok(Explored { states: self.checker.opened(), recoveries: self.recoveries }),
         }
     }
 }
 
 /// Explores scripts with batches of up to `most` keys.
 fn all_are_sound<V: Tagged>(name: &str, durability: Durability, most: u64) {
-    let (mut states, mut scripts) = (0, 0);
+    let (mut sum, mut scripts) = (Explored::default(), 0);
     for seed in common::seeds(SCRIPTS) {
         let setting = Setting::new(seed, durability);
-        states += explore::<V>(&setting, &steps(seed, durability, most))
-            .unwrap_or_else(|wrong| panic!("{wrong}\n{}", common::replay(seed)));
+        let explored = explore::<V>(&setting, &steps(seed, durability, most));
+        let explored = explored.unwrap_or_else(|wrong| panic!("{wrong}\n{}", common::replay(seed)));
+        sum.states += explored.states;
+        sum.recoveries += explored.recoveries;
         scripts += 1;
     }
-    println!("persistent_map_{name}: {scripts} scripts, {states} different crashes opened");
-    assert!(states > 100 * scripts, "{states}");
+    let Explored { states, recoveries } = sum;
+    println!("persistent_map_{name}: {scripts} scripts, {states} different crashes, {recoveries} recoveries");
+    assert!(states > 100 * scripts && recoveries > scripts, "{sum:?}");
 }
 
 mod scripts {

@@ -3,7 +3,7 @@
 use crate::common::Rng;
 use crate::script::{Setting, Step, Tagged, execute, keys};
 use crate::system::Fault as SystemFault;
-use crate::{deaths, losses_of_power};
+use crate::{Explored, deaths, losses_of_power};
 use phalanx::persistent_map::Durability;
 use simt::emulator::{Fault, SiteId};
 
@@ -12,7 +12,7 @@ const SEEDS: u64 = 40;
 
 /// Requires that a script of some seed finds a fault, from the seed `first` on.
 #[track_caller]
-fn is_found(fault: &str, first: u64, explore: impl Fn(u64) -> Result<usize, String>) {
+fn is_found(fault: &str, first: u64, explore: impl Fn(u64) -> Result<Explored, String>) {
     let found = (first..first + SEEDS).find_map(|seed| explore(seed).err().map(|wrong| (seed, wrong)));
     let (seed, wrong) = found.unwrap_or_else(|| panic!("{fault} is not found by {SEEDS} seeds"));
     println!("{fault}: found by seed {seed}: {}", &wrong[..wrong.len().min(300)]);

@@ -278,14 +278,19 @@ impl<V: Tagged> Checker<V> {
         Err(format!("{}: {found:?} found, allowed {allowed:?}", state.what))
     }
 
-    /// Returns the contents of the map that a file has.
-    fn open(&self, bytes: &[u8]) -> Result<Model, String> {
-        let path = self.folder.path().join(MAP);
+    /// Returns the file as the next process finds it.
+    pub fn found(&self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         if self.is_restarted {
             restart(&mut bytes);
         }
-        std::fs::write(&path, bytes).unwrap();
+        bytes
+    }
+
+    /// Returns the contents of the map that a file has.
+    fn open(&self, bytes: &[u8]) -> Result<Model, String> {
+        let path = self.folder.path().join(MAP);
+        std::fs::write(&path, self.found(bytes)).unwrap();
         check_file(&path).map_err(|error| error.to_string())?;
         let map =
             builder::<V>(&self.device, self.durability).open(&path).map_err(|error| error.to_string())?;
