@@ -28,15 +28,19 @@ enum Kind {
     Explorer,
     /// A seed selects random calls and faults of the device.
     Script,
+    /// A seed selects random calls, which are stopped at each store.
+    Crashes,
 }
 
-const FAMILIES: [Family; 6] = [
+const FAMILIES: [Family; 8] = [
     explorer(("btree-deep", "btree_explore"), "deep_trees_whose", 100),
     explorer(("mvbtree-deep", "btree_explore"), "deep_trees_with", 100),
     explorer(("skiplist-deep", "skiplist_explore"), "deep_", 100),
     explorer(("mvbtree-several", "mvbtree_explore"), "several::", 8),
     scripts(("tiered-map", "tiered_map"), "emulator,tiered-map"),
     scripts(("tiered-skip-list", "tiered_skip_list"), "emulator,tiered-skip-list"),
+    persistent(("persistent-map-batches", "persistent_explore"), ("batches", 400), Kind::Explorer),
+    persistent(("persistent-map-crashes", "persistent_crashes"), ("scripts::", 1), Kind::Crashes),
 ];
 
 const fn explorer((name, program): (&'static str, &'static str), filter: &'static str, seeds: u64) -> Family {
@@ -47,11 +51,22 @@ const fn scripts((name, program): (&'static str, &'static str), features: &'stat
     Family { name, program, features: Some(features), filter: "soak::", seeds: 40, kind: Kind::Script }
 }
 
+const fn persistent(
+    (name, program): (&'static str, &'static str),
+    (filter, seeds): (&'static str, u64),
+    kind: Kind,
+) -> Family {
+    Family { name, program, features: Some("emulator,persistent-map"), filter, seeds, kind }
+}
+
 impl Kind {
     fn schedules(self) -> &'static str {
         match self {
             Self::Explorer => "random, pct of depth 3 and of depth 10, by turns",
             Self::Script => "one; random calls, a third of them with a failing copy or failing allocations",
+            Self::Crashes => {
+                "random, pct of depth 3 and of depth 10, by turns; stopped at each store and call"
+            }
         }
     }
 
@@ -59,6 +74,7 @@ impl Kind {
         match self {
             Self::Explorer => "stale L1; a quarter of the seeds again under weak memory (hardware)",
             Self::Script => "sequentially consistent",
+            Self::Crashes => "sequentially consistent; at each stop single stores lost, prefixes, 64 subsets",
         }
     }
 }

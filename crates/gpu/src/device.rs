@@ -39,6 +39,7 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// assert_eq!((device.name().as_str(), device.driver().as_str()), ("SIMT emulator", "emulator"));
 /// assert!(device.is_emulator() && device.emulator_handle().is_some());
 /// assert_eq!((device.ordinal(), device.supports_cas128()), (0, device.arch() >= 90));
+/// assert_eq!(device.uuid(), Device::named("emulator")?.uuid());
 /// assert!(device.resident_threads() > 0 && device.multiprocessors() > 0);
 /// let (free, total) = device.memory()?;
 /// assert!(free <= total);
@@ -280,6 +281,13 @@ impl Device {
     /// Returns the ordinal that [`Device::cuda`] takes; 0 for an emulated device.
     pub fn ordinal(&self) -> u32 {
         self.machine().facts().ordinal
+    }
+
+    /// Returns the driver's UUID of the GPU, or of the MIG instance: the same in all processes, and different
+    /// for different GPUs. Emulated devices, and GPUs with a driver older than 11.4, have one made of their
+    /// names.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.machine().facts().uuid
     }
 
     /// Returns the number of multiprocessors; for an emulated device, the number of worker threads.

@@ -94,8 +94,10 @@ impl Machine {
             Mode::Explore(_) => 1,
         };
         let workers = u32::try_from(workers.max(1)).unwrap_or(u32::MAX);
+        let name = "SIMT emulator".to_owned();
         let facts = Facts {
-            name: "SIMT emulator".to_owned(),
+            uuid: machine::id_of(&name),
+            name,
             driver: "emulator".to_owned(),
             ordinal: 0,
             multiprocessors: workers,

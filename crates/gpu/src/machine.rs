@@ -14,10 +14,19 @@ pub struct Facts {
     pub name: String,
     pub driver: String,
     pub ordinal: u32,
+    pub uuid: [u8; 16],
     pub multiprocessors: u32,
     pub resident: u32,
     pub arch: u32,
     pub cas128: bool,
+}
+
+/// Returns an id made of a text, for devices that have none of their own.
+#[cfg(any(feature = "emulator", feature = "cuda"))]
+pub fn id_of(text: &str) -> [u8; 16] {
+    // FNV-1a of 128 bits.
+    let add = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul((1 << 88) + 0x13b);
+    text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, add).to_be_bytes()
 }
 
 /// Number of calls that an emulated device has executed, for tests of the cost of calls: see

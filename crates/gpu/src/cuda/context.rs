@@ -2,7 +2,7 @@
 use super::driver::{self, Code, describe, failed};
 use super::events::Events;
 use super::kernels::Kernels;
-use crate::machine::Facts;
+use crate::machine::{Facts, id_of};
 use crate::{Error, LaunchName, Result};
 use cust::context::CurrentContext;
 use cust::device::{Device, DeviceAttribute};
@@ -115,8 +115,10 @@ fn facts(ordinal: u32, device: Device) -> Result<Facts> {
     let minor = attribute(DeviceAttribute::ComputeCapabilityMinor)?;
     let arch = 10 * major + minor;
     let multiprocessors = attribute(DeviceAttribute::MultiprocessorCount)?;
+    let name = device.name().map_err(|error| failed("cuDeviceGetName", error))?;
     Ok(Facts {
-        name: device.name().map_err(|error| failed("cuDeviceGetName", error))?,
+        uuid: uuid(device, &format!("{name}:{ordinal}")),
+        name,
         driver: driver::version(),
         ordinal,
         multiprocessors,
@@ -124,4 +126,12 @@ fn facts(ordinal: u32, device: Device) -> Result<Facts> {
         arch,
         cas128: arch >= 90,
     })
+}
+
+/// Returns the UUID of a device, or one made of its name if the driver reports none: it is older than 11.4.
+fn uuid(device: Device, name: &str) -> [u8; 16] {
+    let mut uuid = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: the call writes the 16 bytes, and the device is one of the driver's.
+    let code = unsafe { sys::cuDeviceGetUuid_v2(&mut uuid, device.as_raw()) } as Code;
+    if code == 0 { uuid.bytes.map(|byte| byte as u8) } else { id_of(name) }
 }

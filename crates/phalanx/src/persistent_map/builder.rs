@@ -113,7 +113,9 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         self
     }
 
-    /// Sets whether `open` takes over a file that another GPU owns. Default: `false`, it is refused.
+    /// Sets whether `open` takes over a file that another GPU owns, by its UUID. Default: `false`, it is
+    /// refused with [`FileFault::OtherDevice`](super::FileFault::OtherDevice). With `true`, the file belongs
+    /// to this GPU from then on. Files of emulated devices belong to all emulators.
     ///
     /// ```
     /// let map = phalanx::PersistentMap::<u64, u64>::builder().adopt(true).build()?;
@@ -349,7 +351,7 @@ pub(super) fn file_options<K, V>(device: &Device, shape: Shape, is_mapped: bool)
         pages: shape.pages() as u64,
         has_working: is_mapped,
         layout: header::layout::<K, V>(shape),
-        owner: owner(device),
+        owner: device.uuid(),
         adopt: false,
         header: header::encode(shape),
         boot: file::boot_id(),
@@ -393,15 +395,6 @@ fn load(file: &PersistentFile, shape: Shape, levels: &mut [Buffer<u32>]) -> Resu
         }
     }
     Ok(())
-}
-
-/// Returns the id of a device.
-fn owner(device: &Device) -> [u8; 16] {
-    let (name, ordinal) = (device.name(), device.ordinal());
-    let mut id = [0; 16];
-    id[..4].copy_from_slice(&crc32fast::hash(name.as_bytes()).to_le_bytes());
-    id[4..8].copy_from_slice(&ordinal.to_le_bytes());
-    id
 }
 
 /// The structure's header in the file, and the hash of its layout.

@@ -227,11 +227,20 @@ impl Memory {
     }
 
     /// Empties the table. Nothing runs on it.
+    ///
+    /// The simple solution fills the levels with zeros. But if the process dies meanwhile, a part of an item
+    /// may be 0 whose bit is still set. So the items stay where a file may be read after that.
     pub fn clear(&mut self) -> Result<()> {
+        let geometry = self.shape.geometry;
+        let (page_words, bits_words) = (geometry.page_words() as usize, geometry.bits_words() as usize);
         for level in &mut self.levels {
             // The old memory of a table that has grown, which shared the levels, is gone.
             let level = Arc::get_mut(level).ok_or(Error::Invalid("a level is in use".to_owned()))?;
-            level.fill_bytes(0)?;
+            if level.tier().is_host_visible() {
+                level.as_mut_slice()?.chunks_mut(page_words).for_each(|page| page[..bits_words].fill(0));
+            } else {
+                level.fill_bytes(0)?;
+            }
         }
         self.fingerprints.fill_bytes(0)?;
         self.reserved.fill_bytes(0)?;

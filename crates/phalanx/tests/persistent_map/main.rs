@@ -6,6 +6,7 @@ mod cache;
 #[path = "../common/mod.rs"]
 mod common;
 mod files;
+mod fuzz;
 mod growth;
 mod kill;
 mod model;

@@ -49,7 +49,7 @@ pub struct Options {
     pub has_working: bool,
     /// Layout and types. `open` refuses a file with others.
     pub layout: LayoutId,
-    /// Id of the device that accesses the working region. `open` refuses the file of another one.
+    /// UUID of the device that accesses the working region. `open` refuses the file of another one.
     pub owner: [u8; 16],
     /// Whether `open` makes `owner` the owner of a file that another device owns.
     pub adopt: bool,

@@ -22,6 +22,9 @@ const NAME: usize = 256;
 /// Maximum number of bytes of the structure's header.
 pub const HEADER: usize = 2048;
 
+/// Number of superblocks and of epochs that no file reaches, from which on counting them might overflow.
+const MOST_NUMBERS: u64 = 1 << 62;
+
 const CRC_AT: usize = 16;
 const KEY_AT: usize = 128;
 const VALUE_AT: usize = KEY_AT + NAME;
@@ -184,8 +187,8 @@ impl Superblock {
     fn parse(fields: &Fields<'_>) -> Option<Self> {
         let (key, value) = (fields.name(KEY_AT, 112)?, fields.name(VALUE_AT, 116)?);
         Some(Self {
-            sequence: fields.u64(24),
-            epoch: fields.u64(32),
+            sequence: Some(fields.u64(24)).filter(|&sequence| sequence < MOST_NUMBERS)?,
+            epoch: Some(fields.u64(32)).filter(|&epoch| epoch < MOST_NUMBERS)?,
             file: fields.get(40),
             layout: LayoutId { hash: fields.u64(56), key, value },
             owner: fields.get(64),
@@ -337,7 +340,7 @@ mod tests {
     #[test]
     fn impossible_superblocks_are_refused() {
         let good = superblock().encode();
-        let places = [8, 12, 20, 21, 96, 108, 112, 116, 120, EXTENTS_AT, KEY_AT];
+        let places = [8, 12, 20, 21, 28, 36, 96, 108, 112, 116, 120, EXTENTS_AT, KEY_AT];
         for place in places {
             let mut block = good.clone();
             block[place..place + 4].fill(0xf7);

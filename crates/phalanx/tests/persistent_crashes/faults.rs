@@ -1,0 +1,132 @@
+//! Fences and flushes that are left out, one at a time: the exploration must find each. Fences are sites of
+//! kernels, flushes are calls of the operating system. `docs/notes/planted-faults.md` lists them.
+use crate::common::Rng;
+use crate::script::{Setting, Step, Tagged, execute, keys};
+use crate::system::Fault as SystemFault;
+use crate::{Explored, deaths, losses_of_power};
+use phalanx::persistent_map::Durability;
+use simt::emulator::{Fault, SiteId};
+
+/// Number of seeds within which a fault must be found.
+const SEEDS: u64 = 40;
+
+/// Requires that a script of some seed finds a fault, from the seed `first` on.
+#[track_caller]
+fn is_found(fault: &str, first: u64, explore: impl Fn(u64) -> Result<Explored, String>) {
+    let found = (first..first + SEEDS).find_map(|seed| explore(seed).err().map(|wrong| (seed, wrong)));
+    let (seed, wrong) = found.unwrap_or_else(|| panic!("{fault} is not found by {SEEDS} seeds"));
+    println!("{fault}: found by seed {seed}: {}", &wrong[..wrong.len().min(300)]);
+}
+
+/// First seed of whose overflows one moves an item.
+const FIRST_MOVE: u64 = 7;
+
+/// First seed of whose overflows one moves an item to a slot that another one has left.
+const FIRST_CHAIN: u64 = 27;
+
+/// [`is_found`] for a fence of a kernel, by the death of the process in the last one of some steps.
+#[track_caller]
+fn fence_is_found<V: Tagged>(
+    (file, function, nth): (&str, &str, usize),
+    (capacity, first): (usize, u64),
+    steps: impl Fn(&mut Rng) -> Vec<Step>,
+) {
+    let file = format!("kernels-gpu/src/persistent/{file}");
+    let site = SiteId::find_nth(&file, function, "view.order_image()", nth);
+    let fault = Fault::skip(site.unwrap_or_else(|error| panic!("{error}")));
+    is_found(&fault.to_string(), first, |seed| {
+        let faults = vec![fault.clone()];
+        let setting = Setting { faults, capacity, ..Setting::new(seed, Durability::Process) };
+        let steps = steps(&mut Rng::new(seed));
+        deaths::<V>(&setting, &execute::<V>(&setting, &steps), steps.len() - 1)
+    });
+    assert!(fault.effects() > 0, "the fault has no effect: {fault}");
+}
+
+/// [`is_found`] for a call of the operating system.
+#[track_caller]
+fn flush_is_found(fault: SystemFault, steps: &[Step]) {
+    for durability in [Durability::Machine, Durability::Process] {
+        is_found(&format!("{fault:?} of {durability:?}"), 0, |seed| {
+            let setting = Setting { system: Some(fault), ..Setting::new(seed, durability) };
+            losses_of_power::<u64>(&setting, &execute::<u64>(&setting, steps))
+        });
+    }
+}
+
+/// Inserts a few keys.
+fn insertion(rng: &mut Rng) -> Vec<Step> {
+    vec![Step::Insert(keys(rng, 6))]
+}
+
+/// Fills most of a table, so that a few more keys make others move.
+fn overflow(rng: &mut Rng) -> Vec<Step> {
+    let (first, more) = (rng.below(40), 4 + rng.below(6));
+    let fill = first..first + 60 + rng.below(6);
+    let last = fill.end..fill.end + more;
+    vec![Step::Insert(fill.collect()), Step::Insert(last.collect())]
+}
+
+#[test]
+fn an_item_that_is_not_before_its_bit_is_found() {
+    fence_is_found::<[u64; 3]>(("change.rs", "write_items", 0), (1, 0), insertion);
+}
+
+#[test]
+fn a_small_item_that_is_not_before_its_bit_is_found() {
+    fence_is_found::<u64>(("change.rs", "publish", 0), (1, 0), insertion);
+}
+
+#[test]
+fn a_moved_item_that_is_not_before_its_bit_is_found() {
+    fence_is_found::<u64>(("make_room.rs", "move_item", 0), (60, FIRST_MOVE), overflow);
+}
+
+/// The key is in neither slot.
+#[test]
+fn a_moved_item_that_leaves_before_it_arrives_is_found() {
+    fence_is_found::<u64>(("make_room.rs", "move_item", 1), (60, FIRST_MOVE), overflow);
+}
+
+/// The bit of an item that has moved survives, and so does a part of the slot's next item.
+#[test]
+fn a_moved_item_that_is_overwritten_is_found() {
+    fence_is_found::<u64>(("make_room.rs", "move_item", 2), (60, FIRST_CHAIN), overflow);
+}
+
+fn syncs() -> Vec<Step> {
+    let insert = |numbers: std::ops::Range<u64>| Step::Insert(numbers.collect());
+    vec![insert(0..5), Step::Sync, insert(3..9), Step::Sync, Step::Sync]
+}
+
+fn compaction() -> Vec<Step> {
+    vec![Step::Insert((0..9).collect()), Step::Sync, Step::Insert((5..14).collect()), Step::Compact]
+}
+
+#[test]
+fn a_missing_sync_before_the_superblock_is_found() {
+    flush_is_found(SystemFault::Sync(1), &syncs());
+}
+
+#[test]
+fn a_missing_sync_after_the_superblock_is_found() {
+    flush_is_found(SystemFault::Sync(0), &syncs());
+}
+
+/// The new file has the name, and not its contents.
+#[test]
+fn a_compaction_without_syncs_is_found() {
+    flush_is_found(SystemFault::LaterFiles, &compaction());
+}
+
+/// The file that was created is gone.
+#[test]
+fn a_creation_whose_name_is_not_synced_is_found() {
+    flush_is_found(SystemFault::Folder(0), &[]);
+}
+
+/// The file is the old one.
+#[test]
+fn a_compaction_whose_name_is_not_synced_is_found() {
+    flush_is_found(SystemFault::Folder(2), &compaction());
+}
