@@ -1,10 +1,11 @@
 //! Tiny tables on an emulated device, rounds of concurrent launches, and what their results must satisfy.
 use crate::common::Rng;
+use crate::reread::{GetTwice, reread};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::persistent::kernels::{
     PersistentContains, PersistentContainsCached, PersistentGet, PersistentGetCached, PersistentInsert,
-    PersistentInsertNew, PersistentRemove, PersistentUpdate, persistent_get_cached,
+    PersistentInsertNew, PersistentRemove, PersistentUpdate,
 };
 use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages};
 use phalanx_kernels::persistent::recover::{
@@ -14,8 +15,8 @@ use phalanx_kernels::persistent::refresh::PersistentRefresh;
 use phalanx_kernels::persistent::{
     CacheView, Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView,
 };
+use simt::Instance;
 use simt::emulator::{Failure, Fault, Launch, Mode, Options, Schedule, StoreLog, WeakMemory};
-use simt::{Instance, kernel};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -142,7 +143,7 @@ impl Played {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+pub enum Action {
     Get,
     /// Two elements of one thread, which are executed one after the other.
     Reread,
@@ -155,17 +156,10 @@ enum Action {
 
 /// An element: its action, key, and the tag of its value.
 #[derive(Clone, Copy, Debug)]
-struct Element {
-    action: Action,
-    key: u64,
-    tag: u32,
-}
-
-/// Looks keys up, and then others.
-#[kernel]
-pub fn get_twice<C: Config + Instance>(view: PersistentView<C>, first: Lookups, second: Lookups) {
-    persistent_get_cached(view, first);
-    persistent_get_cached(view, second);
+pub struct Element {
+    pub action: Action,
+    pub key: u64,
+    pub tag: u32,
 }
 
 /// An element's result. `tag` is that of a value that was read.
@@ -690,22 +684,6 @@ fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
         vec![Element { action, key, tag: *tag }]
     });
     elements.to_vec()
-}
-
-/// Returns the parts of a round: threads that read a present key twice, beside an update of it and, in half
-/// of the rounds, another change.
-fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
-    let nth = rng.below(model.len().max(1) as u64) as usize;
-    let key = model.keys().nth(nth).copied().unwrap_or(0);
-    let mut actions = vec![Action::Update, Action::Reread, Action::Reread, Action::Reread, Action::Reread];
-    let others = [Action::Remove, Action::Insert, Action::Update, Action::Contains];
-    actions.extend(others.get(rng.below(8) as usize));
-    let part = |action| {
-        let elements = if action == Action::Reread { 2 } else { 1 };
-        *tag += 1;
-        vec![Element { action, key, tag: *tag }; elements]
-    };
-    actions.into_iter().map(part).collect()
 }
 
 /// Requires that some order of the elements of each key explains their results and the table afterwards.
