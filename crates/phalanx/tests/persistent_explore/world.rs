@@ -64,7 +64,7 @@ pub struct Setting {
     pub cache: Cached,
 }
 
-/// What a table's cache has.
+/// Contents of a table's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// There is no cache.
