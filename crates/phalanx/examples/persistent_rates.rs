@@ -48,11 +48,6 @@ fn main() -> Result<()> {
     let absent = keys_on(&device, keys..2 * keys)?;
     let mut found = device.zeroed::<u64>(BATCH.min(keys))?;
     let mut outcomes = device.zeroed::<u8>(BATCH.min(keys))?;
-    // The first launches of the kernels include their compilation.
-    let small = PersistentMap::<u64, u64>::builder().device(&device).seed(1).variant(map.variant());
-    let small = small.capacity(64).build()?;
-    small.on(&stream).insert(present[0].slice(..8)?, present[0].slice(..8)?, None)?;
-    stream.synchronize()?;
     let insert = rate(&stream, &present, |keys| map.on(&stream).insert(keys, keys, None))?;
     let placed = map.len()?;
     let mut look_up = |batches: &[Buffer<u64>]| {
@@ -77,41 +72,5 @@ fn main() -> Result<()> {
     println!("{} on {}, load {:.3}", map.variant(), device.name(), map.load_factor()?);
     println!("{} of {keys} keys refused", keys - placed);
     println!("insert {insert:.0} M/s, hit {hit:.0} M/s, miss {miss:.0} M/s");
-    patterns(&device, &map, keys)
-}
-
-/// Prints rates of batches of present keys in other orders and with other frequencies.
-fn patterns(device: &Device, map: &PersistentMap<u64, u64>, keys: usize) -> Result<()> {
-    let (stream, len) = (device.stream()?, BATCH.min(keys));
-    let mut state = 1u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
-    let mut uniform: Vec<u64> = (0..len).map(|_| key((random() * keys as f64) as usize)).collect();
-    let zipf: Vec<u64> = (0..len).map(|_| key((keys as f64).powf(random()) as usize - 1)).collect();
-    let all = |name, batch: &[u64]| -> Result<()> {
-        let keys = device.from_slice(batch)?;
-        let (mut found, mut outcomes) = (device.zeroed::<u64>(len)?, device.zeroed::<u8>(len)?);
-        let batches = vec![keys];
-        let get = rate(&stream, &batches, |keys| map.on(&stream).get(keys, &mut found, &mut outcomes))?;
-        let contains = rate(&stream, &batches, |keys| map.on(&stream).contains_key(keys, &mut outcomes))?;
-        let insert = rate(&stream, &batches, |keys| map.on(&stream).insert(keys, keys, None))?;
-        let update = rate(&stream, &batches, |keys| map.on(&stream).update(keys, keys, None))?;
-        let update = update.max(rate(&stream, &batches, |keys| map.on(&stream).update(keys, keys, None))?);
-        let insert_new = rate(&stream, &batches, |keys| map.on(&stream).insert_new(keys, keys, None))?;
-        let remove = rate(&stream, &batches, |keys| map.on(&stream).remove(keys, None))?;
-        let again = rate(&stream, &batches, |keys| map.on(&stream).insert(keys, keys, None))?;
-        println!(
-            "{name}: get {get:.0}, contains {contains:.0}, insert present {insert:.0}, update {update:.0}, insert_new present {insert_new:.0}, remove {remove:.0}, insert again {again:.0}"
-        );
-        Ok(())
-    };
-    all("warm", &uniform)?;
-    all("uniform", &uniform)?;
-    uniform.sort();
-    all("sorted", &uniform)?;
-    all("zipf", &zipf)?;
-    all("one key", &vec![key(5); len])?;
-    all("ten keys", &(0..len).map(|at| key(at % 10)).collect::<Vec<_>>())
+    Ok(())
 }

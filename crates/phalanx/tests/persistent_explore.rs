@@ -11,6 +11,8 @@ mod common;
 mod crashes;
 #[path = "persistent_explore/mutants.rs"]
 mod mutants;
+#[path = "persistent_explore/reread.rs"]
+mod reread;
 #[path = "persistent_explore/world.rs"]
 mod world;
 

@@ -29,7 +29,7 @@ pub const MOST_LINES: u32 = 15;
 /// Bits of a link.
 const LINK: u32 = 0xf;
 
-/// Of this many warps, one notes what its lookups have found.
+/// Number of warps, one of which notes what its lookups have found.
 const SAMPLE: usize = 16;
 
 /// The cache of a table as kernels see it.

@@ -27,7 +27,7 @@ pub trait Config: Copy + Send + Sync + fmt::Debug + 'static {
     /// Slots of a bucket that items may take. Where an update writes a new item, one slot is spare.
     const USABLE: u32 = if Self::IS_SMALL { Self::SLOTS } else { Self::SLOTS - 1 };
 
-    /// Whether tables of the kind may have a cache: the links of a group's slots have room beside its version.
+    /// Whether tables of the kind may have a cache: links of a group's slots have room beside its version.
     const CACHES: bool = Self::LEVELS <= 2 && Self::SLOTS >= 8;
 
     /// Searches the keys of all lanes that pass as pending, each by the lane's tile. All lanes of the warp

@@ -15,7 +15,8 @@
 //!
 //! # Cost
 //!
-//! See [`kernels`], [`recover`], [`cache`] and [`refresh`]. Constructors and accessors are arithmetic in registers.
+//! See [`kernels`], [`recover`], [`cache`] and [`refresh`]. Constructors and accessors are arithmetic in
+//! registers.
 pub mod cache;
 mod change;
 mod fingerprint;

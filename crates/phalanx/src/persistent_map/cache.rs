@@ -6,8 +6,7 @@ use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::persistent::CacheView;
 use phalanx_kernels::persistent::cache::MOST_LINES;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Choice of the pairs that a cache has.
 ///
@@ -115,10 +114,15 @@ pub struct Cache {
     heat: Buffer<u32>,
     counts: Buffer<u64>,
     item_words: usize,
-    /// Number of batches of lookups.
-    batches: AtomicU32,
-    /// This number at the last refresh.
-    refreshed: AtomicU32,
+    turns: Mutex<Turns>,
+}
+
+/// Numbers of batches of lookups.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    batches: u32,
+    /// The number at the last refresh.
+    refreshed: u32,
 }
 
 impl Cache {
@@ -136,15 +140,14 @@ impl Cache {
             heat: device.zeroed(if has_heat { positions / 4 } else { 0 })?,
             counts: device.zeroed(if options.counts { 2 } else { 0 })?,
             item_words,
-            batches: AtomicU32::new(0),
-            refreshed: AtomicU32::new(0),
+            turns: Mutex::default(),
         })
     }
 
     /// Returns the cache as kernels take it.
     pub fn view(&self) -> CacheView {
-        let turn = self.batches.load(Ordering::Relaxed);
-        let since = turn.wrapping_sub(self.refreshed.load(Ordering::Relaxed));
+        let Turns { batches: turn, refreshed } = *self.turns();
+        let since = turn.wrapping_sub(refreshed);
         CacheView {
             lines: self.lines.global(),
             heat: self.heat.global(),
@@ -168,8 +171,13 @@ impl Cache {
 
     /// Counts a batch of lookups. Returns whether a refresh is due.
     fn count_batch(&self) -> bool {
-        let batches = self.batches.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        self.options.every > 0 && batches.is_multiple_of(self.options.every)
+        let mut turns = self.turns();
+        turns.batches = turns.batches.wrapping_add(1);
+        self.options.every > 0 && turns.batches.is_multiple_of(self.options.every)
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn stats(&self) -> Result<CacheStats> {
@@ -225,7 +233,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         // stream.
         unsafe { self.kernels.launch(stream, memory, Launch::Refresh)? };
         if let Some(cache) = &memory.cache {
-            cache.refreshed.store(cache.batches.load(Ordering::Relaxed), Ordering::Relaxed);
+            let mut turns = cache.turns();
+            turns.refreshed = turns.batches;
         }
         Ok(())
     }

@@ -136,11 +136,11 @@ pub enum Storage {
 /// memory, and a line of the image if a fingerprint agrees. `insert`, `insert_new`, `update` and `remove`
 /// read the same lines, and change a fingerprint two or three times and the item once. These calls on host
 /// slices divide the batch into chunks, which they copy through staging memory; they wait for one kernel a
-/// chunk. `with_capacity` allocates the levels and fills them with zeros. `len`, `is_empty`, `load_factor` and
-/// `stats` launch a kernel that reads two bytes per slot; `export`, `check` and the conversions read the image.
-/// `sync` copies the pages that have changed and writes them; growth (`reserve`) allocates a level, rebuilds
-/// the fingerprints, and inserts the pairs of the lowest level again. `clear` waits for the device and writes
-/// the image.
+/// chunk. `with_capacity` allocates the levels and fills them with zeros. `len`, `is_empty`, `load_factor`
+/// and `stats` launch a kernel that reads two bytes per slot; `export`, `check` and the conversions read the
+/// image. `sync` copies the pages that have changed and writes them; growth (`reserve`) allocates a level,
+/// rebuilds the fingerprints, and inserts the pairs of the lowest level again. `clear` waits for the device
+/// and writes the image.
 ///
 /// With a cache ([`Builder::cache`]), lookups of cached keys read a line of device memory in place of the
 /// image's. `refresh_cache` launches a kernel that reads fingerprints and a byte per slot, and the items that

@@ -1,10 +1,16 @@
 //! Tiny tables on an emulated device, rounds of concurrent launches, and what their results must satisfy.
+#[path = "hot.rs"]
+mod hot;
+pub use hot::steps_of_updates;
+
 use crate::common::Rng;
+use crate::reread::{GetTwice, reread};
 use gpu::{Buffer, Device, Grid};
+
 use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::persistent::kernels::{
     PersistentContains, PersistentContainsCached, PersistentGet, PersistentGetCached, PersistentInsert,
-    PersistentInsertNew, PersistentRemove, PersistentUpdate, persistent_get_cached,
+    PersistentInsertNew, PersistentRemove, PersistentUpdate,
 };
 use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages};
 use phalanx_kernels::persistent::recover::{
@@ -14,8 +20,8 @@ use phalanx_kernels::persistent::refresh::PersistentRefresh;
 use phalanx_kernels::persistent::{
     CacheView, Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView,
 };
+use simt::Instance;
 use simt::emulator::{Failure, Fault, Launch, Mode, Options, Schedule, StoreLog, WeakMemory};
-use simt::{Instance, kernel};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -63,7 +69,7 @@ pub struct Setting {
     pub cache: Cached,
 }
 
-/// What a table's cache has.
+/// Contents of a table's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// There is no cache.
@@ -144,7 +150,7 @@ impl Played {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+pub enum Action {
     Get,
     /// Two elements of one thread, which are executed one after the other.
     Reread,
@@ -157,17 +163,10 @@ enum Action {
 
 /// An element: its action, key, and the tag of its value.
 #[derive(Clone, Copy, Debug)]
-struct Element {
-    action: Action,
-    key: u64,
-    tag: u32,
-}
-
-/// Looks keys up, and then others.
-#[kernel]
-pub fn get_twice<C: Config + Instance>(view: PersistentView<C>, first: Lookups, second: Lookups) {
-    persistent_get_cached(view, first);
-    persistent_get_cached(view, second);
+pub struct Element {
+    pub action: Action,
+    pub key: u64,
+    pub tag: u32,
 }
 
 /// An element's result. `tag` is that of a value that was read.
@@ -570,7 +569,7 @@ pub fn record_round<C: Config + Instance>(
     world.run(world.refresh().into_iter().collect())?;
     let parts = match setting.mix {
         Mix::Churn => churn(&mut rng, &mut tag),
-        Mix::Hot => hot(&mut rng, &mut tag, &before),
+        Mix::Hot => hot::parts(&mut rng, &mut tag, &before),
         _ => parts(&mut rng, &mut tag),
     };
     let emulator = world.device.emulator_handle().expect("an emulator");
@@ -602,26 +601,6 @@ fn fill_table<C: Config + Instance>(
     Ok(())
 }
 
-/// Returns the steps that a warp's updates of present keys take.
-pub fn steps_of_updates<C: Config + Instance>(keys: &[u64]) -> u64 {
-    let world = World::<C>::for_recovery();
-    let elements = |action| move |(&key, tag): (&u64, u32)| Element { action, key, tag };
-    for part in keys.iter().zip(1..).map(elements(Action::Insert)) {
-        world.round(&[vec![part]], false).unwrap();
-    }
-    let updates: Vec<_> = keys.iter().zip(100..).map(elements(Action::Update)).collect();
-    let buffers = world.buffers(&updates);
-    let emulator = world.device.emulator_handle().expect("an emulator");
-    let report = emulator.launch_all(vec![world.launch(Action::Update, &buffers)]).unwrap();
-    let mut answers = Vec::new();
-    world.answers(&updates, &buffers, &mut answers).unwrap();
-    assert!(answers.iter().all(|answer| answer.outcome == Outcome::Replaced), "{answers:?}");
-    for (key, tag) in world.contents().unwrap() {
-        assert!(updates.iter().any(|update| (update.key, update.tag) == (key, tag)), "{key}: {tag}");
-    }
-    report.steps
-}
-
 /// Plays rounds of concurrent batches.
 pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
     let (mut rng, mut world) = (Rng::new(seed), World::<C>::new(setting));
@@ -634,7 +613,7 @@ pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Duel => duel(&mut rng, &mut tag, &model),
             Mix::Churn => churn(&mut rng, &mut tag),
             Mix::Reuse => reuse(&mut tag, &model),
-            Mix::Hot => hot(&mut rng, &mut tag, &model),
+            Mix::Hot => hot::parts(&mut rng, &mut tag, &model),
             Mix::Reread => reread(&mut rng, &mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
@@ -714,40 +693,6 @@ fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
         vec![Element { action, key, tag: *tag }]
     });
     elements.to_vec()
-}
-
-/// Returns the parts of a round: updates of a present key by several lanes of several launches, of which some
-/// have the same value, beside a removal and an insertion of it.
-fn hot(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
-    let key = model.keys().last().copied().unwrap_or(0);
-    let mut part = |action, lanes| {
-        let elements = (0..lanes).map(|_| {
-            *tag += u32::from(rng.below(4) > 0);
-            Element { action, key, tag: *tag }
-        });
-        elements.collect::<Vec<_>>()
-    };
-    let mut parts = vec![part(Action::Update, 3), part(Action::Insert, 2), part(Action::Get, 1)];
-    if model.len().is_multiple_of(2) {
-        parts.extend([part(Action::Remove, 1), part(Action::Insert, 1)]);
-    }
-    parts
-}
-
-/// Returns the parts of a round: threads that read a present key twice, beside an update of it and, in half
-/// of the rounds, another change.
-fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
-    let nth = rng.below(model.len().max(1) as u64) as usize;
-    let key = model.keys().nth(nth).copied().unwrap_or(0);
-    let mut actions = vec![Action::Update, Action::Reread, Action::Reread, Action::Reread, Action::Reread];
-    let others = [Action::Remove, Action::Insert, Action::Update, Action::Contains];
-    actions.extend(others.get(rng.below(8) as usize));
-    let part = |action| {
-        let elements = if action == Action::Reread { 2 } else { 1 };
-        *tag += 1;
-        vec![Element { action, key, tag: *tag }; elements]
-    };
-    actions.into_iter().map(part).collect()
 }
 
 /// Requires that some order of the elements of each key explains their results and the table afterwards.

@@ -1,10 +1,10 @@
-//! Maps with a cache: all verbs of a model, readers and refreshes beside writers, and which pairs have copies.
+//! Maps with a cache: all verbs of a model, readers and refreshes beside writers, and the choice of pairs.
 use crate::common::Rng;
 use crate::model::{Numbered, compare};
 use crate::{device, folder};
 use phalanx::persistent_map::{Builder, CachePolicy, CacheSize, CacheStats, Durability, Plain, Storage};
 use phalanx::{Device, Error, Outcome, PersistentMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 const POLICIES: [CachePolicy; 3] = [CachePolicy::Lfu, CachePolicy::Lru, CachePolicy::Random];
 
@@ -68,14 +68,14 @@ fn all_verbs_on_other_pairs() {
 fn beside_writers<V: Numbered>(policy: CachePolicy, version_of: fn(V) -> u64) {
     let device = Device::emulator(Default::default());
     let map = cached::<u64, V>(policy, 0.5).capacity(200).refresh_every(7).device(&device).build().unwrap();
-    let (keys, written): (Vec<u64>, _) = ((0..150).collect(), AtomicU64::new(0));
+    let (keys, written): (Vec<u64>, _) = ((0..150).collect(), Mutex::new(0));
     let values = |version: u64| vec![V::of(version); keys.len()];
     assert!(map.insert(&keys, &values(0)).unwrap().all_placed());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for version in 1..60 {
                 assert_eq!(map.update(&keys, &values(version)).unwrap().count(Outcome::Replaced), 150);
-                written.store(version, Ordering::Release);
+                *written.lock().unwrap() = version;
                 // A key that comes and goes takes slots that others have left.
                 assert!(map.insert(&[1000], &[V::of(version)]).unwrap().all_placed());
                 map.remove(&[1000]).unwrap();
@@ -83,7 +83,7 @@ fn beside_writers<V: Numbered>(policy: CachePolicy, version_of: fn(V) -> u64) {
         });
         let mut last = vec![0; keys.len()];
         while last[0] < 59 {
-            let before = written.load(Ordering::Acquire);
+            let before = *written.lock().unwrap();
             map.refresh_cache().unwrap();
             for (last, found) in last.iter_mut().zip(map.get(&keys).unwrap()) {
                 let version = version_of(found.expect("a key that is never removed"));

@@ -1,0 +1,44 @@
+//! Many updates of one key.
+use super::{Action, Element, Model, World};
+use crate::common::Rng;
+use phalanx_kernels::keyed::Outcome;
+use phalanx_kernels::persistent::Config;
+use simt::Instance;
+
+/// Returns the parts of a round: updates of a present key by several lanes of several launches, of which some
+/// have the same value, beside a removal and an insertion of it.
+pub fn parts(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = model.keys().last().copied().unwrap_or(0);
+    let mut part = |action, lanes| {
+        let elements = (0..lanes).map(|_| {
+            *tag += u32::from(rng.below(4) > 0);
+            Element { action, key, tag: *tag }
+        });
+        elements.collect::<Vec<_>>()
+    };
+    let mut parts = vec![part(Action::Update, 3), part(Action::Insert, 2), part(Action::Get, 1)];
+    if model.len().is_multiple_of(2) {
+        parts.extend([part(Action::Remove, 1), part(Action::Insert, 1)]);
+    }
+    parts
+}
+
+/// Returns the steps that a warp's updates of present keys take.
+pub fn steps_of_updates<C: Config + Instance>(keys: &[u64]) -> u64 {
+    let world = World::<C>::for_recovery();
+    let elements = |action| move |(&key, tag): (&u64, u32)| Element { action, key, tag };
+    for part in keys.iter().zip(1..).map(elements(Action::Insert)) {
+        world.round(&[vec![part]], false).unwrap();
+    }
+    let updates: Vec<_> = keys.iter().zip(100..).map(elements(Action::Update)).collect();
+    let buffers = world.buffers(&updates);
+    let emulator = world.device.emulator_handle().expect("an emulator");
+    let report = emulator.launch_all(vec![world.launch(Action::Update, &buffers)]).unwrap();
+    let mut answers = Vec::new();
+    world.answers(&updates, &buffers, &mut answers).unwrap();
+    assert!(answers.iter().all(|answer| answer.outcome == Outcome::Replaced), "{answers:?}");
+    for (key, tag) in world.contents().unwrap() {
+        assert!(updates.iter().any(|update| (update.key, update.tag) == (key, tag)), "{key}: {tag}");
+    }
+    report.steps
+}

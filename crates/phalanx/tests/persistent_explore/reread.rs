@@ -1,0 +1,29 @@
+//! Threads that read a key twice: what they read must not go back in time.
+use crate::common::Rng;
+use crate::world::{Action, Element, Model};
+use phalanx_kernels::persistent::kernels::persistent_get_cached;
+use phalanx_kernels::persistent::{Config, Lookups, PersistentView};
+use simt::{Instance, kernel};
+
+/// Looks keys up, and then others.
+#[kernel]
+pub fn get_twice<C: Config + Instance>(view: PersistentView<C>, first: Lookups, second: Lookups) {
+    persistent_get_cached(view, first);
+    persistent_get_cached(view, second);
+}
+
+/// Returns the parts of a round: threads that read a present key twice, beside an update of it and, in half
+/// of the rounds, another change.
+pub fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let nth = rng.below(model.len().max(1) as u64) as usize;
+    let key = model.keys().nth(nth).copied().unwrap_or(0);
+    let mut actions = vec![Action::Update, Action::Reread, Action::Reread, Action::Reread, Action::Reread];
+    let others = [Action::Remove, Action::Insert, Action::Update, Action::Contains];
+    actions.extend(others.get(rng.below(8) as usize));
+    let part = |action| {
+        let elements = if action == Action::Reread { 2 } else { 1 };
+        *tag += 1;
+        vec![Element { action, key, tag: *tag }; elements]
+    };
+    actions.into_iter().map(part).collect()
+}
