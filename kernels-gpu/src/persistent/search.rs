@@ -91,7 +91,7 @@ impl Mode for Cached {
     const USES_CACHE: bool = true;
 }
 
-/// What lookups of a table see, read by an update that cannot lock a slot.
+/// Reads of what lookups see, by an update that cannot lock a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Visible;
 
