@@ -142,8 +142,8 @@ pub(super) fn change<C: Config, A: Action>(view: PersistentView<C>, batch: Chang
 }
 
 /// Locks or claims slots for the element of each lane that is `pending`. Returns them, or the outcome if the
-/// element is done without one; neither if the lane must try again. `seen` is the slot that the lane could not
-/// lock before.
+/// element is done without one; neither if the lane must try again. `seen` is the slot that the lane could
+/// not lock before.
 #[device]
 fn hold<C: Config, A: Action>(
     view: PersistentView<C>,
