@@ -58,6 +58,7 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) if lengths differ;
+    /// [`Error::TooLarge`](crate::Error::TooLarge) for 2^32 keys or more;
     /// [`Error::OtherDevice`](crate::Error::OtherDevice);
     /// [`Error::Device`](crate::Error::Device) if the device is lost.
     pub fn get(
@@ -145,6 +146,10 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
 
     /// Returns the number of keys, and their words.
     fn keys(&self, keys: Slice<'_, K>) -> Result<(usize, GlobalSlice<u64>)> {
+        let most = u32::MAX as usize;
+        if keys.len() > most {
+            return Err(crate::Error::TooLarge { what: "keys of a batch", asked: keys.len(), most });
+        }
         Ok((keys.len(), self.words("keys", keys)?))
     }
 

@@ -1,7 +1,7 @@
 //! Options of persistent maps, and where their images lie.
 use super::cache::{CacheOptions, CachePolicy, CacheSize};
 use super::file::{self, Contents, LayoutId, PersistentFile, Source, Working};
-use super::kernels::{Kernels, select};
+use super::kernels::{Kernels, Kind, select};
 use super::memory::{Memory, Shape};
 use super::{Backing, Durability, PersistentMap, Plain, Storage};
 use crate::map::random_seed;
@@ -66,8 +66,14 @@ pub struct Builder<K, V> {
     of: PhantomData<fn() -> (K, V)>,
 }
 
-/// Share of the slots that keys fill in a new map, in hundredths.
-pub(super) const FILL: usize = 90;
+/// Why a map has no use for a cache.
+const NO_CACHE_NEEDED: &str = "the image is in device memory itself";
+
+/// Returns the share of the slots that pairs may take which they fill in a new map, in hundredths. Fewer keys
+/// find a slot where updates need a spare one.
+pub(super) fn fill(kind: Kind) -> usize {
+    if kind.usable < kind.slots { 85 } else { 90 }
+}
 
 impl<K: Plain, V: Plain> Builder<K, V> {
     pub(super) fn new() -> Self {
@@ -175,6 +181,9 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     /// values have an unsupported size; [`Error::UnknownVariant`]; [`Error::Cache`] if the map cannot have
     /// the cache; [`Error::Device`] if there is no device, or it lacks the memory.
     pub fn build(self) -> Result<PersistentMap<K, V>> {
+        if self.cache.is_some() && self.storage == Storage::Device {
+            return Err(Error::Cache(NO_CACHE_NEEDED));
+        }
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
         let levels = self.levels(&device, shape)?.into_iter().map(Arc::new).collect();
@@ -195,11 +204,13 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         let shape = self.new_shape(kernels)?;
         let options = self.options(&device, shape);
         let file = PersistentFile::create(&path, &options)?;
+        let (path, lock) = (file.path().to_owned(), file.handle().try_clone());
         let created = self.attach(&device, kernels, shape, file, None);
         if created.is_err() {
-            // The file is ours, and empty.
-            let _ = std::fs::remove_file(&path);
+            // The file is ours, empty, and still locked.
+            let _ = std::fs::remove_file(path);
         }
+        drop(lock);
         created
     }
 
@@ -249,7 +260,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         let Some(options) = self.cache_options() else { return Ok(()) };
         options.check()?;
         if self.storage == Storage::Device && !self.is_mapped() {
-            return Err(Error::Cache("the image is in device memory itself"));
+            return Err(Error::Cache(NO_CACHE_NEEDED));
         }
         if !kernels.kind().caches {
             return Err(Error::Cache("the kernels support none: take those of another variant"));
@@ -267,7 +278,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             return Err(Error::ZeroCapacity);
         }
         let seed = self.seed.unwrap_or_else(random_seed);
-        let slots = self.capacity.saturating_mul(100).div_ceil(FILL);
+        let slots = self.capacity.saturating_mul(100).div_ceil(fill(kernels.kind()));
         Shape::new(kernels.kind(), size_of::<V>(), seed).with_slots(slots)
     }
 
@@ -298,7 +309,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         device: &Device,
         kernels: &'static dyn Kernels,
         shape: Shape,
-        mut file: PersistentFile,
+        file: PersistentFile,
         contents: Option<Contents>,
     ) -> Result<PersistentMap<K, V>> {
         let source = contents.map_or(Source::Epoch, |contents| contents.source);
@@ -306,6 +317,9 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         let (has_epochs, mapped) = (file.epoch().0 > 0, self.is_mapped());
         if is_newer && !mapped || mapped && file.working().is_empty() {
             return Err(self.other_durability(&file, is_newer));
+        }
+        if has_epochs && !mapped && self.storage == Storage::Pinned {
+            file.check_memory(shape.pages() as u64)?;
         }
         let mut levels = if mapped {
             let level = |above| map_level(device, &file, shape, above);
@@ -326,10 +340,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             // The last epoch is older than all pages.
             memory.dirty.fill_bytes(1)?;
         }
-        if mapped && let Some(boot) = file::boot_id() {
-            file.set_working(Working::InUse(boot))?;
-        }
-        let backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new() };
+        let mut backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new() };
+        backing.use_mapping()?;
         let options = (self.grows, self.tier(), cache);
         Ok(PersistentMap::new(device.clone(), kernels, memory, Some(backing), options))
     }
@@ -341,6 +353,23 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             false => (Durability::Machine, "it was created without a mapped part"),
         };
         Error::Durability { path: file.path().to_owned(), offered, cause: cause.to_owned() }
+    }
+}
+
+impl Backing {
+    /// Records that the mapped part of the file, if it has one, has the contents of the map from here on.
+    pub(super) fn use_mapping(&mut self) -> Result<()> {
+        if !self.is_mapped {
+            return Ok(());
+        }
+        match file::boot_id() {
+            Some(boot) => self.file.set_working(Working::InUse(boot)),
+            None => Err(Error::Durability {
+                path: self.file.path().to_owned(),
+                offered: Durability::Machine,
+                cause: "the system does not tell when it was started".to_owned(),
+            }),
+        }
     }
 }
 
@@ -378,7 +407,6 @@ const LOAD: usize = 64 << 20;
 
 /// Reads the last epoch.
 fn load(file: &PersistentFile, shape: Shape, levels: &mut [Buffer<u32>]) -> Result<()> {
-    file.check_memory()?;
     for (above, level) in levels.iter_mut().enumerate() {
         let (first, page_bytes) = (shape.file_page(above as u32), shape.page_bytes());
         if level.tier().is_host_visible() {
@@ -441,7 +469,13 @@ pub(super) mod header {
             size_of::<K>() as u64,
             size_of::<V>() as u64,
         ];
-        let hash = numbers.into_iter().fold(0, |hash, number| mix64(hash ^ number).wrapping_add(number));
+        // The names in the layout are cut; the hash has them whole.
+        let names =
+            [type_name::<K>(), "\0", type_name::<V>()].into_iter().flat_map(str::bytes).map(u64::from);
+        let hash = numbers
+            .into_iter()
+            .chain(names)
+            .fold(0, |hash, number| mix64(hash ^ number).wrapping_add(number));
         LayoutId { hash, key: name::<K>(), value: name::<V>() }
     }
 

@@ -293,8 +293,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(outcomes.into_iter().map(|outcome| outcome == Outcome::Found).collect())
     }
 
-    /// Inserts keys, and replaces the values of those that are present. Of equal keys in a call, one of the
-    /// last values stays. Grows the map if a key finds no slot, unless it is of fixed capacity.
+    /// Inserts keys, and replaces the values of those that are present. Of equal keys in a call, the value
+    /// of one of them stays. Grows the map if a key finds no slot, unless it is of fixed capacity.
     ///
     /// # Errors
     /// [`Error::Length`] unless there is a value for each key; [`Error::NoRoom`] with the outcomes if the map

@@ -10,6 +10,8 @@ use phalanx_kernels::persistent::recover::{
     DISAGREEING, DUPLICATES, FALSE_COPIES, FALSE_FINGERPRINTS, FINDINGS, IN_PROGRESS, MISPLACED,
 };
 use simt::GlobalSlice;
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
 
 /// Numbers about a map.
 ///
@@ -73,9 +75,11 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// # Errors
     /// As [`Self::len`].
     pub fn stats(&self) -> Result<Stats> {
-        let pending = self.backing().as_ref().map_or(0, |backing| backing.pending.len());
+        let mut changed =
+            self.backing().as_ref().map_or_else(BTreeSet::new, |backing| backing.pending.clone());
         let memory = self.memory();
-        let marked = memory.dirty.read()?.into_iter().filter(|&mark| mark != 0).count();
+        let marks = (0..).zip(memory.dirty.read()?).filter(|&(_, mark)| mark != 0);
+        changed.extend(marks.map(|(mark, _)| memory.shape.page_of_mark(mark)));
         Ok(Stats {
             len: self.len_of(&memory)?,
             capacity: memory.shape.capacity(),
@@ -83,7 +87,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             lowest_level: memory.shape.geometry.lowest(),
             pages: memory.shape.pages(),
             page_bytes: memory.shape.page_bytes(),
-            dirty_pages: pending + marked,
+            dirty_pages: changed.len(),
             cache: memory.cache.as_ref().map(Cache::stats).transpose()?,
         })
     }
@@ -121,13 +125,17 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Err(Error::Invalid(texts.join(", ")))
     }
 
-    /// Returns all keys and their values, in no particular order.
+    /// Returns all keys and their values, in no particular order. Waits for the device; batches that change
+    /// the map wait meanwhile.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn export(&self) -> Result<(Vec<K>, Vec<V>)> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
+        // Values are read by weak loads: nothing may change them.
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let memory = self.memory();
+        self.device.synchronize()?;
         for above in 0..memory.shape.kind.levels {
             self.export_level(&memory, above, &mut |pairs| {
                 keys.extend(pairs.keys::<K>()?);
