@@ -14,14 +14,16 @@ use std::sync::{Arc, PoisonError};
 const COMPACT_MARGIN: usize = 3;
 
 impl<K: Plain, V: Plain> PersistentMap<K, V> {
-    /// Adds levels until the map has more slots than `capacity`. Other threads may have done so.
+    /// Adds levels until the map's capacity is more than `capacity`. Does nothing if another thread has
+    /// already done so.
     ///
-    /// A map with a file syncs: the epoch has the levels of the grown map.
+    /// A map with a file syncs after each level: the epoch has the levels of the grown map.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::DoesNotFit`] if the pairs of the lowest level find no slots in the
-    /// others; [`Error::PersistentFile`] if the file cannot grow; [`Error::Device`] if the device is lost or
-    /// lacks the memory. The map is then as before.
+    /// [`Error::TooLarge`] if there are too many slots; [`Error::DoesNotFit`] if pairs of the lowest level
+    /// find no slots in the others; [`Error::PersistentFile`] if the file cannot grow or the epoch cannot be
+    /// written; [`Error::Device`] if the device is lost or lacks the memory. Levels that were added before
+    /// remain. So does the last one if only its epoch failed: the next sync writes it.
     pub(super) fn grow(&self, capacity: usize) -> Result<()> {
         let mut backing = self.backing();
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +38,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(())
     }
 
-    /// Moves pairs to other buckets of their keys, so that some of the keys `indices` find slots.
+    /// Moves pairs to other buckets of their keys, so that some of the keys at `indices` find slots.
     pub(super) fn move_pairs(&self, keys: &[K], indices: &[usize]) -> Result<()> {
         // As in growth: no `sync` and no batch runs, since an item moves to another page.
         let _backing = self.backing();
@@ -52,7 +54,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(stream.synchronize()?)
     }
 
-    /// Makes room for `keys` more keys, at a load of 0.9.
+    /// Makes room for `keys` more keys: grows the map until its load with them is at most 0.9.
     ///
     /// ```
     /// let map = phalanx::PersistentMap::<u64, u64>::with_capacity(100)?;
@@ -62,14 +64,16 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::DoesNotFit`]; [`Error::PersistentFile`] if the file cannot grow;
+    /// [`Error::TooLarge`] if there are too many slots; [`Error::DoesNotFit`] if pairs of the lowest level
+    /// find no slots in the others; [`Error::PersistentFile`] if the file cannot grow or be written;
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn reserve(&self, keys: usize) -> Result<()> {
         let needed = self.len()?.saturating_add(keys).saturating_mul(10) / 9;
         self.grow(needed)
     }
 
-    /// Replaces the memory by that of a table with a level more. If this fails, the memory is as before.
+    /// Replaces the memory by that of a table with a new level at the top and without the lowest one. If this
+    /// fails, the memory is as before.
     fn add_level(&self, memory: &mut Memory, backing: Option<&mut Backing>) -> Result<()> {
         let (shape, has_file) = (memory.shape.grown()?, backing.is_some());
         let level = Arc::new(self.new_level(shape, backing)?);
@@ -78,7 +82,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         grown.copy_marks(memory)?;
         let moved = grown.rebuild(&self.device, self.kernels).and_then(|_| self.move_lowest(memory, &grown));
         if let Err(error) = moved {
-            // Copies of the lowest level's items in the others are duplicates: this removes them.
+            // Items of the lowest level may have copies in the others. Rebuilding keeps one of each.
             drop(grown);
             memory.rebuild(&self.device, self.kernels)?;
             return Err(error);
@@ -87,13 +91,13 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(())
     }
 
-    /// Inserts the items of the lowest level into the grown table, where it is not part of.
+    /// Inserts the items of the lowest level into the grown table, which does not have this level.
     fn move_lowest(&self, old: &Memory, grown: &Memory) -> Result<()> {
         let stream = self.device.stream()?;
         self.export_level(old, 0, &mut |pairs| self.insert_pairs(grown, &stream, pairs))
     }
 
-    /// Returns the new level, in memory or in the file. A file has room for its pages.
+    /// Returns the new level, in memory or in the mapped part of the file. Grows a file that lacks its pages.
     fn new_level(&self, shape: Shape, backing: Option<&mut Backing>) -> Result<Buffer<u32>> {
         let top = shape.kind.levels - 1;
         let words = shape.level_words(top);
@@ -128,7 +132,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::DoesNotFit`] if the pairs find no slots, although the map had four times as many;
+    /// [`Error::DoesNotFit`] if the pairs find no slots, although there were four times as many as pairs;
     /// [`Error::PersistentFile`] if the new file cannot be written or renamed; [`Error::Device`] if the
     /// device is lost or lacks the memory. The map is then as before. Only if the folder of the file cannot
     /// be synced, the map is the new one, although an error is returned.
@@ -164,7 +168,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         let rebuilt = match filled.and_then(|rebuilt| named(&mut new).map(|()| rebuilt)) {
             Ok(rebuilt) => rebuilt,
             Err(error) => {
-                // The new file is ours, and not used.
+                // This call has created the new file, and nothing uses it.
                 let _ = new.map(|new| std::fs::remove_file(new.file.path()));
                 return Err(error);
             }
@@ -183,8 +187,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(Backing { file, is_mapped: old.is_mapped, pending: BTreeSet::new() })
     }
 
-    /// Returns memory of this shape with the pairs of another one, which are also in an epoch of the new
-    /// file.
+    /// Returns memory of this shape with the pairs of `old`. If there is a new file, writes them as its first
+    /// epoch.
     fn filled(&self, old: &Memory, shape: Shape, mut new: Option<&mut Backing>) -> Result<Memory> {
         let level = |above| match new.as_ref().filter(|new| new.is_mapped) {
             Some(new) => {

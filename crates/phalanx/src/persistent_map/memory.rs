@@ -229,8 +229,8 @@ impl Memory {
         Ok(findings.read()?[DUPLICATES])
     }
 
-    /// Takes over the marks of a table with the same levels, except that it has one more at the bottom and
-    /// one less at the top, which has not changed.
+    /// Takes over the marks of the table before growth: those of all its levels but the lowest one. The new
+    /// top level has no marks yet.
     pub fn copy_marks(&mut self, from: &Memory) -> Result<()> {
         let marks = from.dirty.read()?;
         let lowest = from.shape.geometry.pages(0) as usize;

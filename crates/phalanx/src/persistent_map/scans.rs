@@ -38,7 +38,8 @@ pub struct Stats {
     pub pages: usize,
     /// Bytes in a page.
     pub page_bytes: usize,
-    /// Number of pages that have changed since the last epoch, for a map with a file.
+    /// Number of pages that have changed since the last epoch; 0 without a file. After a failed `sync`, a
+    /// page may count twice.
     pub dirty_pages: usize,
     /// Numbers about the cache, if there is one.
     pub cache: Option<CacheStats>,
@@ -92,21 +93,22 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         })
     }
 
-    /// Checks the map's memory: each pair is in a bucket of its key, no key has two, and fingerprints and
-    /// slot bits agree. No batch that changes the map may run.
+    /// Checks the map's memory: each pair is in a bucket of its key, no key has two pairs, fingerprints agree
+    /// with slot bits and keys, and copies in the cache are equal to their pairs. While a batch that changes
+    /// the map runs, the result is arbitrary.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the number of each kind of violation; [`Error::Device`] if the device is lost.
+    /// [`Error::Invalid`] with the number of violations by kind; [`Error::Device`] if the device is lost.
     pub fn check(&self) -> Result<()> {
         let (memory, stream) = (self.memory(), self.device.stream()?);
-        // A refresh that runs locks slots.
+        // A refresh holds locks, which would count as violations.
         let refreshes = self.refreshes();
         if let Some(stream) = &*refreshes {
             stream.synchronize()?;
         }
         let findings = self.device.zeroed::<u32>(FINDINGS)?;
         // SAFETY: the findings are read, which waits, before they are dropped. A batch that runs meanwhile
-        // makes the numbers wrong, and nothing else.
+        // can only make the numbers wrong.
         unsafe { self.kernels.launch(&stream, &memory, Launch::Check(findings.global()))? };
         let found = findings.read()?;
         if found.iter().all(|&count| count == 0) {
@@ -146,7 +148,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok((keys, values))
     }
 
-    /// Passes the items of a level to `take`, by parts.
+    /// Passes the items of the level `above` the lowest one to `take`, part by part.
     pub(super) fn export_level(
         &self,
         memory: &Memory,

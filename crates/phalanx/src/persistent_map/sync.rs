@@ -9,7 +9,7 @@ use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages, Persis
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-/// Number of times that a page is copied beside batches, before those that change the map wait.
+/// Number of copies of a page that are tried beside batches, before batches that change the map wait.
 const ROUNDS: usize = 8;
 
 /// Bytes of pages that are copied at once.
@@ -22,12 +22,14 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// Makes the changes of all batches that have completed a new epoch of the file. Changes of other batches
     /// may be part of it. Returns when the epoch survives loss of power.
     ///
-    /// Batches run meanwhile. If a page changes each time that it is copied, batches that change the map are
-    /// submitted only after the remaining pages have been copied.
+    /// Batches run meanwhile. If a page changes each time that it is copied, batches that change the map wait
+    /// until the remaining pages have been copied.
     ///
     /// # Errors
-    /// [`Error::NoFile`]; [`Error::PersistentFile`] if the file cannot be written: the last epoch stays, and
-    /// the next call writes the changes; [`Error::Device`] if the device is lost.
+    /// [`Error::NoFile`] for a map without a file; [`Error::PersistentFile`] if the file cannot be written:
+    /// the last epoch stays, and the next call writes the changes. If the failure may have left the new epoch
+    /// on the disk, later calls return [`FileFault::Uncertain`](super::FileFault::Uncertain) until the file
+    /// is opened again. [`Error::Device`] if the device is lost.
     pub fn sync(&self) -> Result<Epoch> {
         let mut backing = self.backing();
         let Some(backing) = backing.as_mut() else { return Err(Error::NoFile) };
@@ -35,7 +37,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         self.write_epoch(&memory, backing, false)
     }
 
-    /// Writes an epoch. The file is locked. `alone` is whether nothing changes the map.
+    /// Writes an epoch. The caller has locked the file. `alone` is whether the caller also keeps all batches
+    /// away that change the map.
     pub(super) fn write_epoch(&self, memory: &Memory, backing: &mut Backing, alone: bool) -> Result<Epoch> {
         let Backing { file, pending, .. } = backing;
         let mut copier = Copier::new(&self.device, memory)?;
