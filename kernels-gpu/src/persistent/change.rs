@@ -23,7 +23,7 @@ use super::fingerprint::Fingerprint;
 use super::kind::Config;
 use super::layout::{NOWHERE, Place};
 use super::rows::{CopyIn, move_values, value_at};
-use super::search::{Changing, Checking, Keys, Mode, Placing, Sought, Wanted, has_key};
+use super::search::{Changing, Checking, Keys, Mode, Placing, PlacingNew, Sought, Wanted, has_key};
 use super::supersede::{Seen, settle, small_value};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
@@ -64,7 +64,7 @@ impl Action for Insert {
 pub(super) struct InsertNew;
 
 impl Action for InsertNew {
-    type Mode = Placing;
+    type Mode = PlacingNew;
 }
 
 /// Replaces the values of keys that are present.
@@ -270,6 +270,10 @@ fn confirm<C: Config>(
     if checks {
         // Of two insertions of a key, at least one sees the other's claim.
         fence_sc(Scope::Device);
+    }
+    if C::LANES > 1 {
+        // The fence is before the reads of all lanes of the tile.
+        warp.sync();
     }
     while warp.any(checks) {
         let found = C::search::<Checking>(view, keys, (checks, wanted, held.slot));

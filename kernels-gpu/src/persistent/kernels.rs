@@ -148,13 +148,12 @@ fn find_and_copy<C: Config, M: Mode>(
     while warp.any(pending) {
         let sought = C::search::<M>(view, keys, (pending, wanted, NOWHERE));
         let position = if pending { sought.position } else { NOWHERE };
-        // The lane's search is before the reads of the value by all lanes.
-        warp.sync();
         // SAFETY: a position that is not `NOWHERE` is that of a slot.
-        unsafe {
-            let address = if position == NOWHERE { 0 } else { found_at::<C, M>(view, position) };
-            move_values(view, warp, (address, wanted.index), CopyOut { to, order: Order::Acquire });
-        }
+        let address = unsafe { if position == NOWHERE { 0 } else { found_at::<C, M>(view, position) } };
+        // The lane's search, and its read of the link, are before the reads of the value by all lanes.
+        warp.sync();
+        // SAFETY: addresses that are not 0 are those of items' values, or of their copies.
+        unsafe { move_values(view, warp, (address, wanted.index), CopyOut { to, order: Order::Acquire }) };
         // All reads of the value acquire, so they are before the second read of the version.
         warp.sync();
         if position != NOWHERE {

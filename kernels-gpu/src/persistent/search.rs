@@ -113,6 +113,15 @@ impl Mode for Placing {
     const PLACES: bool = true;
 }
 
+/// The search of `insert_new`: a key that it finds is present, and nothing is locked to look again.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacingNew;
+
+impl Mode for PlacingNew {
+    const IS_FINAL: bool = true;
+    const PLACES: bool = true;
+}
+
 /// The search of an insertion that has claimed a slot: whether the key is there, or about to be placed.
 #[derive(Clone, Copy, Debug)]
 pub struct Checking;

@@ -63,8 +63,13 @@ impl Seen {
             // An update writes the new item to another slot.
             !is_same_slot
         } else if is_same_slot {
+            // SAFETY: an earlier search has read the slot.
+            let group = unsafe { view.version(self.position / C::SLOTS) };
+            let version = group.load(Order::Acquire, Scope::Device);
             let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, self.position));
-            is_same && digest(value) != self.digest
+            // With another version, the value may be one that is not yet in the copy of the cache.
+            let is_visible = group.load(Order::Relaxed, Scope::Device) == version;
+            is_same && is_visible && digest(value) != self.digest
         } else {
             false
         };

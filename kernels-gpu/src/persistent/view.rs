@@ -80,8 +80,7 @@ impl<C: Config> PersistentView<C> {
     ///
     /// # Safety
     /// - The first `C::LEVELS` of `levels` point to the pages of a level each, aligned to 128 bytes, of
-    /// memory
-    ///   that kernels can access and that outlives all uses.
+    ///   memory that kernels can access and that outlives all uses.
     /// - `fingerprints` points to [`Self::group_words`] words for each group, aligned to 128 bytes, of device
     ///   memory. They were 0 before the first operation, and the slot bits of the image were 0 or
     ///   [`recover`](super::recover) has rebuilt the fingerprints from them.
@@ -405,7 +404,8 @@ impl<C: Config> PersistentView<C> {
             first = if place.above == above { self.first_pages[above as usize] } else { first };
             above += 1;
         }
-        self.dirty.at((first + place.page) as usize).store(1, Order::Release, Scope::Device);
+        // An addition to earlier marks: whoever reads one mark has all changes before it.
+        self.dirty.at((first + place.page) as usize).fetch_or(1, Order::Release, Scope::Device);
     }
 
     /// Orders the caller's writes to the image before its later ones: for other threads, and for those who

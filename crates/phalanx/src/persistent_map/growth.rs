@@ -10,7 +10,7 @@ use phalanx_kernels::persistent::Changes;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
-/// What compaction leaves free beyond [`fill`], in hundredths of the slots.
+/// Slots that compaction leaves free beyond those of [`fill`], in hundredths.
 const COMPACT_MARGIN: usize = 3;
 
 impl<K: Plain, V: Plain> PersistentMap<K, V> {

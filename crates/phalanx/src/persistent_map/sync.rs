@@ -65,13 +65,13 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     }
 }
 
-/// Pages that were copied: their numbers in the file, and their bytes.
-type Held = Vec<(u64, Vec<u8>)>;
+/// Numbers in the file of copied pages, and their bytes.
+type PageList = Vec<(u64, Vec<u8>)>;
 
 impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// Copies pages while no batch changes the map. Batches wait for the copies and not for the disk.
-    fn copy_alone(&self, copier: &mut Copier<'_>, mut pages: BTreeSet<u64>, alone: bool) -> Result<Held> {
-        let mut held = Held::new();
+    fn copy_alone(&self, copier: &mut Copier<'_>, mut pages: BTreeSet<u64>, alone: bool) -> Result<PageList> {
+        let mut held = PageList::new();
         let _gate = (!alone).then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner));
         self.device.synchronize()?;
         copier.copy(&mut pages, &mut |copied| {
