@@ -273,3 +273,76 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         if refused == 0 { Ok(()) } else { Err(Error::DoesNotFit { left_over: refused, pairs: pairs.len() }) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::injected::fail_syncs_after;
+    use super::super::{Durability, FileFault, PersistentMap};
+    use crate::{Error, emulator};
+    use gpu::Device;
+
+    type Map = PersistentMap<u64, u64>;
+
+    fn is_uncertain<T>(result: crate::Result<T>) -> bool {
+        super::is_uncertain(&result)
+    }
+
+    /// The syncs of an epoch are before and after the write of the superblock. With the error of the first
+    /// one, the file here has the old levels; with that of the second one, it has the new ones.
+    #[test]
+    fn a_map_whose_levels_in_the_file_are_unknown_takes_no_changes() {
+        let keys: Vec<u64> = (0..90).collect();
+        for durability in [Durability::Process, Durability::Machine] {
+            for syncs in 0..2 {
+                let (folder, device) = (tempfile::tempdir().unwrap(), Device::emulator(Default::default()));
+                let path = folder.path().join("map");
+                let builder = || Map::builder().capacity(100).durability(durability).device(&device);
+                let mut map = builder().create(&path).unwrap();
+                assert!(map.insert(&keys, &keys).unwrap().all_placed());
+                let capacity = map.capacity();
+                fail_syncs_after(syncs);
+                let reserved = map.reserve(300);
+                fail_syncs_after(u32::MAX);
+                let fault =
+                    |error| matches!(error, Error::PersistentFile { fault: FileFault::Io { .. }, .. });
+                assert!(reserved.is_err_and(fault) && map.capacity() == capacity);
+                assert!(is_uncertain(map.reserve(300)) && is_uncertain(map.sync()));
+                let is_refused = durability == Durability::Process;
+                assert_eq!(is_uncertain(map.insert(&[0], &[0])), is_refused);
+                assert_eq!(is_uncertain(map.update(&[1], &[1])), is_refused);
+                assert_eq!(is_uncertain(map.move_pairs(&keys, &[1])), is_refused);
+                if is_refused {
+                    assert!(is_uncertain(map.remove(&[0])) && is_uncertain(map.clear()));
+                }
+                map.check().unwrap();
+                assert_eq!(map.get(&keys).unwrap(), keys.iter().copied().map(Some).collect::<Vec<_>>());
+                drop(map);
+                let map = builder().open(&path).unwrap();
+                map.check().unwrap();
+                assert_eq!(map.capacity() > capacity, syncs == 1);
+                // The epoch before has no pairs.
+                let len = if is_refused || syncs == 1 { keys.len() } else { 0 };
+                assert_eq!(map.len().unwrap(), len);
+                assert!(map.insert(&keys, &keys).unwrap().all_placed());
+            }
+        }
+    }
+
+    /// A new file has the levels of the map.
+    #[test]
+    fn compaction_lets_a_map_take_changes_again() {
+        let (folder, device) = (tempfile::tempdir().unwrap(), Device::emulator(emulator::Options::default()));
+        let path = folder.path().join("map");
+        let builder = Map::builder().capacity(100).durability(Durability::Process).device(&device);
+        let mut map = builder.create(&path).unwrap();
+        assert!(map.insert(&[1, 2], &[1, 2]).unwrap().all_placed());
+        fail_syncs_after(1);
+        assert!(map.reserve(300).is_err());
+        fail_syncs_after(u32::MAX);
+        assert!(is_uncertain(map.insert(&[3], &[3])));
+        map.compact().unwrap();
+        assert!(map.insert(&[3], &[3]).unwrap().all_placed());
+        map.sync().unwrap();
+        assert_eq!(map.get(&[1, 2, 3]).unwrap(), [Some(1), Some(2), Some(3)]);
+    }
+}
