@@ -40,8 +40,9 @@ use simt::{GlobalSlice, Word};
 ///
 /// # Cost
 ///
-/// `get`, `contains_key`, `insert`, `insert_new`, `update` and `remove` launch one kernel each. No call waits
-/// for the device.
+/// `get`, `contains_key`, `insert`, `insert_new`, `update` and `remove` launch one kernel each. Calls do not
+/// wait for the device, except while another thread grows the map or copies the last pages of a
+/// [`sync`](PersistentMap::sync).
 #[derive(Debug)]
 pub struct Batches<'a, K, V> {
     map: &'a PersistentMap<K, V>,
@@ -58,7 +59,9 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) if lengths differ;
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice);
+    /// [`Error::TooLarge`](crate::Error::TooLarge) for 2^32 keys or more;
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) if a buffer or the stream is of another device;
+    /// [`Error::Alignment`](crate::Error::Alignment) if keys are not aligned to 8 bytes or values to 4;
     /// [`Error::Device`](crate::Error::Device) if the device is lost.
     pub fn get(
         &self,
@@ -145,6 +148,10 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
 
     /// Returns the number of keys, and their words.
     fn keys(&self, keys: Slice<'_, K>) -> Result<(usize, GlobalSlice<u64>)> {
+        let most = u32::MAX as usize;
+        if keys.len() > most {
+            return Err(crate::Error::TooLarge { what: "keys of a batch", asked: keys.len(), most });
+        }
         Ok((keys.len(), self.words("keys", keys)?))
     }
 
@@ -157,7 +164,7 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
         optional_slice(self.map.device(), "outcomes", outcomes, len)
     }
 
-    /// Returns elements as words.
+    /// Returns elements as words, or an error unless they are on the map's device and aligned to words.
     fn words<T: Plain, W: Word>(&self, what: &'static str, elements: Slice<'_, T>) -> Result<GlobalSlice<W>> {
         check_same_device(self.map.device(), what, elements.device())?;
         if elements.is_empty() {

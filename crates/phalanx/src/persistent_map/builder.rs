@@ -1,7 +1,7 @@
 //! Options of persistent maps, and where their images lie.
 use super::cache::{CacheOptions, CachePolicy, CacheSize};
 use super::file::{self, Contents, LayoutId, PersistentFile, Source, Working};
-use super::kernels::{Kernels, select};
+use super::kernels::{Kernels, Kind, select};
 use super::memory::{Memory, Shape};
 use super::{Backing, Durability, PersistentMap, Plain, Storage};
 use crate::map::random_seed;
@@ -46,10 +46,10 @@ use std::sync::Arc;
 ///
 /// # Cost
 ///
-/// `build` and `create` allocate the map's memory and fill it with zeros; `create` also writes the room of a
-/// file of twice the size of the image. `open` reads the image, verifies its checksums, and launches two
-/// kernels that rebuild the fingerprints; `open_or_create` does the one or the other. The other calls set
-/// options.
+/// `build` and `create` allocate the map's memory and fill it with zeros; `create` also allocates a file of
+/// two or three times the size of the image. `open` reads the last epoch and verifies its checksums, unless
+/// the mapped part is newer, and launches two kernels that rebuild the fingerprints. `open_or_create` does
+/// what one of the two does. The other calls set options.
 #[derive(Debug)]
 pub struct Builder<K, V> {
     capacity: usize,
@@ -66,8 +66,14 @@ pub struct Builder<K, V> {
     of: PhantomData<fn() -> (K, V)>,
 }
 
-/// Share of the slots that keys fill in a new map, in hundredths.
-pub(super) const FILL: usize = 90;
+/// Why a map has no use for a cache.
+const NO_CACHE_NEEDED: &str = "the image is in device memory itself";
+
+/// Returns the share of the slots that pairs may take which they fill in a new map, in hundredths. Fewer keys
+/// find a slot where updates need a spare one.
+pub(super) fn fill(kind: Kind) -> usize {
+    if kind.usable < kind.slots { 85 } else { 90 }
+}
 
 impl<K: Plain, V: Plain> Builder<K, V> {
     pub(super) fn new() -> Self {
@@ -93,29 +99,29 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         self
     }
 
-    /// Sets where the image lies. Default: [`Storage::Device`]. With [`Durability::Process`], the image is
-    /// the file itself.
+    /// Sets where the image lies. Default: [`Storage::Device`]. Without effect with [`Durability::Process`]:
+    /// the image is a part of the file then.
     pub fn storage(mut self, storage: Storage) -> Self {
         self.storage = storage;
         self
     }
 
-    /// Sets what the map survives. Default: [`Durability::Machine`]. Without a file, the map survives
-    /// nothing.
+    /// Sets the events that a map in a file survives. Default: [`Durability::Machine`]. A map without a file
+    /// ends with the process.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Sets whether calls on host slices that lack room for a key grow the map. Default: `true`.
+    /// Sets whether insertions of host slices grow the map if a key finds no slot. Default: `true`.
     pub fn grows(mut self, grows: bool) -> Self {
         self.grows = grows;
         self
     }
 
-    /// Sets whether `open` takes over a file that another GPU owns, by its UUID. Default: `false`, it is
+    /// Sets whether `open` takes over a file with the UUID of another GPU. Default: `false`, such a file is
     /// refused with [`FileFault::OtherDevice`](super::FileFault::OtherDevice). With `true`, the file belongs
-    /// to this GPU from then on. Files of emulated devices belong to all emulators.
+    /// to this GPU from then on. The file of an emulated device belongs to all emulated devices.
     ///
     /// ```
     /// let map = phalanx::PersistentMap::<u64, u64>::builder().adopt(true).build()?;
@@ -139,8 +145,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         self
     }
 
-    /// Selects the kernels by their name. Default: the first of [`PersistentMap::variants`]. A file is opened
-    /// with kernels of the same numbers of levels, hash locations and slots as it was created with.
+    /// Selects the kernels by their name. Default: the first of [`PersistentMap::variants`]. Kernels that
+    /// open a file must have the numbers of levels, hash locations and slots of those that created it.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
         self
@@ -154,8 +160,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         self
     }
 
-    /// Refreshes the cache each time that this number of batches of lookups has been submitted. 0, the
-    /// default: only on request.
+    /// Refreshes the cache each time that this number of batches of lookups has been submitted. Default: 0,
+    /// only [`refresh_cache`](PersistentMap::refresh_cache) does.
     pub fn refresh_every(mut self, batches: u32) -> Self {
         self.refresh_every = batches;
         self
@@ -171,10 +177,14 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     /// Builds a map without a file.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] for 2^32 slots or more; [`Error::ItemBytes`] if keys or
-    /// values have an unsupported size; [`Error::UnknownVariant`]; [`Error::Cache`] if the map cannot have
-    /// the cache; [`Error::Device`] if there is no device, or it lacks the memory.
+    /// [`Error::ZeroCapacity`]; [`Error::TooLarge`] if there are too many slots: with two levels, more than
+    /// 3 * 2^30; [`Error::ItemBytes`] if keys or values have an unsupported size; [`Error::UnknownVariant`];
+    /// [`Error::Cache`] if the map cannot have the cache; [`Error::Device`] if there is no device, or it
+    /// lacks the memory.
     pub fn build(self) -> Result<PersistentMap<K, V>> {
+        if self.cache.is_some() && self.storage == Storage::Device {
+            return Err(Error::Cache(NO_CACHE_NEEDED));
+        }
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
         let levels = self.levels(&device, shape)?.into_iter().map(Arc::new).collect();
@@ -188,18 +198,20 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     ///
     /// # Errors
     /// As [`Self::build`]; [`Error::PersistentFile`] if the path exists, the folder cannot be written or the
-    /// disk is full; [`Error::Durability`] if the driver does not register a mapping of the file. No file
-    /// remains then.
+    /// disk is full; [`Error::Durability`] if the driver does not register a mapping of the file. A file that
+    /// this call has created is removed then.
     pub fn create(self, path: impl AsRef<Path>) -> Result<PersistentMap<K, V>> {
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
         let options = self.options(&device, shape);
         let file = PersistentFile::create(&path, &options)?;
+        let (path, lock) = (file.path().to_owned(), file.handle().try_clone());
         let created = self.attach(&device, kernels, shape, file, None);
         if created.is_err() {
-            // The file is ours, and empty.
-            let _ = std::fs::remove_file(&path);
+            // The file is ours, empty, and still locked.
+            let _ = std::fs::remove_file(path);
         }
+        drop(lock);
         created
     }
 
@@ -209,8 +221,9 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     ///
     /// # Errors
     /// As [`Self::build`]; [`Error::PersistentFile`] if the file is missing, in use, damaged, or of another
-    /// type, layout, version or owner; [`Error::Durability`]; [`Error::Invalid`] if its items do not belong
-    /// to this layout.
+    /// type, layout, version or owner; [`Error::Durability`] if the file does not offer the durability of
+    /// this builder; [`Error::Format`] if the map's header is damaged; [`Error::Invalid`] if an item is in no
+    /// bucket of its key.
     pub fn open(self, path: impl AsRef<Path>) -> Result<PersistentMap<K, V>> {
         let (device, kernels) = self.begin()?;
         let shape = Shape::new(kernels.kind(), size_of::<V>(), 0);
@@ -222,7 +235,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     /// Opens a file, or creates it if there is none.
     ///
     /// # Errors
-    /// As [`Self::create`] and [`Self::open`].
+    /// As [`Self::create`] and [`Self::open`], except that a file that this call has created remains.
     pub fn open_or_create(self, path: impl AsRef<Path>) -> Result<PersistentMap<K, V>> {
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
@@ -249,7 +262,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         let Some(options) = self.cache_options() else { return Ok(()) };
         options.check()?;
         if self.storage == Storage::Device && !self.is_mapped() {
-            return Err(Error::Cache("the image is in device memory itself"));
+            return Err(Error::Cache(NO_CACHE_NEEDED));
         }
         if !kernels.kind().caches {
             return Err(Error::Cache("the kernels support none: take those of another variant"));
@@ -267,7 +280,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             return Err(Error::ZeroCapacity);
         }
         let seed = self.seed.unwrap_or_else(random_seed);
-        let slots = self.capacity.saturating_mul(100).div_ceil(FILL);
+        let slots = self.capacity.saturating_mul(100).div_ceil(fill(kernels.kind()));
         Shape::new(kernels.kind(), size_of::<V>(), seed).with_slots(slots)
     }
 
@@ -298,7 +311,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         device: &Device,
         kernels: &'static dyn Kernels,
         shape: Shape,
-        mut file: PersistentFile,
+        file: PersistentFile,
         contents: Option<Contents>,
     ) -> Result<PersistentMap<K, V>> {
         let source = contents.map_or(Source::Epoch, |contents| contents.source);
@@ -306,6 +319,9 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         let (has_epochs, mapped) = (file.epoch().0 > 0, self.is_mapped());
         if is_newer && !mapped || mapped && file.working().is_empty() {
             return Err(self.other_durability(&file, is_newer));
+        }
+        if has_epochs && !mapped && self.storage == Storage::Pinned {
+            file.check_memory(shape.pages() as u64)?;
         }
         let mut levels = if mapped {
             let level = |above| map_level(device, &file, shape, above);
@@ -326,21 +342,37 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             // The last epoch is older than all pages.
             memory.dirty.fill_bytes(1)?;
         }
-        if mapped && let Some(boot) = file::boot_id() {
-            file.set_working(Working::InUse(boot))?;
-        }
-        let backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new() };
+        let mut backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new() };
+        backing.use_mapping()?;
         let options = (self.grows, self.tier(), cache);
         Ok(PersistentMap::new(device.clone(), kernels, memory, Some(backing), options))
     }
 
-    /// Says that a file was created for the other durability.
+    /// Returns the error for a file that offers only the other durability. `is_newer` is whether its mapped
+    /// part is newer than its last epoch.
     fn other_durability(&self, file: &PersistentFile, is_newer: bool) -> Error {
         let (offered, cause) = match is_newer {
             true => (Durability::Process, "its newest contents are in its mapped part"),
             false => (Durability::Machine, "it was created without a mapped part"),
         };
         Error::Durability { path: file.path().to_owned(), offered, cause: cause.to_owned() }
+    }
+}
+
+impl Backing {
+    /// Records that the mapped part of the file, if it has one, has the contents of the map from here on.
+    pub(super) fn use_mapping(&mut self) -> Result<()> {
+        if !self.is_mapped {
+            return Ok(());
+        }
+        match file::boot_id() {
+            Some(boot) => self.file.set_working(Working::InUse(boot)),
+            None => Err(Error::Durability {
+                path: self.file.path().to_owned(),
+                offered: Durability::Machine,
+                cause: "the system does not tell when it was started".to_owned(),
+            }),
+        }
     }
 }
 
@@ -378,7 +410,6 @@ const LOAD: usize = 64 << 20;
 
 /// Reads the last epoch.
 fn load(file: &PersistentFile, shape: Shape, levels: &mut [Buffer<u32>]) -> Result<()> {
-    file.check_memory()?;
     for (above, level) in levels.iter_mut().enumerate() {
         let (first, page_bytes) = (shape.file_page(above as u32), shape.page_bytes());
         if level.tier().is_host_visible() {
@@ -428,7 +459,7 @@ pub(super) mod header {
         if is_valid { Ok(decoded) } else { Err(invalid()) }
     }
 
-    /// Returns what a file and the map's types must agree on.
+    /// Returns the id of the layout and the types, which a file and a map must have in common.
     pub fn layout<K, V>(shape: Shape) -> LayoutId {
         let kind = shape.kind;
         let numbers = [
@@ -441,11 +472,17 @@ pub(super) mod header {
             size_of::<K>() as u64,
             size_of::<V>() as u64,
         ];
-        let hash = numbers.into_iter().fold(0, |hash, number| mix64(hash ^ number).wrapping_add(number));
+        // The names in the layout are cut; the hash has them whole.
+        let names =
+            [type_name::<K>(), "\0", type_name::<V>()].into_iter().flat_map(str::bytes).map(u64::from);
+        let hash = numbers
+            .into_iter()
+            .chain(names)
+            .fold(0, |hash, number| mix64(hash ^ number).wrapping_add(number));
         LayoutId { hash, key: name::<K>(), value: name::<V>() }
     }
 
-    /// Returns the name of a type, at most 256 bytes of it.
+    /// Returns the first 64 characters of the name of a type, at most 256 bytes.
     fn name<T>() -> String {
         type_name::<T>().chars().take(64).collect()
     }

@@ -1,6 +1,5 @@
-//! Growth: a new level at the top; the items of the lowest level move to the others.
-use super::builder::{FILL, file_options, map_level};
-use super::file::{PersistentFile, Working, boot_id};
+//! Growth: new levels at the top; the items of as many levels at the bottom move to the others.
+use super::builder::{file_options, fill, map_level};
 use super::kernels::Launch;
 use super::memory::{Memory, Scratch, Shape};
 use super::scans::Pairs;
@@ -10,6 +9,9 @@ use gpu::{Buffer, Stream};
 use phalanx_kernels::persistent::Changes;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
+
+/// What compaction leaves free beyond [`fill`], in hundredths of the slots.
+const COMPACT_MARGIN: usize = 3;
 
 /// Pages of a level.
 type Level = Arc<Buffer<u32>>;
@@ -28,7 +30,8 @@ fn is_uncertain<T>(begun: &Result<T>) -> bool {
 }
 
 impl<K: Plain, V: Plain> PersistentMap<K, V> {
-    /// Adds levels until the map has more slots than `capacity`. Other threads may have done so.
+    /// Adds levels until the map's capacity is more than `capacity`. Does nothing if another thread has
+    /// already done so.
     ///
     /// A map with a file syncs: the epoch has the levels of the grown map.
     ///
@@ -62,7 +65,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(())
     }
 
-    /// Moves pairs to other buckets of their keys, so that some of the keys `indices` find slots.
+    /// Moves pairs to other buckets of their keys, so that some of the keys at `indices` find slots.
     pub(super) fn move_pairs(&self, keys: &[K], indices: &[usize]) -> Result<()> {
         // As in growth: no `sync` and no batch runs, since an item moves to another page.
         let _backing = self.backing();
@@ -166,11 +169,13 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         new.map(map).collect()
     }
 
-    /// Rebuilds the map with as many slots as its pairs need at a load of 0.9. The pages of levels that
-    /// growth has left behind are freed. The map must fit the memory twice.
+    /// Rebuilds the map with as many slots as its pairs need at a load of 0.87, or 0.82 if values have
+    /// another size than 8 bytes. The pages of levels that growth has left behind are freed. The map must fit
+    /// the memory twice.
     ///
     /// The file of a map is replaced by a new one, whose epochs begin at 1. After loss of power meanwhile,
-    /// the path names the old file or the new one, both with all pairs.
+    /// the path names the old file or the new one, both with all pairs. A process that dies meanwhile may
+    /// leave a file beside it whose name ends in `.new`; nobody needs it.
     ///
     /// ```
     /// let mut map = phalanx::PersistentMap::<u64, u64>::with_capacity(10_000)?;
@@ -181,17 +186,19 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::DoesNotFit`] if the pairs find no slots, although the map had four times as many;
+    /// [`Error::DoesNotFit`] if the pairs find no slots, although there were four times as many as pairs;
     /// [`Error::PersistentFile`] if the new file cannot be written or renamed; [`Error::Device`] if the
-    /// device is lost or lacks the memory. The map is then as before, except that it may have no file: open
-    /// it again.
+    /// device is lost or lacks the memory. The map is then as before. Only if the folder of the file cannot
+    /// be synced, the map is the new one, although an error is returned.
     pub fn compact(&mut self) -> Result<()> {
         self.device.synchronize()?;
         let pairs = self.len()?.max(1);
-        let mut slots = pairs.saturating_mul(100).div_ceil(FILL);
+        let kind = self.memory().shape.kind;
+        // Pairs do not move to make room for others here, so fewer slots than usual are filled.
+        let mut slots = pairs.saturating_mul(100).div_ceil(fill(kind) - COMPACT_MARGIN);
         loop {
             match self.rebuild_with(slots) {
-                Err(Error::DoesNotFit { .. }) if slots < 4 * pairs => slots *= 2,
+                Err(Error::DoesNotFit { .. }) if slots < 4 * pairs => slots += slots.div_ceil(8),
                 done => return done,
             }
         }
@@ -208,39 +215,34 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             None => None,
         };
         let filled = self.filled(&memory, shape, new.as_mut());
-        let (rebuilt, new) = match (filled, new) {
-            (Ok(rebuilt), new) => (rebuilt, new),
-            (Err(error), new) => {
-                // The new file is ours, and not used.
+        let named = |new: &mut Option<Backing>| match (new, backing.as_ref()) {
+            (Some(new), Some(old)) => new.file.take_path(&old.file),
+            _ => Ok(()),
+        };
+        let rebuilt = match filled.and_then(|rebuilt| named(&mut new).map(|()| rebuilt)) {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => {
+                // This call has created the new file, and nothing uses it.
                 let _ = new.map(|new| std::fs::remove_file(new.file.path()));
                 return Err(error);
             }
         };
+        // The old memory is unmapped before the old file is closed.
         *memory = rebuilt;
-        if let (Some(new), Some(old)) = (new, backing.take()) {
-            let Backing { file, is_mapped, pending } = new;
-            let mut file = file.replace(old.file)?;
-            if is_mapped && let Some(boot) = boot_id() {
-                file.set_working(Working::InUse(boot))?;
-            }
-            *backing = Some(Backing { file, is_mapped, pending });
-        }
-        Ok(())
+        let Some(new) = new else { return Ok(()) };
+        let new = backing.insert(new);
+        new.file.sync_path()
     }
 
     /// Creates a file beside a map's.
     fn new_backing(&self, shape: Shape, old: &Backing) -> Result<Backing> {
-        let mut name = old.file.path().as_os_str().to_owned();
-        name.push(".compact");
-        // One that a process has left when it died.
-        let _ = std::fs::remove_file(&name);
         let options = file_options::<K, V>(&self.device, shape, old.is_mapped);
-        let file = PersistentFile::create(&name, &options)?;
+        let file = old.file.create_beside(&options)?;
         Ok(Backing { file, is_mapped: old.is_mapped, pending: BTreeSet::new() })
     }
 
-    /// Returns memory of this shape with the pairs of another one, which are also in an epoch of the new
-    /// file.
+    /// Returns memory of this shape with the pairs of `old`. If there is a new file, writes them as its first
+    /// epoch.
     fn filled(&self, old: &Memory, shape: Shape, mut new: Option<&mut Backing>) -> Result<Memory> {
         let level = |above| match new.as_ref().filter(|new| new.is_mapped) {
             Some(new) => {
@@ -258,6 +260,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         }
         if let Some(new) = new.as_mut() {
             self.write_epoch(&memory, new, true)?;
+            new.use_mapping()?;
         }
         Ok(memory)
     }

@@ -99,6 +99,17 @@ impl Shape {
         (0..below).map(|level| u64::from(self.geometry.with_lowest(level).pages(0))).sum()
     }
 
+    /// Returns the file's page of the mark with this number: marks are those of the levels in use, from the
+    /// lowest one on.
+    pub fn page_of_mark(self, mut mark: usize) -> u64 {
+        let mut above = 0;
+        while mark >= self.geometry.pages(above) as usize {
+            mark -= self.geometry.pages(above) as usize;
+            above += 1;
+        }
+        self.file_page(above) + mark as u64
+    }
+
     /// Returns the bytes of a page.
     pub fn page_bytes(self) -> usize {
         4 * self.geometry.page_words() as usize

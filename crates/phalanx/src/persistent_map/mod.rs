@@ -42,7 +42,7 @@ pub trait Plain: Pod + Send + Sync {}
 
 impl<T: Pod + Send + Sync> Plain for T {}
 
-/// Events that a map in a file survives, and the call that makes it so.
+/// Events that a map in a file survives, and from which moment on.
 ///
 /// ```
 /// use phalanx::persistent_map::Durability;
@@ -51,12 +51,13 @@ impl<T: Pod + Send + Sync> Plain for T {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// A batch survives the death of the process once it has completed, and loss of power once
-    /// [`PersistentMap::sync`] has returned. The image is a mapping of the file, which the driver must
-    /// register; on GPUs this needs a file on tmpfs.
+    /// A batch survives the death of the process once it has completed. The image is a mapping of the file,
+    /// which the driver must register: on GPUs, the file must be on tmpfs, which loses its files when power
+    /// is lost. On the emulator, any file system will do, and a batch also survives loss of power once
+    /// [`PersistentMap::sync`] has returned.
     Process,
-    /// A batch that has completed survives the process and loss of power once [`PersistentMap::sync`] has
-    /// returned. Every file system offers it.
+    /// A completed batch survives the death of the process, and loss of power, once [`PersistentMap::sync`]
+    /// has returned. All file systems offer this level; tmpfs loses its files with power.
     Machine,
 }
 
@@ -78,8 +79,8 @@ pub enum Storage {
 /// A hash map whose pairs survive the process and loss of power, of keys of 8, 16, 32 or 64 bytes and values
 /// of 8 to 1024 bytes. No key is reserved.
 ///
-/// Source: the paper on GPHash. The page `docs/structures/persistent-map.md` has the layout, a table of what
-/// survives what, and the proofs.
+/// Source: the paper on GPHash. The page `docs/structures/persistent-map.md` has the layout, the proofs, and
+/// a table of what survives the death of the process and loss of power.
 ///
 /// ```
 /// use phalanx::{Outcome, PersistentMap};
@@ -134,13 +135,13 @@ pub enum Storage {
 ///
 /// `get` and `contains_key` read, for one or both hash locations of a key, a line of fingerprints in device
 /// memory, and a line of the image if a fingerprint agrees. `insert`, `insert_new`, `update` and `remove`
-/// read the same lines, and change a fingerprint two or three times and the item once. These calls on host
-/// slices divide the batch into chunks, which they copy through staging memory; they wait for one kernel a
-/// chunk. `with_capacity` allocates the levels and fills them with zeros. `len`, `is_empty`, `load_factor`
+/// read the same lines, change fingerprints two to five times, and write at most one item. These calls on
+/// host slices divide the batch into chunks, which they copy through staging memory; they wait for one kernel
+/// a chunk. `with_capacity` allocates the levels and fills them with zeros. `len`, `is_empty`, `load_factor`
 /// and `stats` launch a kernel that reads two bytes per slot; `export`, `check` and the conversions read the
 /// image. `sync` copies the pages that have changed and writes them; growth (`reserve`) allocates a level,
 /// rebuilds the fingerprints, and inserts the pairs of the lowest level again. `clear` waits for the device
-/// and writes the image.
+/// and writes the image; in host memory, only the slot bits.
 ///
 /// With a cache ([`Builder::cache`]), lookups of cached keys read a line of device memory in place of the
 /// image's. `refresh_cache` launches a kernel that reads fingerprints and a byte per slot, and the items that
@@ -171,7 +172,7 @@ struct Backing {
     file: PersistentFile,
     /// Whether the image is the file's working region.
     is_mapped: bool,
-    /// Pages of the file that have changed since the last epoch, whose marks have been cleared.
+    /// Pages that have changed since the last epoch, and whose marks a sync that failed may have cleared.
     pending: BTreeSet<u64>,
 }
 
@@ -185,7 +186,7 @@ impl<K, V> Drop for PersistentMap<K, V> {
     fn drop(&mut self) {
         let backing = self.backing.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(Backing { file, is_mapped: true, .. }) = backing else { return };
-        // An error leaves the region as if the process had died, which is as good.
+        // After an error, `open` finds the region as if the process had died, which loses nothing.
         if let (Ok(()), Some(boot)) = (self.device.synchronize(), boot_id()) {
             let _ = file.set_working(Working::Closed(boot));
         }
@@ -293,8 +294,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(outcomes.into_iter().map(|outcome| outcome == Outcome::Found).collect())
     }
 
-    /// Inserts keys, and replaces the values of those that are present. Of equal keys in a call, one of the
-    /// last values stays. Grows the map if a key finds no slot, unless it is of fixed capacity.
+    /// Inserts keys, and replaces the values of those that are present. If a call has a key several times, it
+    /// is not defined which of the values stays. If keys find no slots, moves other pairs or grows the map.
+    /// With [`Builder::grows`]`(false)`, only moves them; keys that still find no slots are `Refused`.
     ///
     /// # Errors
     /// [`Error::Length`] unless there is a value for each key; [`Error::NoRoom`] with the outcomes if the map
@@ -326,7 +328,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(self.outcomes(&request, &submit)?.into())
     }
 
-    /// Removes keys. Returns for each whether it was present.
+    /// Removes keys. Returns for each element whether it removed its key: of equal keys in a call, one does.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -338,7 +340,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(outcomes.into_iter().map(|outcome| outcome == Outcome::Removed).collect())
     }
 
-    /// Removes all pairs. They are in the last epoch until the next `sync`.
+    /// Removes all pairs. The last epoch of the file has them until the next `sync`.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost.
@@ -386,7 +388,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         if changes { Ok(()) } else { self.count_lookups(&memory) }
     }
 
-    /// Runs a batch that places keys, and grows the map for those that are refused.
+    /// Runs a batch that places keys. Moves other pairs or grows the map for keys that are refused, and tries
+    /// these keys again.
     fn place(&self, keys: &[K], values: &[V], submit: host::Submit<'_, K, V>) -> Result<Outcomes> {
         // That of the table which refuses keys, or of a smaller one: other threads may grow it meanwhile.
         let mut capacity = self.capacity();

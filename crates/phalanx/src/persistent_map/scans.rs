@@ -10,6 +10,8 @@ use phalanx_kernels::persistent::recover::{
     DISAGREEING, DUPLICATES, FALSE_COPIES, FALSE_FINGERPRINTS, FINDINGS, IN_PROGRESS, MISPLACED,
 };
 use simt::GlobalSlice;
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
 
 /// Numbers about a map.
 ///
@@ -36,7 +38,8 @@ pub struct Stats {
     pub pages: usize,
     /// Bytes in a page.
     pub page_bytes: usize,
-    /// Number of pages that have changed since the last epoch, for a map with a file.
+    /// Number of pages that have changed since the last epoch; 0 without a file. After a failed `sync`, a
+    /// page may count twice.
     pub dirty_pages: usize,
     /// Numbers about the cache, if there is one.
     pub cache: Option<CacheStats>,
@@ -73,9 +76,11 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// # Errors
     /// As [`Self::len`].
     pub fn stats(&self) -> Result<Stats> {
-        let pending = self.backing().as_ref().map_or(0, |backing| backing.pending.len());
+        let mut changed =
+            self.backing().as_ref().map_or_else(BTreeSet::new, |backing| backing.pending.clone());
         let memory = self.memory();
-        let marked = memory.dirty.read()?.into_iter().filter(|&mark| mark != 0).count();
+        let marks = (0..).zip(memory.dirty.read()?).filter(|&(_, mark)| mark != 0);
+        changed.extend(marks.map(|(mark, _)| memory.shape.page_of_mark(mark)));
         Ok(Stats {
             len: self.len_of(&memory)?,
             capacity: memory.shape.capacity(),
@@ -83,26 +88,27 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             lowest_level: memory.shape.geometry.lowest(),
             pages: memory.shape.pages(),
             page_bytes: memory.shape.page_bytes(),
-            dirty_pages: pending + marked,
+            dirty_pages: changed.len(),
             cache: memory.cache.as_ref().map(Cache::stats).transpose()?,
         })
     }
 
-    /// Checks the map's memory: each pair is in a bucket of its key, no key has two, and fingerprints and
-    /// slot bits agree. No batch that changes the map may run.
+    /// Checks the map's memory: each pair is in a bucket of its key, no key has two pairs, fingerprints agree
+    /// with slot bits and keys, and copies in the cache are equal to their pairs. While a batch that changes
+    /// the map runs, the result is arbitrary.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the number of each kind of violation; [`Error::Device`] if the device is lost.
+    /// [`Error::Invalid`] with the number of violations by kind; [`Error::Device`] if the device is lost.
     pub fn check(&self) -> Result<()> {
         let (memory, stream) = (self.memory(), self.device.stream()?);
-        // A refresh that runs locks slots.
+        // A refresh holds locks, which would count as violations.
         let refreshes = self.refreshes();
         if let Some(stream) = &*refreshes {
             stream.synchronize()?;
         }
         let findings = self.device.zeroed::<u32>(FINDINGS)?;
         // SAFETY: the findings are read, which waits, before they are dropped. A batch that runs meanwhile
-        // makes the numbers wrong, and nothing else.
+        // can only make the numbers wrong.
         unsafe { self.kernels.launch(&stream, &memory, Launch::Check(findings.global()))? };
         let found = findings.read()?;
         if found.iter().all(|&count| count == 0) {
@@ -121,13 +127,17 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Err(Error::Invalid(texts.join(", ")))
     }
 
-    /// Returns all keys and their values, in no particular order.
+    /// Returns all keys and their values, in no particular order. Waits for the device; batches that change
+    /// the map wait meanwhile.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn export(&self) -> Result<(Vec<K>, Vec<V>)> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
+        // Values are read by weak loads: nothing may change them.
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let memory = self.memory();
+        self.device.synchronize()?;
         for above in 0..memory.shape.kind.levels {
             self.export_level(&memory, above, &mut |pairs| {
                 keys.extend(pairs.keys::<K>()?);
@@ -138,7 +148,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok((keys, values))
     }
 
-    /// Passes the items of a level to `take`, by parts.
+    /// Passes the items of the level `above` the lowest one to `take`, part by part.
     pub(super) fn export_level(
         &self,
         memory: &Memory,

@@ -9,7 +9,7 @@ use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages, Persis
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-/// Number of times that a page is copied beside batches, before those that change the map wait.
+/// Number of copies of a page that are tried beside batches, before batches that change the map wait.
 const ROUNDS: usize = 8;
 
 /// Bytes of pages that are copied at once.
@@ -22,12 +22,14 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// Makes the changes of all batches that have completed a new epoch of the file. Changes of other batches
     /// may be part of it. Returns when the epoch survives loss of power.
     ///
-    /// Batches run meanwhile. If a page changes each time that it is copied, batches that change the map are
-    /// submitted only after the remaining pages have been copied.
+    /// Batches run meanwhile. If a page changes each time that it is copied, batches that change the map wait
+    /// until the remaining pages have been copied.
     ///
     /// # Errors
-    /// [`Error::NoFile`]; [`Error::PersistentFile`] if the file cannot be written: the last epoch stays, and
-    /// the next call writes the changes; [`Error::Device`] if the device is lost.
+    /// [`Error::NoFile`] for a map without a file; [`Error::PersistentFile`] if the file cannot be written:
+    /// the last epoch stays, and the next call writes the changes. If the failure may have left the new epoch
+    /// on the disk, later calls return [`FileFault::Uncertain`](super::FileFault::Uncertain) until the file
+    /// is opened again. [`Error::Device`] if the device is lost.
     pub fn sync(&self) -> Result<Epoch> {
         let mut backing = self.backing();
         let Some(backing) = backing.as_mut() else { return Err(Error::NoFile) };
@@ -35,7 +37,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         self.write_epoch(&memory, backing, false)
     }
 
-    /// Writes an epoch. The file is locked. `alone` is whether nothing changes the map.
+    /// Writes an epoch. The caller has locked the file. `alone` is whether the caller also keeps all batches
+    /// away that change the map.
     pub(super) fn write_epoch(&self, memory: &Memory, backing: &mut Backing, alone: bool) -> Result<Epoch> {
         let Backing { file, pending, .. } = backing;
         let mut copier = Copier::new(&self.device, memory)?;
@@ -45,16 +48,40 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         let mut commit = file.begin()?;
         let mut rest = pending.clone();
         for _ in 0..ROUNDS {
-            copier.copy(&mut rest, &mut |page, bytes| commit.write(page, bytes).map_err(named))?;
+            copier.copy(&mut rest, &mut |pages| commit.write_pages(pages).map_err(named))?;
         }
-        if !rest.is_empty() {
-            let _gate = (!alone).then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner));
-            self.device.synchronize()?;
-            copier.copy(&mut rest, &mut |page, bytes| commit.write(page, bytes).map_err(named))?;
+        while let Some(&first) = rest.first() {
+            let after = rest.iter().nth(copier.most).copied().unwrap_or(u64::MAX);
+            let later = rest.split_off(&after);
+            let part = std::mem::replace(&mut rest, later);
+            let held = self.copy_alone(&mut copier, part, alone)?;
+            let pages: Vec<_> = held.iter().map(|(page, bytes)| (*page, &bytes[..])).collect();
+            commit.write_pages(&pages).map_err(named)?;
+            debug_assert!(rest.first().is_none_or(|&next| next > first));
         }
         let epoch = commit.finish(&header::encode(memory.shape)).map_err(named)?;
         pending.clear();
         Ok(epoch)
+    }
+}
+
+/// Pages that were copied: their numbers in the file, and their bytes.
+type Held = Vec<(u64, Vec<u8>)>;
+
+impl<K: Plain, V: Plain> PersistentMap<K, V> {
+    /// Copies pages while no batch changes the map. Batches wait for the copies and not for the disk.
+    fn copy_alone(&self, copier: &mut Copier<'_>, mut pages: BTreeSet<u64>, alone: bool) -> Result<Held> {
+        let mut held = Held::new();
+        let _gate = (!alone).then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner));
+        self.device.synchronize()?;
+        copier.copy(&mut pages, &mut |copied| {
+            held.extend(copied.iter().map(|&(page, bytes)| (page, bytes.to_vec())));
+            Ok(())
+        })?;
+        match pages.is_empty() {
+            true => Ok(held),
+            false => Err(Error::Invalid("a page changes while no batch changes the map".to_owned())),
+        }
     }
 }
 
@@ -69,8 +96,8 @@ struct Copier<'a> {
     most: usize,
 }
 
-/// Function that receives a page: its number in the file, and its bytes.
-type Take<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<()>;
+/// Function that receives pages: their numbers in the file, and their bytes.
+type Take<'a> = &'a mut dyn FnMut(&[(u64, &[u8])]) -> Result<()>;
 
 impl<'a> Copier<'a> {
     fn new(device: &Device, memory: &'a Memory) -> Result<Self> {
@@ -97,24 +124,7 @@ impl<'a> Copier<'a> {
         self.stream.synchronize()?;
         let mut marks = vec![0; read_one(&count)? as usize];
         self.read_pinned(&self.list, &mut marks);
-        Ok(marks.into_iter().map(|mark| self.file_page(mark as usize)).collect())
-    }
-
-    /// Returns the page of the file with a mark.
-    fn file_page(&self, mark: usize) -> u64 {
-        let (above, page) = self.level_of(mark);
-        self.memory.shape.file_page(above) + page as u64
-    }
-
-    /// Returns the level of a page, and the page's number within it.
-    fn level_of(&self, mut mark: usize) -> (u32, usize) {
-        let geometry = self.memory.shape.geometry;
-        let mut above = 0;
-        while mark >= geometry.pages(above) as usize {
-            mark -= geometry.pages(above) as usize;
-            above += 1;
-        }
-        (above, mark)
+        Ok(marks.into_iter().map(|mark| self.memory.shape.page_of_mark(mark as usize)).collect())
     }
 
     /// Copies pages of the file, and removes those from the set whose copies are consistent.
@@ -160,12 +170,10 @@ impl<'a> Copier<'a> {
         let mut copies = vec![0u32; part.len() * shape.page_bytes() / 4];
         self.read_pinned(&self.copies, &mut copies);
         let pages = copies.chunks(shape.page_bytes() / 4).zip(part).zip(whole);
-        let mut taken = Vec::new();
-        for ((words, &page), _) in pages.filter(|&(_, whole)| whole != 0) {
-            take(page, bytemuck::cast_slice(words))?;
-            taken.push(page);
-        }
-        Ok(taken)
+        let pages = pages.filter(|&(_, whole)| whole != 0);
+        let taken: Vec<_> = pages.map(|((words, &page), _)| (page, bytemuck::cast_slice(words))).collect();
+        take(&taken)?;
+        Ok(taken.into_iter().map(|(page, _)| page).collect())
     }
 
     /// Copies the first elements of a pinned buffer, without a wait for other streams.

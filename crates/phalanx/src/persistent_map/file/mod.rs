@@ -111,7 +111,7 @@ impl PersistentFile {
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         let volume = Self::named(path, open::create(path, options))?;
-        Ok(Self { volume, path: path.to_owned() })
+        Ok(Self { volume, path: absolute(path) })
     }
 
     /// Opens and locks a file. Verifies its superblocks and its page table, but no page: [`Self::load`] does.
@@ -121,7 +121,7 @@ impl PersistentFile {
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<(Self, Contents)> {
         let path = path.as_ref();
         let (volume, contents) = Self::named(path, open::open(path, options))?;
-        Ok((Self { volume, path: path.to_owned() }, contents))
+        Ok((Self { volume, path: absolute(path) }, contents))
     }
 
     /// Opens a file, or creates it if the path names none. Then the contents are those of epoch 0.
@@ -131,10 +131,10 @@ impl PersistentFile {
     pub fn open_or_create(path: impl AsRef<Path>, options: &Options) -> Result<(Self, Contents)> {
         let path = path.as_ref();
         let (volume, contents) = Self::named(path, open::open_or_create(path, options))?;
-        Ok((Self { volume, path: path.to_owned() }, contents))
+        Ok((Self { volume, path: absolute(path) }, contents))
     }
 
-    /// Returns the path that the file was created or opened with.
+    /// Returns the path of the file, absolute and without links.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -185,12 +185,12 @@ impl PersistentFile {
         Self::named(&self.path, self.volume.set_working(working))
     }
 
-    /// Returns an error if the host is known to lack the memory for all pages.
+    /// Returns an error if the host is known to lack the memory for this number of pages.
     ///
     /// # Errors
     /// [`Error::PersistentFile`] with [`FileFault::Memory`].
-    pub fn check_memory(&self) -> Result<()> {
-        let bytes = self.pages() * self.page_bytes();
+    pub fn check_memory(&self, pages: u64) -> Result<()> {
+        let bytes = pages * self.page_bytes();
         Self::named(&self.path, volume::check_memory(bytes, volume::free_memory()))
     }
 
@@ -247,13 +247,37 @@ impl PersistentFile {
         Self::named(&self.path, self.volume.grow(pages))
     }
 
-    /// Makes this file the one at the path of `old`, which ends, and returns it: for structures that are
-    /// written anew. Both must be in the same folder. After loss of power, either of them has the path.
+    /// Creates a file beside this one, under a name that no other process uses: for structures that are
+    /// written anew, before [`Self::take_path`].
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_beside(&self, options: &Options) -> Result<Self> {
+        Self::create(open::temporary(&self.path), options)
+    }
+
+    /// Makes this file the one at the path of `old`. Both must be in the same folder. After loss of power,
+    /// either of them has the path, until [`Self::sync_path`] returns.
     ///
     /// # Errors
     /// [`Error::PersistentFile`]: the name cannot be changed. `old` then stays.
-    pub fn replace(self, old: Self) -> Result<Self> {
-        Self::named(&self.path, open::rename(&self.path, &old.path))?;
-        Ok(Self { path: old.path.clone(), ..self })
+    pub fn take_path(&mut self, old: &Self) -> Result<()> {
+        Self::named(&old.path, open::rename(&self.path, &old.path))?;
+        self.path.clone_from(&old.path);
+        Ok(())
     }
+
+    /// Makes the file's name survive loss of power.
+    ///
+    /// # Errors
+    /// [`Error::PersistentFile`]: the folder cannot be synced.
+    pub fn sync_path(&self) -> Result<()> {
+        Self::named(&self.path, open::sync_folder(&self.path))
+    }
+}
+
+/// Returns the path of a file that exists, absolute and without links, so that a later change of the current
+/// folder or of a link does not matter. If the system does not tell, returns the path as it is.
+fn absolute(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

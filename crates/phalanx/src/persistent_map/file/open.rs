@@ -27,7 +27,7 @@ pub fn create(path: &Path, options: &Options) -> Result<Volume<File>, FileFault>
         _ => FileFault::Io { doing: "linking the new file to its path", source },
     })?;
     drop(name);
-    system::sync_folder(path).map_err(FileFault::of_io("syncing its folder", 0))?;
+    sync_folder(path)?;
     Ok(volume)
 }
 
@@ -50,7 +50,7 @@ impl Drop for Temporary {
 }
 
 /// Returns a name beside `path` that no other process uses.
-fn temporary(path: &Path) -> PathBuf {
+pub fn temporary(path: &Path) -> PathBuf {
     let id = u128::from_le_bytes(system::unique_id());
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{id:032x}.new"));
@@ -148,6 +148,10 @@ fn kind_of(path: &Path) -> Result<Kind, FileFault> {
 
 /// Gives a file the name of another one, which it replaces.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileFault> {
-    std::fs::rename(from, to).map_err(FileFault::of_io("replacing the old file", 0))?;
-    system::sync_folder(to).map_err(FileFault::of_io("syncing its folder", 0))
+    std::fs::rename(from, to).map_err(FileFault::of_io("replacing the old file", 0))
+}
+
+/// Makes the names in the folder of a file survive loss of power.
+pub fn sync_folder(path: &Path) -> Result<(), FileFault> {
+    system::sync_folder(path).map_err(FileFault::of_io("syncing its folder", 0))
 }

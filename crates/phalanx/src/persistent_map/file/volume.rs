@@ -153,17 +153,19 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// Makes both superblocks equal, so that the next one may replace the first. The sync before that makes
-    /// it last.
+    /// Makes both superblocks equal, so that the next one may replace the first. If they differed, waits
+    /// until the disk has both: the one that is current may not have reached it before.
     fn settle(&mut self) -> Result<(), FileFault> {
         let block = self.current.encode();
         let writing = FileFault::of_io("repairing a superblock", BLOCK);
+        let mut differed = false;
         for slot in 0..2 {
             if read_block(&self.device, slot)? != *block {
                 self.device.write_at(slot * BLOCK, &block[..]).map_err(&writing)?;
+                differed = true;
             }
         }
-        Ok(())
+        if differed { self.device.sync().map_err(writing) } else { Ok(()) }
     }
 
     /// Writes the superblocks of a new file.

@@ -180,7 +180,10 @@ fn a_file_replaces_another() {
     let [path, new] = ["map", "new"].map(|name| folder.path().join(name));
     let old = PersistentFile::create(&path, &options()).unwrap();
     let more = Options { pages: 9, ..options() };
-    let file = PersistentFile::create(&new, &more).unwrap().replace(old).unwrap();
+    let mut file = PersistentFile::create(&new, &more).unwrap();
+    file.take_path(&old).unwrap();
+    file.sync_path().unwrap();
+    drop(old);
     assert_eq!((file.path(), names(&folder)), (&*path, vec!["map".to_owned()]));
     refuses!(PersistentFile::open(&path, &options()), path, FileFault::InUse { .. });
     drop(file);
