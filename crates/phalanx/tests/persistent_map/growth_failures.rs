@@ -19,8 +19,13 @@ enum Place {
 const PLACES: [Place; 4] =
     [Place::Memory, Place::File(Storage::Device), Place::File(Storage::Pinned), Place::Mapping];
 
-/// Keys that a map has before it grows. It has about 130 slots.
-const BEFORE: u64 = 90;
+/// Number of keys that fill the lowest level and most of the other one: a map has 120 slots, of which 40 are
+/// in the lowest level.
+const FULL: u64 = 110;
+
+/// Number of keys that stay. All are in the lowest level, so growth moves some of them to the other one, whose
+/// buckets are empty.
+const BEFORE: usize = 36;
 
 fn key(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -39,15 +44,19 @@ fn builder(place: Place, device: &Device) -> Builder<u64, u64> {
     }
 }
 
-/// Creates a map with keys that are their values, all in an epoch or none.
-fn create(place: Place, device: &Device, path: &Path, is_synced: bool) -> Map {
+/// Creates a map with keys that are their values, all in an epoch or none. Returns it with the keys.
+fn create(place: Place, device: &Device, path: &Path, is_synced: bool) -> (Map, Vec<u64>) {
     let builder = builder(place, device);
     let map = if let Place::Memory = place { builder.build() } else { builder.create(path) }.unwrap();
-    assert!(map.insert(&keys(0..BEFORE), &keys(0..BEFORE)).unwrap().all_placed());
+    assert!(map.insert(&keys(0..FULL), &keys(0..FULL)).unwrap().all_placed());
+    // From the lowest level on.
+    let (mut keys, _) = map.export().unwrap();
+    let removed = keys.split_off(BEFORE);
+    assert!(map.remove(&removed).unwrap().iter().all(|&removed| removed) && map.capacity() == 120);
     if is_synced && !matches!(place, Place::Memory) {
         map.sync().unwrap();
     }
-    map
+    (map, keys)
 }
 
 /// Requires that the map has exactly these pairs of keys that are their values.
@@ -100,29 +109,28 @@ fn with_each_failure(run: impl Fn(&Device, &dyn Fn(bool), &str) -> bool) {
     }
 }
 
+/// By one level, and by so many that the table has none of the old ones.
 #[test]
 fn a_failed_growth_changes_nothing() {
-    for place in PLACES {
-        for is_synced in [true, false] {
-            with_each_failure(|device, fails, what| {
-                let (folder, what) = (folder(), format!("{place:?}, {is_synced}, {what}"));
-                let path = folder.path().join("map");
-                let map = create(place, device, &path, is_synced);
-                let before = (map.capacity(), map.epoch());
-                fails(true);
-                let grown = map.reserve(300);
-                fails(false);
-                match &grown {
-                    Ok(()) => assert!(map.capacity() >= 390, "{what}"),
-                    Err(error) => {
-                        assert!(matches!(error, Error::Device(_)), "{what}: {error}");
-                        assert_eq!((map.capacity(), map.epoch()), before, "{what}");
-                    }
+    for (place, room) in PLACES.into_iter().flat_map(|place| [(place, 100), (place, 400)]) {
+        with_each_failure(|device, fails, what| {
+            let (folder, what) = (folder(), format!("{place:?}, {room}, {what}"));
+            let path = folder.path().join("map");
+            let (map, keys) = create(place, device, &path, true);
+            let before = (map.capacity(), map.epoch());
+            fails(true);
+            let grown = map.reserve(room);
+            fails(false);
+            match &grown {
+                Ok(()) => assert!(map.capacity() > BEFORE + room, "{what}"),
+                Err(error) => {
+                    assert!(matches!(error, Error::Device(_)), "{what}: {error}");
+                    assert_eq!((map.capacity(), map.epoch()), before, "{what}");
                 }
-                survives(map, place, device, &path, &keys(0..BEFORE), &what);
-                grown.is_ok()
-            });
-        }
+            }
+            survives(map, place, device, &path, &keys, &what);
+            grown.is_ok()
+        });
     }
 }
 
@@ -132,18 +140,20 @@ fn a_map_grows_after_a_failed_growth() {
         with_each_failure(|device, fails, what| {
             let (folder, what) = (folder(), format!("{place:?}, {what}"));
             let path = folder.path().join("map");
-            let map = create(place, device, &path, true);
+            let (map, mut expected) = create(place, device, &path, false);
             fails(true);
             let grown = map.reserve(100);
             fails(false);
-            assert!(map.insert(&keys(BEFORE..500), &keys(BEFORE..500)).unwrap().all_placed(), "{what}");
-            survives(map, place, device, &path, &keys(0..500), &what);
+            let new = keys(FULL..500);
+            assert!(map.insert(&new, &new).unwrap().all_placed(), "{what}");
+            expected.extend(new);
+            survives(map, place, device, &path, &expected, &what);
             grown.is_ok()
         });
     }
 }
 
-/// What the outcomes call placed is there, and nothing else.
+/// The map has the keys whose outcome is `Inserted`, and no others.
 #[test]
 fn insertions_report_what_they_placed_before_growth_failed() {
     for place in PLACES {
@@ -152,14 +162,13 @@ fn insertions_report_what_they_placed_before_growth_failed() {
             let device = Device::emulator(emulator::Options::default());
             let (folder, what) = (folder(), format!("{place:?}, {count}"));
             let path = folder.path().join("map");
-            let map = create(place, &device, &path, true);
-            let new = keys(BEFORE..700);
+            let (map, mut expected) = create(place, &device, &path, true);
+            let new = keys(FULL..700);
             // The memory of batches, which do not need more then.
             map.get(&new).unwrap();
             device.emulator_handle().unwrap().fail_allocations_after(count);
             let inserted = map.insert(&new, &new);
             device.emulator_handle().unwrap().fail_allocations_after(u64::MAX);
-            let mut expected = keys(0..BEFORE);
             match &inserted {
                 Err(Error::NoRoom { outcomes }) => {
                     refused += 1;
@@ -191,7 +200,7 @@ fn too_much_room_is_refused_before_anything_changes() {
     for place in PLACES {
         let (folder, device) = (folder(), Device::emulator(emulator::Options::default()));
         let path = folder.path().join("map");
-        let map = create(place, &device, &path, false);
+        let (map, _) = create(place, &device, &path, false);
         let state =
             || (map.stats().unwrap(), map.epoch(), std::fs::metadata(&path).map(|file| file.len()).ok());
         let before = state();
@@ -209,12 +218,14 @@ fn room_for_many_keys_is_one_epoch() {
     for place in [Place::File(Storage::Device), Place::Mapping] {
         let (folder, device) = (folder(), Device::emulator(emulator::Options::default()));
         let path = folder.path().join("map");
-        let map = create(place, &device, &path, false);
+        let (map, mut expected) = create(place, &device, &path, false);
         map.reserve(5000).unwrap();
         assert!(map.epoch().unwrap().0 == 1 && map.stats().unwrap().lowest_level >= 5);
-        assert!(map.insert(&keys(BEFORE..5000), &keys(BEFORE..5000)).unwrap().all_placed());
+        let new = keys(FULL..5000);
+        assert!(map.insert(&new, &new).unwrap().all_placed());
         assert_eq!(map.epoch().unwrap().0, 1);
-        survives(map, place, &device, &path, &keys(0..5000), "grown");
+        expected.extend(new);
+        survives(map, place, &device, &path, &expected, "grown");
     }
 }
 
@@ -251,9 +262,8 @@ fn child_with_a_full_disk() {
     for place in PLACES.into_iter().skip(1) {
         let device = Device::emulator(emulator::Options::default());
         let path = Path::new(&folder).join(format!("{place:?}"));
-        let map = create(place, &device, &path, true);
-        let mut expected = keys(0..BEFORE);
-        let mut first = BEFORE;
+        let (map, mut expected) = create(place, &device, &path, true);
+        let mut first = FULL;
         let refused = loop {
             let new = keys(first..first + 2000);
             match map.insert(&new, &new) {
@@ -268,7 +278,7 @@ fn child_with_a_full_disk() {
             expected.extend(new);
             first += 2000;
         };
-        assert!(refused > 0 && expected.len() > BEFORE as usize, "{place:?}: {refused}");
+        assert!(refused > 0 && expected.len() > BEFORE, "{place:?}: {refused}");
         let reserved = map.reserve(100_000);
         let is_full = matches!(reserved, Err(Error::PersistentFile { fault: FileFault::Full { .. }, .. }));
         assert!(is_full, "{place:?}: {reserved:?}");
@@ -290,4 +300,126 @@ fn a_full_disk_is_lack_of_room() {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.matches("was full").count() == 3, "{text}\n{errors}");
+}
+
+/// A thread in which one kind of system call fails, from now on.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod refused {
+    use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
+
+    /// Offsets of the number of a system call and of its fourth argument, in what a filter reads.
+    const NUMBER: u32 = 0;
+    const FOURTH: u32 = 16 + 3 * 8;
+
+    fn step(code: u32, operand: u32, skips_if_not: u8) -> libc::sock_filter {
+        libc::sock_filter { code: code as u16, jt: 0, jf: skips_if_not, k: operand }
+    }
+
+    fn load(offset: u32) -> libc::sock_filter {
+        step(BPF_LD | BPF_W | BPF_ABS, offset, 0)
+    }
+
+    fn answer(value: u32) -> libc::sock_filter {
+        step(BPF_RET | BPF_K, value, 0)
+    }
+
+    /// Lets the calls of this thread fail that sync a file.
+    pub fn syncs() {
+        let is_sync = step(BPF_JMP | BPF_JEQ | BPF_K, libc::SYS_fdatasync as u32, 1);
+        install(vec![load(NUMBER), is_sync, answer(failure()), answer(libc::SECCOMP_RET_ALLOW)]);
+    }
+
+    /// Lets the calls of this thread fail that write to this place of a file.
+    pub fn writes_to(offset: u32) {
+        let is_write = step(BPF_JMP | BPF_JEQ | BPF_K, libc::SYS_pwrite64 as u32, 3);
+        let is_there = step(BPF_JMP | BPF_JEQ | BPF_K, offset, 1);
+        let allow = answer(libc::SECCOMP_RET_ALLOW);
+        install(vec![load(NUMBER), is_write, load(FOURTH), is_there, answer(failure()), allow]);
+    }
+
+    fn failure() -> u32 {
+        libc::SECCOMP_RET_ERRNO | libc::EIO as u32
+    }
+
+    fn install(mut steps: Vec<libc::sock_filter>) {
+        let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+        // SAFETY: the program has as many steps as it says, and lives during the calls.
+        let results = unsafe {
+            [
+                libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+                libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+            ]
+        };
+        assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod uncertain {
+    use super::*;
+
+    fn is_uncertain<T>(result: phalanx::Result<T>) -> bool {
+        matches!(result, Err(Error::PersistentFile { fault: FileFault::Uncertain, .. }))
+    }
+
+    /// Lets the epoch of a growth fail, before the superblock is written or after.
+    fn fail_growth(map: &Map, is_written: bool) {
+        let capacity = map.capacity();
+        let grow = || {
+            if is_written {
+                refused::writes_to(4096)
+            } else {
+                refused::syncs()
+            }
+            map.reserve(100)
+        };
+        let grown = std::thread::scope(|scope| scope.spawn(grow).join().unwrap());
+        let is_io = matches!(grown, Err(Error::PersistentFile { fault: FileFault::Io { .. }, .. }));
+        assert!(is_io && map.capacity() == capacity, "{grown:?}");
+        assert!(is_uncertain(map.reserve(100)) && is_uncertain(map.sync()));
+    }
+
+    /// Whichever levels the file has, it has all pairs. Without a mapping, those of the epoch.
+    #[test]
+    fn a_map_takes_no_changes_if_its_levels_in_the_file_are_unknown() {
+        for (place, is_mapped) in [(Place::Mapping, true), (Place::File(Storage::Device), false)] {
+            for is_written in [false, true] {
+                let (folder, device) = (folder(), Device::emulator(emulator::Options::default()));
+                let path = folder.path().join("map");
+                let (mut map, keys) = create(place, &device, &path, true);
+                let capacity = map.capacity();
+                fail_growth(&map, is_written);
+                has(&map, &keys, "failed");
+                let (first, new) = (&keys[..1], [key(1 << 20)]);
+                assert_eq!(is_uncertain(map.insert(&new, &new)), is_mapped);
+                assert_eq!(is_uncertain(map.insert_new(first, first)), is_mapped);
+                assert_eq!(is_uncertain(map.update(first, first)), is_mapped);
+                assert_eq!(is_uncertain(map.remove(&new)), is_mapped);
+                if is_mapped {
+                    assert!(is_uncertain(map.clear()));
+                }
+                has(&map, &keys, "unchanged");
+                drop(map);
+                let map = builder(place, &device).open(&path).unwrap();
+                assert_eq!(map.capacity() > capacity, is_written);
+                assert!(map.remove(&new).is_ok());
+                survives(map, place, &device, &path, &keys, "opened");
+            }
+        }
+    }
+
+    /// The new file has the levels of the map.
+    #[test]
+    fn compaction_lets_a_map_take_changes_again() {
+        let (folder, device) = (folder(), Device::emulator(emulator::Options::default()));
+        let path = folder.path().join("map");
+        let (mut map, mut expected) = create(Place::Mapping, &device, &path, false);
+        fail_growth(&map, true);
+        let new = [key(1 << 20)];
+        assert!(is_uncertain(map.insert(&new, &new)));
+        map.compact().unwrap();
+        assert!(map.insert(&new, &new).unwrap().all_placed());
+        expected.extend(new);
+        survives(map, Place::Mapping, &device, &path, &expected, "compacted");
+    }
 }

@@ -42,8 +42,6 @@ impl BlockDevice for File {
     }
 
     fn sync(&self) -> io::Result<()> {
-        #[cfg(test)]
-        injected::count_sync()?;
         self.sync_data()
     }
 
@@ -61,32 +59,5 @@ impl BlockDevice for File {
 
     fn allocated(&self) -> io::Result<u64> {
         system::allocated(self)
-    }
-}
-
-/// Failures of files, for tests.
-#[cfg(test)]
-pub mod injected {
-    use std::cell::Cell;
-    use std::io;
-
-    thread_local! {
-        static SYNCS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
-    }
-
-    /// Lets the syncs of files by this thread fail, after `syncs` that succeed. `u32::MAX`: none fails.
-    pub fn fail_syncs_after(syncs: u32) {
-        SYNCS_LEFT.set(syncs);
-    }
-
-    pub(super) fn count_sync() -> io::Result<()> {
-        match SYNCS_LEFT.get() {
-            0 => Err(io::Error::other("a sync that a test lets fail")),
-            u32::MAX => Ok(()),
-            left => {
-                SYNCS_LEFT.set(left - 1);
-                Ok(())
-            }
-        }
     }
 }

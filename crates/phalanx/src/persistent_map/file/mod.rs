@@ -26,8 +26,6 @@ use crate::{Error, Result};
 pub use check::{Report, check_file};
 pub use commit::Commit;
 pub use device::BlockDevice;
-#[cfg(test)]
-pub use device::injected;
 pub use fault::FileFault;
 pub use geometry::Region;
 use std::fs::File;
