@@ -563,6 +563,11 @@ impl Error {
         if let Self::ShardFile { source, .. } = self {
             return matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge);
         }
+        #[cfg(feature = "persistent-map")]
+        if let Self::PersistentFile { fault, .. } = self {
+            use crate::persistent_map::FileFault::{Bounds, Full};
+            return matches!(fault, Full { .. } | Bounds { .. });
+        }
         matches!(
             self,
             Self::TooLarge { .. }

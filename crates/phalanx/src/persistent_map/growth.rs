@@ -1,9 +1,9 @@
-//! Growth: a new level at the top; the items of the lowest level move to the others.
+//! Growth: new levels at the top; the items of as many levels at the bottom move to the others.
 use super::builder::{file_options, fill, map_level};
 use super::kernels::Launch;
-use super::memory::{Memory, Shape};
+use super::memory::{Memory, Scratch, Shape};
 use super::scans::Pairs;
-use super::{Backing, PersistentMap, Plain};
+use super::{Backing, FileFault, PersistentMap, Plain};
 use crate::{Error, Outcome, Result};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::persistent::Changes;
@@ -13,28 +13,55 @@ use std::sync::{Arc, PoisonError};
 /// Slots that compaction leaves free beyond those of [`fill`], in hundredths.
 const COMPACT_MARGIN: usize = 3;
 
+/// Pages of a level.
+type Level = Arc<Buffer<u32>>;
+
+impl Backing {
+    /// Extends the file, unless it has the pages of all levels of a table.
+    fn make_room(&mut self, shape: Shape) -> Result<()> {
+        let missing = shape.file_page(shape.kind.levels).saturating_sub(self.file.pages());
+        if missing > 0 { self.file.grow(missing) } else { Ok(()) }
+    }
+}
+
+/// Returns whether the file takes no epoch because an earlier one may be on the disk or not.
+fn is_uncertain<T>(begun: &Result<T>) -> bool {
+    matches!(begun, Err(Error::PersistentFile { fault: FileFault::Uncertain, .. }))
+}
+
 impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// Adds levels until the map's capacity is more than `capacity`. Does nothing if another thread has
     /// already done so.
     ///
-    /// A map with a file syncs after each level: the epoch has the levels of the grown map.
+    /// A map with a file syncs: the epoch has the levels of the grown map.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if there are too many slots; [`Error::DoesNotFit`] if pairs of the lowest level
-    /// find no slots in the others; [`Error::PersistentFile`] if the file cannot grow or the epoch cannot be
-    /// written; [`Error::Device`] if the device is lost or lacks the memory. Levels that were added before
-    /// remain. So does the last one if only its epoch failed: the next sync writes it.
+    /// [`Error::TooLarge`]; [`Error::DoesNotFit`] if the pairs of the levels that are left find no slots in
+    /// the others; [`Error::PersistentFile`] if the file cannot grow or be written; [`Error::Durability`] if
+    /// the driver does not register a mapping of the new levels; [`Error::Device`] if the device is lost or
+    /// lacks the memory. The map is then as before. But if the epoch of a mapped file may be on the disk or
+    /// not, batches that change the map are refused from then on.
     pub(super) fn grow(&self, capacity: usize) -> Result<()> {
         let mut backing = self.backing();
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let mut memory = self.memory_mut();
-        while memory.shape.capacity() <= capacity {
-            self.device.synchronize()?;
-            self.add_level(&mut memory, backing.as_mut())?;
-            if let Some(backing) = backing.as_mut() {
-                self.write_epoch(&memory, backing, true)?;
-            }
+        if memory.shape.capacity() > capacity {
+            return Ok(());
         }
+        let shape = memory.shape.grown_beyond(capacity)?;
+        if let Some(backing) = backing.as_mut() {
+            // A file that takes no epoch is refused before anything changes.
+            backing.file.begin()?;
+        }
+        self.device.synchronize()?;
+        let mut scratch = Scratch::new(&self.device)?;
+        let mut grown = self.grown_memory(&memory, shape, backing.as_mut())?;
+        if let Err(error) = self.fill_grown(&mut grown, &memory, &mut scratch, backing.as_mut()) {
+            drop(grown);
+            self.roll_back(&mut memory, &mut scratch, backing.as_mut())?;
+            return Err(error);
+        }
+        *memory = grown;
         Ok(())
     }
 
@@ -44,6 +71,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         let _backing = self.backing();
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let memory = self.memory_mut();
+        self.check_changeable(&memory)?;
         self.device.synchronize()?;
         let keys: Vec<u8> =
             indices.iter().flat_map(|&index| bytemuck::bytes_of(&keys[index])).copied().collect();
@@ -54,7 +82,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         Ok(stream.synchronize()?)
     }
 
-    /// Makes room for `keys` more keys: grows the map until its load with them is at most 0.9.
+    /// Makes room for `keys` more keys, at a load of 0.9. A map with a file syncs, unless it has the room.
     ///
     /// ```
     /// let map = phalanx::PersistentMap::<u64, u64>::with_capacity(100)?;
@@ -64,55 +92,81 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if there are too many slots; [`Error::DoesNotFit`] if pairs of the lowest level
-    /// find no slots in the others; [`Error::PersistentFile`] if the file cannot grow or be written;
-    /// [`Error::Device`] if the device is lost or lacks the memory.
+    /// [`Error::TooLarge`]; [`Error::DoesNotFit`]; [`Error::PersistentFile`] if the file cannot grow or be
+    /// written; [`Error::Durability`] if the driver does not register a mapping of the new part;
+    /// [`Error::Device`] if the device is lost or lacks the memory. The map is then as before, but see
+    /// [`FileFault::Uncertain`](super::FileFault::Uncertain).
     pub fn reserve(&self, keys: usize) -> Result<()> {
         let needed = self.len()?.saturating_add(keys).saturating_mul(10) / 9;
         self.grow(needed)
     }
 
-    /// Replaces the memory by that of a table with a new level at the top and without the lowest one. If this
-    /// fails, the memory is as before.
-    fn add_level(&self, memory: &mut Memory, backing: Option<&mut Backing>) -> Result<()> {
-        let (shape, has_file) = (memory.shape.grown()?, backing.is_some());
-        let level = Arc::new(self.new_level(shape, backing)?);
-        let levels = memory.levels[1..].iter().cloned().chain([level]).collect();
+    /// Returns the memory of a larger table. The levels that both have are shared, the others are zeros.
+    fn grown_memory(&self, old: &Memory, shape: Shape, backing: Option<&mut Backing>) -> Result<Memory> {
+        let has_file = backing.is_some();
+        let shared = old.levels.iter().skip(shape.levels_above(old.shape)).cloned();
+        let levels = shared.chain(self.new_levels(old.shape, shape, backing)?).collect();
         let mut grown = Memory::new(&self.device, shape, levels, (has_file, self.cache))?;
-        grown.copy_marks(memory)?;
-        let moved = grown.rebuild(&self.device, self.kernels).and_then(|_| self.move_lowest(memory, &grown));
-        if let Err(error) = moved {
-            // Items of the lowest level may have copies in the others. Rebuilding keeps one of each.
-            drop(grown);
-            memory.rebuild(&self.device, self.kernels)?;
-            return Err(error);
-        }
-        *memory = grown;
-        Ok(())
+        grown.copy_marks(old)?;
+        Ok(grown)
     }
 
-    /// Inserts the items of the lowest level into the grown table, which does not have this level.
-    fn move_lowest(&self, old: &Memory, grown: &Memory) -> Result<()> {
+    /// Moves the items of the levels that the grown table lacks into it, and writes its epoch.
+    ///
+    /// The map is replaced after that: if the process dies or the epoch fails, the file and the map still
+    /// have the same levels.
+    fn fill_grown(
+        &self,
+        grown: &mut Memory,
+        old: &Memory,
+        scratch: &mut Scratch,
+        backing: Option<&mut Backing>,
+    ) -> Result<()> {
+        grown.rebuild_with(scratch, self.kernels)?;
         let stream = self.device.stream()?;
-        self.export_level(old, 0, &mut |pairs| self.insert_pairs(grown, &stream, pairs))
+        let left = grown.shape.levels_above(old.shape).min(old.levels.len());
+        for above in 0..left as u32 {
+            self.export_level(old, above, &mut |pairs| self.insert_pairs(grown, &stream, pairs))?;
+        }
+        backing.map_or(Ok(()), |backing| self.write_epoch(grown, backing, true).map(drop))
     }
 
-    /// Returns the new level, in memory or in the mapped part of the file. Grows a file that lacks its pages.
-    fn new_level(&self, shape: Shape, backing: Option<&mut Backing>) -> Result<Buffer<u32>> {
-        let top = shape.kind.levels - 1;
-        let words = shape.level_words(top);
-        let Some(backing) = backing else { return Memory::new_level(&self.device, self.tier, words) };
-        let needed = shape.file_page(top) + u64::from(shape.geometry.pages(top));
-        let missing = needed.saturating_sub(backing.file.pages());
-        if missing > 0 {
-            backing.file.grow(missing)?;
+    /// Restores the table after its growth has failed. Allocates nothing, since memory may be what it lacked.
+    fn roll_back(
+        &self,
+        memory: &mut Memory,
+        scratch: &mut Scratch,
+        backing: Option<&mut Backing>,
+    ) -> Result<()> {
+        if let Some(backing) = backing {
+            // The next process takes the levels of one epoch or the other for those with the newest items.
+            memory.is_frozen = backing.is_mapped && is_uncertain(&backing.file.begin());
+            // Items were copied to pages that both tables have, and the marks went to the other one.
+            memory.dirty.fill_bytes(1)?;
+            backing.pending.clear();
         }
+        // The copies are duplicates: this removes those in the lower levels.
+        memory.rebuild_with(scratch, self.kernels).map(drop)
+    }
+
+    /// Returns the levels of a grown table that the old one lacks, in memory or in the file.
+    fn new_levels(&self, old: Shape, shape: Shape, backing: Option<&mut Backing>) -> Result<Vec<Level>> {
+        let levels = shape.kind.levels;
+        let new = levels.saturating_sub(shape.levels_above(old) as u32)..levels;
+        let allocate = |above| Memory::new_level(&self.device, self.tier, shape.level_words(above));
+        let Some(backing) = backing else { return new.map(|above| allocate(above).map(Arc::new)).collect() };
         if !backing.is_mapped {
-            return Memory::new_level(&self.device, self.tier, words);
+            // First the memory: disk space that is not used stays allocated.
+            let allocated: Result<Vec<_>> = new.map(|above| allocate(above).map(Arc::new)).collect();
+            return allocated.and_then(|levels| backing.make_room(shape).map(|()| levels));
         }
-        let mut level = Memory::map_level(&self.device, &backing.file, shape, top)?;
-        level.fill_bytes(0)?;
-        Ok(level)
+        backing.make_room(shape)?;
+        let map = |above| {
+            let mut level = map_level(&self.device, &backing.file, shape, above)?;
+            level.fill_bytes(0)?;
+            Ok(Arc::new(level))
+        };
+        new.map(map).collect()
     }
 
     /// Rebuilds the map with as many slots as its pairs need at a load of 0.87, or 0.82 if values have

@@ -3,7 +3,7 @@ use super::cache::{Cache, CacheOptions};
 use super::file::PersistentFile;
 use super::kernels::{Kernels, Kind, Launch};
 use crate::{Error, Result};
-use gpu::{Buffer, Device, Tier};
+use gpu::{Buffer, Device, Stream, Tier};
 use phalanx_kernels::persistent::recover::{DUPLICATES, FINDINGS, MISPLACED};
 use phalanx_kernels::persistent::{Config, Geometry, MOST_LEVELS, PersistentView};
 use std::sync::Arc;
@@ -44,6 +44,26 @@ impl Shape {
         let (asked, most) = (2 * self.slots(), u32::MAX as usize);
         let fits = lowest < 31 && self.geometry.groups() < 1 << 30 && shape.is_addressable();
         if fits { Ok(shape) } else { Err(Error::TooLarge { what: "slots of a persistent map", asked, most }) }
+    }
+
+    /// Returns the smallest shape with more slots that items may take than `capacity`, with as many levels
+    /// and higher ones.
+    pub fn grown_beyond(self, capacity: usize) -> Result<Self> {
+        let mut shape = self;
+        while shape.capacity() <= capacity {
+            shape = shape.grown().map_err(|error| match error {
+                Error::TooLarge { what, asked, most } => {
+                    Error::TooLarge { what, asked: asked.max(capacity), most }
+                }
+                error => error,
+            })?;
+        }
+        Ok(shape)
+    }
+
+    /// Returns the number of levels of a smaller shape that are below the lowest one of this shape.
+    pub fn levels_above(self, smaller: Self) -> usize {
+        (self.geometry.lowest() - smaller.geometry.lowest()) as usize
     }
 
     /// Returns whether a position has 32 bits, with one to spare.
@@ -121,7 +141,22 @@ pub struct Memory {
     pub dirty: Buffer<u32>,
     /// Whether the image is read after the process has died.
     is_shared: bool,
+    /// Whether batches that change the table are refused: the file may have other levels than it.
+    pub is_frozen: bool,
     pub cache: Option<Cache>,
+}
+
+/// What a rebuild allocates.
+#[derive(Debug)]
+pub struct Scratch {
+    stream: Stream,
+    findings: Buffer<u32>,
+}
+
+impl Scratch {
+    pub fn new(device: &Device) -> Result<Self> {
+        Ok(Self { stream: device.stream()?, findings: device.zeroed(FINDINGS)? })
+    }
 }
 
 impl Memory {
@@ -142,6 +177,7 @@ impl Memory {
             reserved: device.zeroed(if kind.reserves { groups << kind.levels } else { 0 })?,
             dirty: device.zeroed(if has_file { shape.pages() } else { 0 })?,
             is_shared,
+            is_frozen: false,
             cache: cache.map(|options| Cache::new(device, shape, options)).transpose()?,
         })
     }
@@ -213,28 +249,36 @@ impl Memory {
     /// Rebuilds the fingerprints from the slot bits and the items, and removes duplicates. Returns their
     /// number. The cache is empty afterwards, since the links of its copies lie among the fingerprints.
     pub fn rebuild(&mut self, device: &Device, kernels: &dyn Kernels) -> Result<u32> {
+        // Allocated first: without them the table would be without fingerprints.
+        let mut scratch = Scratch::new(device)?;
+        self.rebuild_with(&mut scratch, kernels)
+    }
+
+    /// As [`Self::rebuild`], without an allocation.
+    pub fn rebuild_with(&mut self, scratch: &mut Scratch, kernels: &dyn Kernels) -> Result<u32> {
+        let Scratch { stream, findings } = scratch;
+        findings.fill_bytes(0)?;
         self.fingerprints.fill_bytes(0)?;
         self.reserved.fill_bytes(0)?;
-        let (stream, findings) = (device.stream()?, device.zeroed::<u32>(FINDINGS)?);
         // SAFETY: nothing else runs on the table; the findings are read, which waits, before they are
         // dropped.
-        unsafe { kernels.launch(&stream, self, Launch::Rebuild(findings.global()))? };
+        unsafe { kernels.launch(stream, self, Launch::Rebuild(findings.global()))? };
         let misplaced = findings.read()?[MISPLACED];
         if misplaced > 0 {
             let text = format!("{misplaced} items of a persistent map are in no bucket of their keys");
             return Err(Error::Invalid(text));
         }
         // SAFETY: as above.
-        unsafe { kernels.launch(&stream, self, Launch::Resolve(findings.global()))? };
+        unsafe { kernels.launch(stream, self, Launch::Resolve(findings.global()))? };
         Ok(findings.read()?[DUPLICATES])
     }
 
-    /// Takes over the marks of the table before growth: those of all its levels but the lowest one. The new
-    /// top level has no marks yet.
+    /// Takes over the marks of a smaller table, which has not changed, for the levels that both have.
     pub fn copy_marks(&mut self, from: &Memory) -> Result<()> {
         let marks = from.dirty.read()?;
-        let lowest = from.shape.geometry.pages(0) as usize;
-        Ok(self.dirty.write_at(0, marks.get(lowest..).unwrap_or(&[]))?)
+        let left = (self.shape.levels_above(from.shape) as u32).min(from.shape.kind.levels);
+        let before: usize = (0..left).map(|above| from.shape.geometry.pages(above) as usize).sum();
+        Ok(self.dirty.write_at(0, marks.get(before..).unwrap_or(&[]))?)
     }
 
     /// Empties the table. Nothing runs on it.

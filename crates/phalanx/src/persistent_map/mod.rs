@@ -301,7 +301,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// # Errors
     /// [`Error::Length`] unless there is a value for each key; [`Error::NoRoom`] with the outcomes if the map
     /// could not grow; [`Error::Device`] if the device is lost or lacks the memory for a batch;
-    /// [`Error::PersistentFile`] if the file of a map that grows cannot be written.
+    /// [`Error::PersistentFile`] if the file of a map that grows cannot be written, or may have other levels
+    /// than the map after a growth that failed ([`FileFault::Uncertain`]); [`Error::Durability`] if the driver
+    /// does not register a mapping of the levels that growth adds.
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Outcomes> {
         self.place(keys, values, &|batches, part| batches.insert(part.keys, part.values, part.outcomes))
     }
@@ -343,6 +345,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost.
     pub fn clear(&mut self) -> Result<()> {
+        self.check_changeable(&self.memory())?;
         self.device.synchronize()?;
         self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).clear()
     }
@@ -360,12 +363,24 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         self.backing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns an error if growth has failed such that the levels of the file are unknown: what changes may
+    /// be lost.
+    fn check_changeable(&self, memory: &Memory) -> Result<()> {
+        match &self.path {
+            Some(path) if memory.is_frozen => Err(PersistentFile::named_error(path, FileFault::Uncertain)),
+            _ => Ok(()),
+        }
+    }
+
     /// Submits a batch.
     fn launch(&self, stream: &Stream, launch: Launch) -> Result<()> {
         crate::map::batches::check_same_device(&self.device, "stream", stream.device())?;
         let changes = !matches!(launch, Launch::Get(_) | Launch::Contains(_));
         let gate = changes.then(|| self.gate.read().unwrap_or_else(PoisonError::into_inner));
         let memory = self.memory();
+        if changes {
+            self.check_changeable(&memory)?;
+        }
         // SAFETY: the slices are those of buffers that wait for the stream when they are dropped, and so does
         // the memory. They are as long as the batch requires.
         unsafe { self.kernels.launch(stream, &memory, launch)? };
@@ -376,6 +391,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// Runs a batch that places keys. Moves other pairs or grows the map for keys that are refused, and tries
     /// these keys again.
     fn place(&self, keys: &[K], values: &[V], submit: host::Submit<'_, K, V>) -> Result<Outcomes> {
+        // That of the table which refuses keys, or of a smaller one: other threads may grow it meanwhile.
+        let mut capacity = self.capacity();
         let mut outcomes = self.outcomes(&Request::of_pairs(keys, values)?, submit)?;
         let mut refused_before = usize::MAX;
         loop {
@@ -388,7 +405,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             if !moves && !self.grows {
                 break;
             }
-            let room = if moves { self.move_pairs(keys, &refused) } else { self.grow(self.capacity()) };
+            let room = if moves { self.move_pairs(keys, &refused) } else { self.grow(capacity) };
             match room {
                 Ok(()) => {}
                 Err(error) if error.is_lack_of_room() => {
@@ -399,6 +416,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             refused_before = if moves { refused.len() } else { usize::MAX };
             let keys: Vec<K> = refused.iter().map(|&index| keys[index]).collect();
             let values: Vec<V> = refused.iter().map(|&index| values[index]).collect();
+            capacity = self.capacity();
             let again = self.outcomes(&Request::of_pairs(&keys, &values)?, submit)?;
             refused.iter().zip(again).for_each(|(&index, outcome)| outcomes[index] = outcome);
         }

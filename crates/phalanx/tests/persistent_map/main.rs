@@ -8,6 +8,7 @@ mod common;
 mod files;
 mod fuzz;
 mod growth;
+mod growth_failures;
 mod kill;
 mod model;
 mod sync;
