@@ -244,7 +244,8 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// Returns the device address of the buffer, aligned to 256 bytes (to the element's size for a part of a
-    /// file and for memory of another library); null for an empty buffer. The host may be unable to access it.
+    /// file and for memory of another library); null for an empty buffer. The host may be unable to access
+    /// it.
     #[doc(alias = "device_ptr")]
     pub fn pointer(&self) -> *mut T {
         self.memory.pointer().cast()

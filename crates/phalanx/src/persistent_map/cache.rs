@@ -1,5 +1,5 @@
 //! The cache of a map whose image is in host memory: options, buffers, and refreshes.
-use super::kernels::{Kernels, Launch};
+use super::kernels::Launch;
 use super::memory::{Memory, Shape};
 use super::{PersistentMap, Plain};
 use crate::{Error, Result};
