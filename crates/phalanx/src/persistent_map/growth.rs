@@ -18,7 +18,7 @@ type Level = Arc<Buffer<u32>>;
 
 impl Backing {
     /// Extends the file, unless it has the pages of all levels of a table.
-    fn make_room(&mut self, shape: Shape) -> Result<()> {
+    fn extend(&mut self, shape: Shape) -> Result<()> {
         let missing = shape.file_page(shape.kind.levels).saturating_sub(self.file.pages());
         if missing > 0 { self.file.grow(missing) } else { Ok(()) }
     }
@@ -158,9 +158,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         if !backing.is_mapped {
             // First the memory: disk space that is not used stays allocated.
             let allocated: Result<Vec<_>> = new.map(|above| allocate(above).map(Arc::new)).collect();
-            return allocated.and_then(|levels| backing.make_room(shape).map(|()| levels));
+            return allocated.and_then(|levels| backing.extend(shape).map(|()| levels));
         }
-        backing.make_room(shape)?;
+        backing.extend(shape)?;
         let map = |above| {
             let mut level = map_level(&self.device, &backing.file, shape, above)?;
             level.fill_bytes(0)?;

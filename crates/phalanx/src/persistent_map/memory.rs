@@ -146,7 +146,7 @@ pub struct Memory {
     pub cache: Option<Cache>,
 }
 
-/// What a rebuild allocates.
+/// Buffers that a rebuild allocates.
 #[derive(Debug)]
 pub struct Scratch {
     stream: Stream,

@@ -302,8 +302,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// [`Error::Length`] unless there is a value for each key; [`Error::NoRoom`] with the outcomes if the map
     /// could not grow; [`Error::Device`] if the device is lost or lacks the memory for a batch;
     /// [`Error::PersistentFile`] if the file of a map that grows cannot be written, or may have other levels
-    /// than the map after a growth that failed ([`FileFault::Uncertain`]); [`Error::Durability`] if the driver
-    /// does not register a mapping of the levels that growth adds.
+    /// than the map after a growth that failed ([`FileFault::Uncertain`]); [`Error::Durability`] if the
+    /// driver does not register a mapping of the levels that growth adds.
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Outcomes> {
         self.place(keys, values, &|batches, part| batches.insert(part.keys, part.values, part.outcomes))
     }

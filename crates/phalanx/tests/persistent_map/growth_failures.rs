@@ -23,8 +23,8 @@ const PLACES: [Place; 4] =
 /// in the lowest level.
 const FULL: u64 = 110;
 
-/// Number of keys that stay. All are in the lowest level, so growth moves some of them to the other one, whose
-/// buckets are empty.
+/// Number of keys that stay. All are in the lowest level, so growth moves some of them to the other one,
+/// whose buckets are empty.
 const BEFORE: usize = 36;
 
 fn key(number: u64) -> u64 {
@@ -109,7 +109,7 @@ fn with_each_failure(run: impl Fn(&Device, &dyn Fn(bool), &str) -> bool) {
     }
 }
 
-/// By one level, and by so many that the table has none of the old ones.
+/// Growth by one level, and by so many that the table has none of the old ones.
 #[test]
 fn a_failed_growth_changes_nothing() {
     for (place, room) in PLACES.into_iter().flat_map(|place| [(place, 100), (place, 400)]) {
