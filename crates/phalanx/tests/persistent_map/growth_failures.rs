@@ -23,8 +23,8 @@ const PLACES: [Place; 4] =
 /// in the lowest level.
 const FULL: u64 = 110;
 
-/// Number of keys that stay. All are in the lowest level, so growth moves some of them to the other one,
-/// whose buckets are empty.
+/// Number of keys that stay. All are in the lowest level, so growth moves each of them: to the new level,
+/// since insertions prefer the highest one while it has room.
 const BEFORE: usize = 36;
 
 fn key(number: u64) -> u64 {
