@@ -113,10 +113,21 @@ pub(super) fn change<C: Config, A: Action>(view: PersistentView<C>, batch: Chang
     let wanted = if exists { keys.wanted::<C>(index as u32, view.seed()) } else { Wanted::NOTHING };
     let (mut pending, mut outcome, mut seen) = (exists, Outcome::Refused, Seen::NOTHING);
     while warp.any(pending) {
-        let (mut held, mut done);
-        (held, done, seen) = hold::<C, A>(view, (keys, batch.values), (pending, wanted), seen);
+        let sought = C::search::<A::Mode>(view, keys, (pending, wanted, NOWHERE));
+        let mut is_over = A::REPLACES && pending && seen.is_superseded(view, keys, (wanted, sought));
+        let (mut held, mut done) = (HeldSlots::NOTHING, None);
+        if pending && !is_over {
+            (held, done) = hold::<C, A>(view, keys, (wanted, sought));
+        }
         if A::REPLACES {
-            settle(view, warp, (pending && seen.is_over(), seen));
+            let is_locked = pending && sought.position != NOWHERE && held.slot == NOWHERE;
+            if is_locked && !is_over {
+                (seen, is_over) = Seen::of(view, (keys, batch.values), (wanted, sought.position));
+            }
+            settle(view, warp, (is_over, sought.position));
+            if is_over {
+                done = Some(Outcome::Replaced);
+            }
         }
         if A::Mode::PLACES {
             held = confirm(view, warp, keys, (wanted, held));
@@ -142,56 +153,28 @@ pub(super) fn change<C: Config, A: Action>(view: PersistentView<C>, batch: Chang
     }
 }
 
-/// Locks or claims slots for the element of each lane that is `pending`. Returns them, or the outcome if the
-/// element is done without one; neither if the lane must try again. `seen` is the slot that the lane could
-/// not lock before, and the last result is the one that it could not lock now.
+/// Locks or claims slots for the element of a lane. Returns them, or the outcome if the element is done
+/// without one; neither if the lane must try again.
 #[device]
 fn hold<C: Config, A: Action>(
     view: PersistentView<C>,
-    (keys, values): (Keys, GlobalSlice<u32>),
-    (pending, wanted): (bool, Wanted),
-    seen: Seen,
-) -> (HeldSlots, Option<Outcome>, Seen) {
-    let sought = C::search::<A::Mode>(view, keys, (pending, wanted, NOWHERE));
+    keys: Keys,
+    (wanted, sought): (Wanted, Sought),
+) -> (HeldSlots, Option<Outcome>) {
     let hash = wanted.hashed.fingerprint();
-    if !pending {
-        return (HeldSlots::NOTHING, None, seen);
-    }
     if sought.position != NOWHERE {
-        if A::REPLACES {
-            return hold_for_update(view, (keys, values), (wanted, sought), seen);
+        if !A::REPLACES && !A::REMOVES {
+            return (HeldSlots::NOTHING, Some(Outcome::Found));
         }
-        if !A::REMOVES {
-            return (HeldSlots::NOTHING, Some(Outcome::Found), seen);
-        }
-        return (hold_item(view, keys, (wanted, sought.position), true), None, seen);
+        return (hold_item(view, keys, (wanted, sought.position), A::REMOVES), None);
     }
     if !A::Mode::PLACES {
-        return (HeldSlots::NOTHING, Some(Outcome::Absent), seen);
+        return (HeldSlots::NOTHING, Some(Outcome::Absent));
     }
     if sought.free != NOWHERE {
-        return (claim(view, hash, sought), None, seen);
+        return (claim(view, hash, sought), None);
     }
-    (HeldSlots::NOTHING, if sought.waits { None } else { Some(Outcome::Refused) }, seen)
-}
-
-/// Locks or claims slots for an update, unless it is over. Results as of [`hold`].
-#[device]
-fn hold_for_update<C: Config>(
-    view: PersistentView<C>,
-    (keys, values): (Keys, GlobalSlice<u32>),
-    (wanted, sought): (Wanted, Sought),
-    mut seen: Seen,
-) -> (HeldSlots, Option<Outcome>, Seen) {
-    seen = seen.after(view, keys, (wanted, sought));
-    let mut held = HeldSlots::NOTHING;
-    if !seen.is_over() {
-        held = hold_item(view, keys, (wanted, sought.position), false);
-        if held.slot == NOWHERE {
-            seen = Seen::of(view, (keys, values), (wanted, sought.position));
-        }
-    }
-    (held, if seen.is_over() { Some(Outcome::Replaced) } else { None }, seen)
+    (HeldSlots::NOTHING, if sought.waits { None } else { Some(Outcome::Refused) })
 }
 
 /// Claims a free slot for a new item.

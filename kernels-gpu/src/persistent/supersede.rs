@@ -17,21 +17,20 @@ pub(super) struct Seen {
     position: u32,
     /// A digest of the value, if it is a constant of the kind.
     digest: u32,
-    /// Whether the update is over: the item had its value, or has been changed or removed since.
-    is_over: bool,
 }
 
 #[device]
 impl Seen {
-    pub(super) const NOTHING: Self = Self { position: NOWHERE, digest: 0, is_over: false };
+    pub(super) const NOTHING: Self = Self { position: NOWHERE, digest: 0 };
 
-    /// Reads the slot of a key after a failed attempt to lock it.
+    /// Reads the slot of a key after a failed attempt to lock it. Also returns whether the update is over,
+    /// since the item has its value.
     #[device(caller)]
     pub(super) fn of<C: Config>(
         view: PersistentView<C>,
         (keys, values): (Keys, GlobalSlice<u32>),
         (wanted, position): (Wanted, u32),
-    ) -> Self {
+    ) -> (Self, bool) {
         // SAFETY: the search has read the slot.
         let group = unsafe { view.version(position / C::SLOTS) };
         let version = group.load(Order::Acquire, Scope::Device);
@@ -41,44 +40,39 @@ impl Seen {
         let is_item = is_same && state.may_have(wanted.hashed.fingerprint());
         // With another version, the state may be that of an item and the key that of the next one.
         if !is_item || group.load(Order::Relaxed, Scope::Device) != version {
-            return Self::NOTHING;
+            return (Self::NOTHING, false);
         }
-        let is_over = C::IS_SMALL && value == small_value(values, wanted.index);
-        Self { position, digest: digest(value), is_over }
+        let is_own = C::IS_SMALL && value == small_value(values, wanted.index);
+        (Self { position, digest: digest(value) }, is_own)
     }
 
-    /// Returns what is known after a later search has found the key.
+    /// Returns whether a later search shows that the item has been changed or removed since, so that the
+    /// update is over.
     #[device(caller)]
-    pub(super) fn after<C: Config>(
+    pub(super) fn is_superseded<C: Config>(
         self,
         view: PersistentView<C>,
         keys: Keys,
         (wanted, sought): (Wanted, Sought),
-    ) -> Self {
-        if self.position == NOWHERE {
-            return self;
+    ) -> bool {
+        if self.position == NOWHERE || sought.position == NOWHERE {
+            return false;
         }
         let is_same_slot = sought.position == self.position;
-        let has_changed = if !C::IS_SMALL {
+        if !C::IS_SMALL {
             // An update writes the new item to another slot.
-            !is_same_slot
-        } else if is_same_slot {
-            // SAFETY: an earlier search has read the slot.
-            let group = unsafe { view.version(self.position / C::SLOTS) };
-            let version = group.load(Order::Acquire, Scope::Device);
-            let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, self.position));
-            // With another version, the value may be one that is not yet in the copy of the cache.
-            let is_visible = group.load(Order::Relaxed, Scope::Device) == version;
-            is_same && is_visible && digest(value) != self.digest
-        } else {
-            false
-        };
-        Self { is_over: has_changed, ..self }
-    }
-
-    /// Returns whether the update is over.
-    pub(super) fn is_over(self) -> bool {
-        self.is_over
+            return !is_same_slot;
+        }
+        if !is_same_slot {
+            return false;
+        }
+        // SAFETY: an earlier search has read the slot.
+        let group = unsafe { view.version(self.position / C::SLOTS) };
+        let version = group.load(Order::Acquire, Scope::Device);
+        let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, self.position));
+        // With another version, the value may be one that is not yet in the copy of the cache.
+        let is_visible = group.load(Order::Relaxed, Scope::Device) == version;
+        is_same && is_visible && digest(value) != self.digest
     }
 }
 
@@ -101,7 +95,7 @@ pub(super) fn small_value(values: GlobalSlice<u32>, index: u32) -> u64 {
 pub(super) fn settle<C: Config>(
     view: PersistentView<C>,
     warp: Tile<32, Lockstep>,
-    (is_over, seen): (bool, Seen),
+    (is_over, position): (bool, u32),
 ) {
     if !warp.any(is_over) {
         return;
@@ -112,9 +106,9 @@ pub(super) fn settle<C: Config>(
         view.order_image();
         return;
     }
-    let lanes = warp.match_any(if is_over { seen.position } else { NOWHERE });
+    let lanes = warp.match_any(if is_over { position } else { NOWHERE });
     if is_over && lanes.trailing_zeros() == warp.rank() {
-        let place = view.place(seen.position);
+        let place = view.place(position);
         // SAFETY: the place is that of a slot, and small items are aligned to 16 bytes.
         let value = unsafe { view.item(place).cast::<u64>().offset(1) };
         // Stores the value that it finds, also if the slot has another item by now.
