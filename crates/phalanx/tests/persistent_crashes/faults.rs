@@ -22,7 +22,7 @@ fn is_found(fault: &str, first: u64, explore: impl Fn(u64) -> Result<Explored, S
 const FIRST_MOVE: u64 = 7;
 
 /// First seed of whose overflows one moves an item to a slot that another one has left.
-const FIRST_CHAIN: u64 = 27;
+const FIRST_CHAIN: u64 = 21;
 
 /// [`is_found`] for a fence of a kernel, by the death of the process in the last one of some steps.
 #[track_caller]
