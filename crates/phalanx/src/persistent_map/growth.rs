@@ -95,7 +95,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// [`Error::TooLarge`]; [`Error::DoesNotFit`]; [`Error::PersistentFile`] if the file cannot grow or be
     /// written; [`Error::Durability`] if the driver does not register a mapping of the new part;
     /// [`Error::Device`] if the device is lost or lacks the memory. The map is then as before, but see
-    /// [`FileFault::Uncertain`](super::FileFault::Uncertain).
+    /// [`FileFault::Uncertain`].
     pub fn reserve(&self, keys: usize) -> Result<()> {
         let needed = self.len()?.saturating_add(keys).saturating_mul(10) / 9;
         self.grow(needed)
