@@ -180,7 +180,7 @@ pub enum FailureKind {
     #[error("trap")]
     Trap,
     /// The kernel used an index beyond the end of a slice. On a GPU, the launch ends with a trap.
-    #[error("index {index} is out of range: the slice has {len} elements")]
+    #[error("trap, since index {index} is out of range: the slice has {len} elements")]
     IndexOutOfRange {
         /// The index.
         index: usize,
