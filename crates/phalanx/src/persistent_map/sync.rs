@@ -50,14 +50,13 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         for _ in 0..ROUNDS {
             copier.copy(&mut rest, &mut |pages| commit.write_pages(pages).map_err(named))?;
         }
-        while let Some(&first) = rest.first() {
+        while !rest.is_empty() {
             let after = rest.iter().nth(copier.most).copied().unwrap_or(u64::MAX);
             let later = rest.split_off(&after);
             let part = std::mem::replace(&mut rest, later);
             let held = self.copy_alone(&mut copier, part, alone)?;
             let pages: Vec<_> = held.iter().map(|(page, bytes)| (*page, &bytes[..])).collect();
             commit.write_pages(&pages).map_err(named)?;
-            debug_assert!(rest.first().is_none_or(|&next| next > first));
         }
         let epoch = commit.finish(&header::encode(memory.shape)).map_err(named)?;
         pending.clear();
