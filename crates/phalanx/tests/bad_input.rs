@@ -360,13 +360,13 @@ fn other_files_are_refused() {
     refuses!(
         HashMap::<u64, u32>::load(&good[..], HashMap::builder().device(&emulator())),
         Error::Format(_),
-        "(32, 32)",
-        "(64, 32)"
+        "it has a map with keys of 32 bits and values of 32 bits",
+        "expected a map with keys of 64 bits and values of 32 bits"
     );
     refuses!(
         HashMap::<u32, u64>::load(&good[..], HashMap::builder().device(&emulator())),
         Error::Format(_),
-        "(32, 64)"
+        "expected a map with keys of 32 bits and values of 64 bits"
     );
     // The header announces so many pairs that their memory cannot be allocated.
     let mut long = good.clone();

@@ -223,9 +223,13 @@ fn files_of_other_types() {
     fn check(map: impl Map<Key = u32, Value = u32>) {
         let mut file = Vec::new();
         map.save(&mut file).unwrap();
-        refuses!(HashMap::<u64, u32>::load(&file[..], HashMap::builder()), Error::Format(_), "(64, 32)");
-        refuses!(BTree::<u32, u64>::load(&file[..], BTree::builder()), Error::Format(_), "(32, 64)");
-        refuses!(SlabSet::<u32>::load(&file[..], SlabSet::builder()), Error::Format(_), "(32, 0)");
+        let wide_keys = "it has a map with keys of 32 bits and values of 32 bits; \
+                         expected a map with keys of 64 bits and values of 32 bits";
+        refuses!(HashMap::<u64, u32>::load(&file[..], HashMap::builder()), Error::Format(_), wide_keys);
+        let wide_values = "expected a map with keys of 32 bits and values of 64 bits";
+        refuses!(BTree::<u32, u64>::load(&file[..], BTree::builder()), Error::Format(_), wide_values);
+        let a_set = "expected a set with keys of 32 bits";
+        refuses!(SlabSet::<u32>::load(&file[..], SlabSet::builder()), Error::Format(_), a_set);
         refuses!(SkipList::<u32, u32>::load(&b""[..], SkipList::builder()), Error::Format(_), "truncated");
         let half = &file[..file.len() / 2];
         refuses!(SlabHash::<u32, u32>::load(half, SlabHash::builder()), Error::Format(_), "truncated");
@@ -237,7 +241,8 @@ fn files_of_other_types() {
     each_map!(check);
     let mut file = Vec::new();
     SlabSet::<u32>::from_keys(&[1, 2]).unwrap().save(&mut file).unwrap();
-    refuses!(HashMap::<u32, u32>::load(&file[..], HashMap::builder()), Error::Format(_), "(32, 32)");
+    let no_map = "it has a set with keys of 32 bits; expected a map with keys of 32 bits and values of 32 bits";
+    refuses!(HashMap::<u32, u32>::load(&file[..], HashMap::builder()), Error::Format(_), no_map);
 }
 
 #[test]

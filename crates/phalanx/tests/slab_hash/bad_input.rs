@@ -280,15 +280,16 @@ fn saved(write: impl FnOnce(&mut Vec<u8>) -> phalanx::Result<()>) -> Vec<u8> {
 fn files_of_other_things_are_refused() {
     let (of_map, of_set) = (saved(|bytes| map().save(bytes)), saved(|bytes| set().save(bytes)));
     let of_many = saved(|bytes| many().save(bytes));
-    refuses!(SlabSet::<u32>::load(&of_map[..], builder()), Error::Format(_), "(32, 32)", "(32, 0)");
-    refuses!(SlabSet::<u64>::load(&of_set[..], builder()), Error::Format(_), "(32, 0)", "(64, 0)");
-    refuses!(SlabHash::<u32, u32>::load(&of_set[..], builder()), Error::Format(_), "(32, 0)", "(32, 32)");
-    refuses!(
-        SlabMultiMap::<u32, u64>::load(&of_many[..], builder()),
-        Error::Format(_),
-        "(32, 32)",
-        "(32, 64)"
-    );
+    let set_of_32 = "a set with keys of 32 bits";
+    let map_of_32 = "a map with keys of 32 bits and values of 32 bits";
+    let narrow_set = SlabSet::<u32>::load(&of_map[..], builder());
+    refuses!(narrow_set, Error::Format(_), &format!("it has {map_of_32}; expected {set_of_32}"));
+    let wide_set = SlabSet::<u64>::load(&of_set[..], builder());
+    refuses!(wide_set, Error::Format(_), set_of_32, "expected a set with keys of 64 bits");
+    let map = SlabHash::<u32, u32>::load(&of_set[..], builder());
+    refuses!(map, Error::Format(_), &format!("it has {set_of_32}; expected {map_of_32}"));
+    let wide = SlabMultiMap::<u32, u64>::load(&of_many[..], builder());
+    refuses!(wide, Error::Format(_), map_of_32, "expected a map with keys of 32 bits and values of 64 bits");
     // A map has one value per key. A multimap can load it, but not vice versa.
     refuses!(SlabHash::<u32, u32>::load(&of_many[..], builder()), Error::Format(_), "a key occurs twice");
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_map[..], builder()).unwrap().len().unwrap(), 3);
