@@ -60,6 +60,15 @@ pub(crate) fn first_case(suite: &str, part: usize) -> crate::engine::suite::Case
     suite.parts()[part].cases(selection, &[]).remove(0)
 }
 
+/// Returns the first case of a suite on the emulator with this operation.
+#[cfg(all(test, feature = "persistent"))]
+pub(crate) fn case_with_op(suite: &str, op: &str) -> crate::engine::suite::Case {
+    let selection = crate::engine::suite::Selection { emulator: true, quick: true, reps: None };
+    let suite = select(&[suite.to_owned()]).unwrap().remove(0);
+    let mut cases = suite.parts().into_iter().flat_map(|part| part.cases(selection, &[]));
+    cases.find(|case| case.op == op).unwrap_or_else(|| panic!("{} has no {op}", suite.name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -241,7 +241,8 @@ fn files_of_other_types() {
     each_map!(check);
     let mut file = Vec::new();
     SlabSet::<u32>::from_keys(&[1, 2]).unwrap().save(&mut file).unwrap();
-    let no_map = "it has a set with keys of 32 bits; expected a map with keys of 32 bits and values of 32 bits";
+    let no_map =
+        "it has a set with keys of 32 bits; expected a map with keys of 32 bits and values of 32 bits";
     refuses!(HashMap::<u32, u32>::load(&file[..], HashMap::builder()), Error::Format(_), no_map);
 }
 

@@ -16,7 +16,7 @@ mod reread;
 #[path = "persistent_explore/world.rs"]
 mod world;
 
-use phalanx_kernels::persistent::{Config, Levels};
+use phalanx_kernels::persistent::{Levels, Search};
 use simt::Instance;
 use world::{Cached, Mix, Played, Setting, play, steps_of_updates};
 
@@ -38,7 +38,7 @@ type SmallCached = Levels<1, 8, 2, 2, 8, 1>;
 /// Larger values, and copies of them.
 type RowsCached = Levels<1, 0, 2, 2, 8, 1>;
 
-fn all_are_sound<C: Config + Instance>(copies: bool) {
+fn all_are_sound<C: Search + Instance>(copies: bool) {
     let mut sum = Played::default();
     for seed in common::seeds(SEEDS) {
         for weak in [false, true].into_iter().take(if seed % 3 == 0 { 2 } else { 1 }) {
@@ -56,7 +56,7 @@ fn all_are_sound<C: Config + Instance>(copies: bool) {
 }
 
 /// Explores tables with a cache.
-fn cached_are_sound<C: Config + Instance>(cache: Cached) {
+fn cached_are_sound<C: Search + Instance>(cache: Cached) {
     let mut sum = Played::default();
     for seed in common::seeds(SEEDS) {
         for weak in [false, true].into_iter().take(if seed % 3 == 0 { 2 } else { 1 }) {
@@ -129,7 +129,7 @@ explore! {
 /// Updates of one key do not take effect one after the other.
 #[test]
 fn many_updates_of_a_key_cost_as_much_as_those_of_many_keys() {
-    fn compare<C: Config + Instance>() {
+    fn compare<C: Search + Instance>() {
         let many: Vec<u64> = (0..32).map(|lane| lane % 8).collect();
         let (many, one) = (steps_of_updates::<C>(&many), steps_of_updates::<C>(&[5; 32]));
         println!("{}: {one} steps for one key, {many} for eight", C::NAME);

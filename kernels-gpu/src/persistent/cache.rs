@@ -16,77 +16,18 @@
 //! line of device memory more and none of the image. Of 16 warps, one notes the items that its lookups have
 //! found, which costs a load and at most one compare-and-swap for each. An update in place of a cached item
 //! takes two fences and a store more. A removal, or an update by a new item, of a cached one takes an atomic
-//! more. [`CacheView::lines`] is arithmetic in registers.
+//! more.
 use super::kind::Config;
-use super::search::{Keys, Mode, Wanted, has_key, has_key_at};
+use super::lines::CacheView;
 use super::view::PersistentView;
 use simt::hash::mix64;
-use simt::{Global, GlobalSlice, Order, Scope, Thread, device};
-
-/// Maximum number of lines of a group.
-pub const MOST_LINES: u32 = 15;
+use simt::{Global, Order, Scope, Thread, device};
 
 /// Bits of a link.
 const LINK: u32 = 0xf;
 
 /// Number of warps, one of which notes what its lookups have found.
 const SAMPLE: usize = 16;
-
-/// The cache of a table as kernels see it.
-///
-/// ```
-/// use phalanx_kernels::persistent::cache::CacheView;
-///
-/// // 10 groups with 4.8 lines each.
-/// assert_eq!(CacheView::lines(10, (4.8 * 65536.0) as u32), 47);
-/// ```
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CacheView {
-    /// Words of the lines, group by group: [`Self::lines`] times the words of an item.
-    pub lines: GlobalSlice<u32>,
-    /// A byte for each position, 0 before. Empty: the choice of items is random.
-    pub heat: GlobalSlice<u32>,
-    /// Hits and misses, or empty if they are not counted.
-    pub counts: GlobalSlice<u64>,
-    /// Lines of a group, in units of 2^-16, at most [`MOST_LINES`] of them. 0: there is no cache.
-    pub share: u32,
-    /// Number of the launch: it selects the warps that note reads, and the items of a random choice.
-    pub turn: u32,
-    /// The byte that marks an item as read by this launch; 0: reads are counted.
-    pub stamp: u32,
-}
-
-#[device]
-impl CacheView {
-    /// Returns no cache. `nothing` is any pointer; it is never accessed.
-    pub(super) fn none(nothing: Global<u32>) -> Self {
-        // SAFETY: no element of an empty slice is ever accessed.
-        unsafe {
-            let (lines, counts) = (nothing.as_ptr(), nothing.as_ptr().cast());
-            let lines = GlobalSlice::from_raw_parts(lines, 0);
-            let counts = GlobalSlice::from_raw_parts(counts, 0);
-            Self { lines, heat: lines, counts, share: 0, turn: 0, stamp: 0 }
-        }
-    }
-
-    /// Returns the number of lines of the first `groups` groups.
-    pub fn lines(groups: u32, share: u32) -> u64 {
-        (groups as u64 * share as u64) >> 16
-    }
-
-    /// Returns the number of lines of a group.
-    pub(super) fn lines_of(self, group: u32) -> u32 {
-        (Self::lines(group + 1, self.share) - Self::lines(group, self.share)) as u32
-    }
-
-    /// Counts a lookup that has found its key in a copy, or in the image.
-    fn count(self, is_hit: bool) {
-        if !self.counts.is_empty() {
-            self.counts.at(!is_hit as usize).fetch_add(1, Order::Relaxed, Scope::Device);
-        }
-    }
-}
 
 #[device(caller)]
 impl<C: Config> PersistentView<C> {
@@ -201,37 +142,5 @@ impl<C: Config> PersistentView<C> {
             return mix64((turn as u64) << 32 | first as u64) as u32;
         }
         heat.at((first / 4) as usize).load(Order::Relaxed, Scope::Device)
-    }
-}
-
-/// Returns whether the item of a slot has the key, and its value if it is a constant of the kind. Reads the
-/// copy if there is one: an item of another key in the copy decides nothing, since the line may be that of
-/// another slot by now.
-#[device]
-pub(super) fn find_key<C: Config, M: Mode>(
-    view: PersistentView<C>,
-    keys: Keys,
-    (wanted, position): (Wanted, u32),
-) -> (bool, u64) {
-    if !M::USES_CACHE || !view.has_cache() {
-        return has_key(view, keys, (wanted, position), Order::Acquire);
-    }
-    // SAFETY: the position is that of a slot, and a copy is a whole item. One load for lanes with copies and
-    // lanes without.
-    unsafe {
-        let copy = view.copy_of(position, Order::Acquire);
-        let item = match copy {
-            Some(copy) => copy,
-            None => view.item(view.place(position)),
-        };
-        let found = has_key_at::<C>(item, keys, wanted, Order::Acquire);
-        if found.0 {
-            if M::IS_FINAL {
-                view.cache().count(copy.is_some());
-            }
-        } else if copy.is_some() {
-            return has_key(view, keys, (wanted, position), Order::Acquire);
-        }
-        found
     }
 }

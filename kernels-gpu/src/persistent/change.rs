@@ -1,6 +1,7 @@
 //! Changes: the one loop by which a warp places, updates and removes the keys of its elements.
 //!
 //! ```text
+//! group the elements with equal keys           one lane changes the table for all
 //! while an element of the warp is not done
 //!     search the keys                                    tiles, an element each
 //!     lock the slots that have them, or claim free ones  a lane for each element
@@ -19,11 +20,14 @@
 //! | an update in place | the store of the value |
 //! | an update by a new item | the new item's fingerprint becomes live |
 //! | a removal | the fingerprint is retired: it no longer has an item |
+use super::equal::EqualKeys;
 use super::fingerprint::Fingerprint;
+use super::keys::{Keys, Wanted, has_key};
 use super::kind::Config;
 use super::layout::{NOWHERE, Place};
-use super::rows::{CopyIn, move_values, value_at};
-use super::search::{Changing, Checking, Keys, Mode, Placing, PlacingNew, Sought, Wanted, has_key};
+use super::mode::{Changing, Checking, Mode, Placing, PlacingNew};
+use super::rows::{CopyIn, move_rows, value_at};
+use super::search::{Search, Sought};
 use super::supersede::{Seen, settle, small_value};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
@@ -106,12 +110,14 @@ impl HeldSlots {
 
 /// Executes the changes of a batch.
 #[device]
-pub(super) fn change<C: Config, A: Action>(view: PersistentView<C>, batch: Changes) {
+pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Changes) {
     let (warp, keys) = (Tile::<32>::lockstep(), Keys { words: batch.keys });
     let index = Thread::index();
     let exists = index < keys.len::<C>();
     let wanted = if exists { keys.wanted::<C>(index as u32, view.seed()) } else { Wanted::NOTHING };
-    let (mut pending, mut outcome, mut seen) = (exists, Outcome::Refused, Seen::NOTHING);
+    let equal = EqualKeys::of::<C>(warp, keys, (exists, wanted));
+    let mut pending = exists && equal.leader(A::REPLACES) == warp.rank();
+    let (mut outcome, mut seen) = (Outcome::Refused, Seen::NOTHING);
     while warp.any(pending) {
         let sought = C::search::<A::Mode>(view, keys, (pending, wanted, NOWHERE));
         let mut is_over = A::REPLACES && pending && seen.is_superseded(view, keys, (wanted, sought));
@@ -148,6 +154,7 @@ pub(super) fn change<C: Config, A: Action>(view: PersistentView<C>, batch: Chang
             simt::spin_hint();
         }
     }
+    let outcome = equal.outcome(warp, A::REPLACES, outcome);
     if exists {
         write_if(batch.outcomes, index, outcome as u8);
     }
@@ -244,7 +251,7 @@ fn claim_beside<C: Config>(view: PersistentView<C>, position: u32) -> u32 {
 /// Confirms the claims of new items: gives up those whose keys are present by now, or are about to be placed
 /// by insertions that go first; aborts the claims of insertions that do not.
 #[device]
-fn confirm<C: Config>(
+fn confirm<C: Search>(
     view: PersistentView<C>,
     warp: Tile<32, Lockstep>,
     keys: Keys,
@@ -315,7 +322,8 @@ fn write_items<C: Config>(
     // SAFETY: a slot that is not `NOWHERE` is one of the table.
     unsafe {
         let address = if slot == NOWHERE { 0 } else { value_at(view, slot) };
-        move_values(view, warp, (address, index), CopyIn { from: values });
+        let words = view.value_words();
+        move_rows(warp, words, (address, index), CopyIn { from: values, words });
     }
     view.order_image();
     // The lanes' writes to an item are before the release by its owner.

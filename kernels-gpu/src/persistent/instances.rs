@@ -33,5 +33,5 @@ simt::instances! {
         crate::persistent::kernels::PersistentContainsCached,
         crate::persistent::refresh::PersistentRefresh,
     }
-    visitor: crate::persistent::Config
+    visitor: crate::persistent::Search
 }

@@ -13,10 +13,12 @@
 //! compare-and-swap and an atomic; one by a new item takes three of them, and one on the group's version. A
 //! removal takes one each on the fingerprint, the slot bit and the version.
 use super::change::{Changes, Insert, InsertNew, Remove, Update, change};
+use super::keys::{Keys, Wanted};
 use super::kind::Config;
 use super::layout::NOWHERE;
-use super::rows::{CopyOut, move_values, value_at};
-use super::search::{Cached, Keys, Mode, Wanted, Watching};
+use super::mode::{Cached, Mode, Watching};
+use super::rows::{CopyOut, move_rows, value_at};
+use super::search::Search;
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
@@ -36,50 +38,50 @@ pub struct Lookups {
 
 /// Looks keys up, beside changes.
 #[kernel]
-pub fn persistent_get<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+pub fn persistent_get<C: Search + Instance>(view: PersistentView<C>, batch: Lookups) {
     get::<C, Watching>(view, batch);
 }
 
 /// Looks keys up, beside changes, also in the cache. Tables without one need fewer registers by
 /// [`persistent_get`].
 #[kernel]
-pub fn persistent_get_cached<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+pub fn persistent_get_cached<C: Search + Instance>(view: PersistentView<C>, batch: Lookups) {
     get::<C, Cached>(view, batch);
 }
 
 /// Returns whether keys are present, beside changes.
 #[kernel]
-pub fn persistent_contains<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+pub fn persistent_contains<C: Search + Instance>(view: PersistentView<C>, batch: Lookups) {
     contains::<C, Watching>(view, batch);
 }
 
 /// Returns whether keys are present, beside changes, also by the cache.
 #[kernel]
-pub fn persistent_contains_cached<C: Config + Instance>(view: PersistentView<C>, batch: Lookups) {
+pub fn persistent_contains_cached<C: Search + Instance>(view: PersistentView<C>, batch: Lookups) {
     contains::<C, Cached>(view, batch);
 }
 
 /// Places keys and values; replaces the values of keys that are present.
 #[kernel]
-pub fn persistent_insert<C: Config + Instance>(view: PersistentView<C>, batch: Changes) {
+pub fn persistent_insert<C: Search + Instance>(view: PersistentView<C>, batch: Changes) {
     change::<C, Insert>(view, batch);
 }
 
 /// Places the keys that are absent, with their values.
 #[kernel]
-pub fn persistent_insert_new<C: Config + Instance>(view: PersistentView<C>, batch: Changes) {
+pub fn persistent_insert_new<C: Search + Instance>(view: PersistentView<C>, batch: Changes) {
     change::<C, InsertNew>(view, batch);
 }
 
 /// Replaces the values of keys that are present.
 #[kernel]
-pub fn persistent_update<C: Config + Instance>(view: PersistentView<C>, batch: Changes) {
+pub fn persistent_update<C: Search + Instance>(view: PersistentView<C>, batch: Changes) {
     change::<C, Update>(view, batch);
 }
 
 /// Removes keys.
 #[kernel]
-pub fn persistent_remove<C: Config + Instance>(view: PersistentView<C>, batch: Changes) {
+pub fn persistent_remove<C: Search + Instance>(view: PersistentView<C>, batch: Changes) {
     change::<C, Remove>(view, batch);
 }
 
@@ -102,7 +104,7 @@ fn report(batch: Lookups, exists: bool, found: bool) {
 }
 
 #[device]
-fn contains<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
+fn contains<C: Search, M: Mode>(view: PersistentView<C>, batch: Lookups) {
     let keys = Keys { words: batch.keys };
     let (exists, wanted) = element::<C>(view, keys);
     let sought = C::search::<M>(view, keys, (exists, wanted, NOWHERE));
@@ -114,7 +116,7 @@ fn contains<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
 }
 
 #[device]
-fn get<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
+fn get<C: Search, M: Mode>(view: PersistentView<C>, batch: Lookups) {
     let keys = Keys { words: batch.keys };
     let (exists, wanted) = element::<C>(view, keys);
     if C::IS_SMALL {
@@ -138,13 +140,14 @@ fn get<C: Config, M: Mode>(view: PersistentView<C>, batch: Lookups) {
 /// Searches the key of a lane, if it `exists`, and copies its value to the output. Returns whether the key
 /// was present; otherwise, the output's value is arbitrary.
 #[device]
-fn find_and_copy<C: Config, M: Mode>(
+fn find_and_copy<C: Search, M: Mode>(
     view: PersistentView<C>,
     (keys, to): (Keys, GlobalSlice<u32>),
     (exists, wanted): (bool, Wanted),
 ) -> bool {
     let warp: Tile<32, Lockstep> = Tile::lockstep();
-    let (mut pending, mut found) = (exists, false);
+    let (words, mut pending, mut found) = (view.value_words(), exists, false);
+    let copy = CopyOut { to, words, order: Order::Acquire };
     while warp.any(pending) {
         let sought = C::search::<M>(view, keys, (pending, wanted, NOWHERE));
         let position = if pending { sought.position } else { NOWHERE };
@@ -153,7 +156,7 @@ fn find_and_copy<C: Config, M: Mode>(
         // The lane's search, and its read of the link, are before the reads of the value by all lanes.
         warp.sync();
         // SAFETY: addresses that are not 0 are those of items' values, or of their copies.
-        unsafe { move_values(view, warp, (address, wanted.index), CopyOut { to, order: Order::Acquire }) };
+        unsafe { move_rows(warp, words, (address, wanted.index), copy) };
         // All reads of the value acquire, so they are before the second read of the version.
         warp.sync();
         if position != NOWHERE {

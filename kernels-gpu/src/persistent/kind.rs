@@ -1,8 +1,6 @@
 //! Kinds of table: sizes of keys and values, levels, hash locations, slots and lanes.
-use super::search::{Keys, Mode, Sought, Wanted, search};
-use super::view::PersistentView;
 use core::fmt;
-use simt::{Instance, Name, device};
+use simt::{Instance, Name};
 
 /// The constants of a kind of table.
 pub trait Config: Copy + Send + Sync + fmt::Debug + 'static {
@@ -29,11 +27,6 @@ pub trait Config: Copy + Send + Sync + fmt::Debug + 'static {
 
     /// Whether tables of the kind may have a cache: links of a group's slots have room beside its version.
     const CACHES: bool = Self::LEVELS <= 2 && Self::SLOTS >= 8;
-
-    /// Searches the keys of all lanes that pass as pending, each by the lane's tile. All lanes of the warp
-    /// call it together.
-    #[doc(hidden)]
-    fn search<M: Mode>(view: PersistentView<Self>, keys: Keys, lane: (bool, Wanted, u32)) -> Sought;
 }
 
 /// The kind of table with keys of `8 K` bytes, values of `V` bytes (0: any number), `L` levels, `H` hash
@@ -71,11 +64,6 @@ impl<const K: u32, const V: u32, const L: u32, const H: u32, const S: u32, const
         assert!((L * H).is_multiple_of(W) && W.is_power_of_two(), "lanes read whole buckets");
         W
     };
-
-    #[device]
-    fn search<M: Mode>(view: PersistentView<Self>, keys: Keys, lane: (bool, Wanted, u32)) -> Sought {
-        search::<Self, M, W>(view, keys, lane)
-    }
 }
 
 impl<const K: u32, const V: u32, const L: u32, const H: u32, const S: u32, const W: u32> Instance

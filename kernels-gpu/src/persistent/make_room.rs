@@ -7,10 +7,10 @@
 //! reads the fingerprints of its buckets, and for each item that it considers the key and the fingerprints of
 //! this key's buckets; at most one item is copied.
 use super::fingerprint::Fingerprint;
+use super::keys::Keys;
 use super::kind::Config;
 use super::layout::NOWHERE;
 use super::recover::hash_of;
-use super::search::Keys;
 use super::view::PersistentView;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, device, kernel};
 

@@ -15,18 +15,22 @@
 //!
 //! # Cost
 //!
-//! See [`kernels`], [`recover`], [`cache`] and [`refresh`]. Constructors and accessors are arithmetic in
-//! registers.
-pub mod cache;
+//! See [`kernels`], [`recover`] and [`refresh`]; each lookup reads a link of its slot where there is a cache.
+//! Constructors and accessors are arithmetic in registers.
+mod cache;
 mod change;
+mod equal;
 mod fingerprint;
 mod hashed;
 #[cfg(feature = "persistent-map")]
 mod instances;
 pub mod kernels;
+mod keys;
 mod kind;
 mod layout;
+mod lines;
 pub mod make_room;
+mod mode;
 pub mod pages;
 pub mod recover;
 pub mod refresh;
@@ -35,7 +39,6 @@ mod search;
 mod supersede;
 mod view;
 
-pub use cache::CacheView;
 pub use change::Changes;
 pub use fingerprint::Fingerprint;
 pub use hashed::Hashed;
@@ -44,4 +47,6 @@ pub use instances::*;
 pub use kernels::Lookups;
 pub use kind::{Config, Levels};
 pub use layout::{Geometry, NOWHERE, PAGE_ALIGNMENT, Place};
+pub use lines::{CacheView, MOST_LINES};
+pub use search::Search;
 pub use view::{MOST_LEVELS, PersistentView};

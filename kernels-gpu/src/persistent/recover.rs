@@ -10,7 +10,7 @@
 use super::hashed::Hashed;
 use super::kind::Config;
 use super::layout::Place;
-use super::rows::{CopyOut, move_values};
+use super::rows::{CopyOut, move_rows};
 use super::view::PersistentView;
 use simt::{Global, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
 
@@ -154,6 +154,7 @@ pub fn persistent_export<C: Config + Instance>(
     let rest = view.geometry().buckets(above).saturating_sub(span.0);
     let buckets = if above < C::LEVELS { rest.min(span.1) } else { 0 };
     let (mut index, slots) = (Thread::index(), buckets as usize * C::SLOTS as usize);
+    let copy = CopyOut { to: values, words: view.value_words(), order: Order::Weak };
     while warp.any(index < slots) {
         let slot = index as u32;
         let place = view.geometry().place((above, span.0 + slot / C::SLOTS), slot % C::SLOTS);
@@ -168,7 +169,7 @@ pub fn persistent_export<C: Config + Instance>(
             address = unsafe { view.item(place).offset(2 * C::KEY_WORDS as usize) }.as_ptr() as u64;
         }
         // SAFETY: the addresses are those of items' values.
-        unsafe { move_values(view, warp, (address, number), CopyOut { to: values, order: Order::Weak }) };
+        unsafe { move_rows(warp, copy.words, (address, number), copy) };
         index += Thread::count();
     }
 }

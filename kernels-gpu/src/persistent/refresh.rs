@@ -16,10 +16,11 @@
 //!
 //! A thread for each group, in a loop. A group's fingerprints, links and bytes of heat are read once, and
 //! once more for each item that is copied.
-use super::cache::MOST_LINES;
 use super::fingerprint::Fingerprint;
 use super::kind::Config;
 use super::layout::NOWHERE;
+use super::lines::MOST_LINES;
+use super::rows::{CopyToLine, move_rows};
 use super::view::PersistentView;
 use simt::{Global, Instance, Lockstep, Order, Scope, Thread, Tile, device, fence, kernel};
 
@@ -159,23 +160,8 @@ fn copy_items<C: Config>(
         }
         return;
     }
-    if !warp.any(is_held) {
-        return;
-    }
-    // The words of the 32 items are numbered item by item; each iteration copies 32 neighbouring ones.
-    let (words, mut index) = (view.geometry().item_words(), warp.rank());
-    while index - warp.rank() < 32 * words {
-        let (from, to) = warp.shuffle((from, to), index / words);
-        if from != 0 {
-            // SAFETY: an item and a line have this word.
-            let (from, to) = unsafe {
-                let at = (index % words) as usize;
-                (Global::new(from as *mut u32).offset(at), Global::new(to as *mut u32).offset(at))
-            };
-            to.store(from.load(Order::Relaxed, Scope::Device), Order::Relaxed, Scope::Device);
-        }
-        index += 32;
-    }
+    // SAFETY: the address of a lane that holds a slot is that of an item; the line has room for it.
+    unsafe { move_rows(warp, view.geometry().item_words(), (from, to), CopyToLine) };
 }
 
 /// Links a slot to its copy, and unlocks it.

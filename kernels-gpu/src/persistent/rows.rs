@@ -1,12 +1,15 @@
-//! Copies of values between items and batches, by a whole warp: its lanes copy neighbouring words.
+//! Copies of items and their values by a whole warp, whose lanes copy neighbouring words.
 use super::kind::Config;
 use super::view::PersistentView;
-use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Tile, device};
+use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Shuffle, Tile, device};
 
-/// Copies one word of a value: `word` is its place in the item, `index` its number in the batch.
+/// Copies a word of a row, for the lane whose row it is.
 pub(super) trait Mover: Copy {
-    /// Copies the word.
-    fn step(self, word: Global<u32>, index: usize);
+    /// What the lane knows of the other end of the copy.
+    type Other: Shuffle;
+
+    /// Copies word number `at` of a row, which is `word`.
+    fn step(self, word: Global<u32>, other: Self::Other, at: u32);
 }
 
 /// Returns the address of an item's value.
@@ -19,34 +22,32 @@ pub(super) unsafe fn value_at<C: Config>(view: PersistentView<C>, position: u32)
     unsafe { view.item(view.place(position)).offset(2 * C::KEY_WORDS as usize) }.as_ptr() as u64
 }
 
-/// Copies the values at the addresses of all lanes, each to or from the value of its lane's number in the
-/// batch. A lane without one has the address 0.
+/// Copies the rows of `words` words at the addresses of all lanes. A lane without one has the address 0.
 ///
 /// # Safety
-/// - The addresses are those of items' values.
+/// - The addresses are those of that many words.
 #[device]
-pub(super) unsafe fn move_values<C: Config>(
-    view: PersistentView<C>,
+pub(super) unsafe fn move_rows<M: Mover>(
     warp: Tile<32, Lockstep>,
-    (address, index): (u64, u32),
-    mover: impl Mover,
+    words: u32,
+    (address, other): (u64, M::Other),
+    mover: M,
 ) {
     if !warp.any(address != 0) {
         return;
     }
-    let words = view.value_words();
-    let (values_a_step, rest) = (32 / words, 32 % words);
-    // The words of the 32 values are numbered value by value; each iteration copies 32 neighbouring ones.
+    let (rows_a_step, rest) = (32 / words, 32 % words);
+    // The words of the 32 rows are numbered row by row; each iteration copies 32 neighbouring ones.
     let (mut owner, mut at) = (warp.rank() / words, warp.rank() % words);
     let mut iteration = 0;
     while iteration < words {
-        let (theirs, index) = warp.shuffle((address, index), owner);
+        let (theirs, other) = (warp.shuffle(address, owner), warp.shuffle(other, owner));
         if theirs != 0 {
-            // SAFETY: the caller's obligation. A value has this word.
+            // SAFETY: the caller's obligation. A row has this word.
             let word = unsafe { Global::new(theirs as *mut u32).offset(at as usize) };
-            mover.step(word, index as usize * words as usize + at as usize);
+            mover.step(word, other, at);
         }
-        owner += values_a_step;
+        owner += rows_a_step;
         at += rest;
         if at >= words {
             at -= words;
@@ -56,30 +57,56 @@ pub(super) unsafe fn move_values<C: Config>(
     }
 }
 
-/// Copies values of items to an output. The reads precede all later accesses of the lane.
+/// Copies values of items to an output: `other` is the value's number there. The reads precede all later
+/// accesses of the lane.
 #[derive(Clone, Copy)]
 pub(super) struct CopyOut {
     pub(super) to: GlobalSlice<u32>,
+    /// Words of a value.
+    pub(super) words: u32,
     /// Order of the reads: weak if nothing writes the items meanwhile.
     pub(super) order: Order,
 }
 
 #[device]
 impl Mover for CopyOut {
-    fn step(self, word: Global<u32>, index: usize) {
-        self.to.write(index, word.load(self.order, Scope::Device));
+    type Other = u32;
+
+    fn step(self, word: Global<u32>, index: u32, at: u32) {
+        let place = index as usize * self.words as usize + at as usize;
+        self.to.write(place, word.load(self.order, Scope::Device));
     }
 }
 
-/// Copies values of a batch to items of claimed slots.
+/// Copies values of a batch to items of claimed slots: `other` is the value's number in the batch.
 #[derive(Clone, Copy)]
 pub(super) struct CopyIn {
     pub(super) from: GlobalSlice<u32>,
+    /// Words of a value.
+    pub(super) words: u32,
 }
 
 #[device]
 impl Mover for CopyIn {
-    fn step(self, word: Global<u32>, index: usize) {
-        word.store(self.from.read(index), Order::Relaxed, Scope::Device);
+    type Other = u32;
+
+    fn step(self, word: Global<u32>, index: u32, at: u32) {
+        let place = index as usize * self.words as usize + at as usize;
+        word.store(self.from.read(place), Order::Relaxed, Scope::Device);
+    }
+}
+
+/// Copies items of locked slots to lines of the cache: `other` is the address of the line.
+#[derive(Clone, Copy)]
+pub(super) struct CopyToLine;
+
+#[device]
+impl Mover for CopyToLine {
+    type Other = u64;
+
+    fn step(self, word: Global<u32>, line: u64, at: u32) {
+        // SAFETY: a line has the words of an item.
+        let copy = unsafe { Global::new(line as *mut u32).offset(at as usize) };
+        copy.store(word.load(Order::Relaxed, Scope::Device), Order::Relaxed, Scope::Device);
     }
 }

@@ -9,125 +9,29 @@
 //! ```
 //!
 //! The page's proofs say which searches need the versions.
-use super::cache::find_key;
 use super::hashed::Hashed;
-use super::kind::Config;
+use super::keys::{Keys, Wanted, find_key};
+use super::kind::{Config, Levels};
 use super::layout::NOWHERE;
+use super::mode::Mode;
 use super::view::PersistentView;
-use simt::{Convergence, CurrentOp, Global, GlobalSlice, Order, Scope, Tile, device, share_work};
+use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, share_work};
 
-/// Keys of a batch, and how its searches read them.
-#[derive(Clone, Copy, Debug)]
-pub struct Keys {
-    /// Words of 8 bytes, `KEY_WORDS` for each key.
-    pub(super) words: GlobalSlice<u64>,
+/// The kinds of table whose keys can be searched: all of them.
+pub trait Search: Config {
+    /// Searches the keys of all lanes that pass as pending, each by the lane's tile. All lanes of the warp
+    /// call it together. A lane passes the position of the slot that it has claimed, or [`NOWHERE`].
+    #[doc(hidden)]
+    fn search<M: Mode>(view: PersistentView<Self>, keys: Keys, lane: (bool, Wanted, u32)) -> Sought;
 }
 
-#[device(caller)]
-impl Keys {
-    /// Returns the number of whole keys.
+impl<const K: u32, const V: u32, const L: u32, const H: u32, const S: u32, const W: u32> Search
+    for Levels<K, V, L, H, S, W>
+{
     #[device]
-    pub(super) fn len<C: Config>(self) -> usize {
-        self.words.len() / C::KEY_WORDS as usize
+    fn search<M: Mode>(view: PersistentView<Self>, keys: Keys, lane: (bool, Wanted, u32)) -> Sought {
+        search::<Self, M, W>(view, keys, lane)
     }
-
-    /// Returns word `word` of key `index`.
-    pub(super) fn word<C: Config>(self, index: u32, word: u32) -> u64 {
-        self.words.read(index as usize * C::KEY_WORDS as usize + word as usize)
-    }
-
-    /// Returns key `index` as searches take it.
-    pub(super) fn wanted<C: Config>(self, index: u32, seed: u64) -> Wanted {
-        let first = self.word::<C>(index, 0);
-        let (mut hash, mut word) = (Hashed::mix(seed, first), 1);
-        while word < C::KEY_WORDS {
-            hash = Hashed::mix(hash, self.word::<C>(index, word));
-            word += 1;
-        }
-        Wanted { hashed: Hashed::finish(hash), first, index }
-    }
-}
-
-/// A key that is searched: its hash, its first word, and its number in the batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    pub(super) hashed: Hashed,
-    pub(super) first: u64,
-    pub(super) index: u32,
-}
-
-#[device]
-impl Wanted {
-    /// No key, for a lane without an element.
-    pub(super) const NOTHING: Self = Self { hashed: Hashed { first: 0, second: 0 }, first: 0, index: 0 };
-}
-
-/// Purpose of a search.
-pub trait Mode {
-    /// Whether a result is final. Otherwise the caller locks the slot, and looks at the key again.
-    const IS_FINAL: bool = false;
-    /// Whether a key and its value may be read from a copy in the cache.
-    const USES_CACHE: bool = false;
-    /// Whether to look for a free slot.
-    const PLACES: bool = false;
-    /// Whether to look for claims by other insertions of the key.
-    const CHECKS: bool = false;
-}
-
-/// Lookups beside changes.
-#[derive(Clone, Copy, Debug)]
-pub struct Watching;
-
-impl Mode for Watching {
-    const IS_FINAL: bool = true;
-}
-
-/// Lookups beside changes, of a table that may have a cache.
-#[derive(Clone, Copy, Debug)]
-pub struct Cached;
-
-impl Mode for Cached {
-    const IS_FINAL: bool = true;
-    const USES_CACHE: bool = true;
-}
-
-/// Reads of what lookups see, by an update that cannot lock a slot.
-#[derive(Clone, Copy, Debug)]
-pub struct Visible;
-
-impl Mode for Visible {
-    const USES_CACHE: bool = true;
-}
-
-/// Searches for a key's slot that is about to be changed.
-#[derive(Clone, Copy, Debug)]
-pub struct Changing;
-
-impl Mode for Changing {}
-
-/// Searches for a key's slot, or else for one in which it can be placed.
-#[derive(Clone, Copy, Debug)]
-pub struct Placing;
-
-impl Mode for Placing {
-    const PLACES: bool = true;
-}
-
-/// The search of `insert_new`: a key that it finds is present, and nothing is locked to look again.
-#[derive(Clone, Copy, Debug)]
-pub struct PlacingNew;
-
-impl Mode for PlacingNew {
-    const IS_FINAL: bool = true;
-    const PLACES: bool = true;
-}
-
-/// The search of an insertion that has claimed a slot: whether the key is there, or about to be placed.
-#[derive(Clone, Copy, Debug)]
-pub struct Checking;
-
-impl Mode for Checking {
-    const CHECKS: bool = true;
 }
 
 /// Result of a search.
@@ -329,47 +233,6 @@ fn compare<C: Config, M: Mode>(
         set &= set - 1;
     }
     (NOWHERE, 0)
-}
-
-/// Returns whether the item of a slot has the key, and its value if it is a constant of the kind.
-#[device]
-pub(super) fn has_key<C: Config>(
-    view: PersistentView<C>,
-    keys: Keys,
-    (wanted, position): (Wanted, u32),
-    order: Order,
-) -> (bool, u64) {
-    // SAFETY: the position is that of a slot.
-    unsafe { has_key_at::<C>(view.item(view.place(position)), keys, wanted, order) }
-}
-
-/// Returns whether an item has the key, and its value if it is a constant of the kind.
-///
-/// # Safety
-/// - The address is that of an item of the table, or of a copy.
-#[device]
-pub(super) unsafe fn has_key_at<C: Config>(
-    item: Global<u32>,
-    keys: Keys,
-    wanted: Wanted,
-    order: Order,
-) -> (bool, u64) {
-    // SAFETY: an item begins with its key, aligned to 8 bytes, and small items are aligned to 16 bytes.
-    unsafe {
-        let item = item.cast::<u64>();
-        if C::IS_SMALL {
-            let [key, value] = item.load_vec::<2>(order, Scope::Device);
-            return (key == wanted.first, value);
-        }
-        let mut is_same = item.load(order, Scope::Device) == wanted.first;
-        let mut word = 1;
-        while word < C::KEY_WORDS && is_same {
-            let key = keys.word::<C>(wanted.index, word);
-            is_same = item.offset(word as usize).load(order, Scope::Device) == key;
-            word += 1;
-        }
-        (is_same, 0)
-    }
 }
 
 /// The fingerprints of eight slots, or of four. A set of slots is a word: bit `w + 16 h` stands for the half

@@ -3,10 +3,11 @@
 //!
 //! An update that cannot lock the key's slot notes what the slot has ([`Seen`]), and searches again. If the
 //! item has changed by then, this update counts as one just before the change, whose value nobody has read.
-use super::cache::find_key;
+use super::keys::{Keys, Wanted, find_key};
 use super::kind::Config;
 use super::layout::NOWHERE;
-use super::search::{Keys, Sought, Visible, Wanted};
+use super::mode::Visible;
+use super::search::Sought;
 use super::view::PersistentView;
 use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};
 
@@ -31,17 +32,9 @@ impl Seen {
         (keys, values): (Keys, GlobalSlice<u32>),
         (wanted, position): (Wanted, u32),
     ) -> (Self, bool) {
-        // SAFETY: the search has read the slot.
-        let group = unsafe { view.version(position / C::SLOTS) };
-        let version = group.load(Order::Acquire, Scope::Device);
-        // SAFETY: as above.
-        let state = unsafe { view.acquire_fingerprint(position) };
-        let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, position));
-        let is_item = is_same && state.may_have(wanted.hashed.fingerprint());
-        // With another version, the state may be that of an item and the key that of the next one.
-        if !is_item || group.load(Order::Relaxed, Scope::Device) != version {
+        let Some(value) = visible_value(view, keys, (wanted, position)) else {
             return (Self::NOTHING, false);
-        }
+        };
         let is_own = C::IS_SMALL && value == small_value(values, wanted.index);
         (Self { position, digest: digest(value) }, is_own)
     }
@@ -66,14 +59,31 @@ impl Seen {
         if !is_same_slot {
             return false;
         }
-        // SAFETY: an earlier search has read the slot.
-        let group = unsafe { view.version(self.position / C::SLOTS) };
-        let version = group.load(Order::Acquire, Scope::Device);
-        let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, self.position));
-        // With another version, the value may be one that is not yet in the copy of the cache.
-        let is_visible = group.load(Order::Relaxed, Scope::Device) == version;
-        is_same && is_visible && digest(value) != self.digest
+        match visible_value(view, keys, (wanted, self.position)) {
+            Some(value) => digest(value) != self.digest,
+            None => false,
+        }
     }
+}
+
+/// Returns what lookups see in a slot that a search has read: the value, if the slot has the key's item.
+#[device(caller)]
+fn visible_value<C: Config>(
+    view: PersistentView<C>,
+    keys: Keys,
+    (wanted, position): (Wanted, u32),
+) -> Option<u64> {
+    // SAFETY: a search has read the slot.
+    let group = unsafe { view.version(position / C::SLOTS) };
+    let version = group.load(Order::Acquire, Scope::Device);
+    // SAFETY: as above.
+    let state = unsafe { view.acquire_fingerprint(position) };
+    let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, position));
+    let is_item = is_same && state.may_have(wanted.hashed.fingerprint());
+    // With another version, the state may be that of an item and the key that of the next one, or the value
+    // one that is not yet in the copy of the cache.
+    let is_visible = is_item && group.load(Order::Relaxed, Scope::Device) == version;
+    if is_visible { Some(value) } else { None }
 }
 
 /// Returns a digest of a value: other digests are those of other values.

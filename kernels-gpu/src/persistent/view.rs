@@ -1,9 +1,9 @@
 //! The table as kernels see it: places of slots and items, and the changes of their states.
-use super::cache::CacheView;
 use super::fingerprint::Fingerprint;
 use super::hashed::Hashed;
 use super::kind::Config;
 use super::layout::{Geometry, Place};
+use super::lines::CacheView;
 use core::marker::PhantomData;
 use simt::{Global, GlobalSlice, Order, Scope, device, fence};
 

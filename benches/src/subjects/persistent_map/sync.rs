@@ -260,12 +260,11 @@ impl<K: Key, V: Value> Benchmark for Beside<'_, K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::catalog::first_case;
+    use crate::engine::catalog::case_with_op;
     use crate::machine::DeviceChoice;
 
     fn prepared<'a>(gpu: &'a Gpu, op: &str) -> Beside<'a, [u64; 1], [u64; 1]> {
-        // The last part of the suite has the batches beside `sync`.
-        let case = Case { op: op.to_owned(), ..first_case("gphash/targets", 8) };
+        let case = case_with_op("gphash/targets", op);
         let mut beside = Beside::new(gpu, &case).unwrap();
         beside.restore().unwrap();
         beside.launch().unwrap();

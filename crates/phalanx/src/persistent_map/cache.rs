@@ -5,7 +5,7 @@ use super::{PersistentMap, Plain};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::persistent::CacheView;
-use phalanx_kernels::persistent::cache::MOST_LINES;
+use phalanx_kernels::persistent::MOST_LINES;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Choice of the pairs that a cache has.

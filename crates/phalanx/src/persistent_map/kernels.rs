@@ -13,7 +13,7 @@ use phalanx_kernels::persistent::recover::{
     PersistentCheck, PersistentCount, PersistentExport, PersistentRebuild, PersistentResolve,
 };
 use phalanx_kernels::persistent::refresh::PersistentRefresh;
-use phalanx_kernels::persistent::{self, Changes, Config, Lookups, PersistentView};
+use phalanx_kernels::persistent::{self, Changes, Lookups, PersistentView, Search};
 use simt::{GlobalSlice, Instance};
 
 /// A launch on a table.
@@ -102,13 +102,13 @@ pub trait Kernels: Send + Sync + std::fmt::Debug {
     unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch) -> gpu::Result<()>;
 }
 
-impl<C: Config + Instance> std::fmt::Debug for VariantTag<C> {
+impl<C: Search + Instance> std::fmt::Debug for VariantTag<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(C::NAME)
     }
 }
 
-impl<C: Config + Instance> Kernels for VariantTag<C> {
+impl<C: Search + Instance> Kernels for VariantTag<C> {
     fn name(&self) -> &'static str {
         C::NAME
     }
@@ -189,7 +189,7 @@ fn all() -> Vec<&'static dyn Kernels> {
     impl persistent::Visitor for Collect {
         type Output = std::convert::Infallible;
 
-        fn visit<C: Config + Instance>(&mut self) -> Option<Self::Output> {
+        fn visit<C: Search + Instance>(&mut self) -> Option<Self::Output> {
             self.0.push(const { &VariantTag::<C>::NEW });
             None
         }

@@ -2,19 +2,19 @@
 use crate::mutants::{are_found_with, is_any, is_wrong, site, site_nth};
 use crate::world::{Cached, Finding, Mix, Setting};
 use crate::{Flat, RowsCached, SmallCached};
-use phalanx_kernels::persistent::Config;
+use phalanx_kernels::persistent::Search;
 use simt::emulator::{Fault, SiteId};
 use simt::{Instance, Order};
 
 /// Requires that a seed finds the fault. `weak` is whether memory is weak.
 #[track_caller]
-fn is_found<C: Config + Instance>(weak: bool, mix: Mix, fault: Fault, is: fn(&Finding) -> bool) {
+fn is_found<C: Search + Instance>(weak: bool, mix: Mix, fault: Fault, is: fn(&Finding) -> bool) {
     are_found::<C>(weak, mix, &[fault], is);
 }
 
 /// [`is_found`] for faults that are injected together. The first one is named in messages.
 #[track_caller]
-fn are_found<C: Config + Instance>(weak: bool, mix: Mix, faults: &[Fault], is: fn(&Finding) -> bool) {
+fn are_found<C: Search + Instance>(weak: bool, mix: Mix, faults: &[Fault], is: fn(&Finding) -> bool) {
     let cache = |seed: u64| if seed.is_multiple_of(2) { Cached::Random } else { Cached::Hot };
     let setting =
         |seed| Setting { faults: faults.to_vec(), mix, cache: cache(seed), ..Setting::new(seed, weak) };

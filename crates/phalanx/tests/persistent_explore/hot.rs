@@ -2,7 +2,7 @@
 use super::{Action, Element, Model, World};
 use crate::common::Rng;
 use phalanx_kernels::keyed::Outcome;
-use phalanx_kernels::persistent::Config;
+use phalanx_kernels::persistent::Search;
 use simt::Instance;
 
 /// Returns the parts of a round: updates of a present key by several lanes of several launches, of which some
@@ -24,7 +24,7 @@ pub fn parts(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
 }
 
 /// Returns the steps that a warp's updates of present keys take.
-pub fn steps_of_updates<C: Config + Instance>(keys: &[u64]) -> u64 {
+pub fn steps_of_updates<C: Search + Instance>(keys: &[u64]) -> u64 {
     let world = World::<C>::for_recovery();
     let elements = |action| move |(&key, tag): (&u64, u32)| Element { action, key, tag };
     for part in keys.iter().zip(1..).map(elements(Action::Insert)) {

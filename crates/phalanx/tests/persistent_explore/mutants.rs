@@ -3,7 +3,7 @@
 use crate::common::replay;
 use crate::world::{Finding, Mix, Setting, play};
 use crate::{Flat, OneShot, Rows, Small, Wide};
-use phalanx_kernels::persistent::Config;
+use phalanx_kernels::persistent::Search;
 use simt::emulator::{Fault, SiteId};
 use simt::{Instance, Order};
 
@@ -26,13 +26,13 @@ pub fn site(file: &str, function: &str, text: &str) -> SiteId {
 
 /// Requires that a seed finds the fault, by a finding that satisfies `is`, and replays it.
 #[track_caller]
-fn is_found<C: Config + Instance>(how: (bool, bool), fault: Fault, is: fn(&Finding) -> bool) {
+fn is_found<C: Search + Instance>(how: (bool, bool), fault: Fault, is: fn(&Finding) -> bool) {
     is_found_in::<C>(how, Mix::All, fault, is);
 }
 
 /// [`is_found`] in rounds of another mix.
 #[track_caller]
-fn is_found_in<C: Config + Instance>(
+fn is_found_in<C: Search + Instance>(
     (weak, copies): (bool, bool),
     mix: Mix,
     fault: Fault,
@@ -43,7 +43,7 @@ fn is_found_in<C: Config + Instance>(
 
 /// [`is_found_in`] for faults that are injected together. The first one is named in messages.
 #[track_caller]
-fn are_found_in<C: Config + Instance>(
+fn are_found_in<C: Search + Instance>(
     (weak, copies): (bool, bool),
     mix: Mix,
     faults: &[Fault],
@@ -55,7 +55,7 @@ fn are_found_in<C: Config + Instance>(
 
 /// Requires that a seed finds the faults of its setting.
 #[track_caller]
-pub fn are_found_with<C: Config + Instance>(setting: &dyn Fn(u64) -> Setting, is: fn(&Finding) -> bool) {
+pub fn are_found_with<C: Search + Instance>(setting: &dyn Fn(u64) -> Setting, is: fn(&Finding) -> bool) {
     let fault = setting(0).faults[0].clone();
     let run = |seed| play::<C>(seed, &setting(seed));
     let found = (0..SEEDS).find_map(|seed| run(seed).err().filter(is).map(|finding| (seed, finding)));

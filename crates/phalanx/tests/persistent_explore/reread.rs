@@ -2,12 +2,12 @@
 use crate::common::Rng;
 use crate::world::{Action, Element, Model};
 use phalanx_kernels::persistent::kernels::persistent_get_cached;
-use phalanx_kernels::persistent::{Config, Lookups, PersistentView};
+use phalanx_kernels::persistent::{Lookups, PersistentView, Search};
 use simt::{Instance, kernel};
 
 /// Looks keys up, and then others.
 #[kernel]
-pub fn get_twice<C: Config + Instance>(view: PersistentView<C>, first: Lookups, second: Lookups) {
+pub fn get_twice<C: Search + Instance>(view: PersistentView<C>, first: Lookups, second: Lookups) {
     persistent_get_cached(view, first);
     persistent_get_cached(view, second);
 }
@@ -17,7 +17,8 @@ pub fn get_twice<C: Config + Instance>(view: PersistentView<C>, first: Lookups, 
 pub fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     let nth = rng.below(model.len().max(1) as u64) as usize;
     let key = model.keys().nth(nth).copied().unwrap_or(0);
-    let mut actions = vec![Action::Update, Action::Reread, Action::Reread, Action::Reread, Action::Reread];
+    let mut actions = vec![Action::Update];
+    actions.extend([Action::Reread; 6]);
     let others = [Action::Remove, Action::Insert, Action::Update, Action::Contains];
     actions.extend(others.get(rng.below(8) as usize));
     let part = |action| {

@@ -18,7 +18,7 @@ use phalanx_kernels::persistent::recover::{
 };
 use phalanx_kernels::persistent::refresh::PersistentRefresh;
 use phalanx_kernels::persistent::{
-    CacheView, Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView,
+    CacheView, Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView, Search,
 };
 use simt::Instance;
 use simt::emulator::{Failure, Fault, Launch, Mode, Options, Schedule, StoreLog, WeakMemory};
@@ -213,7 +213,7 @@ struct Buffers {
     outcomes: Buffer<u8>,
 }
 
-impl<C: Config + Instance> World<C> {
+impl<C: Search + Instance> World<C> {
     fn new(setting: &Setting) -> Self {
         Self { cache: setting.cache, ..Self::on(Device::emulator(setting.options())) }
     }
@@ -485,7 +485,7 @@ struct Copied {
 }
 
 impl Copied {
-    fn new<C: Config + Instance>(world: &World<C>) -> Self {
+    fn new<C: Search + Instance>(world: &World<C>) -> Self {
         let pages = |above| (0..world.geometry.pages(above)).collect::<Vec<u32>>();
         let zeroed = |level: &Buffer<u32>| world.device.zeroed(level.len()).unwrap();
         Self {
@@ -497,7 +497,7 @@ impl Copied {
         }
     }
 
-    fn launch<C: Config + Instance>(&self, world: &World<C>, above: u32) -> Launch {
+    fn launch<C: Search + Instance>(&self, world: &World<C>, above: u32) -> Launch {
         let (geometry, level) = (world.geometry, above as usize);
         let first: u32 = (0..above).map(|below| geometry.pages(below)).sum();
         let pages = PageCopies {
@@ -511,7 +511,7 @@ impl Copied {
         Launch::new(Grid::new(geometry.pages(above), 32), PersistentCopyPages { pages })
     }
 
-    fn read<C: Config + Instance>(&self, world: &World<C>) -> Copies {
+    fn read<C: Search + Instance>(&self, world: &World<C>) -> Copies {
         let mut copies = Copies::new();
         for above in 0..C::LEVELS {
             let (words, whole) = (&self.copies[above as usize], self.whole[above as usize].read().unwrap());
@@ -559,7 +559,7 @@ impl Action {
 }
 
 /// Plays one round of concurrent batches, and records its stores to the image: a region for each level.
-pub fn record_round<C: Config + Instance>(
+pub fn record_round<C: Search + Instance>(
     seed: u64,
     setting: &Setting,
 ) -> Result<(StoreLog, Round), Finding> {
@@ -584,7 +584,7 @@ pub fn record_round<C: Config + Instance>(
 }
 
 /// Fills a table to a part of its slots, by one batch after the other.
-fn fill_table<C: Config + Instance>(
+fn fill_table<C: Search + Instance>(
     world: &World<C>,
     rng: &mut Rng,
     (model, tag): (&mut Model, &mut u32),
@@ -602,7 +602,7 @@ fn fill_table<C: Config + Instance>(
 }
 
 /// Plays rounds of concurrent batches.
-pub fn play<C: Config + Instance>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
+pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
     let (mut rng, mut world) = (Rng::new(seed), World::<C>::new(setting));
     let (mut model, mut played, mut tag) = (Model::new(), Played::default(), 1);
     fill_table(&world, &mut rng, (&mut model, &mut tag))?;
@@ -687,12 +687,12 @@ fn churn(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
 /// Returns the parts of a round: a removal and insertions of a present key beside lookups of it.
 fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     let key = model.keys().last().copied().unwrap_or(0);
-    let actions = [Action::Remove, Action::Insert, Action::Insert, Action::Get, Action::Get, Action::Get];
+    let actions = [Action::Remove, Action::Insert, Action::Insert].into_iter().chain([Action::Get; 5]);
     let elements = actions.map(|action| {
         *tag += 1;
         vec![Element { action, key, tag: *tag }]
     });
-    elements.to_vec()
+    elements.collect()
 }
 
 /// Requires that some order of the elements of each key explains their results and the table afterwards.
@@ -762,7 +762,7 @@ fn apply(state: Option<u32>, answer: &Answer) -> Option<Option<u32>> {
 
 /// Requires that consistent copies have whole items with tags that their keys had, and each key that was
 /// present all the time.
-fn check_copies<C: Config + Instance>(
+fn check_copies<C: Search + Instance>(
     world: &World<C>,
     (before, after): (&Model, &Model),
     answers: &[Answer],
