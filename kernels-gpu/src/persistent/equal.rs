@@ -61,3 +61,97 @@ impl EqualKeys {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::hashed::Hashed;
+    use super::super::kind::Levels;
+    use super::*;
+    use simt::emulator::{Emulator, Options};
+    use simt::{GlobalSlice, Grid, Word, kernel};
+
+    type TwoWords = Levels<2, 0, 2, 2, 8, 1>;
+
+    /// Outcomes of leaders, by lanes.
+    const OUTCOMES: [Outcome; 6] = [
+        Outcome::Inserted,
+        Outcome::Found,
+        Outcome::Replaced,
+        Outcome::Removed,
+        Outcome::Absent,
+        Outcome::Refused,
+    ];
+
+    /// Groups the lanes of a warp, and writes each lane's leader and outcome.
+    #[kernel]
+    fn group(keys: GlobalSlice<u64>, hashes: GlobalSlice<u32>, replaces: u32, out: GlobalSlice<u32>) {
+        let (warp, keys) = (Tile::<32>::lockstep(), Keys { words: keys });
+        let (rank, replaces) = (warp.rank(), replaces != 0);
+        let exists = (rank as usize) < hashes.len();
+        let mut wanted = Wanted::NOTHING;
+        if exists {
+            let hashed = Hashed { first: hashes.read(rank as usize) as u64, second: 0 };
+            wanted = Wanted { hashed, first: keys.word::<TwoWords>(rank, 0), index: rank };
+        }
+        let equal = EqualKeys::of::<TwoWords>(warp, keys, (exists, wanted));
+        let own = OUTCOMES[(rank % 6) as usize];
+        let outcome = equal.outcome(warp, replaces, own);
+        if exists {
+            out.write(2 * rank as usize, equal.leader(replaces));
+            out.write(2 * rank as usize + 1, outcome as u32);
+        }
+    }
+
+    fn on_device<T: Word>(device: &Emulator, values: &[T]) -> GlobalSlice<T> {
+        let pointer = device.allocate(size_of_val(values), 8).cast::<T>();
+        // SAFETY: just allocated with this size.
+        unsafe {
+            pointer.copy_from(values.as_ptr(), values.len());
+            device.mark_initialized(pointer.cast(), size_of_val(values));
+            GlobalSlice::from_raw_parts(pointer, values.len())
+        }
+    }
+
+    /// Keys that differ in the first word, in the second one, or only in the hash's group.
+    #[test]
+    fn lanes_have_the_outcomes_of_a_serial_order() {
+        for seed in 0..300u32 {
+            let random = |index: u32| simt::hash::mix32(simt::hash::mix32(seed).wrapping_add(index));
+            let len = [32, 31, 1, 17][seed as usize % 4];
+            let keys: Vec<[u64; 2]> =
+                (0..len).map(|lane| [random(lane) % 2, random(lane + 100) % 3].map(u64::from)).collect();
+            // Keys with the same hash: all, those with the same first word, or none.
+            let hash = |key: &[u64; 2]| [0, key[0] as u32, (3 * key[0] + key[1]) as u32][seed as usize % 3];
+            let hashes: Vec<u32> = keys.iter().map(hash).collect();
+            let device = Emulator::new(Options::default());
+            let out = on_device(&device, &vec![0u32; 2 * len as usize]);
+            let replaces = seed / 12 % 2;
+            let words = on_device(&device, keys.as_flattened());
+            let hashes_there = on_device(&device, &hashes);
+            let kernel = Group { keys: words, hashes: hashes_there, replaces, out };
+            device.launch(Grid::new(1, 32), kernel).unwrap();
+            for lane in 0..len as usize {
+                // SAFETY: no kernel is running, and all words were initialized.
+                let [leader, outcome] = [0, 1].map(|word| unsafe { out.at(2 * lane + word).as_ptr().read() });
+                // The lanes with the key of the first lane of their hash are together, others alone.
+                let first = hashes.iter().position(|hash| *hash == hashes[lane]).unwrap();
+                let group: Vec<usize> = match keys[first] == keys[lane] {
+                    true => (0..len as usize)
+                        .filter(|&other| hashes[other] == hashes[lane] && keys[other] == keys[lane])
+                        .collect(),
+                    false => vec![lane],
+                };
+                let expected = if replaces != 0 { group[group.len() - 1] } else { group[0] };
+                let reached = OUTCOMES[expected % 6];
+                let follows = lane != group[0];
+                let then = match reached {
+                    Outcome::Inserted if follows && replaces != 0 => Outcome::Replaced,
+                    Outcome::Inserted if follows => Outcome::Found,
+                    Outcome::Removed if follows => Outcome::Absent,
+                    other => other,
+                };
+                assert_eq!((leader as usize, outcome), (expected, then as u32), "seed {seed}, lane {lane}");
+            }
+        }
+    }
+}
