@@ -2,6 +2,7 @@
 use super::cache::{CacheOptions, CachePolicy, CacheSize};
 use super::file::{self, Contents, LayoutId, PersistentFile, Source, Working};
 use super::kernels::{Kernels, Kind, select};
+use super::load::load;
 use super::memory::{Memory, Shape};
 use super::{Backing, Durability, PersistentMap, Plain, Storage};
 use crate::map::random_seed;
@@ -187,7 +188,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         }
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
-        let levels = self.levels(&device, shape)?.into_iter().map(Arc::new).collect();
+        let levels = self.levels(&device, shape, false)?.into_iter().map(Arc::new).collect();
         let cache = self.cache_options();
         let memory = Memory::new(&device, shape, levels, (false, cache))?;
         Ok(PersistentMap::new(device, kernels, memory, None, (self.grows, self.tier(), cache)))
@@ -299,9 +300,12 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         file::Options { adopt: self.adopts, ..file_options::<K, V>(device, shape, self.is_mapped()) }
     }
 
-    /// Allocates the levels of an empty image.
-    fn levels(&self, device: &Device, shape: Shape) -> Result<Vec<Buffer<u32>>> {
-        let level = |above| Memory::new_level(device, self.tier(), shape.level_words(above));
+    /// Allocates the levels of an image: an empty one, unless all its pages are about to be loaded.
+    fn levels(&self, device: &Device, shape: Shape, is_loaded: bool) -> Result<Vec<Buffer<u32>>> {
+        let level = |above| match (self.tier(), shape.level_words(above)) {
+            (tier, words) if is_loaded => Ok(device.buffer_on(tier, words)?),
+            (tier, words) => Memory::new_level(device, tier, words),
+        };
         (0..shape.kind.levels).map(level).collect()
     }
 
@@ -327,7 +331,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             let level = |above| map_level(device, &file, shape, above);
             (0..shape.kind.levels).map(level).collect::<Result<Vec<_>>>()?
         } else {
-            self.levels(device, shape)?
+            self.levels(device, shape, has_epochs)?
         };
         match is_newer {
             true => {}
@@ -403,29 +407,6 @@ pub(super) fn map_level(
         }
         error => error,
     })
-}
-
-/// Bytes that are read at once for an image in device memory.
-const LOAD: usize = 64 << 20;
-
-/// Reads the last epoch.
-fn load(file: &PersistentFile, shape: Shape, levels: &mut [Buffer<u32>]) -> Result<()> {
-    for (above, level) in levels.iter_mut().enumerate() {
-        let (first, page_bytes) = (shape.file_page(above as u32), shape.page_bytes());
-        if level.tier().is_host_visible() {
-            file.load(first, bytemuck::cast_slice_mut(level.as_mut_slice()?))?;
-            continue;
-        }
-        let words_each = page_bytes / 4;
-        let most = (LOAD / page_bytes).max(1).min(level.len() / words_each) * words_each;
-        let mut words = vec![0u32; most];
-        for start in (0..level.len()).step_by(most) {
-            let len = (level.len() - start).min(most);
-            file.load(first + (start / words_each) as u64, bytemuck::cast_slice_mut(&mut words[..len]))?;
-            level.write_at(start, &words[..len])?;
-        }
-    }
-    Ok(())
 }
 
 /// The structure's header in the file, and the hash of its layout.

@@ -8,6 +8,7 @@ pub(crate) mod file;
 mod growth;
 mod host;
 mod kernels;
+mod load;
 mod memory;
 mod scans;
 mod sync;

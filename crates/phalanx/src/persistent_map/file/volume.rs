@@ -16,6 +16,9 @@ const CERTAIN: u64 = 16 << 20;
 /// A thread reads or writes 2^14 times so many bytes of pages alone: 1 MiB.
 pub(super) const ALONE: usize = 64;
 
+/// Bytes that are read by one call of the operating system, unless a page has more.
+const READ: usize = 1 << 20;
+
 /// An open file: its last epoch, and what the next one will change.
 #[derive(Debug)]
 pub struct Volume<D> {
@@ -258,11 +261,47 @@ impl<D: BlockDevice> Volume<D> {
     pub fn load(&self, first: u64, bytes: &mut [u8]) -> Result<(), FileFault> {
         self.check_pages(first, bytes.len())?;
         let page_bytes = self.geometry.page_bytes as usize;
-        let load = |(index, page): (usize, &mut [u8])| self.load_page(first + index as u64, page);
+        let pages = (READ / page_bytes).max(1);
+        let load = |(index, part): (usize, &mut [u8])| self.load_part(first + (index * pages) as u64, part);
         match parallel::pool(bytes.len() / ALONE) {
-            Some(pool) => pool.install(|| bytes.par_chunks_mut(page_bytes).enumerate().try_for_each(load)),
-            None => bytes.chunks_mut(page_bytes).enumerate().try_for_each(load),
+            Some(pool) => {
+                pool.install(|| bytes.par_chunks_mut(pages * page_bytes).enumerate().try_for_each(load))
+            }
+            None => bytes.chunks_mut(pages * page_bytes).enumerate().try_for_each(load),
         }
+    }
+
+    /// Reads pages by one thread: neighbours in the file by one call of the operating system.
+    fn load_part(&self, first: u64, mut bytes: &mut [u8]) -> Result<(), FileFault> {
+        let page_bytes = self.geometry.page_bytes as usize;
+        let mut page = first;
+        while !bytes.is_empty() {
+            let most = (bytes.len() / page_bytes) as u64;
+            let place = |page: u64| self.table.get(page).map(|entry| self.geometry.copy_at(page, entry.copy));
+            let at = place(page);
+            let next = |number: &u64| place(page + number) == at.map(|at| at + number * page_bytes as u64);
+            let run = (0..most).take_while(next).count();
+            let (part, rest) = bytes.split_at_mut(run * page_bytes);
+            match at {
+                None => part.fill(0),
+                Some(at) => self.load_run(page, at, part)?,
+            }
+            (page, bytes) = (page + run as u64, rest);
+        }
+        Ok(())
+    }
+
+    /// Reads pages that are neighbours in the file.
+    fn load_run(&self, first: u64, at: u64, bytes: &mut [u8]) -> Result<(), FileFault> {
+        self.device.read_at(at, bytes).map_err(FileFault::of_io("reading pages", bytes.len() as u64))?;
+        let pages = bytes.chunks(self.geometry.page_bytes as usize).zip(first..);
+        pages.into_iter().try_for_each(|(bytes, index)| {
+            let (epoch, found) = (self.current.epoch, crc32fast::hash(bytes));
+            match self.table.get(index).map(|entry| entry.crc) {
+                Some(expected) if expected != found => Err(FileFault::Page { index, epoch, expected, found }),
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Returns whether the last epoch has these contents of a page, by its checksum.
@@ -273,20 +312,6 @@ impl<D: BlockDevice> Volume<D> {
         match self.table.get(page) {
             Some(entry) => entry.crc == crc32fast::hash(bytes),
             None => bytes.iter().all(|&byte| byte == 0),
-        }
-    }
-
-    fn load_page(&self, page: u64, bytes: &mut [u8]) -> Result<(), FileFault> {
-        let Some(entry) = self.table.get(page) else {
-            bytes.fill(0);
-            return Ok(());
-        };
-        let at = self.geometry.copy_at(page, entry.copy);
-        self.device.read_at(at, bytes).map_err(FileFault::of_io("reading a page", bytes.len() as u64))?;
-        let (expected, found, epoch) = (entry.crc, crc32fast::hash(bytes), self.current.epoch);
-        match expected == found {
-            true => Ok(()),
-            false => Err(FileFault::Page { index: page, epoch, expected, found }),
         }
     }
 }

@@ -100,7 +100,7 @@ fn files_that_are_truncated_while_open_are_refused() {
     disk.truncate(HEAD + 1);
     refuses!(volume.begin(), FileFault::Truncated { .. }, "truncated");
     let mut page = vec![0; PAGE];
-    refuses!(volume.load(0, &mut page), FileFault::Io { doing: "reading a page", .. });
+    refuses!(volume.load(0, &mut page), FileFault::Io { doing: "reading pages", .. });
 }
 
 /// A sync that finds the file truncated between its first page and its end is refused, too.
