@@ -130,8 +130,8 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
             if is_locked && !is_over {
                 (seen, is_over) = Seen::of(view, (keys, batch.values), (wanted, sought.position));
             }
-            settle(view, warp, (is_over, sought.position));
             if is_over {
+                settle(view, sought.position);
                 done = Some(Outcome::Replaced);
             }
         }

@@ -1,9 +1,9 @@
-//! Elements of a warp with equal keys, of which one lane changes the table for all.
+//! Groups of a warp's elements with equal keys. One lane of each, its leader, changes the table.
 //!
 //! A batch with a skewed distribution of keys brings a key many times, also within a warp. Changes of one key
 //! run one after the other, and where the image is behind the bus, each of them waits for it.
 //!
-//! The changes of a group take effect together, in the order of the lanes, when that of its leader does.
+//! All changes of the group take effect when the leader's does, in the order of the lanes.
 use super::keys::{Keys, Wanted};
 use super::kind::Config;
 use crate::keyed::Outcome;
@@ -18,8 +18,8 @@ pub(super) struct EqualKeys {
 
 #[device(caller)]
 impl EqualKeys {
-    /// Groups the lanes that pass `exists`. A lane whose hash is that of a lower lane with another key is alone.
-    /// All lanes of the warp call it together.
+    /// Groups the lanes that pass `exists`. A lane whose key differs from that of the lowest lane with the
+    /// same 32 bits of the hash is alone. All lanes of the warp call it together.
     pub(super) fn of<C: Config>(
         warp: Tile<32, Lockstep>,
         keys: Keys,

@@ -8,6 +8,9 @@
 //! lookup of an absent key reads no line of the image, except for each of the 16 383 fingerprints that agrees
 //! by chance. Beside changes, a lookup reads a version again.
 //!
+//! Elements of a warp with equal keys change the table once: to find them takes a match, two shuffles and a
+//! ballot, and for keys of several words a read of those of the group's leader.
+//!
 //! An insertion searches twice, takes two compare-and-swaps of a word of fingerprints and one atomic on a
 //! word of slot bits, and writes the item and a word for its page. An update in place takes a
 //! compare-and-swap and an atomic; one by a new item takes three of them, and one on the group's version. A

@@ -14,13 +14,19 @@ pub const PAGE_ALIGNMENT: u32 = 128;
 /// kind has. A resize adds a level at the top, and no longer uses the lowest one.
 ///
 /// ```
-/// use phalanx_kernels::persistent::Geometry;
+/// use phalanx_kernels::persistent::{Geometry, Place};
 ///
 /// // Items of 16 bytes; buckets of 8 slots: a page of 16 KiB has a line of slot bits and 127 buckets.
 /// let geometry = Geometry::new(16 << 10, (8, 4), 0);
 /// assert_eq!((geometry.buckets_a_page(), geometry.bits_words()), (127, 32));
 /// let geometry = geometry.with_first(130).with_lowest(1);
+/// assert_eq!((geometry.first(), geometry.lowest()), (130, 1));
 /// assert_eq!((geometry.groups(), geometry.buckets(1), geometry.pages(1)), (260, 520, 5));
+/// // Bucket 127 of the upper level is the first one of its second page.
+/// assert_eq!(geometry.place((1, 127), 3), Place { above: 1, page: 1, index: 3 });
+/// // Keys of 8 bytes and values of 100.
+/// let geometry = Geometry::new(20 << 10, (8, 28), 25);
+/// assert_eq!((geometry.page_words(), geometry.item_words(), geometry.value_words()), (5120, 28, 25));
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

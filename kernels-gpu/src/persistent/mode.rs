@@ -2,13 +2,13 @@
 
 /// Purpose of a search.
 pub trait Mode {
-    /// Whether a result is final. Otherwise the caller locks the slot, and looks at the key again.
+    /// `true` if a result is final. Otherwise the caller locks the slot, and looks at the key again.
     const IS_FINAL: bool = false;
-    /// Whether a key and its value may be read from a copy in the cache.
+    /// `true` if a key and its value may be read from a copy in the cache.
     const USES_CACHE: bool = false;
-    /// Whether to look for a free slot.
+    /// `true` to look for a free slot.
     const PLACES: bool = false;
-    /// Whether to look for claims by other insertions of the key.
+    /// `true` to look for claims by other insertions of the key.
     const CHECKS: bool = false;
 }
 

@@ -5,7 +5,7 @@ use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Shuffle, Tile, device};
 
 /// Copies a word of a row, for the lane whose row it is.
 pub(super) trait Mover: Copy {
-    /// What the lane knows of the other end of the copy.
+    /// The lane's data about the other end of the copy.
     type Other: Shuffle;
 
     /// Copies word number `at` of a row, which is `word`.

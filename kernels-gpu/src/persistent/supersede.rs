@@ -9,7 +9,7 @@ use super::layout::NOWHERE;
 use super::mode::Visible;
 use super::search::Sought;
 use super::view::PersistentView;
-use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};
+use simt::{GlobalSlice, Order, Scope, device};
 
 /// The slot of a key that an update could not lock.
 #[derive(Clone, Copy)]
@@ -99,30 +99,21 @@ pub(super) fn small_value(values: GlobalSlice<u32>, index: u32) -> u64 {
     values.read(first) as u64 | (values.read(first + 1) as u64) << 32
 }
 
-/// Makes the changes durable by which updates of the warp's lanes are over, if a lane has one: the other
-/// update may not have completed when this one's batch does. All lanes call it together.
+/// Makes the change of a slot durable by which the calling lane's update is over: the other update may not
+/// have completed when this one's batch does.
 #[device(caller)]
-pub(super) fn settle<C: Config>(
-    view: PersistentView<C>,
-    warp: Tile<32, Lockstep>,
-    (is_over, position): (bool, u32),
-) {
-    if !warp.any(is_over) {
-        return;
-    }
-    // The lanes' reads are before the writes of the lane that writes for them.
-    warp.sync();
+pub(super) fn settle<C: Config>(view: PersistentView<C>, position: u32) {
     if !C::IS_SMALL {
         view.order_image();
         return;
     }
-    let lanes = warp.match_any(if is_over { position } else { NOWHERE });
-    if is_over && lanes.trailing_zeros() == warp.rank() {
-        let place = view.place(position);
+    let place = view.place(position);
+    if view.is_shared() {
         // SAFETY: the place is that of a slot, and small items are aligned to 16 bytes.
         let value = unsafe { view.item(place).cast::<u64>().offset(1) };
-        // Stores the value that it finds, also if the slot has another item by now.
+        // Stores the value that it finds, also if the slot has another item by now. If nobody reads the image
+        // after the process has died, the mark is enough: atomics on one address of the host take turns.
         value.fetch_add(0, Order::Acquire, Scope::Device);
-        view.mark_dirty(place);
     }
+    view.mark_dirty(place);
 }

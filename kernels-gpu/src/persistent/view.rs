@@ -13,7 +13,7 @@ pub const MOST_LEVELS: usize = 4;
 /// A table as a kernel sees it.
 ///
 /// ```
-/// use phalanx_kernels::persistent::{Config, Geometry, Levels, PersistentView};
+/// use phalanx_kernels::persistent::{CacheView, Config, Geometry, Levels, PersistentView};
 /// use simt::GlobalSlice;
 ///
 /// type Kind = Levels<1, 8, 2, 2, 8, 1>;
@@ -33,6 +33,20 @@ pub const MOST_LEVELS: usize = 4;
 ///     let view = unsafe { PersistentView::<Kind>::new(levels, fingerprints, geometry, 42) };
 ///     assert!(view.geometry().groups() == 127);
 ///     view.with_pages(dirty, false).with_reserved(reserved)
+/// }
+///
+/// /// Returns the view with a cache of five lines for each group, chosen at random.
+/// ///
+/// /// # Safety
+/// /// - As for `PersistentView::with_cache`: `lines` has 5 * 127 items.
+/// unsafe fn cached(
+///     view: PersistentView<Kind>,
+///     (lines, nothing): (GlobalSlice<u32>, GlobalSlice<u32>),
+///     counts: GlobalSlice<u64>,
+/// ) -> PersistentView<Kind> {
+///     let cache = CacheView { lines, heat: nothing, counts, share: 5 << 16, turn: 0, stamp: 0 };
+///     // SAFETY: the caller's obligation.
+///     unsafe { view.with_cache(cache) }
 /// }
 /// // A group has the fingerprints of three buckets, and 16 bytes for its version.
 /// assert_eq!(PersistentView::<Kind>::group_words(), 16);
@@ -128,6 +142,11 @@ impl<C: Config> PersistentView<C> {
     /// - The slices have the sizes that [`CacheView`] says, and outlive all uses of the view.
     pub unsafe fn with_cache(self, cache: CacheView) -> Self {
         Self { cache, ..self }
+    }
+
+    /// Returns whether the image outlives the process.
+    pub(super) fn is_shared(self) -> bool {
+        self.is_shared != 0
     }
 
     /// Returns the cache.
@@ -411,7 +430,7 @@ impl<C: Config> PersistentView<C> {
     /// Orders the caller's writes to the image before its later ones: for other threads, and for those who
     /// read the image after the process has died.
     pub(super) fn order_image(self) {
-        if self.is_shared != 0 {
+        if self.is_shared() {
             fence(Scope::System);
         } else {
             fence(Scope::Device);

@@ -45,6 +45,20 @@ use std::sync::Arc;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::PersistentMap;
+/// use phalanx::persistent_map::{CachePolicy, CacheSize, Storage};
+///
+/// let map = PersistentMap::<u64, u64>::builder()
+///     .storage(Storage::Pinned)
+///     .cache(CachePolicy::Lru, CacheSize::Bytes(1 << 20))
+///     .refresh_every(10)
+///     .counts_cache_hits(true)
+///     .build()?;
+/// assert!(map.stats()?.cache.is_some());
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Cost
 ///
 /// `build` and `create` allocate the map's memory and fill it with zeros; `create` also allocates a file of
@@ -300,7 +314,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         file::Options { adopt: self.adopts, ..file_options::<K, V>(device, shape, self.is_mapped()) }
     }
 
-    /// Allocates the levels of an image: an empty one, unless all its pages are about to be loaded.
+    /// Allocates the levels of an image. They are zeroed unless `is_loaded`: then the caller writes all pages.
     fn levels(&self, device: &Device, shape: Shape, is_loaded: bool) -> Result<Vec<Buffer<u32>>> {
         let level = |above| match (self.tier(), shape.level_words(above)) {
             (tier, words) if is_loaded => Ok(device.buffer_on(tier, words)?),
@@ -336,7 +350,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         match is_newer {
             true => {}
             false if has_epochs => load(&file, shape, &mut levels)?,
-            false => levels.iter_mut().try_for_each(|level| level.fill_bytes(0))?,
+            false if mapped => levels.iter_mut().try_for_each(|level| level.fill_bytes(0))?,
+            false => {}
         }
         let levels = levels.into_iter().map(Arc::new).collect();
         let cache = self.cache_options();

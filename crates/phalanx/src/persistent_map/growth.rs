@@ -185,6 +185,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Cost: reads and inserts all pairs, and writes each page of the new file once.
+    ///
     /// # Errors
     /// [`Error::DoesNotFit`] if the pairs find no slots, although there were four times as many as pairs;
     /// [`Error::PersistentFile`] if the new file cannot be written or renamed; [`Error::Device`] if the

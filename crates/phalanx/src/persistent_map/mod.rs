@@ -99,6 +99,7 @@ pub enum Storage {
 /// assert_eq!(map.update(&[2, 4], &[21, 41])?, [Outcome::Replaced, Outcome::Absent]);
 /// assert_eq!(map.insert_new(&[2, 4], &[22, 42])?, [Outcome::Found, Outcome::Inserted]);
 /// assert_eq!((map.len()?, map.contains_key(&[2, 5])?), (4, vec![true, false]));
+/// println!("on {}", map.device().name());
 /// # drop(map);
 /// # std::fs::remove_file(path).unwrap();
 /// # Ok::<(), phalanx::Error>(())

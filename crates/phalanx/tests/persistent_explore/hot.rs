@@ -1,12 +1,12 @@
 //! Many updates of one key.
-use super::{Action, Element, Model, World};
+use super::{Action, Element, Model, Setting, World};
 use crate::common::Rng;
 use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::persistent::Search;
 use simt::Instance;
 
-/// Returns the parts of a round: updates of a present key by several lanes of several launches, of which some
-/// have the same value, beside a removal and an insertion of it.
+/// Returns the parts of a round: updates of a present key by several launches, of which some have the same
+/// value, beside a removal and an insertion of it.
 pub fn parts(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     let key = model.keys().last().copied().unwrap_or(0);
     let mut part = |action, lanes| {
@@ -16,26 +16,31 @@ pub fn parts(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
         });
         elements.collect::<Vec<_>>()
     };
-    let mut parts = vec![part(Action::Update, 3), part(Action::Insert, 2), part(Action::Get, 1)];
+    // A warp changes a key once.
+    let mut parts = vec![part(Action::Update, 2), part(Action::Update, 1), part(Action::Update, 1)];
+    parts.extend([part(Action::Insert, 2), part(Action::Get, 1)]);
     if model.len().is_multiple_of(2) {
         parts.extend([part(Action::Remove, 1), part(Action::Insert, 1)]);
     }
     parts
 }
 
-/// Returns the steps that a warp's updates of present keys take.
+/// Returns the steps that updates of present keys take, each by a launch of its own.
 pub fn steps_of_updates<C: Search + Instance>(keys: &[u64]) -> u64 {
-    let world = World::<C>::for_recovery();
+    let world = World::<C>::new(&Setting::new(7, false));
     let elements = |action| move |(&key, tag): (&u64, u32)| Element { action, key, tag };
     for part in keys.iter().zip(1..).map(elements(Action::Insert)) {
         world.round(&[vec![part]], false).unwrap();
     }
     let updates: Vec<_> = keys.iter().zip(100..).map(elements(Action::Update)).collect();
-    let buffers = world.buffers(&updates);
+    let buffers: Vec<_> = updates.iter().map(|update| world.buffers(&[*update])).collect();
     let emulator = world.device.emulator_handle().expect("an emulator");
-    let report = emulator.launch_all(vec![world.launch(Action::Update, &buffers)]).unwrap();
+    let launches = buffers.iter().map(|buffers| world.launch(Action::Update, buffers)).collect();
+    let report = emulator.launch_all(launches).unwrap();
     let mut answers = Vec::new();
-    world.answers(&updates, &buffers, &mut answers).unwrap();
+    for (update, buffers) in updates.iter().zip(&buffers) {
+        world.answers(&[*update], buffers, &mut answers).unwrap();
+    }
     assert!(answers.iter().all(|answer| answer.outcome == Outcome::Replaced), "{answers:?}");
     for (key, tag) in world.contents().unwrap() {
         assert!(updates.iter().any(|update| (update.key, update.tag) == (key, tag)), "{key}: {tag}");

@@ -294,8 +294,8 @@ impl<D: BlockDevice> Volume<D> {
     /// Reads pages that are neighbours in the file.
     fn load_run(&self, first: u64, at: u64, bytes: &mut [u8]) -> Result<(), FileFault> {
         self.device.read_at(at, bytes).map_err(FileFault::of_io("reading pages", bytes.len() as u64))?;
-        let pages = bytes.chunks(self.geometry.page_bytes as usize).zip(first..);
-        pages.into_iter().try_for_each(|(bytes, index)| {
+        let mut pages = bytes.chunks(self.geometry.page_bytes as usize).zip(first..);
+        pages.try_for_each(|(bytes, index)| {
             let (epoch, found) = (self.current.epoch, crc32fast::hash(bytes));
             match self.table.get(index).map(|entry| entry.crc) {
                 Some(expected) if expected != found => Err(FileFault::Page { index, epoch, expected, found }),
