@@ -17,8 +17,8 @@ use super::mode::Mode;
 use super::view::PersistentView;
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, share_work};
 
-/// A kind of table with its search. All kinds implement it; [`Config`] alone has the numbers, since the search
-/// needs views, which need the numbers.
+/// A kind of table with its search. All kinds implement it. [`Config`] has the numbers alone, since the
+/// search needs views, which need the numbers.
 pub trait Search: Config {
     /// Searches the keys of all lanes that pass as pending, each by the lane's tile. All lanes of the warp
     /// call it together. A lane passes the position of the slot that it has claimed, or [`NOWHERE`].

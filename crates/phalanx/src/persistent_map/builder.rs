@@ -314,7 +314,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         file::Options { adopt: self.adopts, ..file_options::<K, V>(device, shape, self.is_mapped()) }
     }
 
-    /// Allocates the levels of an image. They are zeroed unless `is_loaded`: then the caller writes all pages.
+    /// Allocates the levels of an image. They are zeroed unless `is_loaded`: then the caller writes all
+    /// pages.
     fn levels(&self, device: &Device, shape: Shape, is_loaded: bool) -> Result<Vec<Buffer<u32>>> {
         let level = |above| match (self.tier(), shape.level_words(above)) {
             (tier, words) if is_loaded => Ok(device.buffer_on(tier, words)?),

@@ -687,12 +687,12 @@ fn churn(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
 /// Returns the parts of a round: a removal and insertions of a present key beside lookups of it.
 fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     let key = model.keys().last().copied().unwrap_or(0);
-    let actions = [Action::Remove, Action::Insert, Action::Insert].into_iter().chain([Action::Get; 5]);
+    let actions = [Action::Remove, Action::Insert, Action::Insert, Action::Get, Action::Get, Action::Get];
     let elements = actions.map(|action| {
         *tag += 1;
-        vec![Element { action, key, tag: *tag }]
+        vec![Element { action, key, tag: *tag }; if action == Action::Get { ELEMENTS } else { 1 }]
     });
-    elements.collect()
+    elements.to_vec()
 }
 
 /// Requires that some order of the elements of each key explains their results and the table afterwards.
