@@ -684,13 +684,13 @@ fn churn(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
     elements.map(|element| vec![element]).collect()
 }
 
-/// Returns the parts of a round: a removal and insertions of a present key beside lookups of it.
+/// Returns the parts of a round: a removal and an insertion of a present key beside a lookup of it.
 fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     let key = model.keys().last().copied().unwrap_or(0);
-    let actions = [Action::Remove, Action::Insert, Action::Insert, Action::Get, Action::Get, Action::Get];
+    let actions = [Action::Remove, Action::Insert, Action::Get];
     let elements = actions.map(|action| {
         *tag += 1;
-        vec![Element { action, key, tag: *tag }; if action == Action::Get { ELEMENTS } else { 1 }]
+        vec![Element { action, key, tag: *tag }]
     });
     elements.to_vec()
 }
