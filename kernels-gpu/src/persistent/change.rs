@@ -32,7 +32,7 @@ use super::supersede::{Seen, settle, small_value};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, device, fence_sc};
+use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, black_box, device, fence_sc};
 
 /// Elements that change the table.
 #[repr(C)]
@@ -115,6 +115,9 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
     let index = Thread::index();
     let exists = index < keys.len::<C>();
     let wanted = if exists { keys.wanted::<C>(index as u32, view.seed()) } else { Wanted::NOTHING };
+    // Hidden from the optimiser, which would otherwise compile the collectives below once for lanes with an
+    // element and once for those without one: a warp with both would then execute neither together.
+    let exists = black_box(exists as u32) != 0;
     let equal = EqualKeys::of::<C>(warp, keys, (exists, wanted));
     let mut pending = exists && equal.leader(A::REPLACES) == warp.rank();
     let (mut outcome, mut seen) = (Outcome::Refused, Seen::NOTHING);
@@ -130,8 +133,8 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
             if is_locked && !is_over {
                 (seen, is_over) = Seen::of(view, (keys, batch.values), (wanted, sought.position));
             }
+            settle(view, warp, (is_over, sought.position));
             if is_over {
-                settle(view, sought.position);
                 done = Some(Outcome::Replaced);
             }
         }

@@ -9,7 +9,7 @@ use super::layout::NOWHERE;
 use super::mode::Visible;
 use super::search::Sought;
 use super::view::PersistentView;
-use simt::{GlobalSlice, Order, Scope, device};
+use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};
 
 /// The slot of a key that an update could not lock.
 #[derive(Clone, Copy)]
@@ -99,10 +99,25 @@ pub(super) fn small_value(values: GlobalSlice<u32>, index: u32) -> u64 {
     values.read(first) as u64 | (values.read(first + 1) as u64) << 32
 }
 
-/// Makes the change of a slot durable by which the calling lane's update is over: the other update may not
-/// have completed when this one's batch does.
+/// Makes the changes durable by which updates of the warp's lanes are over: the other update may not have
+/// completed when this one's batch does. All lanes call it together, and are converged afterwards.
 #[device(caller)]
-pub(super) fn settle<C: Config>(view: PersistentView<C>, position: u32) {
+pub(super) fn settle<C: Config>(
+    view: PersistentView<C>,
+    warp: Tile<32, Lockstep>,
+    (is_over, position): (bool, u32),
+) {
+    if !warp.any(is_over) {
+        return;
+    }
+    if is_over {
+        settle_one(view, position);
+    }
+    warp.sync();
+}
+
+#[device(caller)]
+fn settle_one<C: Config>(view: PersistentView<C>, position: u32) {
     if !C::IS_SMALL {
         view.order_image();
         return;
