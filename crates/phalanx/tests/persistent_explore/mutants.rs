@@ -146,12 +146,12 @@ fn an_update_that_keeps_the_version_is_found() {
 
 /// A lookup that has read the new version still sees the item, and then parts of the slot's next one. The
 /// lookup must begin within two steps of the removal, and another operation must use the slot during the
-/// lookup's copy: one of some 20 000 seeds does that, so those before such a seed are left out.
+/// lookup's copy: one of some 50 000 seeds does that, so those before such a seed are left out.
 #[test]
 fn a_version_that_advances_before_the_item_is_gone_is_found() {
     let faults = vec![Fault::skip(site("change.rs", "remove", "view.retire("))];
     let setting = |seed| Setting { faults: faults.clone(), mix: Mix::Reuse, ..Setting::new(seed, false) };
-    are_found_from::<Rows>(17_000, &setting, is_wrong);
+    are_found_from::<Rows>(102_000, &setting, is_wrong);
 }
 
 /// A reader of the next item does not see that the version has changed.
