@@ -55,18 +55,22 @@ fn read(file: &str) -> Result<String, Error> {
 /// Returns the first case of a part of a suite, as the emulator runs it.
 #[cfg(test)]
 pub(crate) fn first_case(suite: &str, part: usize) -> crate::engine::suite::Case {
-    let selection = crate::engine::suite::Selection { emulator: true, quick: true, reps: None };
-    let suite = select(&[suite.to_owned()]).unwrap().remove(0);
-    suite.parts()[part].cases(selection, &[]).remove(0)
+    emulated_cases(suite).swap_remove(part).remove(0)
 }
 
 /// Returns the first case of a suite on the emulator with this operation.
 #[cfg(all(test, feature = "persistent"))]
 pub(crate) fn case_with_op(suite: &str, op: &str) -> crate::engine::suite::Case {
+    let mut cases = emulated_cases(suite).into_iter().flatten();
+    cases.find(|case| case.op == op).unwrap_or_else(|| panic!("{suite} has no {op}"))
+}
+
+/// Returns the cases of a suite on the emulator, by parts.
+#[cfg(test)]
+fn emulated_cases(suite: &str) -> Vec<Vec<crate::engine::suite::Case>> {
     let selection = crate::engine::suite::Selection { emulator: true, quick: true, reps: None };
     let suite = select(&[suite.to_owned()]).unwrap().remove(0);
-    let mut cases = suite.parts().into_iter().flat_map(|part| part.cases(selection, &[]));
-    cases.find(|case| case.op == op).unwrap_or_else(|| panic!("{} has no {op}", suite.name))
+    suite.parts().iter().map(|part| part.cases(selection, &[])).collect()
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use super::memory::{Memory, Shape};
 use super::{PersistentMap, Plain};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::persistent::CacheView;
-use phalanx_kernels::persistent::MOST_LINES;
+use phalanx_kernels::persistent::{CacheView, MOST_LINES};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Choice of the pairs that a cache has.
