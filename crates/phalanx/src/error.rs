@@ -10,7 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 /// use phalanx::{Error, Outcome, Outcomes};
 ///
-/// let error = Error::NoRoom { outcomes: Outcomes::from(vec![Outcome::Inserted, Outcome::Refused]) };
+/// let outcomes = Outcomes::from(vec![Outcome::Inserted, Outcome::Refused]);
+/// let error = Error::NoRoom { outcomes, cause: None };
 /// assert_eq!(error.outcomes().map(Outcomes::refused), Some(1));
 /// assert_eq!(Error::ZeroCapacity.outcomes(), None);
 /// ```
@@ -254,19 +255,20 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// A persistent map cannot have the requested durability: the driver registers no mapping of the file.
+    /// A persistent map cannot have the requested durability: the file has the other one, or the driver
+    /// registers no mapping of it.
     #[cfg(feature = "persistent-map")]
     #[error(
-        "the file system of `{}` offers the durability {offered:?} only: request it, or create the file on \
-         tmpfs ({cause})",
+        "the file `{}` offers the durability {offered:?} only, since {cause}: request \
+         `.durability(Durability::{offered:?})`",
         .path.display()
     )]
     Durability {
         /// Path of the file.
         path: std::path::PathBuf,
-        /// Durability that the file system offers.
+        /// The only durability that the file offers.
         offered: crate::persistent_map::Durability,
-        /// The driver's reason.
+        /// The reason.
         cause: String,
     },
 
@@ -329,14 +331,19 @@ pub enum Error {
     /// those that the call did not attempt. Calls on structures of fixed capacity return `Ok` with such
     /// outcomes instead.
     #[error(
-        "{} of {} elements do not fit, and no memory for them could be allocated: free device memory, raise \
-         the structure's budget or drop its snapshots, then retry the elements whose outcome is `Refused`",
+        "{} of {} elements do not fit, and the structure could not grow{}: free memory, or room on the disk \
+         of a structure with a file, raise its budget or drop its snapshots, then retry the elements whose \
+         outcome is `Refused`",
         .outcomes.refused(),
-        .outcomes.asked()
+        .outcomes.asked(),
+        .cause.as_ref().map_or(String::new(), |cause| format!(" ({cause})"))
     )]
     NoRoom {
         /// Outcome of each element.
         outcomes: Outcomes,
+        /// The reason why the structure could not grow, if it is known.
+        #[source]
+        cause: Option<Box<Error>>,
     },
 
     /// The pairs or keys that a structure must store as a whole, when it is rebuilt in a new pool or loaded,
@@ -551,7 +558,7 @@ impl Error {
     /// Returns the outcomes of the elements if this is [`Error::NoRoom`].
     pub fn outcomes(&self) -> Option<&Outcomes> {
         match self {
-            Self::NoRoom { outcomes } => Some(outcomes),
+            Self::NoRoom { outcomes, .. } => Some(outcomes),
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ mod world;
 
 use phalanx_kernels::persistent::{Levels, Search};
 use simt::Instance;
-use world::{Cached, Mix, Played, Setting, play, steps_of_updates};
+use world::{Action, Cached, Mix, Played, Setting, ends_beside_aborted_claims, play, steps_of_updates};
 
 /// Number of seeds for each test.
 const SEEDS: u64 = 400;
@@ -137,4 +137,29 @@ fn many_updates_of_a_key_cost_as_much_as_those_of_many_keys() {
     }
     compare::<Small>();
     compare::<Rows>();
+}
+
+/// An aborted insertion may still have its slot bit: until it has cleared the bit, no item of its key comes
+/// behind it, since recovery takes the first one.
+#[test]
+fn an_item_does_not_come_behind_an_aborted_claim() {
+    fn check<C: Search + Instance>() {
+        let ends = |changes: &[Action], slot: u32| {
+            ends_beside_aborted_claims::<C>(changes, |position| position % C::SLOTS == slot)
+        };
+        for insert in [Action::Insert, Action::InsertNew] {
+            assert!(!ends(&[insert], 0), "{}: {insert:?} does not wait", C::NAME);
+            let last = |position| position == 2 * C::SLOTS - 1; // of the lowest bucket
+            assert!(ends_beside_aborted_claims::<C>(&[insert], last), "{}: {insert:?} waits", C::NAME);
+        }
+        assert!(ends(&[Action::Insert, Action::Remove], 0));
+        assert!(ends(&[Action::Insert, Action::Update], C::SLOTS - 1));
+        // The first update frees slot 0, unless it writes in place.
+        let updates = [Action::Insert, Action::Update, Action::Update];
+        assert_eq!(ends(&updates, 0), C::VALUE_BYTES > 0, "{}", C::NAME);
+    }
+    check::<Small>();
+    check::<OneShot>();
+    check::<Rows>();
+    check::<Wide>();
 }

@@ -113,7 +113,7 @@ impl Rng {
 #[track_caller]
 pub fn outcomes(said: Result<Outcomes>) -> Outcomes {
     match said {
-        Err(Error::NoRoom { outcomes }) => outcomes,
+        Err(Error::NoRoom { outcomes, .. }) => outcomes,
         said => said.unwrap(),
     }
 }

@@ -226,7 +226,7 @@ fn hold_item<C: Config>(
         } else if in_place {
             position
         } else {
-            claim_beside(view, position)
+            claim_beside(view, wanted.hashed.fingerprint(), position)
         };
         if !is_same || !removes && slot == NOWHERE {
             view.unlock(position);
@@ -236,15 +236,22 @@ fn hold_item<C: Config>(
     }
 }
 
-/// Claims a free slot in the bucket of a slot, for an update. Returns it, or [`NOWHERE`] if none is free.
+/// Claims a free slot in the bucket of a key's slot, for an update. Returns it, or [`NOWHERE`] if none is
+/// free, or if an aborted claim of the key comes before it, as in [`confirm`].
 #[device]
-fn claim_beside<C: Config>(view: PersistentView<C>, position: u32) -> u32 {
+fn claim_beside<C: Config>(view: PersistentView<C>, hash: u32, position: u32) -> u32 {
     let (first, mut slot) = (position / C::SLOTS * C::SLOTS, 0);
     while slot < C::SLOTS {
         let states = (Fingerprint::FREE, Fingerprint::claimed(0));
         // SAFETY: the slot is one of the bucket.
-        if unsafe { view.replace(first + slot, states, Order::Acquire) } {
-            return first + slot;
+        unsafe {
+            let state = view.fingerprint(first + slot);
+            if state == Fingerprint::claimed(hash).aborted() {
+                return NOWHERE;
+            }
+            if state == states.0 && view.replace(first + slot, states, Order::Acquire) {
+                return first + slot;
+            }
         }
         slot += 1;
     }
@@ -253,6 +260,9 @@ fn claim_beside<C: Config>(view: PersistentView<C>, position: u32) -> u32 {
 
 /// Confirms the claims of new items: gives up those whose keys are present by now, or are about to be placed
 /// by insertions that go first; aborts the claims of insertions that do not.
+///
+/// An aborted insertion may have set its slot bit. Until it has cleared the bit, recovery could take its item
+/// for the key's. So claims that come behind it are given up, too.
 #[device]
 fn confirm<C: Search>(
     view: PersistentView<C>,
@@ -276,7 +286,7 @@ fn confirm<C: Search>(
         }
         let is_free = found.rival == NOWHERE;
         let is_first = !is_free && view.rank(held.slot) < view.rank(found.rival);
-        if found.position != NOWHERE || !is_free && !is_first {
+        if found.position != NOWHERE || found.waits || !is_free && !is_first {
             give_up(view, held.slot);
             held = HeldSlots::NOTHING;
         } else if is_first {
@@ -349,6 +359,8 @@ fn write_small<C: Config>(
             return;
         }
         match view.copy_of(held.slot, Order::Relaxed) {
+            // Another update that reads the value does not write: see `settle`.
+            None if view.is_shared() => item.offset(1).store(value, Order::Release, Scope::System),
             None => item.offset(1).store(value, Order::Relaxed, Scope::Device),
             Some(copy) => write_through(view, (item.offset(1), copy.cast::<u64>().offset(1)), value),
         }

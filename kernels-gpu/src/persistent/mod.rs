@@ -36,6 +36,7 @@ pub mod recover;
 pub mod refresh;
 mod rows;
 mod search;
+mod states;
 mod supersede;
 mod view;
 

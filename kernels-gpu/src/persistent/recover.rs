@@ -3,16 +3,19 @@
 //!
 //! # Cost
 //!
-//! [`persistent_rebuild`] reads the slot bits and the keys of all items once, and takes an atomic for each.
-//! [`persistent_resolve`] and [`persistent_check`] also search each key in its other buckets.
+//! [`persistent_rebuild`] reads the slot bits and the keys of all items once, and, for each item, takes an
+//! atomic and a fence and reads the fingerprints of all slots of the key. [`persistent_resolve`] reads two
+//! bytes a slot, and the keys of the slots whose fingerprints agree: one of 600 with two levels, two hash
+//! locations and eight slots. [`persistent_check`] reads all slot bits and keys, and searches each key.
 //! [`persistent_export`] reads slot bits and items once, and takes an atomic per warp. [`persistent_count`]
 //! reads two bytes a slot.
 use super::hashed::Hashed;
 use super::kind::Config;
 use super::layout::Place;
 use super::rows::{CopyOut, move_rows};
+use super::states::{States, slot_of, without};
 use super::view::PersistentView;
-use simt::{Global, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
+use simt::{Global, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, fence_sc, kernel};
 
 /// Number of words of a [`persistent_check`].
 pub const FINDINGS: usize = 6;
@@ -30,48 +33,99 @@ pub const IN_PROGRESS: usize = 4;
 /// Index of the number of slots whose cached copy is not their item, or is also that of another slot.
 pub const FALSE_COPIES: usize = 5;
 
-/// Makes the slots live whose bits are set. Fingerprints are 0 before. Adds the number of items that are in
-/// no bucket of their keys to `findings[MISPLACED]`: the image is then not one of this table.
+/// Makes the slots live whose bits are set in `pages`: whole pages of the level `above` the lowest one, from
+/// page `first` on, or copies of them. A block for each page. The fingerprints are 0 before the first launch.
+///
+/// Of two items with the same key, at least one sees the other's fingerprint. Both slots are then locked, and
+/// so are those whose fingerprints agree by chance, until [`persistent_resolve`].
+///
+/// Adds the number of items that are in no bucket of their keys to `findings[MISPLACED]`: the image is then
+/// not one of this table.
 #[kernel]
-pub fn persistent_rebuild<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
-    each_slot(view, |position, place, has_item| {
-        if has_item {
-            let hashed = hash_of(view, place);
-            if is_candidate(view, hashed, position) {
-                // SAFETY: the position is that of a slot.
-                unsafe { view.revive(position, hashed.fingerprint()) };
-            } else {
-                findings.at(MISPLACED).fetch_add(1, Order::Relaxed, Scope::Device);
-            }
+pub fn persistent_rebuild<C: Config + Instance>(
+    view: PersistentView<C>,
+    above: u32,
+    first: u32,
+    pages: GlobalSlice<u32>,
+    findings: GlobalSlice<u32>,
+) {
+    let (geometry, block) = (view.geometry(), Thread::block_index());
+    let words = geometry.page_words() as usize;
+    let page = pages.part(block as usize * words, words);
+    let begin = (first + block) * geometry.buckets_a_page();
+    let end = geometry.buckets_a_page().min(geometry.buckets(above) - begin) * C::SLOTS;
+    let mut slot = Thread::index_in_block();
+    while slot < end {
+        if page.read((slot / 32) as usize) >> (slot % 32) & 1 != 0 {
+            let word = geometry.bits_words() + slot * geometry.item_words();
+            let position = view.position_at((above, begin + slot / C::SLOTS), slot % C::SLOTS);
+            // SAFETY: the page has this item.
+            let hashed = unsafe { hash_at(view, page.at(word as usize)) };
+            revive(view, hashed, position, findings);
+        }
+        slot += Thread::block_size();
+    }
+}
+
+/// Makes a slot live whose item's key has this hash, and locks it if its fingerprint agrees with others.
+#[device]
+fn revive<C: Config>(view: PersistentView<C>, hashed: Hashed, position: u32, findings: GlobalSlice<u32>) {
+    if !is_candidate(view, hashed, position) {
+        findings.at(MISPLACED).fetch_add(1, Order::Relaxed, Scope::Device);
+        return;
+    }
+    // SAFETY: the position is that of a slot.
+    unsafe { view.revive(position, hashed.fingerprint()) };
+    // Of two slots with the same key, at least one sees the other's fingerprint.
+    fence_sc(Scope::Device);
+    each_alike(view, hashed, position, |other| {
+        // SAFETY: both slots are live.
+        unsafe {
+            view.lock(position);
+            view.lock(other);
         }
     });
 }
 
-/// Removes the items whose keys also have a valid item in another slot. Runs after [`persistent_rebuild`].
-/// Adds their number to `findings[DUPLICATES]`.
+/// Removes the items whose keys also have a valid item in another slot, and unlocks all other slots. Runs
+/// after [`persistent_rebuild`] of all pages. Adds their number to `findings[DUPLICATES]`.
 #[kernel]
 pub fn persistent_resolve<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
-    each_slot(view, |position, place, has_item| {
-        if has_item && has_duplicate(view, position, place) {
-            // SAFETY: the position is that of a slot.
-            unsafe {
-                let (word, bit) = view.slot_bit(place);
-                word.fetch_and(!bit, Order::Relaxed, Scope::Device);
-                view.free(position);
-            }
-            view.mark_dirty(place);
-            view.unreserve(position);
-            findings.at(DUPLICATES).fetch_add(1, Order::Relaxed, Scope::Device);
+    each_slot(view, |position| {
+        // SAFETY: the position is that of a slot.
+        if unsafe { view.fingerprint(position) }.is_locked() {
+            resolve(view, position, findings);
         }
     });
+}
+
+/// Removes the item of a locked slot if its key also has a valid item in another slot, or unlocks the slot.
+#[device]
+fn resolve<C: Config>(view: PersistentView<C>, position: u32, findings: GlobalSlice<u32>) {
+    let place = view.place(position);
+    if !has_duplicate(view, position, place) {
+        // SAFETY: the slot is locked.
+        unsafe { view.unlock(position) };
+        return;
+    }
+    // SAFETY: the slot is locked.
+    unsafe {
+        let (word, bit) = view.slot_bit(place);
+        word.fetch_and(!bit, Order::Relaxed, Scope::Device);
+        view.free(position);
+    }
+    view.mark_dirty(place);
+    view.unreserve(position);
+    findings.at(DUPLICATES).fetch_add(1, Order::Relaxed, Scope::Device);
 }
 
 /// Adds the numbers of violations of the table's invariants to `findings`, [`FINDINGS`] words.
 #[kernel]
 pub fn persistent_check<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
-    each_slot(view, |position, place, has_item| {
-        // SAFETY: the position is that of a slot.
-        let fingerprint = unsafe { view.fingerprint(position) };
+    each_slot(view, |position| {
+        let place = view.place(position);
+        // SAFETY: the position and the place are those of a slot.
+        let (fingerprint, has_item) = unsafe { (view.fingerprint(position), view.has_item(place)) };
         let add = |finding: usize, is_wrong: bool| {
             if is_wrong {
                 findings.at(finding).fetch_add(1, Order::Relaxed, Scope::Device);
@@ -124,14 +178,11 @@ fn shares_line<C: Config>(view: PersistentView<C>, position: u32) -> bool {
 /// Adds the number of items to `count`.
 #[kernel]
 pub fn persistent_count<C: Config + Instance>(view: PersistentView<C>, count: GlobalSlice<u64>) {
-    let slots = view.slots();
-    let (mut index, mut items) = (Thread::index(), 0);
-    while index < slots as usize {
-        let position = view.position_of(index as u32);
+    let mut items = 0;
+    each_slot(view, |position| {
         // SAFETY: the position is that of a slot.
         items += unsafe { view.fingerprint(position) }.has_item() as u32;
-        index += Thread::count();
-    }
+    });
     let (warp, sum) = (Tile::<32>::lockstep(), Tile::<32>::lockstep().reduce_add(items));
     if warp.rank() == 0 && sum > 0 {
         count.at(0).fetch_add(sum as u64, Order::Relaxed, Scope::Device);
@@ -194,34 +245,50 @@ fn export_key<C: Config>(view: PersistentView<C>, place: Place, number: u32, key
     }
 }
 
-/// Shows each thread its slots, one after the other: the position, the place, and whether it has an item.
+/// Shows each thread the positions of its slots, one after the other.
 #[device]
-fn each_slot<C: Config>(view: PersistentView<C>, mut see: impl FnMut(u32, Place, bool)) {
-    let slots = view.slots();
+fn each_slot<C: Config>(view: PersistentView<C>, mut see: impl FnMut(u32)) {
     let mut index = Thread::index();
-    while index < slots as usize {
-        let position = view.position_of(index as u32);
-        let place = view.place(position);
-        // SAFETY: the place is that of a slot.
-        see(position, place, unsafe { view.has_item(place) });
+    while index < view.slots() as usize {
+        see(view.position_of(index as u32));
         index += Thread::count();
     }
 }
 
-/// Returns word `word` of an item's key.
+/// Returns word `word` of the key of the item at a place.
 #[device]
 fn key_word<C: Config>(view: PersistentView<C>, place: Place, word: u32) -> u64 {
-    // SAFETY: the place is that of a slot, whose item begins with its key.
-    let item = unsafe { view.item(place).cast::<u64>().offset(word as usize) };
-    item.load(Order::Relaxed, Scope::Device)
+    // SAFETY: the place is that of a slot.
+    unsafe { key_word_at(view.item(place), word) }
+}
+
+/// Returns word `word` of an item's key.
+///
+/// # Safety
+/// - The address is that of an item.
+#[device]
+unsafe fn key_word_at(item: Global<u32>, word: u32) -> u64 {
+    // SAFETY: an item begins with its key.
+    unsafe { item.cast::<u64>().offset(word as usize) }.load(Order::Relaxed, Scope::Device)
+}
+
+/// Returns the hash of the key of the item at a place.
+#[device]
+pub(super) fn hash_of<C: Config>(view: PersistentView<C>, place: Place) -> Hashed {
+    // SAFETY: the place is that of a slot.
+    unsafe { hash_at(view, view.item(place)) }
 }
 
 /// Returns the hash of an item's key.
+///
+/// # Safety
+/// - The address is that of an item.
 #[device]
-pub(super) fn hash_of<C: Config>(view: PersistentView<C>, place: Place) -> Hashed {
+unsafe fn hash_at<C: Config>(view: PersistentView<C>, item: Global<u32>) -> Hashed {
     let (mut hash, mut word) = (view.seed(), 0);
     while word < C::KEY_WORDS {
-        hash = Hashed::mix(hash, key_word(view, place, word));
+        // SAFETY: the caller's obligation.
+        hash = Hashed::mix(hash, unsafe { key_word_at(item, word) });
         word += 1;
     }
     Hashed::finish(hash)
@@ -238,21 +305,32 @@ fn is_candidate<C: Config>(view: PersistentView<C>, hashed: Hashed, position: u3
     found
 }
 
+/// Shows the positions of all slots but this one, in the buckets of a key with this hash, whose fingerprints
+/// are those of items that may have the key. A slot may be shown several times.
+#[device]
+fn each_alike<C: Config>(view: PersistentView<C>, hashed: Hashed, position: u32, mut see: impl FnMut(u32)) {
+    let (parts, mut part) = (C::SLOTS.div_ceil(8), 0);
+    while part < C::CANDIDATES * parts {
+        let (bucket, first) = (view.candidate(hashed, part / parts), part % parts * 8);
+        let base = bucket * C::SLOTS + first;
+        let items = States::read(view, bucket, first).items(hashed.fingerprint());
+        let mut alike = without(items, position.wrapping_sub(base));
+        while alike != 0 {
+            see(base + slot_of(alike));
+            alike &= alike - 1;
+        }
+        part += 1;
+    }
+}
+
 /// Returns whether the key of an item also has an item in a slot of lower rank.
 #[device]
 fn has_duplicate<C: Config>(view: PersistentView<C>, position: u32, place: Place) -> bool {
-    let (hashed, rank) = (hash_of(view, place), view.rank(position));
-    let mut index = 0;
-    while index < C::CANDIDATES * C::SLOTS {
-        let other = view.candidate(hashed, index / C::SLOTS) * C::SLOTS + index % C::SLOTS;
-        // SAFETY: a key's buckets are those of the table.
-        let may_have = unsafe { view.fingerprint(other) }.may_have(hashed.fingerprint());
-        if may_have && view.rank(other) < rank && is_same_key(view, place, view.place(other)) {
-            return true;
-        }
-        index += 1;
-    }
-    false
+    let (rank, mut found) = (view.rank(position), false);
+    each_alike(view, hash_of(view, place), position, |other| {
+        found = found || view.rank(other) < rank && is_same_key(view, place, view.place(other));
+    });
+    found
 }
 
 /// Returns whether two items have the same key.

@@ -122,13 +122,10 @@ fn settle_one<C: Config>(view: PersistentView<C>, position: u32) {
         view.order_image();
         return;
     }
-    let place = view.place(position);
     if view.is_shared() {
-        // SAFETY: the place is that of a slot, and small items are aligned to 16 bytes.
-        let value = unsafe { view.item(place).cast::<u64>().offset(1) };
-        // Stores the value that it finds, also if the slot has another item by now. If nobody reads the image
-        // after the process has died, the mark is enough: atomics on one address of the host take turns.
-        value.fetch_add(0, Order::Acquire, Scope::Device);
+        // The other update's store is before this lane's read of the value, and so is written when this
+        // lane's warp ends.
+        view.order_image();
     }
-    view.mark_dirty(place);
+    view.mark_dirty(view.place(position));
 }

@@ -176,8 +176,14 @@ impl<C: Config> PersistentView<C> {
             number -= self.geometry.buckets(above);
             above += 1;
         }
+        self.position_at((above, number), index % C::SLOTS)
+    }
+
+    /// Returns the position of slot `slot` of the bucket that is the `number`-th of the level `above` the
+    /// lowest one.
+    pub(super) fn position_at(self, (above, number): (u32, u32), slot: u32) -> u32 {
         let node = 1 << above | number & ((1 << above) - 1);
-        ((number >> above) << C::LEVELS | node) * C::SLOTS + index % C::SLOTS
+        ((number >> above) << C::LEVELS | node) * C::SLOTS + slot
     }
 
     /// Returns the seed of the hash function.
@@ -334,6 +340,16 @@ impl<C: Config> PersistentView<C> {
             let taken = self.reserved.at((position / C::SLOTS) as usize);
             taken.fetch_add(1, Order::Relaxed, Scope::Device);
         }
+    }
+
+    /// Locks a live slot, while no operation runs on the table: its item is looked at again.
+    ///
+    /// # Safety
+    /// - The position is that of a live slot of the table.
+    pub(super) unsafe fn lock(self, position: u32) {
+        let bits = Fingerprint::live(0).locked().put_in(0, position % 2);
+        // SAFETY: the caller's obligation.
+        unsafe { self.fingerprint_word(position) }.fetch_or(bits, Order::Relaxed, Scope::Device);
     }
 
     /// Returns whether a slot's bit says that it has an item.

@@ -229,7 +229,7 @@ pub fn load_keys<K: Key, T>(
 fn in_parts(len: usize, insert: impl Fn(Range<usize>) -> Result<Outcomes>) -> Result<()> {
     for first in (0..len).step_by(BATCH) {
         let outcomes = match insert(first..len.min(first + BATCH)) {
-            Err(Error::NoRoom { outcomes }) => outcomes,
+            Err(Error::NoRoom { outcomes, .. }) => outcomes,
             // Nobody can retry the rest: the structure is dropped.
             Err(Error::Interrupted { source, .. }) => return Err(*source),
             inserted => inserted?,

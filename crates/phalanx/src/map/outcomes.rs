@@ -35,7 +35,7 @@ impl Outcomes {
 
     /// Returns an error with the outcomes if an element was refused.
     pub(crate) fn or_no_room(self) -> Result<()> {
-        if self.all_placed() { Ok(()) } else { Err(Error::NoRoom { outcomes: self }) }
+        if self.all_placed() { Ok(()) } else { Err(Error::NoRoom { outcomes: self, cause: None }) }
     }
 
     /// Returns the number of elements with this outcome.

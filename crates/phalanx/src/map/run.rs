@@ -83,7 +83,7 @@ impl<V: Word> Results<V> {
 
     /// Returns the error with these outcomes.
     fn no_room(self) -> Error {
-        Error::NoRoom { outcomes: self.into_outcomes() }
+        Error::NoRoom { outcomes: self.into_outcomes(), cause: None }
     }
 
     /// Returns the values whose outcomes satisfy `is`.

@@ -419,6 +419,7 @@ pub(super) fn map_level(
 ) -> Result<Buffer<u32>> {
     Memory::map_level(device, file, shape, above).map_err(|error| match error {
         Error::Device(gpu::Error::Register { path, cause }) => {
+            let cause = format!("the driver registers no mapping of it ({cause}), which it does on tmpfs");
             Error::Durability { path, offered: Durability::Machine, cause }
         }
         error => error,

@@ -1,7 +1,8 @@
 //! Growth: new levels at the top; the items of as many levels at the bottom move to the others.
 use super::builder::{file_options, fill, map_level};
 use super::kernels::Launch;
-use super::memory::{Memory, Scratch, Shape};
+use super::memory::{Memory, Shape};
+use super::rebuild::Scratch;
 use super::scans::Pairs;
 use super::{Backing, FileFault, PersistentMap, Plain};
 use crate::{Error, Outcome, Result};
@@ -54,7 +55,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             backing.file.begin()?;
         }
         self.device.synchronize()?;
-        let mut scratch = Scratch::new(&self.device)?;
+        let mut scratch = Scratch::new(&self.device, shape, self.tier)?;
         let mut grown = self.grown_memory(&memory, shape, backing.as_mut())?;
         if let Err(error) = self.fill_grown(&mut grown, &memory, &mut scratch, backing.as_mut()) {
             drop(grown);

@@ -31,8 +31,8 @@ pub enum Launch {
     Update(Changes),
     /// Runs [`PersistentRemove`].
     Remove(Changes),
-    /// Runs [`PersistentRebuild`], which writes findings.
-    Rebuild(GlobalSlice<u32>),
+    /// Runs [`PersistentRebuild`] for pages, which writes findings.
+    Rebuild(RebuildPages, GlobalSlice<u32>),
     /// Runs [`PersistentResolve`], which writes findings.
     Resolve(GlobalSlice<u32>),
     /// Runs [`PersistentCheck`], which writes findings.
@@ -45,6 +45,17 @@ pub enum Launch {
     MakeRoom(GlobalSlice<u64>),
     /// Runs [`PersistentRefresh`].
     Refresh,
+}
+
+/// Pages that [`PersistentRebuild`] reads.
+#[derive(Clone, Copy, Debug)]
+pub struct RebuildPages {
+    /// Number of the level above the lowest one.
+    pub above: u32,
+    /// Number of the first page in its level.
+    pub first: u32,
+    /// The words of the pages.
+    pub pages: GlobalSlice<u32>,
 }
 
 /// Arguments of [`PersistentExport`].
@@ -159,7 +170,11 @@ impl<C: Search + Instance> Kernels for VariantTag<C> {
                 Launch::Remove(changes) => {
                     stream.launch(batch(changes.keys.len()), PersistentRemove { view, batch: changes })
                 }
-                Launch::Rebuild(findings) => stream.launch(scan(), PersistentRebuild { view, findings }),
+                Launch::Rebuild(RebuildPages { above, first, pages }, findings) => {
+                    let blocks = pages.len() / memory.shape.geometry.page_words() as usize;
+                    let rebuild = PersistentRebuild { view, above, first, pages, findings };
+                    stream.launch(Grid::new(blocks as u32, THREADS), rebuild)
+                }
                 Launch::Resolve(findings) => stream.launch(scan(), PersistentResolve { view, findings }),
                 Launch::Check(findings) => stream.launch(scan(), PersistentCheck { view, findings }),
                 Launch::Count(count) => stream.launch(scan(), PersistentCount { view, count }),

@@ -1,10 +1,9 @@
 //! The memory of a table: its levels, and what is rebuilt from them.
 use super::cache::{Cache, CacheOptions};
 use super::file::PersistentFile;
-use super::kernels::{Kernels, Kind, Launch};
+use super::kernels::Kind;
 use crate::{Error, Result};
-use gpu::{Buffer, Device, Stream, Tier};
-use phalanx_kernels::persistent::recover::{DUPLICATES, FINDINGS, MISPLACED};
+use gpu::{Buffer, Device, Tier};
 use phalanx_kernels::persistent::{Config, Geometry, MOST_LEVELS, PersistentView};
 use std::sync::Arc;
 
@@ -135,8 +134,8 @@ pub struct Memory {
     pub shape: Shape,
     /// The pages of the levels, from the lowest one on.
     pub levels: Vec<Arc<Buffer<u32>>>,
-    fingerprints: Buffer<u32>,
-    reserved: Buffer<u32>,
+    pub(super) fingerprints: Buffer<u32>,
+    pub(super) reserved: Buffer<u32>,
     /// A mark for each page, or none if nobody asks.
     pub dirty: Buffer<u32>,
     /// Whether the image is read after the process has died.
@@ -144,19 +143,6 @@ pub struct Memory {
     /// Whether batches that change the table are refused: the file may have other levels than it.
     pub is_frozen: bool,
     pub cache: Option<Cache>,
-}
-
-/// Buffers that a rebuild allocates.
-#[derive(Debug)]
-pub struct Scratch {
-    stream: Stream,
-    findings: Buffer<u32>,
-}
-
-impl Scratch {
-    pub fn new(device: &Device) -> Result<Self> {
-        Ok(Self { stream: device.stream()?, findings: device.zeroed(FINDINGS)? })
-    }
 }
 
 impl Memory {
@@ -244,33 +230,6 @@ impl Memory {
             Some(cache) => unsafe { view.with_cache(cache.view()) },
             None => view,
         }
-    }
-
-    /// Rebuilds the fingerprints from the slot bits and the items, and removes duplicates. Returns their
-    /// number. The cache is empty afterwards, since the links of its copies lie among the fingerprints.
-    pub fn rebuild(&mut self, device: &Device, kernels: &dyn Kernels) -> Result<u32> {
-        // Allocated first: without them the table would be without fingerprints.
-        let mut scratch = Scratch::new(device)?;
-        self.rebuild_with(&mut scratch, kernels)
-    }
-
-    /// As [`Self::rebuild`], without an allocation.
-    pub fn rebuild_with(&mut self, scratch: &mut Scratch, kernels: &dyn Kernels) -> Result<u32> {
-        let Scratch { stream, findings } = scratch;
-        findings.fill_bytes(0)?;
-        self.fingerprints.fill_bytes(0)?;
-        self.reserved.fill_bytes(0)?;
-        // SAFETY: nothing else runs on the table; the findings are read, which waits, before they are
-        // dropped.
-        unsafe { kernels.launch(stream, self, Launch::Rebuild(findings.global()))? };
-        let misplaced = findings.read()?[MISPLACED];
-        if misplaced > 0 {
-            let text = format!("{misplaced} items of a persistent map are in no bucket of their keys");
-            return Err(Error::Invalid(text));
-        }
-        // SAFETY: as above.
-        unsafe { kernels.launch(stream, self, Launch::Resolve(findings.global()))? };
-        Ok(findings.read()?[DUPLICATES])
     }
 
     /// Takes over the marks of a smaller table, which has not changed, for the levels that both have.

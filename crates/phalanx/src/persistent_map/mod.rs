@@ -10,6 +10,7 @@ mod host;
 mod kernels;
 mod load;
 mod memory;
+mod rebuild;
 mod scans;
 mod sync;
 
@@ -411,7 +412,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             match room {
                 Ok(()) => {}
                 Err(error) if error.is_lack_of_room() => {
-                    return Err(Error::NoRoom { outcomes: outcomes.into() });
+                    let cause = Some(Box::new(error));
+                    return Err(Error::NoRoom { outcomes: outcomes.into(), cause });
                 }
                 Err(error) => return Err(error),
             }

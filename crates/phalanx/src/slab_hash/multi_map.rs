@@ -230,7 +230,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         for batch in batches_of_distinct(keys) {
             let pairs: Pairs<K, V> = batch.iter().map(|&index| (keys[index], values[index])).unzip();
             let (done, has_failed) = match self.insert(&pairs.0, &pairs.1) {
-                Err(Error::NoRoom { outcomes }) => (outcomes, true),
+                Err(Error::NoRoom { outcomes, .. }) => (outcomes, true),
                 inserted => (inserted?, false),
             };
             batch.iter().zip(done).for_each(|(&index, outcome)| outcomes[index] = outcome);

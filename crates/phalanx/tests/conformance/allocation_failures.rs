@@ -50,7 +50,7 @@ fn told(name: &str, grows: bool, said: Result<Outcomes>) -> Option<Outcomes> {
             assert!(!grows || outcomes.all_placed(), "{name}: a map that grows refuses");
             Some(outcomes)
         }
-        Err(Error::NoRoom { outcomes }) => {
+        Err(Error::NoRoom { outcomes, .. }) => {
             assert!(grows && outcomes.refused() > 0, "{name}: {outcomes:?}");
             Some(outcomes)
         }
@@ -81,7 +81,7 @@ fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 6] {
         |map, keys, values| {
             let (old, outcomes) = map.replace(keys, values)?.into_parts();
             assert!(old.iter().all(Option::is_none), "the keys are new");
-            if outcomes.all_placed() { Ok(outcomes) } else { Err(Error::NoRoom { outcomes }) }
+            if outcomes.all_placed() { Ok(outcomes) } else { Err(Error::NoRoom { outcomes, cause: None }) }
         },
     ]
 }
@@ -203,7 +203,7 @@ pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
         for ((taken, outcome), value) in taken.into_iter().zip(&outcomes).zip(&values) {
             assert_eq!(taken, (*outcome == Outcome::Removed).then_some(*value), "{}", kind.name);
         }
-        if outcomes.all_placed() { Ok(outcomes) } else { Err(Error::NoRoom { outcomes }) }
+        if outcomes.all_placed() { Ok(outcomes) } else { Err(Error::NoRoom { outcomes, cause: None }) }
     };
     rationed(&kind.device, || crowded(kind), take, check);
 }

@@ -65,7 +65,7 @@ fn rationed<M: Ordered, R>(
 /// Returns the outcomes of a call, all of which are refusals if the call did nothing for lack of memory.
 fn told(result: Result<Outcomes>, len: usize) -> Outcomes {
     match result {
-        Ok(outcomes) | Err(Error::NoRoom { outcomes }) => outcomes,
+        Ok(outcomes) | Err(Error::NoRoom { outcomes, .. }) => outcomes,
         Err(Error::Device(gpu::Error::OutOfMemory { .. })) => vec![Outcome::Refused; len].into(),
         Err(error) => panic!("{error}"),
     }

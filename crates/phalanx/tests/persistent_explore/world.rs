@@ -1,6 +1,9 @@
 //! Tiny tables on an emulated device, rounds of concurrent launches, and what their results must satisfy.
+#[path = "aborted.rs"]
+mod aborted;
 #[path = "hot.rs"]
 mod hot;
+pub use aborted::ends_beside_aborted_claims;
 pub use hot::steps_of_updates;
 
 use crate::common::Rng;
@@ -461,11 +464,15 @@ impl<C: Search + Instance> World<C> {
         self.fingerprints.fill_bytes(0).unwrap();
         self.reserved.fill_bytes(0).unwrap();
         let findings = self.device.zeroed::<u32>(FINDINGS).unwrap();
-        let (view, grid) = (self.view(), Grid::new(1, 32));
-        let rebuild = PersistentRebuild::<C> { view, findings: findings.global() };
-        self.run(vec![Launch::new(grid, rebuild)])?;
-        let resolve = PersistentResolve::<C> { view, findings: findings.global() };
-        self.run(vec![Launch::new(grid, resolve)])?;
+        let (view, findings_there) = (self.view(), findings.global());
+        let rebuild = |above: u32| {
+            let pages = self.levels[above as usize].global();
+            let rebuild = PersistentRebuild::<C> { view, above, first: 0, pages, findings: findings_there };
+            Launch::new(Grid::new(self.geometry.pages(above), 32), rebuild)
+        };
+        self.run((0..C::LEVELS).map(rebuild).collect())?;
+        let resolve = PersistentResolve::<C> { view, findings: findings_there };
+        self.run(vec![Launch::new(Grid::new(1, 32), resolve)])?;
         let found = findings.read().unwrap();
         match found[MISPLACED] {
             0 => Ok(found),

@@ -52,6 +52,24 @@ fn synced_pairs_are_there_after_a_drop() {
     }
 }
 
+/// The rebuild copies images in host memory to the device by parts of 4 MiB: here two for the lower level, and
+/// three for the upper one.
+#[test]
+fn images_of_several_parts_are_rebuilt() {
+    let (keys, values) = numbered(0..3000);
+    for durability in [Durability::Machine, Durability::Process] {
+        let folder = folder();
+        let path = folder.path().join("map");
+        let builder =
+            || builder::<u64, u64>().capacity(700_000).storage(Storage::Pinned).durability(durability);
+        let map = builder().create(&path).unwrap();
+        assert!(map.insert(&keys, &values).unwrap().all_placed());
+        map.sync().unwrap();
+        drop(map);
+        has(&builder().open(&path).unwrap(), (&keys, &values));
+    }
+}
+
 #[test]
 fn values_of_other_sizes_are_there_after_a_drop() {
     type Value = [f32; 24];

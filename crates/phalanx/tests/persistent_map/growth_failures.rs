@@ -170,7 +170,7 @@ fn insertions_report_what_they_placed_before_growth_failed() {
             let inserted = map.insert(&new, &new);
             device.emulator_handle().unwrap().fail_allocations_after(u64::MAX);
             match &inserted {
-                Err(Error::NoRoom { outcomes }) => {
+                Err(Error::NoRoom { outcomes, .. }) => {
                     refused += 1;
                     let placed = new.iter().zip(outcomes.iter()).filter(|(_, o)| **o == Outcome::Inserted);
                     expected.extend(placed.map(|(key, _)| key));
@@ -268,7 +268,7 @@ fn child_with_a_full_disk() {
             let new = keys(first..first + 2000);
             match map.insert(&new, &new) {
                 Ok(outcomes) => assert!(outcomes.all_placed()),
-                Err(Error::NoRoom { outcomes }) => {
+                Err(Error::NoRoom { outcomes, .. }) => {
                     let placed = new.iter().zip(outcomes.iter()).filter(|(_, o)| **o == Outcome::Inserted);
                     expected.extend(placed.map(|(key, _)| key));
                     break outcomes.refused();

@@ -28,7 +28,7 @@ fn rationed<T>(
         let said = call(&made);
         let left = failures.fail_allocations_after(u64::MAX);
         let outcomes = match said {
-            Err(Error::NoRoom { outcomes }) => outcomes,
+            Err(Error::NoRoom { outcomes, .. }) => outcomes,
             Err(Error::Device(gpu::Error::OutOfMemory { .. })) => {
                 vec![Outcome::Refused; KEYS as usize].into()
             }

@@ -21,7 +21,7 @@ fn done(said: Result<Outcomes>) -> Done {
             assert!(outcomes.all_placed());
             Done::All
         }
-        Err(Error::NoRoom { outcomes }) => {
+        Err(Error::NoRoom { outcomes, .. }) => {
             Done::Some(outcomes.iter().map(|&outcome| outcome != phalanx::Outcome::Refused).collect())
         }
         Err(Error::Interrupted { done, source }) => {

@@ -86,7 +86,7 @@ fn a_resident_map_that_cannot_grow_says_which_pairs_fit() {
     let map = least(TieredMap::<u32, u32>::builder().device(&device).capacity(100));
     assert!(map.is_resident());
     let keys: Vec<u32> = (0..2000).collect();
-    let Err(Error::NoRoom { outcomes }) = map.insert(&keys, &keys) else { panic!("it has no room") };
+    let Err(Error::NoRoom { outcomes, .. }) = map.insert(&keys, &keys) else { panic!("it has no room") };
     assert_eq!((outcomes.asked(), outcomes.count(Outcome::Inserted)), (2000, map.len()));
     let values = map.get(&keys).unwrap();
     let is_inserted = |outcome| outcome == Outcome::Inserted;

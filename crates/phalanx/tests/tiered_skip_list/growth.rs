@@ -104,7 +104,7 @@ fn a_baseline_that_is_full_refuses() {
     for placement in [Placement::Remote, Placement::Managed] {
         let list = least(small::<u32, u32>(&device).capacity(500).placement(placement));
         let keys: Vec<u32> = numbers(5000, 1 << 30, 1).into_iter().map(|key| key as u32).collect();
-        let Err(Error::NoRoom { outcomes }) = list.insert(&keys, &keys) else { panic!("it has room") };
+        let Err(Error::NoRoom { outcomes, .. }) = list.insert(&keys, &keys) else { panic!("it has room") };
         let placed = keys.iter().zip(outcomes.iter()).filter(|(_, outcome)| **outcome != Outcome::Refused);
         let model: BTreeMap<u32, u32> = placed.map(|(&key, _)| (key, key)).collect();
         assert!(model.len() >= 500);
@@ -121,7 +121,7 @@ fn too_many_lists_are_refused() {
         let keys: Vec<u32> = (0..200).map(|number| (200 * part + number).wrapping_mul(0x9e37_79b1)).collect();
         match list.insert(&keys, &keys) {
             Ok(_) => model.extend(keys.iter().map(|&key| (key, key))),
-            Err(Error::NoRoom { outcomes }) => {
+            Err(Error::NoRoom { outcomes, .. }) => {
                 let placed = keys.iter().zip(outcomes.iter());
                 let placed = placed.filter(|(_, outcome)| **outcome != Outcome::Refused);
                 model.extend(placed.map(|(&key, _)| (key, key)));

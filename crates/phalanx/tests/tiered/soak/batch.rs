@@ -84,7 +84,7 @@ impl Said {
 
     fn error(error: Error, len: usize) -> Self {
         let done = match error {
-            Error::NoRoom { outcomes } => return Self::of(outcomes.into(), None),
+            Error::NoRoom { outcomes, .. } => return Self::of(outcomes.into(), None),
             Error::Interrupted { done, source } => {
                 assert!(matches!(*source, Error::Device(_) | Error::ShardFile { .. }), "{source}");
                 done

@@ -219,7 +219,7 @@ fn fill_a_limited_file() {
             key += 100;
         };
         match refused {
-            Error::NoRoom { outcomes } => {
+            Error::NoRoom { outcomes, .. } => {
                 let placed = (key..).zip(&outcomes).filter(|(_, outcome)| **outcome != Outcome::Refused);
                 model.extend(placed.map(|(key, _)| (key, key)));
             }
