@@ -453,7 +453,7 @@ pub enum Error {
     /// A persistent map has no cache, or cannot have the one that was asked for.
     #[cfg(feature = "persistent-map")]
     #[error("no cache: {0}")]
-    Cache(&'static str),
+    Cache(String),
 
     /// A structure violates its invariants.
     #[error("the structure is corrupt: {0}")]

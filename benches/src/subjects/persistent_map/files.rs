@@ -45,6 +45,20 @@ impl Drop for File {
     }
 }
 
+/// Returns a map for `pairs` pairs; with a file, if the case has a `durability`.
+///
+/// # Errors
+/// Returns [`anyhow::Error`] when parameters are invalid, or the machine lacks the memory.
+pub fn new<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: usize) -> Result<PersistentMap<K, V>> {
+    let builder = table::builder(gpu, case, pairs)?;
+    if !case.params.contains_key("durability") {
+        return Ok(builder.build()?);
+    }
+    // Removes the name when it is dropped. The map keeps the file.
+    let file = File::new(case)?;
+    Ok(builder.create(file.path())?)
+}
+
 /// Creates a file with a case's `pairs` pairs, at version 0, in its first epoch.
 ///
 /// # Errors

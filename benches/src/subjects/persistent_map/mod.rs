@@ -21,7 +21,7 @@
 //! | `batch` | elements of a batch; the host then waits for each, and its time is recorded |
 //! | `theta` | exponent of Zipf's law; without it each key occurs once |
 //! | `storage` | image in `device` or `pinned` memory |
-//! | `durability` | of a file: `machine` or `process` |
+//! | `durability` | of the map's file: `machine` or `process`; without it, only `open` and `sync_*` have a file |
 //! | `until` | `fill` ends at this load in per cent, if no key is refused before; 100 |
 //! | `folder` | folder of files; otherwise the variable `PHALANX_BENCH_FOLDER`, `/dev/shm`, or that for temporary files |
 //! | `system` | `map`, or a baseline: `undo_log` (slab lists with an undo log in the same storage), `cpu` (a concurrent map of the host, `threads` threads, 16) |
@@ -127,7 +127,7 @@ fn prepare<'a, K: Key, V: Value>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Be
         (System::Map, "refresh_get") => Box::new(refresh::Refresh::<K, V>::new(gpu, case)?),
         (System::Map, "sync_get" | "sync_update") => Box::new(sync::Beside::<K, V>::new(gpu, case)?),
         (System::Map, _) => {
-            let make = |pairs| Ok(table::builder::<K, V>(gpu, case, pairs)?.build()?);
+            let make = |pairs| files::new::<K, V>(gpu, case, pairs);
             Box::new(Run::<K, V, _>::new(gpu, case, make)?)
         }
         (System::UndoLog, _) => {

@@ -82,12 +82,18 @@ pub struct Builder<K, V> {
 }
 
 /// Why a map has no use for a cache.
-const NO_CACHE_NEEDED: &str = "the image is in device memory itself";
+const NO_CACHE_NEEDED: &str = "the image is in device memory itself; leave the cache out, or choose \
+    `Storage::Pinned` or `Durability::Process`";
 
 /// Returns the share of the slots that pairs may take which they fill in a new map, in hundredths. Fewer keys
 /// find a slot where updates need a spare one.
 pub(super) fn fill(kind: Kind) -> usize {
     if kind.usable < kind.slots { 85 } else { 90 }
+}
+
+/// Returns the error for room for more keys than a map can have.
+pub(super) fn too_many_keys(asked: usize, most: usize) -> Error {
+    Error::TooLarge { what: "keys of a persistent map", asked, most }
 }
 
 impl<K: Plain, V: Plain> Builder<K, V> {
@@ -108,7 +114,8 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         }
     }
 
-    /// Sets the number of keys for which a new map has room before it grows. Default: 1000.
+    /// Sets the number of keys for which a new map has room before it grows. Default: 1000. `open` ignores
+    /// it.
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacity = keys;
         self
@@ -160,8 +167,9 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         self
     }
 
-    /// Selects the kernels by their name. Default: the first of [`PersistentMap::variants`]. Kernels that
-    /// open a file must have the numbers of levels, hash locations and slots of those that created it.
+    /// Selects the kernels by their name. Default: the first of [`PersistentMap::variants`], which stays the
+    /// default. Kernels that open a file must be those that created it, except that the number of lanes may
+    /// differ: `levels_2l2h8s4w_k8_v8` opens the files of `levels_2l2h8s1w_k8_v8`.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
         self
@@ -176,7 +184,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     }
 
     /// Refreshes the cache each time that this number of batches of lookups has been submitted. Default: 0,
-    /// only [`refresh_cache`](PersistentMap::refresh_cache) does.
+    /// only [`refresh_cache`](PersistentMap::refresh_cache) does. Without effect on a map without a cache.
     pub fn refresh_every(mut self, batches: u32) -> Self {
         self.refresh_every = batches;
         self
@@ -198,7 +206,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
     /// lacks the memory.
     pub fn build(self) -> Result<PersistentMap<K, V>> {
         if self.cache.is_some() && self.storage == Storage::Device {
-            return Err(Error::Cache(NO_CACHE_NEEDED));
+            return Err(Error::Cache(NO_CACHE_NEEDED.to_owned()));
         }
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
@@ -277,10 +285,11 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         let Some(options) = self.cache_options() else { return Ok(()) };
         options.check()?;
         if self.storage == Storage::Device && !self.is_mapped() {
-            return Err(Error::Cache(NO_CACHE_NEEDED));
+            return Err(Error::Cache(NO_CACHE_NEEDED.to_owned()));
         }
         if !kernels.kind().caches {
-            return Err(Error::Cache("the kernels support none: take those of another variant"));
+            let text = "the kernels support none; take those of another variant (`Builder::variant`)";
+            return Err(Error::Cache(text.to_owned()));
         }
         Ok(())
     }
@@ -295,8 +304,12 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             return Err(Error::ZeroCapacity);
         }
         let seed = self.seed.unwrap_or_else(random_seed);
-        let slots = self.capacity.saturating_mul(100).div_ceil(fill(kernels.kind()));
-        Shape::new(kernels.kind(), size_of::<V>(), seed).with_slots(slots)
+        let share = fill(kernels.kind());
+        let slots = self.capacity.saturating_mul(100).div_ceil(share);
+        Shape::new(kernels.kind(), size_of::<V>(), seed).with_slots(slots).map_err(|error| match error {
+            Error::TooLarge { most, .. } => too_many_keys(self.capacity, most / 100 * share),
+            error => error,
+        })
     }
 
     fn is_mapped(&self) -> bool {

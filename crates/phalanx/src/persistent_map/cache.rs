@@ -33,8 +33,8 @@ pub enum CachePolicy {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CacheSize {
-    /// Share of the slots, from 0 to 1. At most 15 slots of a group have copies: with the default kinds, 62 %
-    /// of all.
+    /// Share of the slots, from 0 to 1. At most 15 slots of a group have copies, with the default kinds 62 %
+    /// of all; a larger cache is made smaller. A size of 0 is a cache without room.
     Share(f64),
     /// Bytes of copies, which do not include the statistics.
     Bytes(usize),
@@ -97,7 +97,7 @@ impl CacheOptions {
     pub fn check(self) -> Result<()> {
         match self.size {
             CacheSize::Share(share) if !(0.0..=1.0).contains(&share) => {
-                Err(Error::Cache("its share of the slots must be from 0 to 1"))
+                Err(Error::Cache(format!("a share of {share} was requested; pass one from 0 to 1")))
             }
             _ => Ok(()),
         }
@@ -208,7 +208,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     pub fn refresh_cache(&self) -> Result<()> {
         let memory = self.memory();
         if memory.cache.is_none() {
-            return Err(Error::Cache("the map was built without one"));
+            let text = "the map was built without one; build it with `Builder::cache`";
+            return Err(Error::Cache(text.to_owned()));
         }
         self.submit_refresh(&memory)
     }

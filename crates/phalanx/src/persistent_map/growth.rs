@@ -1,5 +1,5 @@
 //! Growth: new levels at the top; the items of as many levels at the bottom move to the others.
-use super::builder::{file_options, fill, map_level};
+use super::builder::{file_options, fill, map_level, too_many_keys};
 use super::kernels::Launch;
 use super::memory::{Memory, Shape};
 use super::rebuild::Scratch;
@@ -99,7 +99,10 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// [`FileFault::Uncertain`].
     pub fn reserve(&self, keys: usize) -> Result<()> {
         let needed = self.len()?.saturating_add(keys).saturating_mul(10) / 9;
-        self.grow(needed)
+        self.grow(needed).map_err(|error| match error {
+            Error::TooLarge { most, .. } => too_many_keys(keys, most / 10 * 9),
+            error => error,
+        })
     }
 
     /// Returns the memory of a larger table. The levels that both have are shared, the others are zeros.

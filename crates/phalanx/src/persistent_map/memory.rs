@@ -32,17 +32,20 @@ impl Shape {
         let first = buckets.div_ceil((1 << self.kind.levels) - 1).max(1);
         let shape = |first: u32| Self { geometry: self.geometry.with_first(first), ..self };
         let fits = u32::try_from(first).ok().map(shape).filter(|shape| shape.is_addressable());
-        let most = (u32::MAX as usize >> self.kind.levels) * ((1 << self.kind.levels) - 1);
-        fits.ok_or(Error::TooLarge { what: "slots of a persistent map", asked: slots, most })
+        fits.ok_or(self.too_large(slots))
     }
 
     /// Returns the shape with a level more at the top, and without the lowest one.
     pub fn grown(self) -> Result<Self> {
         let lowest = self.geometry.lowest() + 1;
         let shape = Self { geometry: self.geometry.with_lowest(lowest), ..self };
-        let (asked, most) = (2 * self.slots(), u32::MAX as usize);
         let fits = lowest < 31 && self.geometry.groups() < 1 << 30 && shape.is_addressable();
-        if fits { Ok(shape) } else { Err(Error::TooLarge { what: "slots of a persistent map", asked, most }) }
+        if fits { Ok(shape) } else { Err(self.too_large(2 * self.slots())) }
+    }
+
+    fn too_large(self, asked: usize) -> Error {
+        let most = (u32::MAX as usize >> self.kind.levels) * ((1 << self.kind.levels) - 1);
+        Error::TooLarge { what: "slots of a persistent map", asked, most }
     }
 
     /// Returns the smallest shape with more slots that items may take than `capacity`, with as many levels
@@ -192,6 +195,11 @@ impl Memory {
         // SAFETY: the file is locked, and its pages of this level are accessed only through this mapping.
         // Offsets are multiples of 4096.
         Ok(unsafe { device.map_file_at(file.handle(), file.path(), offset, shape.level_words(above))? })
+    }
+
+    /// Returns whether the image is read after the process has died.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Returns the number of slots.

@@ -17,8 +17,8 @@ mod sync;
 use crate::{Error, Outcome, Outcomes, Result};
 use bytemuck::Pod;
 use cache::CacheOptions;
-pub use file::{Epoch, FileFault, LayoutId, Report, check_file};
-use file::{PersistentFile, Working, boot_id};
+pub use file::{Epoch, FileFault, LayoutId, Report, Working, check_file};
+use file::{PersistentFile, boot_id};
 use gpu::{Device, Stream, Tier};
 use host::Request;
 use kernels::{Kernels, Launch};
@@ -34,11 +34,24 @@ pub use cache::{CachePolicy, CacheSize, CacheStats};
 pub use scans::Stats;
 
 /// A type whose values are stored as their bytes: plain data that threads can share. Implemented for all
-/// suitable types.
+/// types that implement `bytemuck::Pod`: numbers, arrays of them, and structs without padding that derive it.
+/// Keys are equal if their bytes are, so 0.0 and -0.0 are two keys.
 ///
 /// ```
-/// fn is_stored<T: phalanx::persistent_map::Plain>() {}
-/// is_stored::<[f32; 32]>();
+/// use bytemuck::{Pod, Zeroable};
+///
+/// #[repr(C)]
+/// #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+/// struct Account {
+///     balance: i64,
+///     changed: u64,
+/// }
+///
+/// let map = phalanx::PersistentMap::<u64, Account>::with_capacity(10)?;
+/// let account = Account { balance: -5, changed: 1 };
+/// assert!(map.insert(&[7], &[account])?.all_placed());
+/// assert_eq!(map.get(&[7])?, [Some(account)]);
+/// # Ok::<(), phalanx::Error>(())
 /// ```
 pub trait Plain: Pod + Send + Sync {}
 
@@ -58,8 +71,9 @@ pub enum Durability {
     /// is lost. On the emulator, any file system will do, and a batch also survives loss of power once
     /// [`PersistentMap::sync`] has returned.
     Process,
-    /// A completed batch survives the death of the process, and loss of power, once [`PersistentMap::sync`]
-    /// has returned. All file systems offer this level; tmpfs loses its files with power.
+    /// A batch survives the death of the process and loss of power if a [`PersistentMap::sync`] that was
+    /// called after it had completed has returned. Later changes are lost with the process, and also when the
+    /// map is dropped. All file systems offer this level; tmpfs loses its files with power.
     Machine,
 }
 
@@ -243,7 +257,20 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         self.path.as_deref()
     }
 
-    /// Returns the number of the last `sync`, or 0 if there was none; `None` for a map without a file.
+    /// Returns which events the map survives; `None` for a map without a file.
+    ///
+    /// ```
+    /// assert_eq!(phalanx::PersistentMap::<u64, u64>::with_capacity(10)?.durability(), None);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn durability(&self) -> Option<Durability> {
+        let level = if self.memory().is_shared() { Durability::Process } else { Durability::Machine };
+        self.path.is_some().then_some(level)
+    }
+
+    /// Returns the number of the last epoch that was written, or 0 if there was none; `None` for a map
+    /// without a file. `sync`, growth and [`compact`](Self::compact) write one; after `compact`, the numbers
+    /// begin at 1 again.
     pub fn epoch(&self) -> Option<Epoch> {
         self.backing().as_ref().map(|backing| backing.file.epoch())
     }
@@ -298,12 +325,14 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     }
 
     /// Inserts keys, and replaces the values of those that are present. If a call has a key several times, it
-    /// is not defined which of the values stays. If keys find no slots, moves other pairs or grows the map.
+    /// is not defined which of the values stays. If keys find no slots, moves other pairs or grows the map. A
+    /// map with a file then writes an epoch, as [`Self::sync`] does; [`Self::reserve`] avoids it.
     /// With [`Builder::grows`]`(false)`, only moves them; keys that still find no slots are `Refused`.
     ///
     /// # Errors
     /// [`Error::Length`] unless there is a value for each key; [`Error::NoRoom`] with the outcomes if the map
-    /// could not grow; [`Error::Device`] if the device is lost or lacks the memory for a batch;
+    /// could not grow, also for want of room on the disk; [`Error::Device`] if the device is lost or lacks the
+    /// memory for a batch;
     /// [`Error::PersistentFile`] if the file of a map that grows cannot be written, or may have other levels
     /// than the map after a growth that failed ([`FileFault::Uncertain`]); [`Error::Durability`] if the
     /// driver does not register a mapping of the levels that growth adds.

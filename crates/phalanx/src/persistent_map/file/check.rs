@@ -30,7 +30,7 @@ pub struct Report {
     pub layout: LayoutId,
     /// Id of the device that owns the file.
     pub owner: [u8; 16],
-    /// State of the working region; `None` if the file has none.
+    /// State of the mapped part, or `None` if the file has none.
     pub working: Option<Working>,
     /// Number of the superblock that is damaged, if one is. The other one is valid.
     pub damaged_superblock: Option<usize>,

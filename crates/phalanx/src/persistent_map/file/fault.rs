@@ -10,8 +10,16 @@ pub enum FileFault {
     #[error("no such file: call `create` or `open_or_create`, or correct the path")]
     Missing,
 
+    /// The folder of the file does not exist, or a part of the path is a file.
+    #[error("its folder does not exist: create the folder, or correct the path")]
+    NoFolder,
+
+    /// The path has no name of a file.
+    #[error("the path has no name of a file: add one")]
+    NoName,
+
     /// `create` found a file.
-    #[error("a file has this path already: call `open`, or remove the file first")]
+    #[error("a file has this path already: call `open`, or choose another path")]
     Exists,
 
     /// The path is that of a folder, a device or a pipe.
@@ -27,8 +35,8 @@ pub enum FileFault {
 
     /// Another process, or another handle of this process, uses the file.
     #[error(
-        "process {} uses the file: drop its map or end the process first",
-        .process.map_or("of unknown number".into(), |process| process.to_string())
+        "{} uses the file: drop its map or end the process first",
+        user(.process)
     )]
     InUse {
         /// Number of the process that uses it, if the file says so.
@@ -54,7 +62,10 @@ pub enum FileFault {
     },
 
     /// The file has another beginning.
-    #[error("expected the file of a persistent map, which begins with PHXPERS, found {found:02x?}")]
+    #[error(
+        "expected the file of a persistent map, which begins with `PHXPERS`, found `{}`: correct the path",
+        .found.escape_ascii()
+    )]
     Magic {
         /// The first 8 bytes.
         found: [u8; 8],
@@ -79,7 +90,7 @@ pub enum FileFault {
     /// The structure has another layout.
     #[error(
         "a structure of layout {expected:016x} requested, one of layout {found:016x} found: open it with the \
-         parameters that created it"
+         variant that created it (`Builder::variant`)"
     )]
     Layout {
         /// Hash of the requested layout.
@@ -125,7 +136,7 @@ pub enum FileFault {
     },
 
     /// The file is too short.
-    #[error("{expected} bytes expected, {found} found: the file was truncated; restore a copy")]
+    #[error("{expected} bytes or more expected, {found} found: {}", truncated(*.found))]
     Truncated {
         /// Bytes that its superblock requires.
         expected: u64,
@@ -207,6 +218,21 @@ pub enum FileFault {
         /// Free bytes, if the operating system reports them.
         free: Option<u64>,
     },
+}
+
+fn user(process: &Option<u32>) -> String {
+    match *process {
+        None => "process of unknown number".to_owned(),
+        Some(own) if own == std::process::id() => format!("this process ({own})"),
+        Some(other) => format!("process {other}"),
+    }
+}
+
+fn truncated(found: u64) -> &'static str {
+    match found {
+        0 => "the file is empty; remove it, or restore a copy",
+        _ => "the file was truncated; restore a copy",
+    }
 }
 
 fn hex(id: &[u8; 16]) -> String {

@@ -19,6 +19,9 @@ pub fn create(path: &Path, options: &Options) -> Result<Volume<File>, FileFault>
         Kind::File(_) => return Err(FileFault::Exists),
         Kind::Other(found) => return Err(FileFault::NotAFile { found }),
     }
+    if path.file_name().is_none() {
+        return Err(FileFault::NoName);
+    }
     let name = Temporary(temporary(path));
     let file = create_new(&name.0)?;
     let volume = fill(file, options)?;
@@ -64,6 +67,7 @@ fn create_new(path: &Path) -> Result<File, FileFault> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.read(true).write(true).create_new(true).open(path).map_err(|source| match source.kind() {
         io::ErrorKind::PermissionDenied => FileFault::ReadOnly,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileFault::NoFolder,
         _ => FileFault::of_io("creating", HEAD)(source),
     })
 }
@@ -140,6 +144,7 @@ enum Kind {
 fn kind_of(path: &Path) -> Result<Kind, FileFault> {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kind::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(FileFault::NoFolder),
         Err(source) => Err(FileFault::Io { doing: "finding it", source }),
         Ok(metadata) if metadata.is_file() => Ok(Kind::File(metadata)),
         Ok(metadata) => Ok(Kind::Other(if metadata.is_dir() { "folder" } else { "device or pipe" })),

@@ -45,7 +45,13 @@ pub struct LayoutId {
     pub value: String,
 }
 
-/// State of the working region.
+/// State of the mapped part of a file, which the durability `Process` uses.
+///
+/// ```
+/// use phalanx::persistent_map::Working;
+///
+/// assert_ne!(Working::Unused, Working::Closed([0; 16]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Working {
     /// It has no contents: the last epoch has.

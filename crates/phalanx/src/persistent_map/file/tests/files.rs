@@ -97,7 +97,9 @@ fn wrong_paths_are_refused() {
         refuses!(open(null), null, FileFault::NotAFile { .. }, "device or pipe");
     }
     let nowhere = folder.path().join("none/map");
-    refuses!(PersistentFile::create(&nowhere, &options()), nowhere, FileFault::Io { .. }, "creating");
+    refuses!(PersistentFile::create(&nowhere, &options()), nowhere, FileFault::NoFolder, "create the folder");
+    let none = Path::new("");
+    refuses!(PersistentFile::create(none, &options()), none, FileFault::NoName, "name");
     PersistentFile::create(&path, &options()).unwrap();
     refuses!(PersistentFile::create(&path, &options()), path, FileFault::Exists, "open");
     assert_eq!(names(&folder), ["map"]);
