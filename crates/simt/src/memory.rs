@@ -411,6 +411,7 @@ impl<T: Word> GlobalSlice<T> {
 /// fn double(words: GlobalSlice<u32>, counts: GlobalSlice<u32>) {
 ///     let bounded = BoundedSlice::new(words, counts.part(0, 1));
 ///     assert!(bounded.max_len() == words.len() && bounded.unbounded().is_none());
+///     assert!(bounded.resolve_groups(2).len() == 3); // two groups of two words, of which three are there
 ///     let words = bounded.part(1, 2).resolve(); // of the words 1 and 2 those below the count
 ///     if Thread::index() < words.len() {
 ///         words.write(Thread::index(), 2 * words.read(Thread::index()));
@@ -483,10 +484,16 @@ impl<T: Word> BoundedSlice<T> {
     /// Reads the count, and returns the words that it includes.
     #[device(caller)]
     pub fn resolve(self) -> GlobalSlice<T> {
+        self.resolve_groups(1)
+    }
+
+    /// Reads the count, which is one of groups of `each` words, and returns the words that it includes.
+    #[device(caller)]
+    pub fn resolve_groups(self, each: usize) -> GlobalSlice<T> {
         if let Some(words) = self.unbounded() {
             return words;
         }
-        self.words.part(0, self.counted().saturating_sub(self.first))
+        self.words.part(0, self.counted().saturating_mul(each).saturating_sub(self.first))
     }
 
     /// Reads the count. No thread of the launch writes it.

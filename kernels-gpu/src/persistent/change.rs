@@ -32,14 +32,14 @@ use super::supersede::{Seen, settle, small_value};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, black_box, device, fence_sc};
+use simt::{BoundedSlice, Global, GlobalSlice, Lockstep, Order, Scope, Tile, device, fence_sc};
 
 /// Elements that change the table.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Changes {
-    /// Words of the keys, one key behind the other.
-    pub keys: GlobalSlice<u64>,
+    /// Words of the keys, one key behind the other. A count is one of keys.
+    pub keys: BoundedSlice<u64>,
     /// Words of the values, one value behind the other. Empty if keys are removed.
     pub values: GlobalSlice<u32>,
     /// Output: an outcome for each key, if wanted.
@@ -111,13 +111,8 @@ impl HeldSlots {
 /// Executes the changes of a batch.
 #[device]
 pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Changes) {
-    let (warp, keys) = (Tile::<32>::lockstep(), Keys { words: batch.keys });
-    let index = Thread::index();
-    let exists = index < keys.len::<C>();
-    let wanted = if exists { keys.wanted::<C>(index as u32, view.seed()) } else { Wanted::NOTHING };
-    // Hidden from the optimiser, which would otherwise compile the collectives below once for lanes with an
-    // element and once for those without one: a warp with both would then execute neither together.
-    let exists = black_box(exists as u32) != 0;
+    let (warp, keys) = (Tile::<32>::lockstep(), Keys::of::<C>(batch.keys));
+    let Some((exists, wanted)) = keys.element::<C>(view.seed()) else { return };
     let equal = EqualKeys::of::<C>(warp, keys, (exists, wanted));
     let mut pending = exists && equal.leader(A::REPLACES) == warp.rank();
     let (mut outcome, mut seen) = (Outcome::Refused, Seen::NOTHING);
@@ -133,8 +128,8 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
             if is_locked && !is_over {
                 (seen, is_over) = Seen::of(view, (keys, batch.values), (wanted, sought.position));
             }
-            settle(view, warp, (is_over, sought.position));
             if is_over {
+                settle(view, sought.position);
                 done = Some(Outcome::Replaced);
             }
         }
@@ -159,7 +154,7 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
     }
     let outcome = equal.outcome(warp, A::REPLACES, outcome);
     if exists {
-        write_if(batch.outcomes, index, outcome as u8);
+        write_if(batch.outcomes, wanted.index as usize, outcome as u8);
     }
 }
 

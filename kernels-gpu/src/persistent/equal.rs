@@ -88,7 +88,7 @@ mod tests {
         let (warp, keys) = (Tile::<32>::lockstep(), Keys { words: keys });
         let (rank, replaces) = (warp.rank(), replaces != 0);
         let exists = (rank as usize) < hashes.len();
-        let mut wanted = Wanted::NOTHING;
+        let mut wanted = Wanted { hashed: Hashed { first: 0, second: 0 }, first: 0, index: 0 };
         if exists {
             let hashed = Hashed { first: hashes.read(rank as usize) as u64, second: 0 };
             wanted = Wanted { hashed, first: keys.word::<TwoWords>(rank, 0), index: rank };

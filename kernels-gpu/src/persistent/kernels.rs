@@ -25,14 +25,14 @@ use super::search::Search;
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
+use simt::{BoundedSlice, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
 
 /// Elements of a lookup.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Lookups {
-    /// Words of the keys, one key behind the other.
-    pub keys: GlobalSlice<u64>,
+    /// Words of the keys, one key behind the other. A count is one of keys.
+    pub keys: BoundedSlice<u64>,
     /// Output: words of the values of the keys that are present.
     pub values: GlobalSlice<u32>,
     /// Output: an outcome for each key, if wanted.
@@ -88,15 +88,6 @@ pub fn persistent_remove<C: Search + Instance>(view: PersistentView<C>, batch: C
     change::<C, Remove>(view, batch);
 }
 
-/// Returns whether the calling thread has an element, and its key.
-#[device]
-fn element<C: Config>(view: PersistentView<C>, keys: Keys) -> (bool, Wanted) {
-    let index = Thread::index();
-    let exists = index < keys.len::<C>();
-    let wanted = if exists { keys.wanted::<C>(index as u32, view.seed()) } else { Wanted::NOTHING };
-    (exists, wanted)
-}
-
 /// Writes the outcome of the calling thread's element.
 #[device]
 fn report(batch: Lookups, exists: bool, found: bool) {
@@ -108,8 +99,8 @@ fn report(batch: Lookups, exists: bool, found: bool) {
 
 #[device]
 fn contains<C: Search, M: Mode>(view: PersistentView<C>, batch: Lookups) {
-    let keys = Keys { words: batch.keys };
-    let (exists, wanted) = element::<C>(view, keys);
+    let keys = Keys::of::<C>(batch.keys);
+    let Some((exists, wanted)) = keys.element::<C>(view.seed()) else { return };
     let sought = C::search::<M>(view, keys, (exists, wanted, NOWHERE));
     let found = sought.position != NOWHERE;
     if M::USES_CACHE && found {
@@ -120,8 +111,8 @@ fn contains<C: Search, M: Mode>(view: PersistentView<C>, batch: Lookups) {
 
 #[device]
 fn get<C: Search, M: Mode>(view: PersistentView<C>, batch: Lookups) {
-    let keys = Keys { words: batch.keys };
-    let (exists, wanted) = element::<C>(view, keys);
+    let keys = Keys::of::<C>(batch.keys);
+    let Some((exists, wanted)) = keys.element::<C>(view.seed()) else { return };
     if C::IS_SMALL {
         let sought = C::search::<M>(view, keys, (exists, wanted, NOWHERE));
         let found = sought.position != NOWHERE;

@@ -3,7 +3,7 @@ use super::hashed::Hashed;
 use super::kind::Config;
 use super::mode::Mode;
 use super::view::PersistentView;
-use simt::{Global, GlobalSlice, Order, Scope, device};
+use simt::{BoundedSlice, Global, GlobalSlice, Order, Scope, Thread, device};
 
 /// Keys of a batch, and how its searches read them.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,21 @@ pub struct Keys {
 
 #[device(caller)]
 impl Keys {
+    /// Returns the keys of a batch, whose count may be in device memory.
+    pub(super) fn of<C: Config>(keys: BoundedSlice<u64>) -> Self {
+        Self { words: keys.resolve_groups(C::KEY_WORDS as usize) }
+    }
+
+    /// Returns whether the calling thread has an element, and its key; `None` if no thread has one. A thread
+    /// without an element gets the last key: no branch divides a warp before it calls collectives.
+    pub(super) fn element<C: Config>(self, seed: u64) -> Option<(bool, Wanted)> {
+        let (index, len) = (Thread::index(), self.len::<C>());
+        if len == 0 {
+            return None;
+        }
+        Some((index < len, self.wanted::<C>(index.min(len - 1) as u32, seed)))
+    }
+
     /// Returns the number of whole keys.
     #[device]
     pub(super) fn len<C: Config>(self) -> usize {
@@ -43,12 +58,6 @@ pub struct Wanted {
     pub(super) hashed: Hashed,
     pub(super) first: u64,
     pub(super) index: u32,
-}
-
-#[device]
-impl Wanted {
-    /// No key, for a lane without an element.
-    pub(super) const NOTHING: Self = Self { hashed: Hashed { first: 0, second: 0 }, first: 0, index: 0 };
 }
 
 /// Returns whether the item of a slot has the key, and its value if it is a constant of the kind.

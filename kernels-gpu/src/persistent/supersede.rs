@@ -9,7 +9,7 @@ use super::layout::NOWHERE;
 use super::mode::Visible;
 use super::search::Sought;
 use super::view::PersistentView;
-use simt::{GlobalSlice, Lockstep, Order, Scope, Tile, device};
+use simt::{GlobalSlice, Order, Scope, device};
 
 /// The slot of a key that an update could not lock.
 #[derive(Clone, Copy)]
@@ -99,33 +99,16 @@ pub(super) fn small_value(values: GlobalSlice<u32>, index: u32) -> u64 {
     values.read(first) as u64 | (values.read(first + 1) as u64) << 32
 }
 
-/// Makes the changes durable by which updates of the warp's lanes are over: the other update may not have
-/// completed when this one's batch does. All lanes call it together, and are converged afterwards.
+/// Makes the change of a slot durable by which the calling lane's update is over: the other update may not
+/// have completed when this one's batch does.
 #[device(caller)]
-pub(super) fn settle<C: Config>(
-    view: PersistentView<C>,
-    warp: Tile<32, Lockstep>,
-    (is_over, position): (bool, u32),
-) {
-    if !warp.any(is_over) {
-        return;
-    }
-    if is_over {
-        settle_one(view, position);
-    }
-    warp.sync();
-}
-
-#[device(caller)]
-fn settle_one<C: Config>(view: PersistentView<C>, position: u32) {
-    if !C::IS_SMALL {
-        view.order_image();
-        return;
-    }
-    if view.is_shared() {
-        // The other update's store is before this lane's read of the value, and so is written when this
-        // lane's warp ends.
+pub(super) fn settle<C: Config>(view: PersistentView<C>, position: u32) {
+    if !C::IS_SMALL || view.is_shared() {
+        // The other update's stores are before this lane's reads of them, and so are written when this lane's
+        // warp ends.
         view.order_image();
     }
-    view.mark_dirty(view.place(position));
+    if C::IS_SMALL {
+        view.mark_dirty(view.place(position));
+    }
 }

@@ -5,9 +5,9 @@ use crate::Result;
 use crate::map::batches::{check_same_device, optional_slice};
 use crate::map::check;
 use crate::map::launch::nothing;
-use gpu::{AsSlice, AsSliceMut, OptionalSliceMut, Slice, Stream};
+use gpu::{AsBounded, AsSlice, AsSliceMut, Bounded, OptionalSliceMut, Slice, Stream};
 use phalanx_kernels::persistent::{Changes, Lookups};
-use simt::{GlobalSlice, Word};
+use simt::{BoundedSlice, GlobalSlice, Word};
 
 /// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
 /// [`PersistentMap::on`].
@@ -28,6 +28,8 @@ use simt::{GlobalSlice, Word};
 /// batches.update(&keys, &values, None)?;
 /// batches.get(&keys, &mut found, &mut outcomes)?;
 /// assert_eq!((found.read()?, outcomes.read()?), (vec![70, 80], vec![Outcome::Found as u8; 2]));
+/// let count = device.from_slice(&[1u32])?; // on the device: the batch has the first key only
+/// batches.remove(keys.bounded_by(&count)?, None)?;
 /// batches.remove(&keys, None)?;
 /// batches.contains_key(&keys, &mut outcomes)?;
 /// assert_eq!(outcomes.read()?, [Outcome::Absent as u8; 2]);
@@ -65,11 +67,11 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
     /// [`Error::Device`](crate::Error::Device) if the device is lost.
     pub fn get(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         values: impl AsSliceMut<V>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        let (len, keys) = self.keys(keys.view())?;
+        let (len, keys) = self.keys(keys.bounded())?;
         let values = self.values(values.view(), len)?;
         self.submit(Launch::Get(Lookups { keys, values, outcomes: self.codes(outcomes, len)? }))
     }
@@ -78,8 +80,8 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn contains_key(&self, keys: impl AsSlice<K>, outcomes: impl OptionalSliceMut<u8>) -> Result<()> {
-        let (len, keys) = self.keys(keys.view())?;
+    pub fn contains_key(&self, keys: impl AsBounded<K>, outcomes: impl OptionalSliceMut<u8>) -> Result<()> {
+        let (len, keys) = self.keys(keys.bounded())?;
         let outcomes = self.codes(outcomes, len)?;
         self.submit(Launch::Contains(Lookups { keys, values: nothing(), outcomes }))
     }
@@ -91,11 +93,11 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
     /// As [`Self::get`].
     pub fn insert(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         values: impl AsSlice<V>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        self.submit(Launch::Insert(self.changes(keys.view(), values.view(), outcomes)?))
+        self.submit(Launch::Insert(self.changes(keys.bounded(), values.view(), outcomes)?))
     }
 
     /// Inserts the keys that are absent. Outcomes: `Inserted`, `Found`, `Refused`.
@@ -104,11 +106,11 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
     /// As [`Self::get`].
     pub fn insert_new(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         values: impl AsSlice<V>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        self.submit(Launch::InsertNew(self.changes(keys.view(), values.view(), outcomes)?))
+        self.submit(Launch::InsertNew(self.changes(keys.bounded(), values.view(), outcomes)?))
     }
 
     /// Replaces the values of keys that are present. Outcomes: `Replaced`, `Absent`.
@@ -117,11 +119,11 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
     /// As [`Self::get`].
     pub fn update(
         &self,
-        keys: impl AsSlice<K>,
+        keys: impl AsBounded<K>,
         values: impl AsSlice<V>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        self.submit(Launch::Update(self.changes(keys.view(), values.view(), outcomes)?))
+        self.submit(Launch::Update(self.changes(keys.bounded(), values.view(), outcomes)?))
     }
 
     /// Removes keys. Outcomes: `Removed`, `Absent`.
@@ -129,15 +131,15 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
     /// # Errors
     /// As [`Self::get`].
     #[doc(alias = "erase")]
-    pub fn remove(&self, keys: impl AsSlice<K>, outcomes: impl OptionalSliceMut<u8>) -> Result<()> {
-        let (len, keys) = self.keys(keys.view())?;
+    pub fn remove(&self, keys: impl AsBounded<K>, outcomes: impl OptionalSliceMut<u8>) -> Result<()> {
+        let (len, keys) = self.keys(keys.bounded())?;
         let outcomes = self.codes(outcomes, len)?;
         self.submit(Launch::Remove(Changes { keys, values: nothing(), outcomes }))
     }
 
     fn changes(
         &self,
-        keys: Slice<'_, K>,
+        keys: Bounded<'_, K>,
         values: Slice<'_, V>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<Changes> {
@@ -146,13 +148,16 @@ impl<'a, K: Plain, V: Plain> Batches<'a, K, V> {
         Ok(Changes { keys, values, outcomes: self.codes(outcomes, len)? })
     }
 
-    /// Returns the number of keys, and their words.
-    fn keys(&self, keys: Slice<'_, K>) -> Result<(usize, GlobalSlice<u64>)> {
-        let most = u32::MAX as usize;
-        if keys.len() > most {
-            return Err(crate::Error::TooLarge { what: "keys of a batch", asked: keys.len(), most });
+    /// Returns the maximum number of keys, and their words.
+    fn keys(&self, keys: Bounded<'_, K>) -> Result<(usize, BoundedSlice<u64>)> {
+        let (asked, most) = (keys.elements().len(), u32::MAX as usize);
+        if asked > most {
+            return Err(crate::Error::TooLarge { what: "keys of a batch", asked, most });
         }
-        Ok((keys.len(), self.words("keys", keys)?))
+        let words = self.words("keys", keys.elements())?;
+        let Some(count) = keys.count() else { return Ok((asked, words.into())) };
+        check_same_device(self.map.device(), "count", count.device())?;
+        Ok((asked, BoundedSlice::new(words, count.global())))
     }
 
     fn values(&self, values: Slice<'_, V>, len: usize) -> Result<GlobalSlice<u32>> {

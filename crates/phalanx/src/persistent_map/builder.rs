@@ -375,7 +375,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             // The last epoch is older than all pages.
             memory.dirty.fill_bytes(1)?;
         }
-        let mut backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new() };
+        let mut backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new(), copier: None };
         backing.use_mapping()?;
         let options = (self.grows, self.tier(), cache);
         Ok(PersistentMap::new(device.clone(), kernels, memory, Some(backing), options))

@@ -244,7 +244,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     fn new_backing(&self, shape: Shape, old: &Backing) -> Result<Backing> {
         let options = file_options::<K, V>(&self.device, shape, old.is_mapped);
         let file = old.file.create_beside(&options)?;
-        Ok(Backing { file, is_mapped: old.is_mapped, pending: BTreeSet::new() })
+        Ok(Backing { file, is_mapped: old.is_mapped, pending: BTreeSet::new(), copier: None })
     }
 
     /// Returns memory of this shape with the pairs of `old`. If there is a new file, writes them as its first
@@ -275,7 +275,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     pub(super) fn insert_pairs(&self, memory: &Memory, stream: &Stream, pairs: &Pairs) -> Result<()> {
         let (keys, values) = pairs.words();
         let outcomes = self.device.zeroed::<u8>(pairs.len())?;
-        let changes = Changes { keys, values, outcomes: outcomes.global() };
+        let changes = Changes { keys: keys.into(), values, outcomes: outcomes.global() };
         // SAFETY: the slices are as long as the batch, and live until the outcomes have been read.
         unsafe { self.kernels.launch(stream, memory, Launch::InsertNew(changes))? };
         let refused = outcomes.read()?.into_iter().filter(|&code| code == Outcome::Refused as u8).count();

@@ -145,30 +145,28 @@ impl<C: Search + Instance> Kernels for VariantTag<C> {
         unsafe {
             let view = memory.view::<C>();
             match launch {
-                Launch::Get(elements) if memory.cache.is_some() => {
-                    stream.launch(batch(elements.keys.len()), PersistentGetCached { view, batch: elements })
-                }
+                Launch::Get(elements) if memory.cache.is_some() => stream
+                    .launch(batch(elements.keys.max_len()), PersistentGetCached { view, batch: elements }),
                 Launch::Contains(elements) if memory.cache.is_some() => {
-                    let grid = batch(elements.keys.len());
+                    let grid = batch(elements.keys.max_len());
                     stream.launch(grid, PersistentContainsCached { view, batch: elements })
                 }
                 Launch::Get(elements) => {
-                    stream.launch(batch(elements.keys.len()), PersistentGet { view, batch: elements })
+                    stream.launch(batch(elements.keys.max_len()), PersistentGet { view, batch: elements })
                 }
-                Launch::Contains(elements) => {
-                    stream.launch(batch(elements.keys.len()), PersistentContains { view, batch: elements })
-                }
+                Launch::Contains(elements) => stream
+                    .launch(batch(elements.keys.max_len()), PersistentContains { view, batch: elements }),
                 Launch::Insert(changes) => {
-                    stream.launch(batch(changes.keys.len()), PersistentInsert { view, batch: changes })
+                    stream.launch(batch(changes.keys.max_len()), PersistentInsert { view, batch: changes })
                 }
                 Launch::InsertNew(changes) => {
-                    stream.launch(batch(changes.keys.len()), PersistentInsertNew { view, batch: changes })
+                    stream.launch(batch(changes.keys.max_len()), PersistentInsertNew { view, batch: changes })
                 }
                 Launch::Update(changes) => {
-                    stream.launch(batch(changes.keys.len()), PersistentUpdate { view, batch: changes })
+                    stream.launch(batch(changes.keys.max_len()), PersistentUpdate { view, batch: changes })
                 }
                 Launch::Remove(changes) => {
-                    stream.launch(batch(changes.keys.len()), PersistentRemove { view, batch: changes })
+                    stream.launch(batch(changes.keys.max_len()), PersistentRemove { view, batch: changes })
                 }
                 Launch::Rebuild(RebuildPages { above, first, pages }, findings) => {
                     let blocks = pages.len() / memory.shape.geometry.page_words() as usize;

@@ -27,6 +27,7 @@ use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use sync::PageCopier;
 
 pub use batches::Batches;
 pub use builder::Builder;
@@ -191,6 +192,8 @@ struct Backing {
     is_mapped: bool,
     /// Pages that have changed since the last epoch, and whose marks a sync that failed may have cleared.
     pending: BTreeSet<u64>,
+    /// What syncs copy pages with, once there was one.
+    copier: Option<PageCopier>,
 }
 
 impl<K, V> std::fmt::Debug for PersistentMap<K, V> {

@@ -1,7 +1,7 @@
 //! Syncs: the pages that have changed, copied beside batches, become a new epoch of the file.
 use super::builder::header;
 use super::file::PersistentFile;
-use super::memory::Memory;
+use super::memory::{Memory, Shape};
 use super::{Backing, Epoch, PersistentMap, Plain};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Grid, Stream, Tier};
@@ -40,23 +40,32 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// Writes an epoch. The caller has locked the file. `alone` is whether the caller also keeps all batches
     /// away that change the map.
     pub(super) fn write_epoch(&self, memory: &Memory, backing: &mut Backing, alone: bool) -> Result<Epoch> {
-        let Backing { file, pending, .. } = backing;
-        let mut copier = Copier::new(&self.device, memory)?;
-        pending.extend(copier.dirty_pages()?);
+        let Backing { file, pending, copier, .. } = backing;
+        let copier = PageCopier::of(copier, &self.device, memory.shape)?;
+        pending.extend(copier.dirty_pages(memory)?);
         let path = file.path().to_owned();
         let named = |fault| PersistentFile::named_error(&path, fault);
         let mut commit = file.begin()?;
         let mut rest = pending.clone();
-        for _ in 0..ROUNDS {
-            copier.copy(&mut rest, &mut |pages| commit.write_pages(pages).map_err(named))?;
+        for round in 0..=ROUNDS {
+            for part in Part::all(memory.shape, &mut rest, copier.most) {
+                // Batches wait for the copies, and not for the disk.
+                let gate = (round == ROUNDS && !alone)
+                    .then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner));
+                if gate.is_some() {
+                    self.device.synchronize()?;
+                }
+                copier.copy(memory, &part)?;
+                drop(gate);
+                let pages = copier.whole_pages(&part);
+                commit.write_pages(&pages).map_err(named)?;
+                for (page, _) in &pages {
+                    rest.remove(page);
+                }
+            }
         }
-        while !rest.is_empty() {
-            let after = rest.iter().nth(copier.most).copied().unwrap_or(u64::MAX);
-            let later = rest.split_off(&after);
-            let part = std::mem::replace(&mut rest, later);
-            let held = self.copy_alone(&mut copier, part, alone)?;
-            let pages: Vec<_> = held.iter().map(|(page, bytes)| (*page, &bytes[..])).collect();
-            commit.write_pages(&pages).map_err(named)?;
+        if !rest.is_empty() {
+            return Err(Error::Invalid("a page changes while no batch changes the map".to_owned()));
         }
         let epoch = commit.finish(&header::encode(memory.shape)).map_err(named)?;
         pending.clear();
@@ -64,48 +73,65 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     }
 }
 
-/// Numbers in the file of copied pages, and their bytes.
-type PageList = Vec<(u64, Vec<u8>)>;
+/// Pages of one level that are copied at once.
+struct Part {
+    /// Number of the level above the lowest one.
+    above: u32,
+    /// The file's page that is the level's first one.
+    first: u64,
+    /// Numbers of the pages in the file.
+    pages: Vec<u64>,
+}
 
-impl<K: Plain, V: Plain> PersistentMap<K, V> {
-    /// Copies pages while no batch changes the map. Batches wait for the copies and not for the disk.
-    fn copy_alone(&self, copier: &mut Copier<'_>, mut pages: BTreeSet<u64>, alone: bool) -> Result<PageList> {
-        let mut held = PageList::new();
-        let _gate = (!alone).then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner));
-        self.device.synchronize()?;
-        copier.copy(&mut pages, &mut |copied| {
-            held.extend(copied.iter().map(|&(page, bytes)| (page, bytes.to_vec())));
-            Ok(())
-        })?;
-        match pages.is_empty() {
-            true => Ok(held),
-            false => Err(Error::Invalid("a page changes while no batch changes the map".to_owned())),
+impl Part {
+    /// Returns the pages of a file by levels, at most `most` in a part. Those of levels that growth has left
+    /// behind are removed from the set: they are not part of the image any more.
+    fn all(shape: Shape, pages: &mut BTreeSet<u64>, most: usize) -> Vec<Self> {
+        let mut parts = Vec::new();
+        for above in 0..shape.kind.levels {
+            let (first, end) = (shape.file_page(above), shape.file_page(above + 1));
+            let of_level: Vec<u64> = pages.range(first..end).copied().collect();
+            parts.extend(of_level.chunks(most).map(|pages| Self { above, first, pages: pages.to_vec() }));
         }
+        let (first, end) = (shape.file_page(0), shape.file_page(shape.kind.levels));
+        pages.retain(|page| (first..end).contains(page));
+        parts
     }
 }
 
-/// Copies pages of an image to the host, beside batches.
-struct Copier<'a> {
-    memory: &'a Memory,
+/// Copies pages of an image to the host, beside batches. Kept between syncs: while pinned memory is allocated
+/// or freed, no other thread can submit a batch.
+#[derive(Debug)]
+pub(super) struct PageCopier {
     stream: Stream,
+    /// Numbers of pages in their level; also the marks that were found.
     list: Buffer<u32>,
+    /// Number of marks.
+    count: Buffer<u32>,
+    /// For each page 1 if its copy is consistent.
     whole: Buffer<u32>,
     copies: Buffer<u32>,
-    /// Most pages that are copied at once.
+    /// Maximum number of pages that are copied at once.
     most: usize,
 }
 
-/// Function that receives pages: their numbers in the file, and their bytes.
-type Take<'a> = &'a mut dyn FnMut(&[(u64, &[u8])]) -> Result<()>;
+impl PageCopier {
+    /// Returns the copier of an image with this shape, which `kept` has from then on.
+    fn of<'a>(kept: &'a mut Option<Self>, device: &Device, shape: Shape) -> Result<&'a mut Self> {
+        let fitting = kept.take().filter(|copier| copier.list.len() >= shape.pages());
+        let copier = match fitting {
+            Some(copier) => copier,
+            None => Self::new(device, shape)?,
+        };
+        Ok(kept.insert(copier))
+    }
 
-impl<'a> Copier<'a> {
-    fn new(device: &Device, memory: &'a Memory) -> Result<Self> {
-        let shape = memory.shape;
+    fn new(device: &Device, shape: Shape) -> Result<Self> {
         let most = (COPIES / shape.page_bytes()).clamp(1, shape.pages());
         Ok(Self {
-            memory,
             stream: device.stream()?,
             list: device.buffer_on(Tier::Pinned, shape.pages().max(most))?,
+            count: device.zeroed(1)?,
             whole: device.buffer_on(Tier::Pinned, most)?,
             copies: device.buffer_on(Tier::Pinned, most * shape.page_bytes() / 4)?,
             most,
@@ -113,87 +139,65 @@ impl<'a> Copier<'a> {
     }
 
     /// Returns the pages of the file that have changed.
-    fn dirty_pages(&mut self) -> Result<BTreeSet<u64>> {
-        let device = self.stream.device().clone();
-        let count = device.zeroed::<u32>(1)?;
-        let dirty = self.memory.dirty.global();
-        let (list, grid) = (self.list.global(), Grid::for_items(dirty.len(), THREADS));
-        // SAFETY: a thread for each page; the buffers outlive the wait.
-        unsafe { self.stream.launch(grid, PersistentListDirty { dirty, list, count: count.global() })? };
-        self.stream.synchronize()?;
-        let mut marks = vec![0; read_one(&count)? as usize];
-        self.read_pinned(&self.list, &mut marks);
-        Ok(marks.into_iter().map(|mark| self.memory.shape.page_of_mark(mark as usize)).collect())
-    }
-
-    /// Copies pages of the file, and removes those from the set whose copies are consistent.
-    fn copy(&mut self, pages: &mut BTreeSet<u64>, take: Take<'_>) -> Result<()> {
-        let shape = self.memory.shape;
-        for above in 0..shape.kind.levels {
-            let first = shape.file_page(above);
-            let end = first + u64::from(shape.geometry.pages(above));
-            let of_level: Vec<u64> = pages.range(first..end).copied().collect();
-            for part in of_level.chunks(self.most) {
-                let whole = self.copy_part(above, part, take)?;
-                whole.into_iter().for_each(|page| {
-                    pages.remove(&page);
-                });
-            }
+    fn dirty_pages(&mut self, memory: &Memory) -> Result<BTreeSet<u64>> {
+        let dirty = memory.dirty.global();
+        let (list, count, grid) =
+            (self.list.global(), self.count.global(), Grid::for_items(dirty.len(), THREADS));
+        let mut found = [0];
+        // SAFETY: a thread for each page; the buffers and the number outlive the wait.
+        unsafe {
+            self.stream.fill(count, 0)?;
+            self.stream.launch(grid, PersistentListDirty { dirty, list, count })?;
+            self.stream.download(&mut found, count)?;
         }
-        // Pages of levels that growth has left behind are not part of the image any more.
-        let (first, end) = (shape.file_page(0), shape.file_page(shape.kind.levels));
-        pages.retain(|page| (first..end).contains(page));
-        Ok(())
+        self.stream.synchronize()?;
+        // SAFETY: the stream has been waited for.
+        let marks = unsafe { pinned(&mut self.list, found[0] as usize) };
+        Ok(marks.iter().map(|&mark| memory.shape.page_of_mark(mark as usize)).collect())
     }
 
-    /// Copies pages of a level. Returns those whose copies are consistent, which `take` has received.
-    fn copy_part(&mut self, above: u32, part: &[u64], take: Take<'_>) -> Result<Vec<u64>> {
-        let (shape, first) = (self.memory.shape, self.memory.shape.file_page(above));
-        let numbers: Vec<u32> = part.iter().map(|page| (page - first) as u32).collect();
-        let marks: usize = (0..above).map(|below| shape.geometry.pages(below) as usize).sum();
-        self.write_pinned(&numbers);
+    /// Copies pages, and waits.
+    fn copy(&mut self, memory: &Memory, part: &Part) -> Result<()> {
+        let (geometry, len) = (memory.shape.geometry, part.pages.len());
+        let marks: usize = (0..part.above).map(|below| geometry.pages(below) as usize).sum();
+        // SAFETY: no kernel runs on the copier's stream.
+        let list = unsafe { pinned(&mut self.list, len) };
+        list.iter_mut().zip(&part.pages).for_each(|(to, page)| *to = (page - part.first) as u32);
         let pages = PageCopies {
-            level: self.memory.levels[above as usize].global(),
-            list: self.list.global().part(0, part.len()),
-            dirty: self.memory.dirty.global().part(marks, shape.geometry.pages(above) as usize),
-            words: (shape.geometry.page_words(), shape.geometry.bits_words()),
+            level: memory.levels[part.above as usize].global(),
+            list: self.list.global().part(0, len),
+            dirty: memory.dirty.global().part(marks, geometry.pages(part.above) as usize),
+            words: (geometry.page_words(), geometry.bits_words()),
             copies: self.copies.global(),
             whole: self.whole.global(),
         };
-        let grid = Grid::new(part.len() as u32, THREADS);
+        let grid = Grid::new(len as u32, THREADS);
         // SAFETY: a block for each page; the buffers outlive the wait.
         unsafe { self.stream.launch(grid, PersistentCopyPages { pages })? };
-        self.stream.synchronize()?;
-        let mut whole = vec![0; part.len()];
-        self.read_pinned(&self.whole, &mut whole);
-        let mut copies = vec![0u32; part.len() * shape.page_bytes() / 4];
-        self.read_pinned(&self.copies, &mut copies);
-        let pages = copies.chunks(shape.page_bytes() / 4).zip(part).zip(whole);
-        let pages = pages.filter(|&(_, whole)| whole != 0);
-        let taken: Vec<_> = pages.map(|((words, &page), _)| (page, bytemuck::cast_slice(words))).collect();
-        take(&taken)?;
-        Ok(taken.into_iter().map(|(page, _)| page).collect())
+        Ok(self.stream.synchronize()?)
     }
 
-    /// Copies the first elements of a pinned buffer, without a wait for other streams.
-    fn read_pinned(&self, from: &Buffer<u32>, to: &mut [u32]) {
-        if let Some(host) = from.host_pointer() {
-            assert!(to.len() <= from.len());
-            // SAFETY: the buffer has as many words; the stream that writes them has been waited for.
-            unsafe { to.as_mut_ptr().copy_from_nonoverlapping(host.as_ptr(), to.len()) };
-        }
-    }
-
-    /// Writes the numbers of pages to the list, without a wait for other streams.
-    fn write_pinned(&self, numbers: &[u32]) {
-        if let Some(host) = self.list.host_pointer() {
-            assert!(numbers.len() <= self.list.len());
-            // SAFETY: the buffer has as many words; no kernel that reads them runs.
-            unsafe { host.as_ptr().copy_from_nonoverlapping(numbers.as_ptr(), numbers.len()) };
-        }
+    /// Returns the pages of the part that was copied last whose copies are consistent: their numbers in the
+    /// file, and their bytes.
+    fn whole_pages(&mut self, part: &Part) -> Vec<(u64, &[u8])> {
+        let (len, words_each) = (part.pages.len(), self.copies.len() / self.most);
+        // SAFETY: the stream has been waited for, and no kernel runs on it while the slices are borrowed.
+        let (whole, copies) =
+            unsafe { (pinned(&mut self.whole, len), pinned(&mut self.copies, len * words_each)) };
+        let pages = part.pages.iter().zip(copies.chunks(words_each)).zip(whole);
+        let is_whole = pages.filter(|(_, whole)| **whole != 0);
+        is_whole.map(|((&page, words), _)| (page, bytemuck::cast_slice(words))).collect()
     }
 }
 
-fn read_one(count: &Buffer<u32>) -> Result<u32> {
-    Ok(count.read()?[0])
+/// Returns the first `len` words of a pinned buffer, without a wait for other streams.
+///
+/// # Safety
+/// - No kernel accesses the buffer while the slice is used.
+unsafe fn pinned(buffer: &mut Buffer<u32>, len: usize) -> &mut [u32] {
+    assert!(len <= buffer.len());
+    // An empty buffer has no pointer.
+    let Some(host) = buffer.host_pointer() else { return &mut [] };
+    // SAFETY: the buffer has these words and is borrowed; the caller's obligation.
+    unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), len) }
 }

@@ -324,10 +324,10 @@ impl<C: Search + Instance> World<C> {
         let (view, grid) = (self.view(), Grid::new(1, 32));
         let (keys, values) = (buffers.keys.global(), buffers.values.global());
         let outcomes = buffers.outcomes.global();
-        let lookups = Lookups { keys, values, outcomes };
-        let changes = Changes { keys, values, outcomes };
+        let lookups = Lookups { keys: keys.into(), values, outcomes };
+        let changes = Changes { keys: keys.into(), values, outcomes };
         let at = |index: usize| Lookups {
-            keys: keys.part(index * C::KEY_WORDS as usize, C::KEY_WORDS as usize),
+            keys: keys.part(index * C::KEY_WORDS as usize, C::KEY_WORDS as usize).into(),
             values: values.part(index * self.value_words, self.value_words),
             outcomes: outcomes.part(index, 1),
         };

@@ -139,6 +139,47 @@ fn all_variants() {
     }
 }
 
+/// Batches whose number of keys is in device memory, for keys of one word and of several.
+#[test]
+fn batches_are_bounded_by_counts() {
+    fn play<K: Numbered, V: Numbered>() {
+        let map = PersistentMap::<K, V>::builder().capacity(400).device(&device()).build().unwrap();
+        let (device, stream) = (map.device(), map.device().stream().unwrap());
+        let keys: Vec<K> = (0..200).map(K::of).collect();
+        let values: Vec<V> = (0..200).map(|number| V::of(number + 5)).collect();
+        let (on_device, values_there) =
+            (device.from_slice(&keys).unwrap(), device.from_slice(&values).unwrap());
+        let mut outcomes = device.filled::<u8>(200, 0xff).unwrap();
+        let batches = map.on(&stream);
+        let untouched = |outcomes: &[u8]| outcomes.iter().all(|&code| code == 0xff);
+        for (count, len) in [(0u32, 0), (1, 1), (31, 31), (33, 33), (170, 170), (1000, 200)] {
+            let counts = device.from_slice(&[count]).unwrap();
+            let bounded = || on_device.bounded_by(&counts).unwrap();
+            outcomes.fill_bytes(0xff).unwrap();
+            batches.insert(bounded(), &values_there, &mut outcomes).unwrap();
+            assert!(untouched(&outcomes.read().unwrap()[len..]));
+            assert_eq!(map.len().unwrap(), len, "after an insertion of {count} keys");
+            outcomes.fill_bytes(0xff).unwrap();
+            batches.contains_key(bounded(), &mut outcomes).unwrap();
+            let found = outcomes.read().unwrap();
+            assert!(
+                found[..len].iter().all(|&code| code == Outcome::Found as u8) && untouched(&found[len..])
+            );
+            let mut got = device.filled::<V>(200, 0).unwrap();
+            batches.get(bounded(), &mut got, None).unwrap();
+            assert!(got.read().unwrap()[..len] == values[..len]);
+            assert_eq!(map.get(&keys[len..]).unwrap(), vec![None; 200 - len]);
+            batches.update(bounded(), &values_there, None).unwrap();
+            let long = device.from_slice(&[u64::from(count)]).unwrap();
+            batches.remove(on_device.bounded_by(&long).unwrap(), &mut outcomes).unwrap();
+            assert!(map.is_empty().unwrap() && untouched(&outcomes.read().unwrap()[len..]));
+        }
+    }
+    play::<u64, u64>();
+    play::<u64, [u32; 3]>();
+    play::<[u64; 4], [u32; 32]>();
+}
+
 #[test]
 fn no_key_is_reserved() {
     let map = PersistentMap::<u64, u64>::with_capacity(100).unwrap();
