@@ -34,7 +34,8 @@ pub const IN_PROGRESS: usize = 4;
 pub const FALSE_COPIES: usize = 5;
 
 /// Makes the slots live whose bits are set in `pages`: whole pages of the level `above` the lowest one, from
-/// page `first` on, or copies of them. A block for each page. The fingerprints are 0 before the first launch.
+/// page `first` on, or copies of them. A block for each page; pages that the level does not have are left
+/// out. The fingerprints are 0 before the first launch.
 ///
 /// Of two items with the same key, at least one sees the other's fingerprint. Both slots are then locked, and
 /// so are those whose fingerprints agree by chance, until [`persistent_resolve`].
@@ -50,9 +51,12 @@ pub fn persistent_rebuild<C: Config + Instance>(
     findings: GlobalSlice<u32>,
 ) {
     let (geometry, block) = (view.geometry(), Thread::block_index());
-    let words = geometry.page_words() as usize;
+    let (number, words) = (first.saturating_add(block), geometry.page_words() as usize);
+    if above >= C::LEVELS || number >= geometry.pages(above) {
+        return;
+    }
     let page = pages.part(block as usize * words, words);
-    let begin = (first + block) * geometry.buckets_a_page();
+    let begin = number * geometry.buckets_a_page();
     let end = geometry.buckets_a_page().min(geometry.buckets(above) - begin) * C::SLOTS;
     let mut slot = Thread::index_in_block();
     while slot < end {

@@ -50,8 +50,8 @@ pub struct Sought {
     pub(super) free: u32,
     /// Number of slots taken there, and more for lower levels.
     pub(super) load: u32,
-    /// Whether a slot may become free, since an operation on it is in progress. If the lane has claimed a slot:
-    /// whether it must wait, since an aborted claim of the key comes before its own.
+    /// Whether a slot may become free, since an operation on it is in progress. For a lane that has claimed a
+    /// slot: whether it must wait, since an aborted claim of the key comes before its own.
     pub(super) waits: bool,
     /// Position of another insertion's claim, or [`NOWHERE`].
     pub(super) rival: u32,

@@ -192,7 +192,7 @@ struct Backing {
     is_mapped: bool,
     /// Pages that have changed since the last epoch, and whose marks a sync that failed may have cleared.
     pending: BTreeSet<u64>,
-    /// What syncs copy pages with, once there was one.
+    /// Copies pages for syncs, once there was one.
     copier: Option<PageCopier>,
 }
 
@@ -334,8 +334,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     ///
     /// # Errors
     /// [`Error::Length`] unless there is a value for each key; [`Error::NoRoom`] with the outcomes if the map
-    /// could not grow, also for want of room on the disk; [`Error::Device`] if the device is lost or lacks the
-    /// memory for a batch;
+    /// could not grow, also for want of room on the disk; [`Error::Device`] if the device is lost or lacks
+    /// the memory for a batch;
     /// [`Error::PersistentFile`] if the file of a map that grows cannot be written, or may have other levels
     /// than the map after a growth that failed ([`FileFault::Uncertain`]); [`Error::Durability`] if the
     /// driver does not register a mapping of the levels that growth adds.

@@ -10,7 +10,7 @@ use simt::GlobalSlice;
 /// several times faster than a kernel.
 const STEP: usize = 4 << 20;
 
-/// What a rebuild allocates.
+/// Streams and buffers of a rebuild.
 #[derive(Debug)]
 pub(super) struct Scratch {
     findings: Buffer<u32>,

@@ -4,8 +4,8 @@ use phalanx_kernels::persistent::{Fingerprint, Hashed, Search};
 use simt::Instance;
 use simt::emulator::FailureKind;
 
-/// Executes changes of a key one after the other. Before the last one, all free slots get aborted claims of the
-/// key whose positions `is_aborted` accepts. Returns whether the last one ends.
+/// Executes changes of a key one after the other. Before the last one, all free slots whose positions
+/// `is_aborted` accepts get aborted claims of the key. Returns whether the last one ends.
 pub fn ends_beside_aborted_claims<C: Search + Instance>(
     changes: &[Action],
     is_aborted: impl Fn(u32) -> bool,

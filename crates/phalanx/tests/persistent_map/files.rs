@@ -52,8 +52,8 @@ fn synced_pairs_are_there_after_a_drop() {
     }
 }
 
-/// The rebuild copies images in host memory to the device by parts of 4 MiB: here two for the lower level, and
-/// three for the upper one.
+/// The rebuild copies images in host memory to the device by parts of 4 MiB: here two for the lower level,
+/// and three for the upper one.
 #[test]
 fn images_of_several_parts_are_rebuilt() {
     let (keys, values) = numbered(0..3000);
