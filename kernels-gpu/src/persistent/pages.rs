@@ -62,9 +62,9 @@ pub fn persistent_copy_pages(pages: PageCopies) {
     }
     Block::sync();
     // Slot bits first: an item whose bit is set was whole at that moment.
-    copy_words(from, to, (0, bits_words));
+    copy_words(from, to, (0, bits_words), Order::Acquire);
     Block::sync();
-    copy_words(from, to, (bits_words, page_words));
+    copy_words(from, to, (bits_words, page_words), Order::Relaxed);
     // Whoever has read a word of a later item sees the mark of the change that took the slot from the last.
     fence(Scope::Device);
     Block::sync();
@@ -77,13 +77,14 @@ pub fn persistent_copy_pages(pages: PageCopies) {
 /// Copies the words from `range.0` up to `range.1`, both even, by all threads of the block: eight bytes at a
 /// time, since small values change as a whole.
 #[device]
-fn copy_words(from: GlobalSlice<u32>, to: GlobalSlice<u32>, range: (usize, usize)) {
+fn copy_words(from: GlobalSlice<u32>, to: GlobalSlice<u32>, range: (usize, usize), order: Order) {
     let mut word = range.0 + 2 * Thread::index_in_block() as usize;
     while word < range.1 {
-        // SAFETY: the page has both words, and is aligned to a line.
-        let both = unsafe { from.at(word).cast::<u64>() }.load(Order::Acquire, Scope::Device);
-        to.write(word, both as u32);
-        to.write(word + 1, (both >> 32) as u32);
+        // SAFETY: both pages have both words, and are aligned to a line.
+        unsafe {
+            let both = from.at(word).cast::<u64>().load(order, Scope::Device);
+            to.at(word).cast::<u64>().store(both, Order::Weak, Scope::Device);
+        }
         word += 2 * Thread::block_size() as usize;
     }
 }

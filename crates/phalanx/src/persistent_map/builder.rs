@@ -1,6 +1,6 @@
 //! Options of persistent maps, and where their images lie.
 use super::cache::{CacheOptions, CachePolicy, CacheSize};
-use super::file::{self, Contents, LayoutId, PersistentFile, Source, Working};
+use super::file::{self, Contents, FileFault, LayoutId, PersistentFile, Source, Working};
 use super::kernels::{Kernels, Kind, select};
 use super::load::load;
 use super::memory::{Memory, Shape};
@@ -227,6 +227,9 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         let (device, kernels) = self.begin()?;
         let shape = self.new_shape(kernels)?;
         let options = self.options(&device, shape);
+        if options.has_working && options.boot.is_none() {
+            return Err(PersistentFile::named_error(path.as_ref(), FileFault::BootId));
+        }
         let file = PersistentFile::create(&path, &options)?;
         let (path, lock) = (file.path().to_owned(), file.handle().try_clone());
         let created = self.attach(&device, kernels, shape, file, None);
@@ -352,6 +355,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         if is_newer && !mapped || mapped && file.working().is_empty() {
             return Err(self.other_durability(&file, is_newer));
         }
+        check_shape(shape, &file)?;
         if has_epochs && !mapped && self.storage == Storage::Pinned {
             file.check_memory(shape.pages() as u64)?;
         }
@@ -374,6 +378,12 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         if is_newer {
             // The last epoch is older than all pages.
             memory.dirty.fill_bytes(1)?;
+        }
+        let mut file = file;
+        file.set_owner(device.uuid())?;
+        if !mapped {
+            // The mapped part, if there is one, is older than the epochs from here on.
+            file.set_working(Working::Unused)?;
         }
         let mut backing = Backing { file, is_mapped: mapped, pending: BTreeSet::new(), copier: None };
         backing.use_mapping()?;
@@ -400,11 +410,7 @@ impl Backing {
         }
         match file::boot_id() {
             Some(boot) => self.file.set_working(Working::InUse(boot)),
-            None => Err(Error::Durability {
-                path: self.file.path().to_owned(),
-                offered: Durability::Machine,
-                cause: "the system does not tell when it was started".to_owned(),
-            }),
+            None => Err(PersistentFile::named_error(self.file.path(), FileFault::BootId)),
         }
     }
 }
@@ -421,6 +427,16 @@ pub(super) fn file_options<K, V>(device: &Device, shape: Shape, is_mapped: bool)
         header: header::encode(shape),
         boot: file::boot_id(),
     }
+}
+
+/// Returns an error unless the file has the pages of all levels.
+fn check_shape(shape: Shape, file: &PersistentFile) -> Result<()> {
+    let (needed, found) = (shape.file_page(shape.kind.levels), file.pages());
+    if needed <= found {
+        return Ok(());
+    }
+    let text = "the header of a persistent map is damaged: it needs";
+    Err(Error::Format(format!("{text} {needed} pages, and the file has {found}")))
 }
 
 /// Maps a level of a file's working region.

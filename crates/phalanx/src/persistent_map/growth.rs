@@ -242,7 +242,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
 
     /// Creates a file beside a map's.
     fn new_backing(&self, shape: Shape, old: &Backing) -> Result<Backing> {
-        let options = file_options::<K, V>(&self.device, shape, old.is_mapped);
+        // A file keeps its mapped part, also while it is not used.
+        let has_working = !old.file.working().is_empty();
+        let options = file_options::<K, V>(&self.device, shape, has_working);
         let file = old.file.create_beside(&options)?;
         Ok(Backing { file, is_mapped: old.is_mapped, pending: BTreeSet::new(), copier: None })
     }

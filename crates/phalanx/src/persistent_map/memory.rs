@@ -186,11 +186,15 @@ impl Memory {
         above: u32,
     ) -> Result<Buffer<u32>> {
         let (page, page_bytes) = (shape.file_page(above), shape.page_bytes() as u64);
+        let bytes = u64::from(shape.geometry.pages(above)) * page_bytes;
         let holds = |region: &&super::file::Region| {
-            region.page <= page && (page - region.page) * page_bytes < region.bytes
+            region.page <= page && (page - region.page) * page_bytes + bytes <= region.bytes
         };
         let regions = file.working();
-        let Some(region) = regions.iter().find(holds) else { return Err(Error::NoFile) };
+        let Some(region) = regions.iter().find(holds) else {
+            let text = "the header of a persistent map is damaged: no part of the file has level";
+            return Err(Error::Format(format!("{text} {above}")));
+        };
         let offset = region.offset + (page - region.page) * page_bytes;
         // SAFETY: the file is locked, and its pages of this level are accessed only through this mapping.
         // Offsets are multiples of 4096.

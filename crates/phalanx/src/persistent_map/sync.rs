@@ -110,7 +110,9 @@ pub(super) struct PageCopier {
     count: Buffer<u32>,
     /// For each page 1 if its copy is consistent.
     whole: Buffer<u32>,
+    /// Copies in device memory. Kernels that write to host memory would delay the reads of batches.
     copies: Buffer<u32>,
+    on_host: Buffer<u32>,
     /// Maximum number of pages that are copied at once.
     most: usize,
 }
@@ -133,7 +135,8 @@ impl PageCopier {
             list: device.buffer_on(Tier::Pinned, shape.pages().max(most))?,
             count: device.zeroed(1)?,
             whole: device.buffer_on(Tier::Pinned, most)?,
-            copies: device.buffer_on(Tier::Pinned, most * shape.page_bytes() / 4)?,
+            copies: device.buffer(most * shape.page_bytes() / 4)?,
+            on_host: device.buffer_on(Tier::Pinned, most * shape.page_bytes() / 4)?,
             most,
         })
     }
@@ -171,19 +174,22 @@ impl PageCopier {
             copies: self.copies.global(),
             whole: self.whole.global(),
         };
-        let grid = Grid::new(len as u32, THREADS);
+        let (grid, words) = (Grid::new(len as u32, THREADS), len * geometry.page_words() as usize);
         // SAFETY: a block for each page; the buffers outlive the wait.
-        unsafe { self.stream.launch(grid, PersistentCopyPages { pages })? };
+        unsafe {
+            self.stream.launch(grid, PersistentCopyPages { pages })?;
+            self.stream.copy(self.on_host.global().part(0, words), self.copies.global().part(0, words))?;
+        }
         Ok(self.stream.synchronize()?)
     }
 
     /// Returns the pages of the part that was copied last whose copies are consistent: their numbers in the
     /// file, and their bytes.
     fn whole_pages(&mut self, part: &Part) -> Vec<(u64, &[u8])> {
-        let (len, words_each) = (part.pages.len(), self.copies.len() / self.most);
+        let (len, words_each) = (part.pages.len(), self.on_host.len() / self.most);
         // SAFETY: the stream has been waited for, and no kernel runs on it while the slices are borrowed.
         let (whole, copies) =
-            unsafe { (pinned(&mut self.whole, len), pinned(&mut self.copies, len * words_each)) };
+            unsafe { (pinned(&mut self.whole, len), pinned(&mut self.on_host, len * words_each)) };
         let pages = part.pages.iter().zip(copies.chunks(words_each)).zip(whole);
         let is_whole = pages.filter(|(_, whole)| **whole != 0);
         is_whole.map(|((&page, words), _)| (page, bytemuck::cast_slice(words))).collect()

@@ -105,7 +105,7 @@ fn a_line_that_is_written_without_a_fence_is_found() {
 #[test]
 fn a_link_that_is_not_after_its_copy_is_found() {
     let link = refresh("publish", "view.set_link(");
-    is_found::<SmallCached>(true, Mix::Reuse, Fault::order(link, Order::Relaxed), is_wrong);
+    is_found::<SmallCached>(true, Mix::Crowd, Fault::order(link, Order::Relaxed), is_wrong);
 }
 
 /// A lane's link is not after the words that other lanes have copied.

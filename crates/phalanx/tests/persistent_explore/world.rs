@@ -3,8 +3,11 @@
 mod aborted;
 #[path = "hot.rs"]
 mod hot;
+#[path = "retired.rs"]
+mod retired;
 pub use aborted::ends_beside_aborted_claims;
 pub use hot::steps_of_updates;
+pub use retired::removal_in_order;
 
 use crate::common::Rng;
 use crate::reread::{GetTwice, reread};
@@ -94,6 +97,8 @@ pub enum Mix {
     Churn,
     /// One key is removed and inserted again while others read it.
     Reuse,
+    /// The same, with many readers.
+    Crowd,
     /// Launches of several elements update one key, which another one removes and inserts.
     Hot,
     /// Threads read a key twice while others change it.
@@ -619,7 +624,8 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::All => parts(&mut rng, &mut tag),
             Mix::Duel => duel(&mut rng, &mut tag, &model),
             Mix::Churn => churn(&mut rng, &mut tag),
-            Mix::Reuse => reuse(&mut tag, &model),
+            Mix::Reuse => reuse(&mut tag, &model, 1),
+            Mix::Crowd => reuse(&mut tag, &model, READERS),
             Mix::Hot => hot::parts(&mut rng, &mut tag, &model),
             Mix::Reread => reread(&mut rng, &mut tag, &model),
         };
@@ -691,15 +697,19 @@ fn churn(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
     elements.map(|element| vec![element]).collect()
 }
 
-/// Returns the parts of a round: a removal and an insertion of a present key beside a lookup of it.
-fn reuse(tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+/// Number of readers in a crowd.
+const READERS: usize = 8;
+
+/// Returns the parts of a round: a removal and an insertion of a present key beside lookups of it.
+fn reuse(tag: &mut u32, model: &Model, readers: usize) -> Vec<Vec<Element>> {
     let key = model.keys().last().copied().unwrap_or(0);
-    let actions = [Action::Remove, Action::Insert, Action::Get];
-    let elements = actions.map(|action| {
+    let mut actions = vec![Action::Remove, Action::Insert];
+    actions.resize(2 + readers, Action::Get);
+    let element = |action| {
         *tag += 1;
         vec![Element { action, key, tag: *tag }]
-    });
-    elements.to_vec()
+    };
+    actions.into_iter().map(element).collect()
 }
 
 /// Requires that some order of the elements of each key explains their results and the table afterwards.

@@ -161,3 +161,94 @@ fn a_file_is_refused_for_other_types_and_while_it_is_in_use() {
     assert!(Path::new(&path).exists());
     drop(builder::<u64, u64>().open(&path).unwrap());
 }
+
+/// Changes bytes of both superblocks, and makes their checksums right.
+fn patch(path: &Path, at: usize, bytes: &[u8]) {
+    let mut file = std::fs::read(path).unwrap();
+    for block in file.chunks_exact_mut(4096).take(2) {
+        block[at..at + bytes.len()].copy_from_slice(bytes);
+        block[16..20].fill(0);
+        let crc = crc32fast::hash(block);
+        block[16..20].copy_from_slice(&crc.to_le_bytes());
+    }
+    std::fs::write(path, file).unwrap();
+}
+
+/// Place of the id of the system's run in a superblock.
+const BOOT: usize = 80;
+/// Place of the number of the first level's buckets in a superblock.
+const FIRST: usize = 1152 + 4;
+
+#[test]
+fn a_header_that_does_not_fit_its_file_is_a_format_error() {
+    for durability in [Durability::Machine, Durability::Process] {
+        let folder = folder();
+        let path = folder.path().join("map");
+        let builder = || builder::<u64, u64>().durability(durability);
+        let map = builder().create(&path).unwrap();
+        map.sync().unwrap();
+        drop(map);
+        patch(&path, FIRST, &70_000u32.to_le_bytes());
+        let opened = builder().open(&path);
+        assert!(matches!(opened, Err(Error::Format(_))), "{opened:?}");
+    }
+}
+
+/// A file with a mapped part is opened without it after a restart of the system, and later with it.
+#[test]
+fn compaction_keeps_the_mapped_part() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    let builder = |durability| builder::<u64, u64>().durability(durability);
+    let map = builder(Durability::Process).create(&path).unwrap();
+    assert!(map.insert(&[1], &[10]).unwrap().all_placed());
+    map.sync().unwrap();
+    drop(map);
+    patch(&path, BOOT, &[0x22; 16]);
+    let mut map = builder(Durability::Machine).open(&path).unwrap();
+    assert!(map.insert(&[2], &[20]).unwrap().all_placed());
+    map.compact().unwrap();
+    assert_eq!(map.durability(), Some(Durability::Machine));
+    drop(map);
+    let map = builder(Durability::Process).open(&path).unwrap();
+    assert_eq!(map.durability(), Some(Durability::Process));
+    has(&map, (&[1, 2], &[10, 20]));
+}
+
+/// What an earlier run of the system has left in the mapped part never counts again.
+#[test]
+fn a_map_without_its_mapped_part_makes_it_invalid() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    let builder = |durability| builder::<u64, u64>().durability(durability);
+    let map = builder(Durability::Process).create(&path).unwrap();
+    let now = std::fs::read(&path).unwrap()[BOOT..BOOT + 16].to_vec();
+    assert!(map.insert(&[1], &[10]).unwrap().all_placed());
+    drop(map);
+    patch(&path, BOOT, &[0x22; 16]);
+    let map = builder(Durability::Machine).open(&path).unwrap();
+    assert!(map.insert(&[2], &[20]).unwrap().all_placed());
+    map.sync().unwrap();
+    drop(map);
+    patch(&path, BOOT, &now);
+    has(&builder(Durability::Process).open(&path).unwrap(), (&[2], &[20]));
+}
+
+#[test]
+fn a_map_whose_file_was_replaced_does_not_replace_it() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    let mut first = builder::<u64, u64>().create(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let second = builder::<u64, u64>().create(&path).unwrap();
+    assert!(second.insert(&[2], &[20]).unwrap().all_placed());
+    second.sync().unwrap();
+    for refused in [first.compact(), first.sync().map(drop)] {
+        let fault = phalanx::persistent_map::FileFault::Replaced;
+        let is_replaced = |error: &Error| error.to_string().contains(&fault.to_string());
+        assert!(refused.as_ref().is_err_and(is_replaced), "{refused:?}");
+    }
+    drop((first, second));
+    has(&builder::<u64, u64>().open(&path).unwrap(), (&[2], &[20]));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}

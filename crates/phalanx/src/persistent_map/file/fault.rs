@@ -43,6 +43,20 @@ pub enum FileFault {
         process: Option<u32>,
     },
 
+    /// The path names another file than the open one, or none: the file was moved, replaced or removed.
+    #[error(
+        "the path names another file by now, or none: move the open file back, or export the map to a new file"
+    )]
+    Replaced,
+
+    /// The operating system does not tell when it was started, so it is unknown whether the mapped part of
+    /// the file is newer than its last epoch.
+    #[error(
+        "its mapped part may be newer than its last epoch, but the operating system does not tell when it was \
+         started: make /proc/sys/kernel/random/boot_id readable, or free file handles, and try again"
+    )]
+    BootId,
+
     /// The disk has too little room.
     #[error("the disk has no room for {bytes} more bytes: free some, or use another disk ({source})")]
     Full {

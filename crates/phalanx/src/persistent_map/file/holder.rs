@@ -22,10 +22,16 @@ pub fn write(file: &File) -> io::Result<()> {
     system::write_at(file, HOLDER, &encode(std::process::id()))
 }
 
-/// Returns the process that last opened the file.
+/// Removes the number of this process.
+pub fn clear(file: &File) -> io::Result<()> {
+    system::write_at(file, HOLDER, &[0; 16])
+}
+
+/// Returns the process that uses the file, if one that lives has said so. A process that only checks the file
+/// does not.
 pub fn read(file: &File) -> Option<u32> {
     let mut bytes = [0; 16];
     system::read_at(file, HOLDER, &mut bytes).ok()?;
     let process = u32::from_le_bytes([8, 9, 10, 11].map(|at| bytes[at]));
-    (bytes == encode(process)).then_some(process)
+    (bytes == encode(process) && system::is_alive(process)).then_some(process)
 }

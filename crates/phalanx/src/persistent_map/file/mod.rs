@@ -183,6 +183,14 @@ impl PersistentFile {
         Self::named(&self.path, self.volume.set_working(working))
     }
 
+    /// Records the device that owns the file from then on. Costs two syncs of the disk if it is another one.
+    ///
+    /// # Errors
+    /// [`Error::PersistentFile`] as [`Self::commit`].
+    pub fn set_owner(&mut self, owner: [u8; 16]) -> Result<()> {
+        Self::named(&self.path, self.volume.set_owner(owner))
+    }
+
     /// Returns an error if the host is known to lack the memory for this number of pages.
     ///
     /// # Errors
@@ -211,8 +219,11 @@ impl PersistentFile {
     /// have no path: [`Self::named_error`] adds it.
     ///
     /// # Errors
-    /// [`Error::PersistentFile`]: the file was truncated, or an earlier sync failed.
+    /// [`Error::PersistentFile`]: the file was truncated or removed, or an earlier sync failed.
     pub fn begin(&mut self) -> Result<Commit<'_, File>> {
+        if system::is_removed(self.handle()) {
+            return Err(Self::named_error(&self.path, FileFault::Replaced));
+        }
         Self::named(&self.path, self.volume.begin())
     }
 
@@ -245,22 +256,31 @@ impl PersistentFile {
         Self::named(&self.path, self.volume.grow(pages))
     }
 
-    /// Creates a file beside this one, under a name that no other process uses: for structures that are
-    /// written anew, before [`Self::take_path`].
+    /// Creates a file beside this one, under a name that no other process uses and with the same permissions:
+    /// for structures that are written anew, before [`Self::take_path`].
     ///
     /// # Errors
     /// As [`Self::create`].
     pub fn create_beside(&self, options: &Options) -> Result<Self> {
-        Self::create(open::temporary(&self.path), options)
+        let path = open::temporary(&self.path);
+        let volume = Self::named(&self.path, open::create(&path, options))?;
+        let file = Self { volume, path };
+        if let Err(fault) = open::copy_access(self.handle(), file.handle()) {
+            // This call has created the file, and nobody uses it.
+            let _ = std::fs::remove_file(&file.path);
+            return Err(Self::named_error(&self.path, fault));
+        }
+        Ok(file)
     }
 
     /// Makes this file the one at the path of `old`. Both must be in the same folder. After loss of power,
     /// either of them has the path, until [`Self::sync_path`] returns.
     ///
     /// # Errors
-    /// [`Error::PersistentFile`]: the name cannot be changed. `old` then stays.
+    /// [`Error::PersistentFile`]: the path no longer names `old`, or the name cannot be changed. `old` then
+    /// stays.
     pub fn take_path(&mut self, old: &Self) -> Result<()> {
-        Self::named(&old.path, open::rename(&self.path, &old.path))?;
+        Self::named(&old.path, open::replace(&self.path, (old.handle(), &old.path)))?;
         self.path.clone_from(&old.path);
         Ok(())
     }
@@ -271,6 +291,13 @@ impl PersistentFile {
     /// [`Error::PersistentFile`]: the folder cannot be synced.
     pub fn sync_path(&self) -> Result<()> {
         Self::named(&self.path, open::sync_folder(&self.path))
+    }
+}
+
+impl Drop for PersistentFile {
+    fn drop(&mut self) {
+        // The name of the process serves messages only.
+        let _ = holder::clear(self.handle());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names and locks: how a path becomes an open file of which this process is the only user.
 use super::fault::FileFault;
-use super::geometry::HEAD;
+use super::geometry::{BLOCK, HEAD};
 use super::system::{self, Lock};
 use super::volume::Volume;
 use super::{Contents, Options, Source, holder};
@@ -27,10 +27,14 @@ pub fn create(path: &Path, options: &Options) -> Result<Volume<File>, FileFault>
     let volume = fill(file, options)?;
     std::fs::hard_link(&name.0, path).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => FileFault::Exists,
-        _ => FileFault::Io { doing: "linking the new file to its path", source },
+        _ => FileFault::of_io("linking the new file to its path", BLOCK)(source),
     })?;
     drop(name);
-    sync_folder(path)?;
+    if let Err(fault) = sync_folder(path) {
+        // This call has created the file, and its lock keeps others away.
+        let _ = std::fs::remove_file(path);
+        return Err(fault);
+    }
     Ok(volume)
 }
 
@@ -55,9 +59,7 @@ impl Drop for Temporary {
 /// Returns a name beside `path` that no other process uses.
 pub fn temporary(path: &Path) -> PathBuf {
     let id = u128::from_le_bytes(system::unique_id());
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{id:032x}.new"));
-    name.into()
+    path.with_file_name(format!("phalanx-{id:032x}.new"))
 }
 
 /// Creates a file that only its user can open.
@@ -143,7 +145,10 @@ enum Kind {
 
 fn kind_of(path: &Path) -> Result<Kind, FileFault> {
     match std::fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kind::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::symlink_metadata(path) {
+            Ok(_) => Ok(Kind::Other("link to nothing")),
+            Err(_) => Ok(Kind::Missing),
+        },
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(FileFault::NoFolder),
         Err(source) => Err(FileFault::Io { doing: "finding it", source }),
         Ok(metadata) if metadata.is_file() => Ok(Kind::File(metadata)),
@@ -151,9 +156,18 @@ fn kind_of(path: &Path) -> Result<Kind, FileFault> {
     }
 }
 
-/// Gives a file the name of another one, which it replaces.
-pub fn rename(from: &Path, to: &Path) -> Result<(), FileFault> {
-    std::fs::rename(from, to).map_err(FileFault::of_io("replacing the old file", 0))
+/// Gives a file the name of the open file `old`, which it replaces. Another file at this path stays.
+pub fn replace(from: &Path, (old, to): (&File, &Path)) -> Result<(), FileFault> {
+    let failed = FileFault::of_io("replacing the old file", 0);
+    if !system::is_at(old, to).map_err(&failed)? {
+        return Err(FileFault::Replaced);
+    }
+    std::fs::rename(from, to).map_err(failed)
+}
+
+/// Gives a file the owner and the permissions of another one.
+pub fn copy_access(from: &File, to: &File) -> Result<(), FileFault> {
+    system::copy_access(from, to).map_err(FileFault::of_io("copying the permissions", 0))
 }
 
 /// Makes the names in the folder of a file survive loss of power.

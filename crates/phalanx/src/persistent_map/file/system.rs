@@ -54,6 +54,31 @@ pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Returns whether no path leads to the open file any more.
+#[cfg(unix)]
+pub fn is_removed(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| std::os::unix::fs::MetadataExt::nlink(&metadata) == 0)
+}
+
+/// Returns whether there is a process with this number.
+#[cfg(unix)]
+pub fn is_alive(process: u32) -> bool {
+    let Ok(process) = i32::try_from(process) else { return false };
+    // SAFETY: signal 0 is sent to nobody; the call only checks the process.
+    let result = unsafe { libc::kill(process, 0) };
+    process > 0 && (result == 0 || io::Error::last_os_error().kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// Gives a file the owner of another one, if the process may do that, and its permissions.
+#[cfg(unix)]
+pub fn copy_access(from: &File, to: &File) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let metadata = from.metadata()?;
+    // Only privileged processes may give files away, and only they have other users' files here.
+    let _ = fchown(to, Some(metadata.uid()), Some(metadata.gid()));
+    to.set_permissions(metadata.permissions())
+}
+
 /// Returns the bytes of the disk that a file has.
 #[cfg(unix)]
 pub fn allocated(file: &File) -> io::Result<u64> {
@@ -185,6 +210,18 @@ mod other {
     }
 
     pub fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+        unsupported()
+    }
+
+    pub fn is_removed(_: &File) -> bool {
+        false
+    }
+
+    pub fn is_alive(_: u32) -> bool {
+        false
+    }
+
+    pub fn copy_access(_: &File, _: &File) -> io::Result<()> {
         unsupported()
     }
 

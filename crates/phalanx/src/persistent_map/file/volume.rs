@@ -69,16 +69,16 @@ impl<D: BlockDevice> Volume<D> {
         Self { device, current, geometry, table, stale: Stale::All, unwritten, is_uncertain: false }
     }
 
-    /// Opens what [`Self::format`] has created. Nothing is written unless the superblocks differ, the disk
-    /// lacks a part of the file, or the owner changes.
+    /// Opens what [`Self::format`] has created. Nothing is written unless the superblocks differ or the disk
+    /// lacks a part of the file. With `adopt`, [`Self::set_owner`] follows.
     pub fn open(device: D, options: &Options) -> Result<(Self, Contents), FileFault> {
         let (mut volume, damaged) = Self::read(device)?;
         volume.check_user(options)?;
+        if volume.current.working != Working::Unused && options.boot.is_none() {
+            return Err(FileFault::BootId);
+        }
         volume.fill_holes()?;
         volume.settle()?;
-        if volume.current.owner != options.owner {
-            volume.publish(Superblock { owner: options.owner, ..volume.next() })?;
-        }
         let source = match volume.current.working {
             Working::InUse(boot) if options.boot == Some(boot) => Source::Working { is_closed: false },
             Working::Closed(boot) if options.boot == Some(boot) => Source::Working { is_closed: true },
@@ -218,6 +218,14 @@ impl<D: BlockDevice> Volume<D> {
     /// Returns the last epoch.
     pub fn epoch(&self) -> Epoch {
         Epoch(self.current.epoch)
+    }
+
+    /// Records the device that owns the file.
+    pub fn set_owner(&mut self, owner: [u8; 16]) -> Result<(), FileFault> {
+        if self.current.owner == owner {
+            return Ok(());
+        }
+        self.publish(Superblock { owner, ..self.next() })
     }
 
     /// Records the state of the working region.

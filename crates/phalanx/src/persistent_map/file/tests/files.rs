@@ -166,7 +166,7 @@ fn a_file_is_opened_once() {
     let folder = folder();
     let path = folder.path().join("map");
     let file = PersistentFile::create(&path, &options()).unwrap();
-    let process = format!("process {} uses", std::process::id());
+    let process = format!("this process ({}) uses", std::process::id());
     refuses!(PersistentFile::open(&path, &options()), path, FileFault::InUse { .. }, &process);
     refuses!(check_file(&path), path, FileFault::InUse { .. }, &process);
     drop(file);
@@ -174,6 +174,96 @@ fn a_file_is_opened_once() {
     refuses!(PersistentFile::open(&path, &options()), path, FileFault::InUse { .. }, &process);
     drop(file);
     assert!(check_file(&path).is_ok());
+}
+
+/// A process that only checks a file is not the one whose number the file has.
+#[test]
+fn a_check_is_no_use() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    drop(PersistentFile::create(&path, &options()).unwrap());
+    let checking = File::open(&path).unwrap();
+    checking.lock_shared().unwrap();
+    refuses!(PersistentFile::open(&path, &options()), path, FileFault::InUse { process: None });
+}
+
+/// Without the time of the start, the mapped part may be newer than the last epoch.
+#[test]
+fn an_unknown_start_of_the_system_is_refused() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    let unknown = Options { boot: None, ..options() };
+    let mut file = PersistentFile::create(&path, &options()).unwrap();
+    file.set_working(Working::Closed(options().boot.unwrap())).unwrap();
+    drop(file);
+    refuses!(PersistentFile::open(&path, &unknown), path, FileFault::BootId, "boot_id");
+    refuses!(PersistentFile::open_or_create(&path, &unknown), path, FileFault::BootId);
+    let (mut file, contents) = PersistentFile::open(&path, &options()).unwrap();
+    assert_eq!(contents.source, Source::Working { is_closed: true });
+    file.set_working(Working::Unused).unwrap();
+    drop(file);
+    assert_eq!(PersistentFile::open(&path, &unknown).unwrap().1.source, Source::Epoch);
+}
+
+/// A device owns the file once it says so, not when it opens it.
+#[test]
+fn an_adoption_is_complete_or_changes_nothing() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    drop(PersistentFile::create(&path, &options()).unwrap());
+    let other = Options { owner: [2; 16], ..options() };
+    refuses!(PersistentFile::open(&path, &other), path, FileFault::OtherDevice { .. }, "adopt");
+    let adopting = || PersistentFile::open(&path, &Options { adopt: true, ..other.clone() }).unwrap().0;
+    drop(adopting());
+    assert_eq!(check_file(&path).unwrap().owner, [1; 16]);
+    adopting().set_owner([2; 16]).unwrap();
+    assert_eq!(check_file(&path).unwrap().owner, [2; 16]);
+    assert!(PersistentFile::open(&path, &other).is_ok());
+}
+
+/// Another file at the path stays, whoever uses it.
+#[test]
+fn a_file_that_has_lost_its_path_is_not_replaced() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    let mut first = PersistentFile::create(&path, &options()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    refuses!(first.begin(), path, FileFault::Replaced, "another file");
+    let mut second = PersistentFile::create(&path, &options()).unwrap();
+    let mut new = first.create_beside(&options()).unwrap();
+    refuses!(new.take_path(&first), path, FileFault::Replaced, "another file");
+    std::fs::remove_file(new.path()).unwrap();
+    assert_eq!(second.commit([], &[]).unwrap(), Epoch(1));
+    drop((first, second));
+    assert_eq!((check_file(&path).unwrap().epoch, names(&folder)), (Epoch(1), vec!["map".to_owned()]));
+}
+
+#[test]
+fn a_file_beside_another_has_its_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    // The longest name that file systems allow.
+    let path = folder.path().join("x".repeat(255));
+    let old = PersistentFile::create(&path, &options()).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
+    let mut file = old.create_beside(&options()).unwrap();
+    file.take_path(&old).unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o664);
+    assert_eq!(names(&folder), ["x".repeat(255)]);
+}
+
+#[test]
+fn a_link_to_nothing_is_refused() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    std::os::unix::fs::symlink(folder.path().join("nothing"), &path).unwrap();
+    for opened in [
+        PersistentFile::open(&path, &options()).map(drop),
+        PersistentFile::create(&path, &options()).map(drop),
+        PersistentFile::open_or_create(&path, &options()).map(drop),
+    ] {
+        refuses!(opened, path, FileFault::NotAFile { .. }, "link to nothing");
+    }
 }
 
 #[test]
