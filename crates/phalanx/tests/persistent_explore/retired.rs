@@ -4,9 +4,9 @@ use phalanx_kernels::persistent::{Fingerprint, Search};
 use simt::Instance;
 use simt::emulator::{Fault, Schedule};
 
-/// Executes a removal, and looks at the fingerprints after each store. Returns an error if a slot still has the
-/// item when the version has advanced: a lookup that begins then would take the words of the slot's next item
-/// for its own.
+/// Executes a removal, and looks at the fingerprints after each store. Returns an error if a slot still has
+/// the item when the version has advanced: a lookup that begins then would take the words of the slot's next
+/// item for its own.
 pub fn removal_in_order<C: Search + Instance>(faults: &[Fault]) -> Result<(), String> {
     let schedule = Schedule::Random { seed: 1 };
     let setting = Setting { schedule, faults: faults.to_vec(), ..Setting::new(0, false) };

@@ -215,7 +215,7 @@ fn compaction_keeps_the_mapped_part() {
     has(&map, (&[1, 2], &[10, 20]));
 }
 
-/// What an earlier run of the system has left in the mapped part never counts again.
+/// The mapped part never counts again, once a map has written epochs without it.
 #[test]
 fn a_map_without_its_mapped_part_makes_it_invalid() {
     let folder = folder();

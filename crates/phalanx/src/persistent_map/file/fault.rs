@@ -45,15 +45,16 @@ pub enum FileFault {
 
     /// The path names another file than the open one, or none: the file was moved, replaced or removed.
     #[error(
-        "the path names another file by now, or none: move the open file back, or export the map to a new file"
+        "the path names another file by now, or none: move the open file back, or insert the pairs into \
+         another map"
     )]
     Replaced,
 
     /// The operating system does not tell when it was started, so it is unknown whether the mapped part of
     /// the file is newer than its last epoch.
     #[error(
-        "its mapped part may be newer than its last epoch, but the operating system does not tell when it was \
-         started: make /proc/sys/kernel/random/boot_id readable, or free file handles, and try again"
+        "its mapped part may be newer than its last epoch, but the operating system does not tell when it \
+         was started: make /proc/sys/kernel/random/boot_id readable, or free file handles, and try again"
     )]
     BootId,
 
