@@ -354,9 +354,8 @@ fn write_small<C: Config>(
             return;
         }
         match view.copy_of(held.slot, Order::Relaxed) {
-            // Another update that reads the value does not write: see `settle`.
-            None if view.is_shared() => item.offset(1).store(value, Order::Release, Scope::System),
-            None => item.offset(1).store(value, Order::Relaxed, Scope::Device),
+            // An update that sees the value may end without a store of its own: see `settle`.
+            None => item.offset(1).store(value, Order::Relaxed, Scope::System),
             Some(copy) => write_through(view, (item.offset(1), copy.cast::<u64>().offset(1)), value),
         }
     }

@@ -103,12 +103,12 @@ pub(super) fn small_value(values: GlobalSlice<u32>, index: u32) -> u64 {
 /// have completed when this one's batch does.
 #[device(caller)]
 pub(super) fn settle<C: Config>(view: PersistentView<C>, position: u32) {
-    if !C::IS_SMALL || view.is_shared() {
-        // The other update's stores are before this lane's reads of them, and so are written when this lane's
-        // warp ends.
-        view.order_image();
-    }
     if C::IS_SMALL {
+        // The lane has read the value, whose store has system scope. Whoever reads the image after the lane's
+        // warp has ended reads the value, too, or a later one.
         view.mark_dirty(view.place(position));
+    } else {
+        // The other update's stores are before the lane's read of the fingerprint.
+        view.order_image();
     }
 }

@@ -145,7 +145,7 @@ impl<C: Config> PersistentView<C> {
     }
 
     /// Returns whether the image outlives the process.
-    pub(super) fn is_shared(self) -> bool {
+    fn is_shared(self) -> bool {
         self.is_shared != 0
     }
 
