@@ -283,7 +283,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         self.memory().shape.capacity()
     }
 
-    /// Returns the device memory in use, in bytes.
+    /// Returns the device memory in use, in bytes, without the up to 4 MiB with which syncs copy pages.
     pub fn memory_usage(&self) -> usize {
         self.memory().memory_usage()
     }
