@@ -55,7 +55,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
             backing.file.begin()?;
         }
         self.device.synchronize()?;
-        let mut scratch = Scratch::new(&self.device, shape, self.tier)?;
+        let mut scratch = Scratch::new(&self.device, shape, memory.levels[0].tier())?;
         let mut grown = self.grown_memory(&memory, shape, backing.as_mut())?;
         if let Err(error) = self.fill_grown(&mut grown, &memory, &mut scratch, backing.as_mut()) {
             drop(grown);
@@ -98,9 +98,9 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory. The map is then as before, but see
     /// [`FileFault::Uncertain`].
     pub fn reserve(&self, keys: usize) -> Result<()> {
-        let needed = self.len()?.saturating_add(keys).saturating_mul(10) / 9;
-        self.grow(needed).map_err(|error| match error {
-            Error::TooLarge { most, .. } => too_many_keys(keys, most / 10 * 9),
+        let all = self.len()?.saturating_add(keys);
+        self.grow(all.saturating_mul(10) / 9).map_err(|error| match error {
+            Error::TooLarge { most, .. } => too_many_keys(all, most / 10 * 9),
             error => error,
         })
     }

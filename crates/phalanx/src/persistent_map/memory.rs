@@ -44,7 +44,8 @@ impl Shape {
     }
 
     fn too_large(self, asked: usize) -> Error {
-        let most = (u32::MAX as usize >> self.kind.levels) * ((1 << self.kind.levels) - 1);
+        let all = (u32::MAX as usize >> self.kind.levels) * ((1 << self.kind.levels) - 1);
+        let most = all / self.kind.slots as usize * self.kind.usable as usize;
         Error::TooLarge { what: "slots of a persistent map", asked, most }
     }
 

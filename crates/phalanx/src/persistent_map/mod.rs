@@ -288,7 +288,8 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
         self.memory().memory_usage()
     }
 
-    /// Returns the pinned or mapped host memory in use, in bytes.
+    /// Returns the pinned or mapped host memory in use, in bytes, without the up to 4 MiB, and 4 bytes a
+    /// page, with which syncs copy pages.
     pub fn host_memory_usage(&self) -> usize {
         self.memory().host_memory_usage()
     }

@@ -43,7 +43,7 @@ pub enum FileFault {
         process: Option<u32>,
     },
 
-    /// The path names another file than the open one, or none: the file was moved, replaced or removed.
+    /// The open file has no name any more, or, for `compact`, its path names another file.
     #[error(
         "the path names another file by now, or none: move the open file back, or insert the pairs into \
          another map"
@@ -53,8 +53,9 @@ pub enum FileFault {
     /// The operating system does not tell when it was started, so it is unknown whether the mapped part of
     /// the file is newer than its last epoch.
     #[error(
-        "its mapped part may be newer than its last epoch, but the operating system does not tell when it \
-         was started: make /proc/sys/kernel/random/boot_id readable, or free file handles, and try again"
+        "the operating system does not tell when it was started, so whether the mapped part of a file is \
+         newer than its last epoch is unknown: make /proc/sys/kernel/random/boot_id readable, or free file \
+         handles, and try again"
     )]
     BootId,
 

@@ -296,8 +296,10 @@ impl PersistentFile {
 
 impl Drop for PersistentFile {
     fn drop(&mut self) {
-        // The name of the process serves messages only.
-        let _ = holder::clear(self.handle());
+        // The name of the process serves messages only. A file that was truncated stays as it is.
+        if self.handle().metadata().is_ok_and(|metadata| metadata.len() >= geometry::HEAD) {
+            let _ = holder::clear(self.handle());
+        }
     }
 }
 

@@ -19,7 +19,8 @@ pub fn create(path: &Path, options: &Options) -> Result<Volume<File>, FileFault>
         Kind::File(_) => return Err(FileFault::Exists),
         Kind::Other(found) => return Err(FileFault::NotAFile { found }),
     }
-    if path.file_name().is_none() {
+    let ends_in_folder = path.as_os_str().as_encoded_bytes().last() == Some(&b'/');
+    if path.file_name().is_none() || ends_in_folder {
         return Err(FileFault::NoName);
     }
     let name = Temporary(temporary(path));

@@ -69,14 +69,18 @@ pub fn is_alive(process: u32) -> bool {
     process > 0 && (result == 0 || io::Error::last_os_error().kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Gives a file the owner of another one, if the process may do that, and its permissions.
+/// Gives a file the owner, the group and the permissions of another one. Returns an error if the process may
+/// not do that: it would take the file from its owner.
 #[cfg(unix)]
 pub fn copy_access(from: &File, to: &File) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, fchown};
-    let metadata = from.metadata()?;
-    // Only privileged processes may give files away, and only they have other users' files here.
-    let _ = fchown(to, Some(metadata.uid()), Some(metadata.gid()));
-    to.set_permissions(metadata.permissions())
+    let (wanted, found) = (from.metadata()?, to.metadata()?);
+    let differs = |wanted: u32, found: u32| (wanted != found).then_some(wanted);
+    let (user, group) = (differs(wanted.uid(), found.uid()), differs(wanted.gid(), found.gid()));
+    if user.is_some() || group.is_some() {
+        fchown(to, user, group)?;
+    }
+    to.set_permissions(wanted.permissions())
 }
 
 /// Returns the bytes of the disk that a file has.

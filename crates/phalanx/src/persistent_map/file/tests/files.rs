@@ -100,6 +100,8 @@ fn wrong_paths_are_refused() {
     refuses!(PersistentFile::create(&nowhere, &options()), nowhere, FileFault::NoFolder, "create the folder");
     let none = Path::new("");
     refuses!(PersistentFile::create(none, &options()), none, FileFault::NoName, "name");
+    let ends = folder.path().join("new/");
+    refuses!(PersistentFile::create(&ends, &options()), ends, FileFault::NoName, "name");
     PersistentFile::create(&path, &options()).unwrap();
     refuses!(PersistentFile::create(&path, &options()), path, FileFault::Exists, "open");
     assert_eq!(names(&folder), ["map"]);
