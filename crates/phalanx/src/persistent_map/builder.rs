@@ -346,7 +346,7 @@ impl<K: Plain, V: Plain> Builder<K, V> {
         device: &Device,
         kernels: &'static dyn Kernels,
         shape: Shape,
-        file: PersistentFile,
+        mut file: PersistentFile,
         contents: Option<Contents>,
     ) -> Result<PersistentMap<K, V>> {
         let source = contents.map_or(Source::Epoch, |contents| contents.source);
@@ -379,7 +379,6 @@ impl<K: Plain, V: Plain> Builder<K, V> {
             // The last epoch is older than all pages.
             memory.dirty.fill_bytes(1)?;
         }
-        let mut file = file;
         file.set_owner(device.uuid())?;
         if !mapped {
             // The mapped part, if there is one, is older than the epochs from here on.

@@ -14,7 +14,7 @@ use phalanx_kernels::persistent::recover::{
 };
 use phalanx_kernels::persistent::refresh::PersistentRefresh;
 use phalanx_kernels::persistent::{self, Changes, Lookups, PersistentView, Search};
-use simt::{GlobalSlice, Instance};
+use simt::{BoundedSlice, GlobalSlice, Instance};
 
 /// A launch on a table.
 #[derive(Clone, Copy, Debug)]
@@ -139,34 +139,37 @@ impl<C: Search + Instance> Kernels for VariantTag<C> {
     }
 
     unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch) -> gpu::Result<()> {
-        let batch = |words: usize| Grid::for_items(words / C::KEY_WORDS as usize, THREADS);
+        let batch =
+            |keys: BoundedSlice<u64>| Grid::for_items(keys.max_len() / C::KEY_WORDS as usize, THREADS);
         let scan = || Grid::for_items(memory.slots().min(SCAN), THREADS);
         // SAFETY: the caller's obligations. The grids have a thread for every element, or whole warps.
         unsafe {
             let view = memory.view::<C>();
             match launch {
-                Launch::Get(elements) if memory.cache.is_some() => stream
-                    .launch(batch(elements.keys.max_len()), PersistentGetCached { view, batch: elements }),
+                Launch::Get(elements) if memory.cache.is_some() => {
+                    stream.launch(batch(elements.keys), PersistentGetCached { view, batch: elements })
+                }
                 Launch::Contains(elements) if memory.cache.is_some() => {
-                    let grid = batch(elements.keys.max_len());
+                    let grid = batch(elements.keys);
                     stream.launch(grid, PersistentContainsCached { view, batch: elements })
                 }
                 Launch::Get(elements) => {
-                    stream.launch(batch(elements.keys.max_len()), PersistentGet { view, batch: elements })
+                    stream.launch(batch(elements.keys), PersistentGet { view, batch: elements })
                 }
-                Launch::Contains(elements) => stream
-                    .launch(batch(elements.keys.max_len()), PersistentContains { view, batch: elements }),
+                Launch::Contains(elements) => {
+                    stream.launch(batch(elements.keys), PersistentContains { view, batch: elements })
+                }
                 Launch::Insert(changes) => {
-                    stream.launch(batch(changes.keys.max_len()), PersistentInsert { view, batch: changes })
+                    stream.launch(batch(changes.keys), PersistentInsert { view, batch: changes })
                 }
                 Launch::InsertNew(changes) => {
-                    stream.launch(batch(changes.keys.max_len()), PersistentInsertNew { view, batch: changes })
+                    stream.launch(batch(changes.keys), PersistentInsertNew { view, batch: changes })
                 }
                 Launch::Update(changes) => {
-                    stream.launch(batch(changes.keys.max_len()), PersistentUpdate { view, batch: changes })
+                    stream.launch(batch(changes.keys), PersistentUpdate { view, batch: changes })
                 }
                 Launch::Remove(changes) => {
-                    stream.launch(batch(changes.keys.max_len()), PersistentRemove { view, batch: changes })
+                    stream.launch(batch(changes.keys), PersistentRemove { view, batch: changes })
                 }
                 Launch::Rebuild(RebuildPages { above, first, pages }, findings) => {
                     let blocks = pages.len() / memory.shape.geometry.page_words() as usize;

@@ -55,7 +55,7 @@ fn create(path: &Path, durability: Durability) {
 }
 
 /// Changes both superblocks, and gives them right checksums.
-fn change_superblocks(path: &Path, at: usize, bytes: &[u8]) {
+pub fn change_superblocks(path: &Path, at: usize, bytes: &[u8]) {
     let mut file = std::fs::read(path).unwrap();
     for block in file.chunks_exact_mut(4096).take(2) {
         block[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,5 @@
 //! What a file has after it was closed, copied or opened again.
+use crate::bad_input::change_superblocks;
 use crate::{device, folder};
 use phalanx::persistent_map::{Durability, Plain, Storage};
 use phalanx::{Error, Outcome, PersistentMap};
@@ -162,18 +163,6 @@ fn a_file_is_refused_for_other_types_and_while_it_is_in_use() {
     drop(builder::<u64, u64>().open(&path).unwrap());
 }
 
-/// Changes bytes of both superblocks, and makes their checksums right.
-fn patch(path: &Path, at: usize, bytes: &[u8]) {
-    let mut file = std::fs::read(path).unwrap();
-    for block in file.chunks_exact_mut(4096).take(2) {
-        block[at..at + bytes.len()].copy_from_slice(bytes);
-        block[16..20].fill(0);
-        let crc = crc32fast::hash(block);
-        block[16..20].copy_from_slice(&crc.to_le_bytes());
-    }
-    std::fs::write(path, file).unwrap();
-}
-
 /// Place of the id of the system's run in a superblock.
 const BOOT: usize = 80;
 /// Place of the number of the first level's buckets in a superblock.
@@ -188,7 +177,7 @@ fn a_header_that_does_not_fit_its_file_is_a_format_error() {
         let map = builder().create(&path).unwrap();
         map.sync().unwrap();
         drop(map);
-        patch(&path, FIRST, &70_000u32.to_le_bytes());
+        change_superblocks(&path, FIRST, &70_000u32.to_le_bytes());
         let opened = builder().open(&path);
         assert!(matches!(opened, Err(Error::Format(_))), "{opened:?}");
     }
@@ -204,7 +193,7 @@ fn compaction_keeps_the_mapped_part() {
     assert!(map.insert(&[1], &[10]).unwrap().all_placed());
     map.sync().unwrap();
     drop(map);
-    patch(&path, BOOT, &[0x22; 16]);
+    change_superblocks(&path, BOOT, &[0x22; 16]);
     let mut map = builder(Durability::Machine).open(&path).unwrap();
     assert!(map.insert(&[2], &[20]).unwrap().all_placed());
     map.compact().unwrap();
@@ -225,12 +214,12 @@ fn a_map_without_its_mapped_part_makes_it_invalid() {
     let now = std::fs::read(&path).unwrap()[BOOT..BOOT + 16].to_vec();
     assert!(map.insert(&[1], &[10]).unwrap().all_placed());
     drop(map);
-    patch(&path, BOOT, &[0x22; 16]);
+    change_superblocks(&path, BOOT, &[0x22; 16]);
     let map = builder(Durability::Machine).open(&path).unwrap();
     assert!(map.insert(&[2], &[20]).unwrap().all_placed());
     map.sync().unwrap();
     drop(map);
-    patch(&path, BOOT, &now);
+    change_superblocks(&path, BOOT, &now);
     has(&builder(Durability::Process).open(&path).unwrap(), (&[2], &[20]));
 }
 
