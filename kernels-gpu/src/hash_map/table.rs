@@ -122,6 +122,7 @@ impl<M: Config> MapView<M> {
     /// - `count` is a prime below 2^31 - 64.
     /// - Every byte of buckets and filters was `0xFF` before the first operation, and only operations of this
     ///   kind have written to them.
+    #[device(caller)]
     pub unsafe fn new(
         buckets: *mut u64,
         filters: *mut u32,

@@ -146,7 +146,7 @@
 //! The methods of [`Operation`], [`OpCode`], [`Merge`] and [`Outcome`] are constants or a comparison.
 mod bucket;
 mod bucket_probe;
-mod combine;
+pub(crate) mod combine;
 mod counters;
 mod encoding;
 mod hash;

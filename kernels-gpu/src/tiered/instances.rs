@@ -42,3 +42,23 @@ pub mod pairs {
         kernels { TieredLookUp, TieredForget, TieredKeep, TieredSample, TieredCollect, TieredHandOut }
     }
 }
+
+/// Tables of shards in which small batches are executed. Names: those of the tables' kinds.
+pub mod tables {
+    use crate::hash_map::{DoubleHash, Hinted, Table};
+    use crate::keyed::{Packed, Published, Wide};
+    use crate::tiered::scattered::TieredScattered;
+    simt::instances! {
+        types {
+            hinted8_64_2x4_u32_u32: Table<Packed, Hinted<8>, 2, 4>,
+            double_64_2x2_u64_u64: Table<Wide<u64, u64>, DoubleHash, 2, 2>,
+            double_64_2x2_u32_u64: Table<Wide<u32, u64>, DoubleHash, 2, 2>,
+            double_64_2x2_u64_u32: Table<Wide<u64, u32>, DoubleHash, 2, 2>,
+            published_double_64_2x2_u64_u64: Table<Published<u64, u64>, DoubleHash, 2, 2>,
+            published_double_64_2x2_u32_u64: Table<Published<u32, u64>, DoubleHash, 2, 2>,
+            published_double_64_2x2_u64_u32: Table<Published<u64, u32>, DoubleHash, 2, 2>,
+        }
+        kernels { TieredScattered }
+        visitor: crate::hash_map::Config
+    }
+}

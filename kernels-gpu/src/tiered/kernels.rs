@@ -7,7 +7,7 @@
 //! [`tiered_scatter`] and [`tiered_scatter_outcomes`] write at random addresses. [`tiered_bounds`] reads two
 //! routes per thread, and writes each bound once. [`tiered_scatter_outcomes`] and [`tiered_count_refused`]
 //! also execute a reduction per warp, and an atomic for each warp with refused elements.
-use super::route::{Routed, route, route_in_range};
+use super::route::{Routed, not_above, route, route_in_range};
 use crate::keyed::kernels::add_up;
 use crate::keyed::{COUNTER_SHARDS, Outcome, SHARD_WORDS, Scalar};
 use crate::primitives::words::Moved;
@@ -57,21 +57,6 @@ pub fn tiered_route_range<R: Routed + Instance>(
     let end = if shard == splitters.len() { R::Key::MAX } else { splitters.read(shard) };
     routes.write(place, route_in_range(key, (low, end), shard as u32, bits));
     numbers.write(place, place as u32);
-}
-
-/// Returns the number of sorted keys that are not above `key`.
-#[device(caller)]
-fn not_above<K: Scalar>(sorted: GlobalSlice<K>, key: K) -> usize {
-    let (mut first, mut len) = (0, sorted.len());
-    while len > 0 {
-        let half = len / 2;
-        if sorted.read(first + half) <= key {
-            (first, len) = (first + half + 1, len - half - 1);
-        } else {
-            len = half;
-        }
-    }
-    first
 }
 
 /// Writes the shard of each route, the high `bits` bits, of which there are at most 8.

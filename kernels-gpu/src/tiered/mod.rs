@@ -16,13 +16,15 @@
 //!
 //! Each kernel reads and writes each element once; [`kernels::tiered_gather`] reads and
 //! [`kernels::tiered_scatter`] writes at random addresses. [`kernels::tiered_fold`] reads 8 KiB. For the
-//! cache of hot pairs see [`hot::kernels`], for elements of several chunks [`parts`].
+//! cache of hot pairs see [`hot::kernels`], for elements of several chunks [`parts`], for small batches
+//! [`scattered`].
 pub mod hot;
 #[cfg(feature = "tiered-map")]
 mod instances;
 pub mod kernels;
 pub mod parts;
 mod route;
+pub mod scattered;
 
 #[cfg(feature = "tiered-map")]
 pub use instances::*;

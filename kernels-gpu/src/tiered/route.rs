@@ -1,7 +1,7 @@
 //! The shard of a key.
 use crate::keyed::{Scalar, hash};
 use core::marker::PhantomData;
-use simt::{Instance, Name, device};
+use simt::{GlobalSlice, Instance, Name, device};
 
 /// Maximum number of bits that select a shard.
 pub const MOST_BITS: u32 = 20;
@@ -55,6 +55,21 @@ pub fn route_in_range<K: Scalar>(key: K, (low, high): (K, K), shard: u32, bits: 
     let position = key.to_u64().wrapping_sub(low);
     let position = if width > room { position >> (width - room) } else { position << (room - width) };
     ((shard as u64) << room) as u32 | position as u32
+}
+
+/// Returns the number of sorted keys that are not above `key`.
+#[device(caller)]
+pub(super) fn not_above<K: Scalar>(sorted: GlobalSlice<K>, key: K) -> usize {
+    let (mut first, mut len) = (0, sorted.len());
+    while len > 0 {
+        let half = len / 2;
+        if sorted.read(first + half) <= key {
+            (first, len) = (first + half + 1, len - half - 1);
+        } else {
+            len = half;
+        }
+    }
+    first
 }
 
 /// Types of keys that are routed.

@@ -1,6 +1,7 @@
 //! Shards without pairs: lookups and removals of their keys end without an access to a shard.
 use super::shards::{Part, Shards};
-use super::tiers::{Tiers, Work};
+use super::tiers::Tiers;
+use super::work::Work;
 use crate::Result;
 use crate::map::encoding::Word;
 use phalanx_kernels::keyed::Outcome;

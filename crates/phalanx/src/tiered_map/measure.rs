@@ -22,6 +22,8 @@ const BYTES_OF_EACH: usize = 32;
 /// Time, in ns, by which the stream of a slot delays a batch: the rounded result of 47 slots in a batch of
 /// 4096 keys (suite `oversubscription/break-even`).
 const SLOT_NS: f64 = 10_000.0;
+/// Time, in ns, by which a shard delays a batch: that of 256 shards in a batch of 4096 keys (the same suite).
+const SHARD_NS: f64 = 4_000.0;
 
 impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     /// Measures the costs on a map without pairs. On an emulated device, or if nothing depends on them,
@@ -41,7 +43,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         let (copy_rate, access_ns) = (self.measure_copy()?, self.measure_in_place(lookups, given)?);
         let bytes = self.plan.size.byte_len();
         let copy_rate = if bytes < LEAST_BYTES { costs.copy_rate } else { copy_rate };
-        Ok(Costs { copy_rate, access_ns, slot_ns: SLOT_NS, ..costs })
+        Ok(Costs { copy_rate, access_ns, slot_ns: SLOT_NS, shard_ns: SHARD_NS, ..costs })
     }
 
     /// Measures insertions, too, if lookups were measured. The map has no pairs, before and afterwards.

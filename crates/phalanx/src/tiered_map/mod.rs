@@ -17,6 +17,7 @@ pub(crate) mod placement;
 pub(crate) mod plan;
 mod repartition;
 mod scan;
+mod scattered;
 pub(crate) mod serve;
 pub(crate) mod shard;
 pub(crate) mod shard_file;
@@ -26,6 +27,7 @@ pub(crate) mod staged;
 pub(crate) mod storage;
 mod streams;
 pub(crate) mod tiers;
+pub(crate) mod work;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;

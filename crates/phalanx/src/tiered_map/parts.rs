@@ -8,7 +8,8 @@
 use super::chunk::{Columns, Has};
 use super::plan::{DEPTH, PLACES};
 use super::shards::Shards;
-use super::tiers::{Tiers, Work};
+use super::tiers::Tiers;
+use super::work::Work;
 use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{BatchOp, THREADS, nothing};

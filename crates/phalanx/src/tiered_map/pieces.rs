@@ -3,7 +3,8 @@
 //! in pieces, one after the other. Its elements have no order, so their outcomes are valid.
 use super::chunk::Request;
 use super::shards::Shards;
-use super::tiers::{Failure, Tiers};
+use super::tiers::Tiers;
+use super::work::Failure;
 use crate::map::encoding::Word;
 use std::ops::Range;
 

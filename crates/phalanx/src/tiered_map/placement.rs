@@ -48,6 +48,9 @@ impl Placement {
 /// // Lookups in a shard of 1 MiB, which is not on the device yet.
 /// let brings = |lookups| costs.brings(lookups, 1 << 20, (false, false));
 /// assert!(brings(20_000) && !brings(2_000));
+/// // 100 lookups in some of 256 shards.
+/// let costs = phalanx::tiered_map::Costs { shard_ns: 4000.0, ..costs };
+/// assert!(costs.scatters((100, 256), false) && !costs.scatters((1 << 20, 256), false));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
@@ -60,13 +63,17 @@ pub struct Costs {
     /// Time, in ns, that it takes to use a shard in a slot. Fewer lookups are executed in place, even if a
     /// slot has the shard.
     pub slot_ns: f64,
+    /// Time, in ns, that it takes to submit the operations on a shard. If this, for all shards of a batch, is
+    /// more than its operations take in place, they are executed so as they come, by one kernel: the batch is
+    /// not sorted by shard.
+    pub shard_ns: f64,
 }
 
 impl Default for Costs {
     /// Returns the costs of an H200 at a bus of PCIe 5. Slots take no time, so lookups use them whenever they
-    /// have the shard.
+    /// have the shard, and neither do shards, so all batches are sorted.
     fn default() -> Self {
-        Self { access_ns: 10.0, write_ratio: 2.0, copy_rate: 50.0, slot_ns: 0.0 }
+        Self { access_ns: 10.0, write_ratio: 2.0, copy_rate: 50.0, slot_ns: 0.0, shard_ns: 0.0 }
     }
 }
 
@@ -87,7 +94,16 @@ impl Costs {
         let ns = if is_there && !writes { self.slot_ns } else { self.copy_ns(bytes) };
         self.in_place_ns(operations, writes) > ns
     }
+
+    /// Returns whether so many operations on so many shards are executed in place as they come.
+    pub fn scatters(&self, (operations, shards): (usize, usize), writes: bool) -> bool {
+        let submitted = self.shard_ns * shards.min(operations) as f64;
+        submitted > UNSORTED * self.in_place_ns(operations, writes)
+    }
 }
+
+/// Ratio of the time of an operation in place to that of one in the order of the buckets.
+const UNSORTED: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +111,7 @@ mod tests {
 
     #[test]
     fn many_operations_bring_a_shard() {
-        let costs = Costs { access_ns: 10.0, write_ratio: 2.0, copy_rate: 50.0, slot_ns: 0.0 };
+        let costs = Costs { access_ns: 10.0, write_ratio: 2.0, ..Costs::default() };
         let bytes = 8 << 20; // 168 us, which is 16 777 lookups
         assert!(costs.brings(17_000, bytes, (false, false)) && !costs.brings(16_000, bytes, (false, false)));
         assert!(costs.brings(8_500, bytes, (true, false)) && !costs.brings(8_000, bytes, (true, true)));
@@ -104,5 +120,16 @@ mod tests {
         let costs = Costs { slot_ns: 1000.0, ..costs };
         assert!(costs.brings(101, bytes, (false, true)) && !costs.brings(100, bytes, (false, true)));
         assert!(costs.brings(8_500, bytes, (true, true)), "a write-back costs as much as before");
+    }
+
+    #[test]
+    fn few_operations_are_not_sorted() {
+        let costs = Costs { access_ns: 10.0, write_ratio: 2.0, shard_ns: 4000.0, ..Costs::default() };
+        assert!(costs.scatters((1, 1), true), "one operation");
+        // 1 ms for 256 shards.
+        assert!(costs.scatters((51_000, 256), false) && !costs.scatters((52_000, 256), false));
+        assert!(costs.scatters((25_000, 256), true) && !costs.scatters((26_000, 256), true));
+        assert!(!costs.scatters((0, 256), false), "nothing to do");
+        assert!(!Costs::default().scatters((1, 256), false), "shards take no time");
     }
 }

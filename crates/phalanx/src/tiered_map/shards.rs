@@ -4,8 +4,10 @@ use super::chunk::{Division, Request};
 use super::ledger::{Ledger, Metered};
 use super::partition::{RangeTable, Ranges};
 use super::plan::Form;
+use super::scattered::{ScatteredKernels, of_variant};
 use super::shard::{Shard, Size};
-use super::tiers::{Tiers, Work};
+use super::tiers::Tiers;
+use super::work::{Failure, Work};
 use crate::Result;
 use crate::hash_map::kernels::Kernels;
 use crate::hash_map::table::RawTable;
@@ -119,6 +121,15 @@ pub trait Shards<K: Word, V: Word>: Sized {
     /// Returns a number that changes when keys go to other shards.
     fn generation(&self, form: Form) -> u64;
 
+    /// Runs a batch without a sort if this is faster, and returns the number of refused elements.
+    fn run_small(
+        tiers: &mut Tiers<K, V, Self>,
+        request: &mut Request<'_, K, V>,
+    ) -> Option<Result<u64, Failure>> {
+        let (_, _) = (tiers, request);
+        None
+    }
+
     /// Prepares shards for a batch, before its elements are sorted.
     fn before_batch(tiers: &mut Tiers<K, V, Self>, request: &Request<'_, K, V>) -> Result<()>;
 
@@ -148,13 +159,15 @@ pub struct TableParameters {
 }
 
 /// Shards that are tables of a hash map. A hash of the key or its range selects the shard.
-pub struct Tables<K, V> {
+pub struct Tables<K: 'static, V: 'static> {
     pub kernels: Box<dyn Kernels<K, V>>,
     pub parameters: TableParameters,
     /// Registers of a sketch.
     pub sketch: Metered<Buffer<u32>>,
     /// The ranges of keys, if shards have them.
     pub ranges: Option<RangeTable<K>>,
+    /// Kernels of small batches, if the variant has them.
+    pub scattered: Option<&'static dyn ScatteredKernels<K, V>>,
 }
 
 impl<K: Word, V: Word> Tables<K, V> {
@@ -165,7 +178,8 @@ impl<K: Word, V: Word> Tables<K, V> {
         (device, ledger): (&Device, &Arc<Ledger>),
     ) -> Result<Self> {
         let ranges = ranges.map(|ranges| RangeTable::new(ranges, (device, ledger))).transpose()?;
-        Ok(Self { kernels, parameters, sketch: ledger.buffer(device, SKETCH_REGISTERS)?, ranges })
+        let scattered = of_variant(kernels.variant());
+        Ok(Self { kernels, parameters, sketch: ledger.buffer(device, SKETCH_REGISTERS)?, ranges, scattered })
     }
 
     /// Returns the parameters of a table's views.
@@ -231,6 +245,10 @@ impl<K: Word, V: Word> Shards<K, V> for Tables<K, V> {
 
     fn generation(&self, form: Form) -> u64 {
         self.bits(form).into()
+    }
+
+    fn run_small(tiers: &mut Tiers<K, V>, request: &mut Request<'_, K, V>) -> Option<Result<u64, Failure>> {
+        tiers.run_small(request)
     }
 
     fn before_batch(tiers: &mut Tiers<K, V>, request: &Request<'_, K, V>) -> Result<()> {

@@ -2,7 +2,8 @@
 use super::plan::DEPTH;
 use super::shard::{Image, Shard};
 use super::shards::{ImageSize, Shards};
-use super::tiers::{Tiers, Work};
+use super::tiers::Tiers;
+use super::work::Work;
 use crate::Result;
 use crate::map::encoding::Word;
 use gpu::{Buffer, Device, Tier};

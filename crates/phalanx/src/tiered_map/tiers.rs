@@ -14,19 +14,20 @@
 //! pairs were looked up and a byte has room for the number of a shard, step 1 keeps these numbers, and step 3
 //! sorts by them without the keys.
 use super::chunk::{ChunkBuffer, Columns, Request, Routing, Spill, write_pinned};
-use super::hot::{HotPairs, is_worthwhile};
+use super::hot::HotPairs;
 use super::ledger::{Ledger, Metered};
-use super::parts::Spilled;
 use super::placement::{Costs, Placement};
 use super::plan::{CHUNK_BUFFERS, COUNTER_WORDS, Form, PLACES, Plan, Share};
+use super::scattered::Rows;
 use super::shard::{Image, Shard, Size, Spares};
-use super::shards::{ImageSize, Part, Shards, Tables};
+use super::shards::{ImageSize, Shards, Tables};
 use super::slots::Slots;
 use super::staged::Stages;
 use super::storage::Source;
+use super::work::{Failure, Work};
 use crate::hash_map::Growth;
 use crate::map::encoding::Word;
-use crate::map::launch::{BatchOp, nothing};
+use crate::map::launch::{Batch, nothing};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
 use simt::GlobalSlice;
@@ -41,9 +42,6 @@ const LEARNED: usize = 4;
 
 /// Most bits of shards of which elements keep theirs, in a byte.
 const KEPT_BITS: u32 = 8;
-
-/// Chunks of a batch after which lookups among the hot pairs may end.
-const SAMPLED: usize = 3;
 
 /// Parameters of a map.
 #[derive(Clone, Copy, Debug)]
@@ -99,133 +97,6 @@ pub struct Place {
     pub counters: Metered<Buffer<u64>>,
 }
 
-/// A batch that failed: the cause, and for each element whether it is done (empty if none is).
-pub struct Failure {
-    pub source: Box<Error>,
-    pub done: Vec<bool>,
-}
-
-impl Failure {
-    pub fn new(source: Error, done: Vec<bool>) -> Self {
-        Self { source: Box::new(source), done }
-    }
-}
-
-impl<E: Into<Error>> From<E> for Failure {
-    fn from(source: E) -> Self {
-        Self::new(source.into(), Vec::new())
-    }
-}
-
-/// A batch in the order of the shards.
-pub struct Work<P> {
-    /// The elements of each chunk.
-    pub chunks: Vec<P>,
-    /// The number of elements of each chunk.
-    lens: Vec<usize>,
-    /// For each chunk, the first element of each shard.
-    pub bounds: Vec<Vec<u32>>,
-    /// The elements, if they are in the spill, and the device knows the parts of each shard.
-    pub spilled: Option<Spilled>,
-    /// Whether the operation changes shards.
-    pub writes: bool,
-    /// Whether the operation finds its keys or does nothing, as lookups and removals.
-    pub only_finds: bool,
-    /// Whether the pairs that are found are added to the hot ones.
-    learns: bool,
-    /// For each chunk, whether its keys are those that are not among the hot pairs.
-    filtered: Vec<bool>,
-    /// Whether the keys of the next chunk are looked up there.
-    looks: bool,
-    /// Whether keys are added to a sample of the hot pairs.
-    pub samples: bool,
-    /// Keys that were looked up there, and those that were found.
-    pub lookups: usize,
-    pub hits: usize,
-}
-
-impl<P: Part> Work<P> {
-    /// Returns work without chunks.
-    fn without_chunks(writes: bool) -> Self {
-        Self {
-            chunks: Vec::new(),
-            lens: Vec::new(),
-            bounds: Vec::new(),
-            spilled: None,
-            writes,
-            only_finds: false,
-            learns: false,
-            filtered: Vec::new(),
-            looks: false,
-            samples: false,
-            lookups: 0,
-            hits: 0,
-        }
-    }
-
-    /// Returns the work of a batch without chunks, which uses the hot pairs or not.
-    fn new(op: BatchOp, (uses_hot, looks): (bool, bool)) -> Self {
-        let learns = uses_hot && matches!(op, BatchOp::Get);
-        let only_finds = !op.places();
-        Self { learns, looks: uses_hot && looks, only_finds, ..Self::without_chunks(op.writes()) }
-    }
-
-    /// Returns work on one chunk of sorted elements, with the first element of each shard.
-    pub fn of_chunk(chunk: P, bounds: Vec<u32>, writes: bool) -> Self {
-        Self { chunks: vec![chunk], bounds: vec![bounds], ..Self::without_chunks(writes) }
-    }
-
-    /// Adds a chunk of `len` elements.
-    fn push(&mut self, chunk: P, len: usize) {
-        self.chunks.push(chunk);
-        self.lens.push(len);
-    }
-
-    /// Returns the last chunks, with at most `most` elements in all.
-    fn last_chunks(&self, most: usize) -> Range<usize> {
-        let (mut first, mut left) = (self.chunks.len(), most);
-        while first > 0 && self.lens[first - 1] <= left {
-            first -= 1;
-            left -= self.lens[first];
-        }
-        first..self.chunks.len()
-    }
-
-    /// Notes how many keys of the next chunk are not among the hot pairs. If these are almost all keys of
-    /// several chunks, the other chunks are not looked up.
-    fn note_missed(&mut self, len: usize, missed: usize) {
-        (self.lookups, self.hits) = (self.lookups + len, self.hits + len - missed);
-        self.looks &= self.chunks.len() + 1 < SAMPLED || is_worthwhile(self.lookups, self.hits);
-    }
-
-    /// Returns the number of elements of all chunks.
-    pub fn elements(&self) -> usize {
-        self.lens.iter().sum()
-    }
-
-    /// Returns the number of elements of a shard.
-    pub fn elements_of(&self, shard: usize) -> usize {
-        self.lens_of(shard).sum()
-    }
-
-    /// Returns the number of elements of a shard in each chunk.
-    pub fn lens_of(&self, shard: usize) -> impl Iterator<Item = usize> {
-        self.bounds.iter().map(move |bounds| (bounds[shard + 1] - bounds[shard]) as usize)
-    }
-
-    /// Returns the elements of a shard in a chunk.
-    pub fn part_of(&self, shard: usize, chunk: usize) -> P {
-        let (first, end) = (self.bounds[chunk][shard] as usize, self.bounds[chunk][shard + 1] as usize);
-        self.chunks[chunk].part(first, end - first)
-    }
-
-    /// Returns the elements of a shard, by chunk.
-    pub fn parts_of(&self, shard: usize) -> impl Iterator<Item = (usize, P)> {
-        let full = self.lens_of(shard).enumerate().filter(|&(_, len)| len > 0);
-        full.map(move |(chunk, _)| (chunk, self.part_of(shard, chunk)))
-    }
-}
-
 /// An empty map, before it has memory for batches.
 pub struct Empty<Z> {
     pub plan: Plan<Z>,
@@ -254,6 +125,8 @@ pub struct Tiers<K: Word, V: Word, S: Shards<K, V> = Tables<K, V>> {
     pub traffic: Traffic,
     /// Whether kernels of a stream of the caller may use the table.
     pub is_submitted: bool,
+    /// Rows of the shards for small batches, in pinned memory.
+    pub rows: Rows,
 }
 
 impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
@@ -276,6 +149,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
             spill: Spill::new(&device)?,
             traffic: Traffic::default(),
             is_submitted: false,
+            rows: Rows::default(),
             device,
             inner,
             ledger,
@@ -310,7 +184,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
     pub fn host_bytes(&self) -> usize {
         let images: usize = self.shards.iter().map(|shard| shard.image.host_bytes()).sum();
         let stages = self.spares.byte_len() + self.stages.byte_len();
-        images + stages + self.spill.byte_len() + self.inner.host_bytes()
+        images + stages + self.spill.byte_len() + self.rows.byte_len() + self.inner.host_bytes()
     }
 
     /// Returns the table of a shard in place, with counters of the stream `place`.
@@ -347,6 +221,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         self.spares.clear();
         self.stages.clear();
         self.spill = Spill::new(&self.device)?;
+        self.rows = Rows::default();
         self.inner.release()
     }
 
@@ -366,7 +241,10 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
         self.allocate()?;
         let ran = match self.plan.form {
             Form::Resident | Form::Flat => self.run_whole(request),
-            Form::Sharded { .. } => self.run_pieces(request),
+            Form::Sharded { .. } => match S::run_small(self, request) {
+                Some(ran) => ran,
+                None => self.run_pieces(request),
+            },
         };
         if ran.is_err() {
             self.settle();
@@ -415,22 +293,33 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
 
     /// Runs a batch on a table without shards.
     fn run_whole(&mut self, request: &mut Request<'_, K, V>) -> Result<u64, Failure> {
-        let (mut table, mut launched) = (self.raw_of_whole(), 0);
-        let mut chunks = self.chunks(request.len()).into_iter().enumerate();
+        let mut table = self.raw_of_whole();
+        let launch = |tiers: &Self, stream: &Stream, batch: Batch<K, V>| {
+            // SAFETY: the table stays; `run_unsorted` keeps the batch.
+            unsafe { tiers.inner.launch(stream, &mut table, batch.into()) }
+        };
+        self.run_unsorted(request, launch, |tiers, request| tiers.count_whole(request))
+    }
+
+    /// Runs a batch in its order, chunk by chunk: calls `launch` for each one, and `count` when all have
+    /// ended. The batch is kept until the stream that `launch` is given has executed its work.
+    pub fn run_unsorted(
+        &mut self,
+        request: &mut Request<'_, K, V>,
+        mut launch: impl FnMut(&Self, &Stream, Batch<K, V>) -> Result<()>,
+        count: impl FnOnce(&mut Self, &Request<'_, K, V>) -> Result<()>,
+    ) -> Result<u64, Failure> {
+        let (mut launched, mut chunks) = (0, self.chunks(request.len()).into_iter().enumerate());
         let submitted = chunks.try_for_each(|(index, range)| -> Result<()> {
             let buffer = &self.buffers[index % self.buffers.len()];
             buffer.stream.synchronize()?;
             let given = buffer.given(range.len());
             // SAFETY: the batch lives until the streams of the chunk buffers are waited for below or in
-            // `settle`; the table stays, and nothing else uses the chunk buffer.
+            // `settle`; nothing else uses the chunk buffer.
             unsafe {
                 buffer.upload_keys(request, &range)?;
                 buffer.upload_rest(request, &range)?;
-                self.inner.launch(
-                    &buffer.stream,
-                    &mut table,
-                    given.batch(request.op, request.has()).into(),
-                )?;
+                launch(self, &buffer.stream, given.batch(request.op, request.has()))?;
                 launched = range.end;
                 let counted = buffer.count_refused(given.outcomes, request.as_bools);
                 if request.as_bools && counted.is_err() {
@@ -441,7 +330,7 @@ impl<K: Word, V: Word, S: Shards<K, V>> Tiers<K, V, S> {
                 counted.and(buffer.download(request, &range).or_else(|_| buffer.download(request, &range)))
             }
         });
-        let (refused, counted) = (self.refused(), self.count_whole(request));
+        let (refused, counted) = (self.refused(), count(self, request));
         submitted.and(counted).and(refused).map_err(|source: Error| {
             let outcomes = self.outcomes_of(request).unwrap_or_default();
             let is_done = |place: usize| place < launched && !request.is_refused(&outcomes, place);

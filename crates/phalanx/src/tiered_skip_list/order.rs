@@ -7,7 +7,7 @@ use crate::map::encoding::Word;
 use crate::map::parallel;
 use crate::ordered::kernels::Search;
 use crate::tiered_map::chunk::reserve;
-use crate::tiered_map::tiers::Work;
+use crate::tiered_map::work::Work;
 use crate::{Outcome, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -20,6 +20,7 @@ mod placement;
 #[path = "../tiered/policies.rs"]
 mod policies;
 mod ranges;
+mod small;
 #[path = "../tiered/soak/mod.rs"]
 mod soak;
 #[path = "../tiered/streams.rs"]

@@ -17,7 +17,7 @@ pub fn small<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
 
 /// Costs by which a shard of some KiB is copied for a few operations.
 pub fn cheap_copies() -> Costs {
-    Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0, slot_ns: 0.0 }
+    Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0, ..Costs::default() }
 }
 
 /// Returns a path for the file of a map of this thread. The name of the last one is gone.
@@ -94,7 +94,8 @@ pub fn random(device: &Device, rng: &mut Rng, pairs: usize) -> (Builder<u32, u32
     use Placement::{AlwaysCopy, AlwaysInPlace, ByCost, Managed, Remote};
     let growth = rng.pick(&[Growth::Doubling, Growth::Doubling, Growth::Doubling, Growth::Fixed]);
     let capacity = pairs.max(rng.pick(&[1, 200, 800, 3000]));
-    let builder = TieredMap::builder().device(device).costs(cheap_copies()).capacity(capacity).growth(growth);
+    let costs = Costs { shard_ns: rng.pick(&[0.0, 0.0, 1e9]), ..cheap_copies() };
+    let builder = TieredMap::builder().device(device).costs(costs).capacity(capacity).growth(growth);
     let builder = builder.placement(rng.pick(&[ByCost, ByCost, AlwaysCopy, AlwaysInPlace, Remote, Managed]));
     let builder = match rng.below(5) {
         0 => builder.storage(Storage::File(path())),
