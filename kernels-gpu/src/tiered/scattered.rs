@@ -93,7 +93,7 @@ impl<K: Scalar> ShardRows<K> {
 
 /// Executes an operation for each key, in place: the one that `code` names or, if there are codes, its own.
 /// Takes a tile for each element.
-#[kernel(registers = M::REGISTERS)]
+#[kernel]
 pub fn tiered_scattered<M: Config + Instance>(
     shards: ShardRows<M::Key>,
     code: u32,
