@@ -139,7 +139,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
         if !self.is_small(request) || std::mem::take(&mut self.rows.is_long) {
             return None;
         }
-        match self.list(request) {
+        match self.write_rows(request) {
             Ok(true) => Some(self.run_scattered(kernels, request)),
             Ok(false) => None,
             Err(error) => Some(Err(error.into())),
@@ -171,7 +171,7 @@ impl<K: Word, V: Word> Tiers<K, V> {
 
     /// Writes the rows of a batch's shards, after it has provided the images of those that insertions need.
     /// Returns whether kernels can access all of them.
-    fn list(&mut self, request: &Request<'_, K, V>) -> Result<bool> {
+    fn write_rows(&mut self, request: &Request<'_, K, V>) -> Result<bool> {
         let (shards, op) = (self.shards.len(), request.op);
         self.rows.fit(&self.device, shards)?;
         let mut rows = std::mem::take(&mut self.rows);
@@ -179,13 +179,13 @@ impl<K: Word, V: Word> Tiers<K, V> {
             true => rows.touch(request.keys.iter().map(|&key| self.shard_of(key))),
             false => rows.touch(0..shards),
         }
-        let listed = self.list_touched(&rows, op);
+        let listed = self.write_rows_of(&rows, op);
         self.rows = rows;
         listed
     }
 
-    /// [`Self::list`] for the shards that are touched.
-    fn list_touched(&mut self, rows: &Rows, op: BatchOp) -> Result<bool> {
+    /// [`Self::write_rows`] for the shards that are touched.
+    fn write_rows_of(&mut self, rows: &Rows, op: BatchOp) -> Result<bool> {
         for &shard in &rows.touched {
             let is_accessible = match op.places() {
                 true => self.is_provided(shard, 0)?,
