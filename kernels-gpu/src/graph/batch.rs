@@ -91,7 +91,7 @@ pub enum GrowthWord {
     NotMoved = 7,
 }
 
-#[device(caller)]
+#[device]
 impl Growth {
     /// Returns the number in a word that no thread of the launch writes.
     pub fn read(self, word: GrowthWord) -> u32 {
@@ -99,6 +99,7 @@ impl Growth {
     }
 
     /// Adds to a word, and returns the sum before.
+    #[device(caller)]
     pub fn add(self, word: GrowthWord, many: u32) -> u32 {
         self.words.at(word as usize).fetch_add(many, Order::Relaxed, Scope::Device)
     }
@@ -141,7 +142,7 @@ struct Together {
 ///
 /// Lanes with one hash of eight bits are found by ballots. Of these, lanes whose vertex is not that of the
 /// first one write for themselves.
-#[device(caller)]
+#[device]
 fn together(vertex: u32, vote: bool) -> Together {
     let warp = Tile::<32>::lockstep();
     let same = warp.match_bits::<8>(mix32(vertex));
@@ -154,7 +155,7 @@ fn together(vertex: u32, vote: bool) -> Together {
     Together { is_leader: vote && warp.rank() == leader, many: joined.count_ones() }
 }
 
-#[device(caller)]
+#[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Adds `change` to the counts of the tables of the vertices of the lanes with `is_changed`. All lanes of
     /// the warp call it together.
@@ -225,10 +226,9 @@ struct Run<M: Config, O> {
     growth: Growth,
 }
 
-#[device(caller)]
+#[device]
 impl<M: Config, O: Operation> Run<M, O> {
     /// Returns the half with this number in a batch of `len` elements.
-    #[device]
     fn item(&self, number: usize, len: usize) -> Item {
         let halves = self.graph.halves();
         let (element, half) = if halves == 1 { (number, 0) } else { (number / 2, number % 2) };
@@ -238,17 +238,13 @@ impl<M: Config, O: Operation> Run<M, O> {
     /// Reads a half. Returns `None` if it cannot exist.
     fn read(&self, item: Item) -> Option<Half<M::Data>> {
         let (flags, index) = (self.graph.flags(), item.element);
-        let (mut source, mut target) =
-            (self.edges.sources.words().read(index), self.edges.targets.read(index));
+        let (source, target) = (self.edges.sources.words().read(index), self.edges.targets.read(index));
         let bits = read_if(self.edges.data, index, M::HAS_DATA && !self.edges.data.is_empty());
         let data = flags.encode(bits)?;
         if source == target && (!flags.has_self_edges() || !item.is_first) {
             return None;
         }
-        if flags.is_undirected() && (source > target) == item.is_first {
-            (source, target) = (target, source);
-        }
-        Some(Half { source, target, data })
+        Some(self.graph.turned(Half { source, target, data }, item.is_first))
     }
 
     /// Executes a half of each lane of the warp. All lanes call it together.
@@ -276,13 +272,11 @@ impl<M: Config, O: Operation> Run<M, O> {
     }
 
     /// Returns the addition to the counts of a table for a change.
-    #[device]
     fn change() -> u64 {
-        if O::REMOVES { u64::MAX } else { 1 | 1 << 32 }
+        if O::REMOVES { REMOVED } else { INSERTED }
     }
 
     /// Returns an outcome as batches report it: an edge without data is found, not replaced.
-    #[device]
     fn outcome_of(outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Replaced if !M::HAS_DATA => Outcome::Found,
@@ -318,7 +312,7 @@ impl<M: Config, O: Operation> Run<M, O> {
 
 /// Executes an operation for each element of a batch; the grid has a thread for each
 /// [`each`](Changes::each) elements. If `DEFERS`, insertions for which a vertex must grow are deferred.
-#[device(caller)]
+#[device]
 pub(super) fn first_pass<M: Config, O: Operation, const DEFERS: bool>(
     graph: GraphView<M>,
     operation: O,
@@ -337,7 +331,7 @@ pub(super) fn first_pass<M: Config, O: Operation, const DEFERS: bool>(
 }
 
 /// Executes the deferred insertions of a batch, by all threads of the grid.
-#[device(caller)]
+#[device]
 pub(super) fn second_pass<M: Config, O: Operation>(
     graph: GraphView<M>,
     operation: O,
@@ -360,8 +354,67 @@ pub(super) fn second_pass<M: Config, O: Operation>(
     graph.counters().record(delta);
 }
 
+#[device]
+impl<M: Config> GraphView<M> {
+    /// Executes an operation on an edge of each lane of the warp that passes `pending`, on both halves if the
+    /// graph is undirected, and counts the changes. All lanes of the warp call it together. Data are bits,
+    /// and so is what is returned.
+    ///
+    /// An insertion that finds no room is refused. In an undirected graph it may then leave one half of the
+    /// edge, so the pool should have room for all. Insertions and removals of one undirected edge must not run
+    /// at the same time.
+    pub fn apply<O: Operation>(self, pending: bool, operation: O, edge: Half<M::Data>) -> (Outcome, M::Data) {
+        let (none, data) = (Half { source: 0, target: 0, data: edge.data }, self.flags().encode(edge.data));
+        let is_loop = edge.source == edge.target;
+        let is_valid = pending && data.is_some() && (self.flags().has_self_edges() || !is_loop);
+        let first = data.filter(|_| is_valid).map_or(none, |data| self.turned(Half { data, ..edge }, true));
+        let executed = M::execute::<O, false>(self, is_valid, operation, first);
+        self.count::<O>(first.source, is_valid, executed, true);
+        if O::WRITES && self.flags().is_undirected() {
+            let second = Half { source: first.target, target: first.source, ..first };
+            let is_valid = is_valid && !is_loop;
+            let other = M::execute::<O, false>(self, is_valid, operation, second);
+            self.count::<O>(second.source, is_valid, other, false);
+            if is_valid && other.fate != Fate::Done {
+                return (Outcome::Refused, edge.data);
+            }
+        }
+        (executed.outcome, self.flags().decode(executed.data))
+    }
+
+    /// Returns the half of an edge that determines the outcome, or the other one.
+    fn turned(self, edge: Half<M::Data>, is_first: bool) -> Half<M::Data> {
+        if self.flags().is_undirected() && (edge.source > edge.target) == is_first {
+            return Half { source: edge.target, target: edge.source, ..edge };
+        }
+        edge
+    }
+
+    /// Counts a change of each lane of the warp: in the table of the vertex, if it has one, and in the number
+    /// of edges, if this is the half that counts. All lanes call it together.
+    fn count<O: Operation>(self, vertex: u32, is_valid: bool, executed: Executed<M::Data>, is_first: bool) {
+        if !O::WRITES {
+            return;
+        }
+        let is_inserted = is_valid && executed.outcome == Outcome::Inserted;
+        let is_removed = is_valid && executed.outcome == Outcome::Removed;
+        M::count_in_tables(self, vertex, is_inserted && executed.in_table, INSERTED);
+        M::count_in_tables(self, vertex, is_removed && executed.in_table, REMOVED);
+        let mut delta = CounterDelta::default();
+        if is_first && is_valid {
+            delta.count(executed.outcome);
+        }
+        self.counters().record(delta);
+    }
+}
+
+/// Addition to the counts of a table for a new edge: one live edge, and one taken slot.
+const INSERTED: u64 = 1 | 1 << 32;
+/// Addition to the counts of a table for a removed edge.
+const REMOVED: u64 = u64::MAX;
+
 /// Looks up the edge of a batch that the calling thread brings. The threads of a warp call it together.
-#[device(caller)]
+#[device]
 pub(super) fn look_up<M: Config, O: Operation>(graph: GraphView<M>, operation: O, batch: Lookups<M::Data>) {
     let sources = batch.sources.resolve();
     let index = Thread::index();
@@ -383,7 +436,7 @@ pub(super) fn look_up<M: Config, O: Operation>(graph: GraphView<M>, operation: O
 ///
 /// Nothing else changes the graph meanwhile. An edge of the batch whose halves are not both present was
 /// refused, also where another element with this edge has already erased the other half.
-#[device(caller)]
+#[device]
 pub(super) fn repair<M: Config>(graph: GraphView<M>, edges: Changes<M::Data>, growth: Growth) {
     if !M::HAS_DATA && growth.read(GrowthWord::Refused) == 0 {
         return;
@@ -396,21 +449,22 @@ pub(super) fn repair<M: Config>(graph: GraphView<M>, edges: Changes<M::Data>, gr
     let is_valid = half.is_some();
     let first = half.unwrap_or(Half { source: 0, target: 0, data: M::Data::narrow(0) });
     let second = Half { source: first.target, target: first.source, ..first };
-    let found = [first, second].map(|half| M::execute::<_, false>(graph, is_valid, keyed::Get, half));
-    let has = [found[0].outcome == Outcome::Found, found[1].outcome == Outcome::Found];
+    let one = M::execute::<_, false>(graph, is_valid, keyed::Get, first);
+    let other = M::execute::<_, false>(graph, is_valid, keyed::Get, second);
+    let (has_first, has_second) = (one.outcome == Outcome::Found, other.outcome == Outcome::Found);
     if M::HAS_DATA {
-        let copy = Half { data: found[0].data, ..second };
-        let is_due = has[0] && has[1] && found[0].data != found[1].data;
+        let copy = Half { data: one.data, ..second };
+        let is_due = has_first && has_second && one.data != other.data;
         M::execute::<_, false>(graph, is_due, keyed::Insert, copy);
     }
     let mut delta = CounterDelta::default();
-    let is_single = is_valid && has[0] != has[1];
-    let single = if has[0] { first } else { second };
+    let is_single = is_valid && has_first != has_second;
+    let single = if has_first { first } else { second };
     let erased = M::execute::<_, false>(graph, is_single, keyed::Remove, single);
     let is_erased = is_single && erased.outcome == Outcome::Removed;
     M::count_in_tables(graph, single.source, is_erased && erased.in_table, u64::MAX);
-    delta.remove((is_erased && has[0]) as u32);
-    if is_valid && !(has[0] && has[1]) {
+    delta.remove((is_erased && has_first) as u32);
+    if is_valid && !(has_first && has_second) {
         write_if(edges.outcomes, item.element, Outcome::Refused as u8);
     }
     graph.counters().record(delta);

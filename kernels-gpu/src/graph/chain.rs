@@ -31,7 +31,6 @@ impl<S: Slot<Key = u32>, const W: u32, const L: usize> Piece<S, W, L> {
         }
     }
 
-    #[device(caller)]
     fn slot(self, position: u32) -> Global<S::Word> {
         match self {
             Self::Record(record) => record.slot(position),
@@ -54,7 +53,7 @@ pub struct Chain<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> {
     end_bucket: u32,
 }
 
-#[device(caller)]
+#[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L> {
     fn new(graph: GraphView<Edges<S, P, W, L>>, piece: Option<Piece<S, W, L>>) -> Self {
         Self { graph, piece, before: None, position: 0, next_bucket: 0, end_bucket: 0 }
@@ -95,7 +94,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
     }
 
     /// Returns whether the position is that of a slot.
-    #[device]
     pub fn is_at_slot(&self) -> bool {
         self.piece.is_some()
     }
@@ -171,7 +169,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
 }
 
 /// Blanks a slab, by the calling lane alone.
-#[device(caller)]
+#[device]
 fn blank_alone<S: Slot, const L: usize>(node: Node<S, SLAB_TILE, L>) {
     let mut pair = 0;
     while pair < Node::<S, SLAB_TILE, L>::BYTES / 16 {

@@ -48,7 +48,7 @@ const MOVED: usize = 4;
 /// Index of a plan's word `failed`.
 const FAILED: usize = 5;
 
-#[device(caller)]
+#[device]
 impl Plan {
     /// Writes the plan of a listed vertex.
     fn write(self, growth: Growth, index: u32) {
@@ -90,7 +90,7 @@ struct Part {
     bucket: u32,
 }
 
-#[device(caller)]
+#[device]
 impl Part {
     /// Returns the number of warps that move the listed vertices.
     fn warps(growth: Growth) -> u32 {
@@ -117,13 +117,12 @@ impl Part {
     }
 
     /// Returns the number of parts of the vertex.
-    #[device]
     fn parts(self) -> u32 {
         if self.plan.old_buckets == 0 { 1 } else { self.plan.old_buckets }
     }
 }
 
-#[device(caller)]
+#[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Plans the growth of the listed vertex `index`, by the calling lane alone.
     pub(super) fn plan(self, growth: Growth, index: u32) {
@@ -392,7 +391,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 }
 
 /// Returns the number of deferred insertions in a word of pressure, and resets it. By the calling lane alone.
-#[device(caller)]
+#[device]
 fn take_pressure(word: Global<u32>) -> u32 {
     let many = word.load(Order::Relaxed, Scope::Device).wrapping_add(1);
     if many != 0 {
@@ -402,7 +401,7 @@ fn take_pressure(word: Global<u32>) -> u32 {
 }
 
 /// Plans the growth of the listed vertices, by all threads of the grid.
-#[device(caller)]
+#[device]
 pub(super) fn plan_all<M: Config>(graph: super::view::GraphView<M>, growth: Growth) {
     let (listed, mut index) = (growth.read(GrowthWord::Listed) as usize, Thread::index());
     while index < listed {

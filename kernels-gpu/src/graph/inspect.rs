@@ -33,7 +33,7 @@ pub struct Findings {
     pub pressures: u32,
 }
 
-#[device(caller)]
+#[device]
 impl Findings {
     /// Adds the findings to a report.
     pub fn add_to(self, report: GlobalSlice<u64>) {
@@ -51,7 +51,7 @@ impl Findings {
     }
 }
 
-#[device(caller)]
+#[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Examines a vertex, by the calling lane alone. Requires exclusive access to the graph.
     pub(super) fn inspect(self, vertex: u32) -> Findings {

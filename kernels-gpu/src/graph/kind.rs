@@ -23,7 +23,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Instance for Edges<S, P, W,
 ///
 /// # Safety
 /// - All functions access only the memory from which the view was made, and the slices that they take.
-#[device(caller)]
+#[device]
 pub unsafe trait Config: Copy + Send + Sync + 'static {
     /// Word of the data of an edge; ignored if [`Self::HAS_DATA`] is false.
     type Data: Scalar;
@@ -83,7 +83,7 @@ pub unsafe trait Config: Copy + Send + Sync + 'static {
 }
 
 // SAFETY: vertices are checked, and slabs are accessed only through links and tables.
-#[device(caller)]
+#[device]
 unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config for Edges<S, P, W, L> {
     type Data = S::Value;
     type Pool = P;
@@ -91,8 +91,8 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
     const SLAB_SLOTS: u32 = slab_slots::<S, L>();
     const RECORD_BYTES: usize = Record::<S, W, L>::BYTES;
     const NEEDS_WIDE_SWAP: bool = size_of::<S::Word>() == 16 && !S::PUBLISHES;
-    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 64 } else { 48 };
-    const READS_IN: u32 = if size_of::<S::Word>() == 16 { 48 } else { 40 };
+    const REGISTERS: u32 = if size_of::<S::Word>() == 4 { 56 } else { 80 };
+    const READS_IN: u32 = if size_of::<S::Word>() == 4 { 32 } else { 40 };
 
     fn execute<O: Operation, const DEFERS: bool>(
         graph: GraphView<Self>,

@@ -7,7 +7,7 @@ use crate::keyed::{Scalar, Slot};
 use crate::slab::Pool;
 use simt::{Convergence, Global, Order, Scope, Tile, device};
 
-#[device(caller)]
+#[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Calls `see` for the edges of a vertex: target and bits of the data. The lanes of the tile pass the
     /// same vertex, and see different edges. They call `see` together, with `None` where a lane has no edge.

@@ -131,7 +131,6 @@ impl<S: Slot, const W: u32, const L: usize> Record<S, W, L> {
 
     /// Describes a table with `live` edges and no tombstones, by the calling lane alone. Requires exclusive
     /// access to the vertex.
-    #[device(caller)]
     pub fn describe(self, base: u32, buckets: u32, live: u32) {
         let words = [base, buckets, live, live, u32::MAX];
         let mut index = 0;
@@ -144,7 +143,6 @@ impl<S: Slot, const W: u32, const L: usize> Record<S, W, L> {
 
     /// Empties all slots, by the calling lane alone, and sets the link. Requires exclusive access to the
     /// vertex.
-    #[device(caller)]
     pub fn blank(self, link: Link) {
         let mut index = 0;
         while index < Self::BYTES / 8 {

@@ -52,7 +52,7 @@ pub struct Executed<D> {
 /// and of a bucket.
 const FIRST_PASS: [u32; 2] = [1, 4];
 
-#[device(caller)]
+#[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Executes an operation of each lane of the warp that passes `pending`. All lanes call it together. If
     /// `DEFERS`, insertions for which a vertex must grow are deferred.
@@ -126,7 +126,6 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
 
     /// Reads the record of the current operation's source, and acts on a slot if that suffices. Returns
     /// whether the tile is done with the record.
-    #[device(caller)]
     fn round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let (tile, rank) = (turn.tile(), turn.tile().rank());
         let request = self.request.from_owner(turn);
@@ -158,7 +157,6 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
     }
 
     /// Returns whether a slot of the record has a tombstone, if the operation may insert.
-    #[device(caller)]
     fn has_tombstone(tile: Tile<W, impl Convergence>, rank: u32, lane: &crate::keyed::Lane<S, L>) -> bool {
         if !O::WRITES || O::REMOVES {
             return false;
@@ -169,7 +167,6 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
 
     /// Returns the search of the chain behind the record, by the calling lane alone. Links a slab to a full
     /// record, or defers the insertion.
-    #[device(caller)]
     fn follow<const DEFERS: bool>(self, pending: bool) -> ChainSearch<S, P, O, W, L> {
         let mut chain = ChainSearch::new(self.graph, self.request);
         chain.executed.outcome = self.outcome;
@@ -204,7 +201,6 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
     }
 
     /// Returns whether insertions into the slabs of a small vertex are deferred.
-    #[device(caller)]
     fn has_pressure(&self, slab: Handle) -> bool {
         // SAFETY: the handle was read in the link of a record.
         let word = GraphView::<Edges<S, P, W, L>>::slab_pressure(unsafe { self.graph.node(slab) });
@@ -212,7 +208,6 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
     }
 
     /// Links a slab to the full record, unless the insertion waits for the vertex to grow.
-    #[device(caller)]
     fn lengthen(&self, chain: &mut ChainSearch<S, P, O, W, L>, waits: bool) {
         if waits {
             chain.executed.fate = Fate::Deferred;
@@ -267,7 +262,6 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Ch
 
     /// Executes one round of the current operation: one probe, then the advance to the next node. Returns
     /// whether the operation is finished.
-    #[device(caller)]
     fn round<const DEFERS: bool>(&mut self, turn: CurrentOp<SLAB_TILE, impl Convergence>) -> bool {
         let (tile, rank) = (turn.tile(), turn.tile().rank());
         let request = self.request.from_owner(turn);
@@ -320,7 +314,6 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Ch
     }
 
     /// Sets node and depth for the next round of the tile.
-    #[device(caller)]
     fn advance(&mut self, finished: bool, again: bool, next: Option<Handle>) {
         self.depth = match (finished, again) {
             (true, _) => 0,
@@ -338,7 +331,6 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Ch
 
     /// Returns the link of a full node, by the lane that has read it. If the chain ends there and the
     /// operation inserts an absent edge, links a new slab first, if `asked`.
-    #[device(caller)]
     fn next(
         &self,
         request: &Request<S, O>,

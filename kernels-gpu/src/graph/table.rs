@@ -87,13 +87,12 @@ impl Arena {
     }
 }
 
-#[device(caller)]
+#[device]
 impl Arena {
     /// Returns the address of a slab.
     ///
     /// # Safety
     /// - Nothing is accessed through the pointer unless `index` is below the number of slabs.
-    #[device]
     pub(super) unsafe fn slab(self, index: u32) -> Global<u64> {
         // SAFETY: the caller's obligation.
         unsafe { self.slabs.offset(index as usize * (SLAB_BYTES / 8)) }
@@ -103,13 +102,11 @@ impl Arena {
     ///
     /// # Safety
     /// - As for [`Self::slab`].
-    #[device]
     unsafe fn link(self, index: u32) -> Global<u32> {
         // SAFETY: the last word of the slab.
         unsafe { self.slab(index).cast::<u32>().offset(SLAB_BYTES / 4 - 1) }
     }
 
-    #[device]
     fn head(self, class: u32) -> Global<u32> {
         // SAFETY: a word of the state.
         unsafe { self.state.offset(1 + (class % CLASSES) as usize) }

@@ -93,7 +93,6 @@ pub struct GraphView<M: Config> {
 }
 
 impl<M: Config> Clone for GraphView<M> {
-    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -137,43 +136,36 @@ impl<M: Config> GraphView<M> {
     }
 
     /// Returns the number of vertices.
-    #[device]
     pub fn vertices(self) -> u32 {
         self.vertices
     }
 
     /// Returns the properties of the graph.
-    #[device]
     pub fn flags(self) -> Flags {
         self.flags
     }
 
     /// Returns the number of halves as which an edge is stored: 1 or 2.
-    #[device]
     pub fn halves(self) -> usize {
         1 + self.flags.is_undirected() as usize
     }
 
     /// Returns the counters of the edges.
-    #[device]
     pub(super) fn counters(self) -> Counters {
         self.counters
     }
 
     /// Returns the pool of slabs.
-    #[device]
     pub(super) fn pool(self) -> M::Pool {
         self.pool
     }
 
     /// Returns the arena of tables.
-    #[device]
     pub(super) fn arena(self) -> Arena {
         self.arena
     }
 
     /// Returns whether both vertices exist.
-    #[device]
     pub(super) fn has(self, source: u32, target: u32) -> bool {
         source < self.vertices && target < self.vertices
     }
@@ -218,7 +210,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// # Safety
     /// - Nothing is accessed through the node unless the handle was read in a link of the graph, or names a
     ///   blank slab that the pool has just allocated.
-    #[device(caller)]
     pub(super) unsafe fn node(self, handle: Handle) -> Node<S, SLAB_TILE, L> {
         // SAFETY: the caller's obligation; slabs in links are nodes of chains.
         unsafe { Node::at(self.pool().slab(handle)) }
@@ -228,7 +219,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     ///
     /// # Safety
     /// - Nothing is accessed through the node unless the chain is one of the graph.
-    #[device(caller)]
     pub(super) unsafe fn first_node(self, start: Start) -> Node<S, SLAB_TILE, L> {
         if start.is_bucket {
             // SAFETY: as above, for a bucket of a table.

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use gpu::{Buffer, Device};
 use phalanx_kernels::graph::{
     ARENA_WORDS, Arena, BATCH_WORDS, Config, Flags, GROWTH_WORDS, GraphParts, GraphView, Growth, GrowthWord,
-    MOST_ARENA, PLAN_WORDS, SLAB_BYTES,
+    MOST_ARENA, PLAN_WORDS, SLAB_BYTES, buckets_of,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 
@@ -83,6 +83,23 @@ impl Memory {
         let mut used = [0];
         self.arena_state.read_into(0, &mut used)?;
         Ok(used[0] as usize)
+    }
+
+    /// Returns the number of slabs of the arena in free tables. Waits for the device, and reads a word for each
+    /// free table.
+    pub fn free_tables(&self) -> Result<usize> {
+        let (state, mut free) = (self.arena_state.read()?, 0);
+        for (class, &head) in state.iter().enumerate().skip(1) {
+            let mut base = head;
+            // A list that leads in a circle ends here, too: then the sum is wrong.
+            while (base as usize) < self.tables() && free <= self.tables() {
+                free += buckets_of(class as u32 - 1) as usize;
+                let mut last = [0];
+                self.arena.read_into((base as usize + 1) * SLAB_WORDS - 1, &mut last)?;
+                base = (last[0] >> 32) as u32;
+            }
+        }
+        Ok(free)
     }
 
     pub fn memory_usage(&self) -> usize {

@@ -213,7 +213,7 @@ impl<E: Data> DynamicGraph<E> {
     }
 
     /// Returns a view of the graph for your own kernels. `M` is the type of the variant that
-    /// [`Self::variant`] names. In a kernel, [`GraphView::execute`] inserts, removes and looks up edges, and
+    /// [`Self::variant`] names. In a kernel, [`GraphView::apply`] inserts, removes and looks up edges, and
     /// [`GraphView::for_each_neighbor`] iterates.
     ///
     /// # Errors
@@ -224,9 +224,8 @@ impl<E: Data> DynamicGraph<E> {
     /// - From this call until the end of the last kernel that takes the view, nothing may replace or move the
     ///   memory: no thread may submit a batch that inserts, nor call a method that takes `&mut self`.
     /// - Those kernels must run on the graph's device, and end before the graph is dropped.
-    /// - Kernels that change an undirected graph must change both halves of each edge, and must not insert
-    ///   and remove edges at the same time. Changes are not counted by [`Self::edge_count`], nor are those of
-    ///   vertices with tables.
+    /// - They must change the graph only through [`GraphView::apply`], and must not insert and remove edges of
+    ///   an undirected graph at the same time.
     pub unsafe fn view<M: Config<Data = E::Bits> + Instance>(&self) -> Result<GraphView<M>> {
         self.handle.kernels().variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.

@@ -1,7 +1,7 @@
 //! A graph beside a map of its edges.
 use crate::common::Rng;
 use phalanx::graph::{Builder, Data, Kind};
-use phalanx::{DynamicGraph, Outcome, Outcomes, Result};
+use phalanx::{DynamicGraph, Outcome, Outcomes};
 use std::collections::BTreeMap;
 
 /// Edge data of tests.
@@ -9,9 +9,9 @@ pub trait Sample: Data {
     /// Returns random data.
     fn random(rng: &mut Rng) -> Self;
     /// Inserts edges.
-    fn insert(graph: &DynamicGraph<Self>, edges: &[(u32, u32, Self)]) -> Result<Outcomes>;
+    fn insert(graph: &DynamicGraph<Self>, edges: &[(u32, u32, Self)]) -> phalanx::Result<Outcomes>;
     /// Returns the data of edges.
-    fn weights(graph: &DynamicGraph<Self>, edges: &[(u32, u32)]) -> Vec<Option<Self>>;
+    fn weights(graph: &DynamicGraph<Self>, edges: &[(u32, u32)]) -> Result<Vec<Option<Self>>, String>;
 }
 
 /// Returns the sources and targets of edges.
@@ -22,14 +22,15 @@ pub fn ends<E: Copy>(edges: &[(u32, u32, E)]) -> (Vec<u32>, Vec<u32>) {
 impl Sample for () {
     fn random(_rng: &mut Rng) {}
 
-    fn insert(graph: &DynamicGraph<()>, edges: &[(u32, u32, ())]) -> Result<Outcomes> {
+    fn insert(graph: &DynamicGraph<()>, edges: &[(u32, u32, ())]) -> phalanx::Result<Outcomes> {
         let (sources, targets) = ends(edges);
         graph.insert(&sources, &targets)
     }
 
-    fn weights(graph: &DynamicGraph<()>, edges: &[(u32, u32)]) -> Vec<Option<()>> {
+    fn weights(graph: &DynamicGraph<()>, edges: &[(u32, u32)]) -> Result<Vec<Option<()>>, String> {
         let (sources, targets): (Vec<_>, Vec<_>) = edges.iter().copied().unzip();
-        graph.has_edge(&sources, &targets).unwrap().into_iter().map(|has| has.then_some(())).collect()
+        let found = graph.has_edge(&sources, &targets).map_err(|error| error.to_string())?;
+        Ok(found.into_iter().map(|has| has.then_some(())).collect())
     }
 }
 
@@ -41,15 +42,18 @@ macro_rules! samples {
                 random(rng)
             }
 
-            fn insert(graph: &DynamicGraph<Self>, edges: &[(u32, u32, Self)]) -> Result<Outcomes> {
+            fn insert(graph: &DynamicGraph<Self>, edges: &[(u32, u32, Self)]) -> phalanx::Result<Outcomes> {
                 let (sources, targets) = ends(edges);
                 let data: Vec<_> = edges.iter().map(|edge| edge.2).collect();
                 graph.insert(&sources, &targets, &data)
             }
 
-            fn weights(graph: &DynamicGraph<Self>, edges: &[(u32, u32)]) -> Vec<Option<Self>> {
+            fn weights(
+                graph: &DynamicGraph<Self>,
+                edges: &[(u32, u32)],
+            ) -> Result<Vec<Option<Self>>, String> {
                 let (sources, targets): (Vec<_>, Vec<_>) = edges.iter().copied().unzip();
-                graph.weight(&sources, &targets).unwrap()
+                graph.weight(&sources, &targets).map_err(|error| error.to_string())
             }
         }
     )*};
@@ -77,6 +81,7 @@ impl<E: Sample> World<E> {
     }
 
     /// Inserts edges between vertices that exist, none of which is a self-edge.
+    #[track_caller]
     pub fn insert(&mut self, edges: &[(u32, u32, E)]) {
         let outcomes = E::insert(&self.graph, edges).unwrap();
         assert!(outcomes.all_placed(), "{} of {}", outcomes.refused(), edges.len());
@@ -84,7 +89,31 @@ impl<E: Sample> World<E> {
     }
 
     /// Notes the edges of an insertion that were not refused, and checks the outcomes.
+    #[track_caller]
     pub fn inserted(&mut self, edges: &[(u32, u32, E)], outcomes: &[Outcome]) {
+        self.try_inserted(edges, outcomes).unwrap();
+    }
+
+    /// Removes edges.
+    #[track_caller]
+    pub fn remove(&mut self, edges: &[(u32, u32)]) {
+        self.try_remove(edges).unwrap();
+    }
+
+    /// Checks the whole graph.
+    #[track_caller]
+    pub fn check(&self) {
+        self.try_check().unwrap();
+    }
+
+    /// Looks up pairs of vertices in both orders.
+    #[track_caller]
+    pub fn look_up(&self, pairs: &[(u32, u32)]) {
+        self.try_look_up(pairs).unwrap();
+    }
+
+    /// As [`Self::inserted`].
+    pub fn try_inserted(&mut self, edges: &[(u32, u32, E)], outcomes: &[Outcome]) -> Checked {
         let mut given: BTreeMap<(u32, u32), (Vec<E>, Vec<Outcome>)> = BTreeMap::new();
         for (&(a, b, data), &outcome) in edges.iter().zip(outcomes) {
             let entry = given.entry(self.name(a, b)).or_default();
@@ -92,72 +121,107 @@ impl<E: Sample> World<E> {
             entry.1.push(outcome);
         }
         let names: Vec<(u32, u32)> = given.keys().copied().collect();
-        let stored = E::weights(&self.graph, &names);
+        let stored = E::weights(&self.graph, &names)?;
         for ((name, (data, outcomes)), stored) in given.into_iter().zip(stored) {
-            if outcomes.contains(&Outcome::Refused) {
-                assert!(outcomes.iter().all(|&outcome| outcome == Outcome::Refused), "{name:?} {outcomes:?}");
-                assert_eq!(stored, self.edges.get(&name).copied(), "{name:?}");
-                continue;
-            }
-            let present = if size_of::<E>() == 0 { Outcome::Found } else { Outcome::Replaced };
-            let new = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
-            assert_eq!(new, usize::from(!self.edges.contains_key(&name)), "{name:?} {outcomes:?}");
-            assert!(outcomes.iter().all(|&outcome| outcome == Outcome::Inserted || outcome == present));
-            let stored = stored.unwrap_or_else(|| panic!("{name:?} is missing"));
-            assert!(data.contains(&stored), "{name:?} has {stored:?}, not one of {data:?}");
-            self.edges.insert(name, stored);
+            let before = self.edges.get(&name).copied();
+            explained(before, &data, &outcomes, stored).map_err(|text| format!("{name:?}: {text}"))?;
+            match stored {
+                Some(stored) => self.edges.insert(name, stored),
+                None => self.edges.remove(&name),
+            };
         }
+        Ok(())
     }
 
-    /// Removes edges.
-    pub fn remove(&mut self, edges: &[(u32, u32)]) {
+    /// As [`Self::remove`].
+    pub fn try_remove(&mut self, edges: &[(u32, u32)]) -> Checked {
         let (sources, targets): (Vec<_>, Vec<_>) = edges.iter().copied().unzip();
-        let outcomes = self.graph.remove(&sources, &targets).unwrap();
+        let outcomes = self.graph.remove(&sources, &targets).map_err(|error| error.to_string())?;
         let mut removed: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         for (&(a, b), &outcome) in edges.iter().zip(outcomes.iter()) {
-            assert!(matches!(outcome, Outcome::Removed | Outcome::Absent), "{outcome:?}");
+            if !matches!(outcome, Outcome::Removed | Outcome::Absent) {
+                return Err(format!("{outcome:?} by a removal"));
+            }
             *removed.entry(self.name(a, b)).or_default() += usize::from(outcome == Outcome::Removed);
         }
         for (name, many) in removed {
-            let was_present = self.edges.remove(&name).is_some();
-            assert_eq!(many, usize::from(was_present), "{name:?}");
+            if many != usize::from(self.edges.remove(&name).is_some()) {
+                return Err(format!("{name:?} was removed {many} times"));
+            }
         }
+        Ok(())
     }
 
-    /// Checks the whole graph.
-    #[track_caller]
-    pub fn check(&self) {
-        self.graph.validate().unwrap();
-        assert_eq!(self.graph.edge_count().unwrap(), self.edges.len());
+    /// As [`Self::check`].
+    pub fn try_check(&self) -> Checked {
+        let text = |error: phalanx::Error| error.to_string();
+        self.graph.validate().map_err(text)?;
+        let (counted, edges) = (self.graph.edge_count().map_err(text)?, self.edges.len());
+        same("number of edges", counted, edges)?;
         let vertices: Vec<u32> = (0..self.graph.vertices() as u32).collect();
-        let mut expected: Vec<Vec<(u32, E)>> = vertices.iter().map(|_| Vec::new()).collect();
+        let degrees = self.graph.degree(&vertices).map_err(text)?;
+        let mut found = self.graph.neighbors(&vertices).map_err(text)?;
+        found.sort();
+        for (vertex, edges) in self.neighbors().into_iter().enumerate() {
+            same("degree", degrees[vertex] as usize, edges.len())?;
+            let of: Vec<(u32, E)> =
+                found.of(vertex).iter().copied().zip(found.data(vertex).iter().copied()).collect();
+            same("edges of a vertex", of, edges)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the edges that each vertex should have, sorted.
+    fn neighbors(&self) -> Vec<Vec<(u32, E)>> {
+        let mut expected = vec![Vec::new(); self.graph.vertices()];
         for (&(a, b), &data) in &self.edges {
             expected[a as usize].push((b, data));
             if self.graph.kind() == Kind::Undirected && a != b {
                 expected[b as usize].push((a, data));
             }
         }
-        let degrees = self.graph.degree(&vertices).unwrap();
-        let mut found = self.graph.neighbors(&vertices).unwrap();
-        found.sort();
-        for (vertex, edges) in expected.iter_mut().enumerate() {
-            edges.sort_by_key(|edge| edge.0);
-            assert_eq!(degrees[vertex] as usize, edges.len(), "degree of {vertex}");
-            let of: Vec<(u32, E)> =
-                found.of(vertex).iter().copied().zip(found.data(vertex).iter().copied()).collect();
-            assert_eq!(&of, edges, "edges of {vertex}");
-        }
+        expected.iter_mut().for_each(|edges| edges.sort_by_key(|edge| edge.0));
+        expected
     }
 
-    /// Looks up pairs of vertices in both orders.
-    #[track_caller]
-    pub fn look_up(&self, pairs: &[(u32, u32)]) {
+    /// As [`Self::look_up`].
+    pub fn try_look_up(&self, pairs: &[(u32, u32)]) -> Checked {
         let mut both: Vec<(u32, u32)> = pairs.to_vec();
         both.extend(pairs.iter().map(|&(a, b)| (b, a)));
-        let found = E::weights(&self.graph, &both);
+        let found = E::weights(&self.graph, &both)?;
         for (&(a, b), found) in both.iter().zip(found) {
-            assert_eq!(found, self.edges.get(&self.name(a, b)).copied(), "{a} {b}");
+            let expected = self.edges.get(&self.name(a, b)).copied();
+            same("edge that was looked up", found, expected).map_err(|text| format!("{a} {b}: {text}"))?;
         }
+        Ok(())
+    }
+}
+
+/// Result of a check, with the difference.
+pub type Checked = Result<(), String>;
+
+/// Returns an error if two values differ.
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Checked {
+    if found == expected { Ok(()) } else { Err(format!("{what}: expected {expected:?}, found {found:?}")) }
+}
+
+/// Checks the outcomes of all elements of a batch that insert one edge: with these data, into a graph where
+/// it had the data `before`, and after which it has the data `stored`.
+fn explained<E: Sample>(before: Option<E>, data: &[E], outcomes: &[Outcome], stored: Option<E>) -> Checked {
+    let refused = outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
+    if refused > 0 {
+        // An edge that was present keeps its place, so only a new one can be refused.
+        let is_right = refused == outcomes.len() && before.is_none() && stored.is_none();
+        return if is_right { Ok(()) } else { Err(format!("{outcomes:?}, then {stored:?}")) };
+    }
+    let present = if size_of::<E>() == 0 { Outcome::Found } else { Outcome::Replaced };
+    let new = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
+    let others = outcomes.iter().filter(|&&outcome| outcome == present).count();
+    same("insertions", new, usize::from(before.is_none()))?;
+    same("other outcomes", others, outcomes.len() - new)?;
+    match stored {
+        Some(stored) if data.contains(&stored) => Ok(()),
+        stored => Err(format!("{stored:?} is not one of {data:?}")),
     }
 }
 
