@@ -9,9 +9,9 @@
 //!
 //! A family's module is always there, for kernels of one's own. The features `hash-map`, `slab-alloc`,
 //! `slab-hash`, `btree`, `mvbtree`, `skip-list`, `primitives`, `cache-table` and `tiered-map` (all on by
-//! default) and `persistent-map` (off) add its list of compiled kernels for the default types; `variants`
-//! adds the types of the papers' experiments to these lists, and `baselines` the kernels of the benchmarks'
-//! baselines and limits.
+//! default), `persistent-map` and `dynamic-graph` (off) add its list of compiled kernels for the default
+//! types; `variants` adds the types of the papers' experiments to these lists, and `baselines` the kernels of
+//! the benchmarks' baselines and limits.
 //!
 //! # Cost
 //!
@@ -25,6 +25,7 @@
 pub mod baseline;
 pub mod btree;
 pub mod cache;
+pub mod graph;
 pub mod hash_map;
 pub mod keyed;
 pub mod mvbtree;

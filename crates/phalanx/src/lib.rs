@@ -43,6 +43,8 @@ pub mod btree;
 #[cfg(feature = "cache-table")]
 pub mod cache_table;
 mod error;
+#[cfg(feature = "dynamic-graph")]
+pub mod graph;
 #[cfg(feature = "hash-map")]
 pub mod hash_map;
 pub mod map;
@@ -77,6 +79,8 @@ pub use btree::BTree;
 pub use cache_table::CacheTable;
 pub use error::{Error, Result};
 pub use gpu::{self, Device, emulator};
+#[cfg(feature = "dynamic-graph")]
+pub use graph::DynamicGraph;
 #[cfg(feature = "hash-map")]
 pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, OldValues, Op, Outcome, Outcomes, Value};

@@ -41,6 +41,8 @@ static PROGRAMS: &[Program] = &[
     program!("TIERED_MAP"),
     #[cfg(all(feature = "cuda", feature = "persistent-map"))]
     program!("PERSISTENT_MAP"),
+    #[cfg(all(feature = "cuda", feature = "dynamic-graph"))]
+    program!("DYNAMIC_GRAPH"),
     #[cfg(all(feature = "cuda", feature = "variants"))]
     program!("BASELINES"),
 ];

@@ -32,6 +32,11 @@ impl Variant {
         Self { name: M::NAME, needs_wide_swap: M::NEEDS_WIDE_SWAP, id: TypeId::of::<M>() }
     }
 
+    /// Returns the identity of the variant `M`, which is no kind of keyed structure.
+    pub fn with<M: 'static>(name: &'static str, needs_wide_swap: bool) -> Self {
+        Self { name, needs_wide_swap, id: TypeId::of::<M>() }
+    }
+
     /// Returns whether this is the variant `M`.
     pub fn is<M: 'static>(self) -> bool {
         self.id == TypeId::of::<M>()

@@ -87,17 +87,17 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     }
 
     /// Returns the address of the slab.
-    pub(super) fn base(self) -> Global<u64> {
+    pub(crate) fn base(self) -> Global<u64> {
         self.0.base()
     }
 
     /// Returns the slab as a bucket, whose slots include those of the link.
-    pub(super) fn bucket(self) -> Bucket<S, W, L> {
+    pub(crate) fn bucket(self) -> Bucket<S, W, L> {
         self.0
     }
 
     /// Returns the location of the link.
-    pub(super) fn link(self) -> Global<u32> {
+    pub(crate) fn link(self) -> Global<u32> {
         // SAFETY: the last four bytes of the slab.
         unsafe { self.base().cast::<u32>().offset(Self::BYTES / 4 - 1) }
     }
@@ -111,7 +111,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Reads the part of the node that belongs to lane `rank`, below `W`, if `wanted`; otherwise the result
     /// is arbitrary. `order` is relaxed, or weak if nothing writes to the node meanwhile.
     #[device(caller)]
-    pub(super) fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, L> {
+    pub(crate) fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, L> {
         let lane = self.0.load(rank, wanted, order);
         let last = lane.words()[L - 1].widen();
         let link = Handle::from_word((last >> (size_of::<S::Word>() * 8 - 32)) as u32);

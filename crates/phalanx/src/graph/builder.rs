@@ -1,0 +1,259 @@
+//! Construction of graphs.
+use super::data::Data;
+use super::kernels::{self, Shape};
+use super::memory::{MOST_VERTICES, Memory, Workspace};
+use super::order::Order;
+use super::{DynamicGraph, Kind};
+use crate::map::handle::Handle;
+use crate::map::variant::select;
+use crate::program::open;
+use crate::slab_alloc::SlabAlloc;
+use crate::{Error, Result};
+use gpu::Device;
+use phalanx_kernels::graph::{Flags, RECORD_SLOTS, buckets_of, growth_class};
+use std::marker::PhantomData;
+use std::sync::Mutex;
+
+/// Number of elements from which on a thread inserts eight consecutive ones.
+const LARGE_BATCH: usize = 1 << 20;
+
+/// Parameters of a [`DynamicGraph`]; created by [`DynamicGraph::builder`].
+///
+/// ```
+/// use phalanx::graph::Kind;
+/// use phalanx::{Device, DynamicGraph};
+///
+/// let graph = DynamicGraph::<u32>::builder()
+///     .device(&Device::from_environment()?)
+///     .vertices(1000)
+///     .kind(Kind::Undirected)
+///     .self_edges(true)
+///     .edges(5000)
+///     .budget(1 << 30)
+///     .build()?;
+/// assert_eq!((graph.vertices(), graph.kind()), (1000, Kind::Undirected));
+/// let graph = DynamicGraph::<()>::builder().degrees(&[3, 100, 5]).fixed(true).build()?;
+/// assert_eq!(graph.vertices(), 3);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// Setters copy the parameters on the host. `build` allocates the records (32 bytes per vertex without data,
+/// 64 with a weight, 128 with a timestamp), pool and arena, and writes each byte once.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder<E> {
+    device: Option<Device>,
+    vertices: usize,
+    kind: Kind,
+    self_edges: bool,
+    edges: usize,
+    degrees: Vec<u32>,
+    slabs: Option<usize>,
+    tables: Option<usize>,
+    budget: usize,
+    is_fixed: bool,
+    large_batch: usize,
+    variant: Option<String>,
+    of: PhantomData<fn() -> E>,
+}
+
+impl<E> Default for Builder<E> {
+    fn default() -> Self {
+        Self {
+            device: None,
+            vertices: 0,
+            kind: Kind::Directed,
+            self_edges: false,
+            edges: 0,
+            degrees: Vec::new(),
+            slabs: None,
+            tables: None,
+            budget: usize::MAX,
+            is_fixed: false,
+            large_batch: LARGE_BATCH,
+            variant: None,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<E: Data> Builder<E> {
+    /// Sets the device that holds the graph. Default: [`Device::from_environment`].
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Sets the number of vertices, whose ids are 0 to `vertices` - 1.
+    pub fn vertices(mut self, vertices: usize) -> Self {
+        self.vertices = vertices;
+        self
+    }
+
+    /// Sets whether edges have a direction. Default: [`Kind::Directed`].
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets whether edges from a vertex to itself are allowed. Default: they are refused.
+    pub fn self_edges(mut self, are_allowed: bool) -> Self {
+        self.self_edges = are_allowed;
+        self
+    }
+
+    /// Sets the number of edges for which memory is allocated, assuming that they are spread over the
+    /// vertices uniformly. Default: eight per vertex.
+    pub fn edges(mut self, edges: usize) -> Self {
+        self.edges = edges;
+        self
+    }
+
+    /// Sets the expected degree of each vertex, for which memory is allocated, and at least as many vertices
+    /// as degrees.
+    pub fn degrees(mut self, degrees: &[u32]) -> Self {
+        self.degrees = degrees.to_vec();
+        self
+    }
+
+    /// Sets the number of single slabs, instead of deriving it from degrees or edges.
+    pub fn slabs(mut self, slabs: usize) -> Self {
+        self.slabs = Some(slabs);
+        self
+    }
+
+    /// Sets the number of slabs of tables, instead of deriving it from degrees or edges.
+    pub fn table_slabs(mut self, slabs: usize) -> Self {
+        self.tables = Some(slabs);
+        self
+    }
+
+    /// Sets the maximum number of bytes of single slabs. Default: limited only by the device.
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// Sets whether the memory is fixed: then edges that do not fit are refused. Default: blocking calls
+    /// allocate more.
+    pub fn fixed(mut self, is_fixed: bool) -> Self {
+        self.is_fixed = is_fixed;
+        self
+    }
+
+    /// Sets the number of elements from which on a thread inserts eight consecutive ones. For tests.
+    #[doc(hidden)]
+    pub fn large_batch(mut self, elements: usize) -> Self {
+        self.large_batch = elements;
+        self
+    }
+
+    /// Selects the variant by name. Default: the fastest that the device supports.
+    pub fn variant(mut self, name: &str) -> Self {
+        self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Creates a graph without edges.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] if there are no vertices; [`Error::TooLarge`] for more than 2^32 - 4 vertices, or more
+    /// than 2^27 slabs of tables; [`Error::UnknownVariant`] if no variant has the name;
+    /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::TooManySlabs`]
+    /// or [`Error::Budget`] for too many slabs; [`Error::Device`] if the device lacks the memory.
+    pub fn build(self) -> Result<DynamicGraph<E>> {
+        let vertices = self.vertices.max(self.degrees.len());
+        match vertices {
+            0 => return Err(Error::Zero { what: "vertices" }),
+            1..=MOST_VERTICES => {}
+            _ => return Err(Error::TooLarge { what: "vertices", asked: vertices, most: MOST_VERTICES }),
+        }
+        let device = open(self.device.as_ref())?;
+        let kernels = select(&device, self.variant.as_deref(), kernels::all::<E::Bits>(E::HAS_DATA))?;
+        let shape = kernels.shape();
+        let (slabs, tables) = self.sizes(vertices, shape);
+        let (slabs, tables) = (self.slabs.unwrap_or(slabs), self.tables.unwrap_or(tables));
+        let pool = SlabAlloc::builder()
+            .device(&device)
+            .capacity(slabs.max(1))
+            .super_block_or_eighth(None)
+            .budget(self.budget)
+            .build()?;
+        let memory = Memory::new(&device, (shape, self.flags()), vertices, tables, pool)?;
+        let order = Mutex::new(Order::new(Workspace::new(&device)?));
+        let handle = Handle::new(device, Box::new(kernels), memory);
+        Ok(DynamicGraph {
+            handle,
+            order,
+            kind: self.kind,
+            is_fixed: self.is_fixed,
+            large_batch: self.large_batch,
+            of: PhantomData,
+        })
+    }
+
+    fn flags(&self) -> Flags {
+        let mut flags = E::FLAGS;
+        if self.kind == Kind::Undirected {
+            flags = flags.undirected();
+        }
+        if self.self_edges { flags.self_edges() } else { flags }
+    }
+
+    /// Returns the numbers of single slabs and of slabs of tables.
+    fn sizes(&self, vertices: usize, shape: Shape) -> (usize, usize) {
+        let small = RECORD_SLOTS as usize + shape.slab_slots;
+        if !self.degrees.is_empty() {
+            let of = |degree: &u32| slabs_for(*degree as usize, small, shape);
+            let (slabs, tables) = self.degrees.iter().map(of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+            // A bucket in fifty is full at the load of tables.
+            return (slabs + tables / 50 + 32, tables);
+        }
+        let halves = if self.kind == Kind::Undirected { 2 } else { 1 };
+        let edges = if self.edges == 0 { 8 * vertices } else { self.edges * halves };
+        let mean = edges as f64 / vertices as f64;
+        let shares = [RECORD_SLOTS as usize, small].map(|most| 1.0 - poisson_up_to(most, mean));
+        let slabs = (vertices as f64 * (shares[0] - shares[1]) * 1.1) as usize;
+        let (_, table) = slabs_for((mean as usize).max(small + 1), small, shape);
+        // An eighth of the edges may be in large vertices, however they are spread.
+        let tables = (vertices as f64 * shares[1] * 1.1) as usize * table;
+        let tables = tables.max(edges / shape.slab_slots / 8);
+        (slabs + tables / 50 + 64, tables + 8)
+    }
+}
+
+/// Returns the numbers of single slabs and of slabs of tables for a vertex.
+fn slabs_for(degree: usize, small: usize, shape: Shape) -> (usize, usize) {
+    if degree <= small {
+        return ((degree > RECORD_SLOTS as usize) as usize, 0);
+    }
+    let class = growth_class(degree as u64, shape.slab_slots as u32);
+    (0, class.map_or(0, buckets_of) as usize)
+}
+
+/// Returns the probability that a Poisson distributed number with this mean is at most `most`.
+fn poisson_up_to(most: usize, mean: f64) -> f64 {
+    let (mut probability, mut sum) = ((-mean).exp(), 0.0);
+    for number in 0..=most {
+        sum += probability;
+        probability *= mean / (number + 1) as f64;
+    }
+    sum.min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_the_degrees() {
+        let shape = Shape { has_data: false, record_bytes: 32, slab_slots: 30 };
+        assert_eq!(slabs_for(7, 37, shape), (0, 0));
+        assert_eq!(slabs_for(37, 37, shape), (1, 0));
+        assert_eq!(slabs_for(38, 37, shape), (0, 3));
+        assert!((poisson_up_to(7, 4.0) - 0.9489).abs() < 1e-4);
+        assert!(poisson_up_to(37, 1000.0) < 1e-9);
+    }
+}

@@ -1,0 +1,168 @@
+//! Launches on graphs of the compiled kinds.
+use super::memory::Memory;
+use crate::map::launch::THREADS;
+use crate::map::variant::{HasVariant, Variant};
+use gpu::{Grid, Stream};
+use phalanx_kernels::graph::kernels::{
+    GraphDegree, GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphMove,
+    GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+};
+use phalanx_kernels::graph::{Changes, Config, Growth, Lookups, SLAB_TILE};
+use phalanx_kernels::keyed::{OpCode, Scalar};
+use simt::{BoundedSlice, GlobalSlice, Instance};
+use std::any::Any;
+use std::marker::PhantomData;
+
+/// A launch on a graph.
+#[derive(Clone, Copy, Debug)]
+pub enum Launch<D> {
+    /// Runs [`GraphInsert`], or [`GraphUpsert`] with a merging operation.
+    Insert(Option<OpCode>, Changes<D>, Growth),
+    /// Runs [`GraphInsertDeferred`] or [`GraphUpsertDeferred`], with at most so many threads.
+    InsertDeferred(Option<OpCode>, Changes<D>, Growth, usize),
+    /// Runs [`GraphPlan`], with at most so many threads.
+    Plan(Growth, usize),
+    /// Runs [`GraphMove`], with at most so many threads.
+    Move(Growth, usize),
+    /// Runs [`GraphInstall`], with at most so many threads.
+    Install(Growth, usize),
+    /// Runs [`GraphRepair`].
+    Repair(Changes<D>, Growth),
+    /// Runs [`GraphRemove`].
+    Remove(Changes<D>, Growth),
+    /// Runs [`GraphHasEdge`].
+    HasEdge(Lookups<D>),
+    /// Runs [`GraphWeight`].
+    Weight(Lookups<D>),
+    /// Runs [`GraphDegree`] for vertices.
+    Degree(BoundedSlice<u32>, GlobalSlice<u32>),
+    /// Runs [`GraphNeighbors`] for vertices.
+    Neighbors(GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>, GlobalSlice<D>),
+    /// Runs [`GraphInspect`].
+    Inspect(GlobalSlice<u64>),
+}
+
+/// Properties of a kind of graph that the host needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Whether edges have data.
+    pub has_data: bool,
+    /// Bytes of a record.
+    pub record_bytes: usize,
+    /// Edges in a slab.
+    pub slab_slots: usize,
+}
+
+/// Launches on graphs of one kind, with data in words `D`.
+pub trait Kernels<D>: HasVariant + Send + Sync {
+    /// Returns the properties of the kind.
+    fn shape(&self) -> Shape;
+
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// - The memory is that of a graph of this kind, and stays as it is until the kernel has ended, and so do
+    ///   the slices. Kernels that need exclusive access to the graph have it.
+    unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch<D>) -> gpu::Result<()>;
+}
+
+/// The kind `M` as a value.
+pub struct KindTag<M>(PhantomData<fn() -> M>);
+
+impl<M: Config + Instance> HasVariant for KindTag<M> {
+    fn variant(&self) -> Variant {
+        Variant::with::<M>(M::NAME, M::NEEDS_WIDE_SWAP)
+    }
+}
+
+/// Returns a grid of `items` threads, at least one warp.
+fn over(items: usize) -> Grid {
+    Grid::for_items(items, THREADS)
+}
+
+impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
+    fn shape(&self) -> Shape {
+        let (record_bytes, slab_slots) = (M::RECORD_BYTES, M::SLAB_SLOTS as usize);
+        Shape { has_data: M::HAS_DATA, record_bytes, slab_slots }
+    }
+
+    unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch<M::Data>) -> gpu::Result<()> {
+        let lanes = |vertices: usize| over(vertices * SLAB_TILE as usize);
+        let threads = |edges: &Changes<M::Data>| over(edges.sources.max_len().div_ceil(edges.each as usize));
+        // SAFETY: the caller's obligations. Each grid has a thread for every element, a tile or a warp for
+        // every vertex, or any number of threads.
+        unsafe {
+            let graph = memory.view::<M>();
+            match launch {
+                Launch::Insert(None, edges, growth) => {
+                    stream.launch(threads(&edges), GraphInsert { graph, edges, growth })
+                }
+                Launch::Insert(Some(code), edges, growth) => {
+                    stream.launch(threads(&edges), GraphUpsert { graph, code: code.code(), edges, growth })
+                }
+                Launch::InsertDeferred(None, edges, growth, most) => {
+                    stream.launch(over(most), GraphInsertDeferred { graph, edges, growth })
+                }
+                Launch::InsertDeferred(Some(code), edges, growth, most) => {
+                    let code = code.code();
+                    stream.launch(over(most), GraphUpsertDeferred { graph, code, edges, growth })
+                }
+                Launch::Plan(growth, most) => stream.launch(over(most), GraphPlan { graph, growth }),
+                Launch::Move(growth, most) => stream.launch(over(most), GraphMove { graph, growth }),
+                Launch::Install(growth, most) => stream.launch(over(most), GraphInstall { graph, growth }),
+                Launch::Repair(edges, growth) => {
+                    stream.launch(over(edges.sources.max_len()), GraphRepair { graph, edges, growth })
+                }
+                Launch::Remove(edges, growth) => {
+                    stream.launch(threads(&edges), GraphRemove { graph, edges, growth })
+                }
+                Launch::HasEdge(batch) => {
+                    stream.launch(over(batch.sources.max_len()), GraphHasEdge { graph, batch })
+                }
+                Launch::Weight(batch) => {
+                    stream.launch(over(batch.sources.max_len()), GraphWeight { graph, batch })
+                }
+                Launch::Degree(vertices, degrees) => {
+                    stream.launch(lanes(vertices.max_len()), GraphDegree { graph, vertices, degrees })
+                }
+                Launch::Neighbors(vertices, offsets, targets, data) => {
+                    let grid = over(vertices.len() * 32);
+                    stream.launch(grid, GraphNeighbors { graph, vertices, offsets, targets, data })
+                }
+                Launch::Inspect(report) => {
+                    stream.launch(over(memory.vertices as usize), GraphInspect { graph, report })
+                }
+            }
+        }
+    }
+}
+
+struct Collect(Vec<&'static dyn Any>);
+
+impl phalanx_kernels::graph::Visitor for Collect {
+    type Output = std::convert::Infallible;
+
+    fn visit<M: Config + Instance>(&mut self) -> Option<Self::Output> {
+        let kernels = const { &(&KindTag::<M>(PhantomData) as &'static dyn Kernels<M::Data>) };
+        self.0.push(kernels);
+        None
+    }
+}
+
+/// Returns all kinds. Not generic: the emulator's kernels are compiled in this crate, and not again in every
+/// program that creates a graph. This crate's unit tests compile none.
+#[cfg_attr(test, allow(unused_mut))]
+fn any() -> Vec<&'static dyn Any> {
+    let mut kernels = Collect(Vec::new());
+    #[cfg(not(test))]
+    phalanx_kernels::graph::visit(&mut kernels);
+    kernels.0
+}
+
+/// Returns the kinds with data in words `D`, or without data. The defaults are first.
+pub fn all<D: Scalar>(has_data: bool) -> impl Iterator<Item = &'static dyn Kernels<D>> + Clone {
+    let kinds = any().into_iter();
+    kinds
+        .filter_map(|any| any.downcast_ref::<&'static dyn Kernels<D>>().copied())
+        .filter(move |kernels| kernels.shape().has_data == has_data)
+}

@@ -1,0 +1,230 @@
+//! The device memory of a graph.
+use super::kernels::Shape;
+use crate::slab_alloc::SlabAlloc;
+use crate::{Error, Result};
+use gpu::{Buffer, Device};
+use phalanx_kernels::graph::{
+    ARENA_WORDS, Arena, BATCH_WORDS, Config, Flags, GROWTH_WORDS, GraphParts, GraphView, Growth, GrowthWord,
+    MOST_ARENA, PLAN_WORDS, SLAB_BYTES, buckets_of,
+};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
+
+/// Words of 8 bytes in a slab.
+const SLAB_WORDS: usize = SLAB_BYTES / 8;
+
+/// Maximum number of vertices: the ids above are patterns of slots without an edge.
+pub const MOST_VERTICES: usize = u32::MAX as usize - 3;
+
+/// Records, slabs and tables of a graph.
+#[derive(Debug)]
+pub struct Memory {
+    pub vertices: u32,
+    records: Buffer<u64>,
+    arena: Buffer<u64>,
+    arena_state: Buffer<u32>,
+    pub counters: Buffer<u64>,
+    pub pool: SlabAlloc,
+    pub flags: Flags,
+    /// Number of times that pool or arena have grown.
+    pub generation: u64,
+}
+
+impl Memory {
+    /// Allocates the memory of a graph without edges, with an arena of `tables` slabs.
+    pub fn new(
+        device: &Device,
+        (shape, flags): (Shape, Flags),
+        vertices: usize,
+        tables: usize,
+        pool: SlabAlloc,
+    ) -> Result<Self> {
+        check_arena(tables)?;
+        let mut arena_state = device.filled::<u32>(ARENA_WORDS, 0xff)?;
+        arena_state.write_at(0, &[0])?;
+        Ok(Self {
+            vertices: vertices as u32,
+            records: device.filled(vertices * shape.record_bytes / 8, 0xff)?,
+            arena: device.filled(tables * SLAB_WORDS, 0xff)?,
+            arena_state,
+            counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
+            pool,
+            flags,
+            generation: 0,
+        })
+    }
+
+    /// Returns the graph as kernels of the kind `M` take it.
+    ///
+    /// # Safety
+    /// - The graph is of this kind. Its memory is neither dropped, replaced nor grown while the view is used.
+    pub unsafe fn view<M: Config>(&self) -> GraphView<M> {
+        let tables = self.tables() as u32;
+        // SAFETY: the caller's obligations; the buffers have these sizes.
+        unsafe {
+            let arena = Arena::new(self.arena.pointer(), self.arena_state.pointer(), tables);
+            let (records, counters) = (self.records.pointer(), self.counters.pointer());
+            let parts = GraphParts { records, arena, counters, pool: self.pool.as_view() };
+            GraphView::new(parts, self.vertices, self.flags)
+        }
+    }
+
+    /// Returns the number of halves as which an edge is stored.
+    pub fn halves(&self) -> usize {
+        1 + usize::from(self.flags.is_undirected())
+    }
+
+    /// Returns the number of slabs of the arena.
+    pub fn tables(&self) -> usize {
+        self.arena.len() / SLAB_WORDS
+    }
+
+    /// Returns the number of slabs of the arena that have been in tables. Waits for the device.
+    pub fn used_tables(&self) -> Result<usize> {
+        let mut used = [0];
+        self.arena_state.read_into(0, &mut used)?;
+        Ok(used[0] as usize)
+    }
+
+    /// Returns the number of slabs of the arena in free tables. Waits for the device, and reads a word for each
+    /// free table.
+    pub fn free_tables(&self) -> Result<usize> {
+        let (state, mut free) = (self.arena_state.read()?, 0);
+        for (class, &head) in state.iter().enumerate().skip(1) {
+            let mut base = head;
+            // A list that leads in a circle ends here, too: then the sum is wrong.
+            while (base as usize) < self.tables() && free <= self.tables() {
+                free += buckets_of(class as u32 - 1) as usize;
+                let mut last = [0];
+                self.arena.read_into((base as usize + 1) * SLAB_WORDS - 1, &mut last)?;
+                base = (last[0] >> 32) as u32;
+            }
+        }
+        Ok(free)
+    }
+
+    pub fn memory_usage(&self) -> usize {
+        self.records.byte_len()
+            + self.arena.byte_len()
+            + self.arena_state.byte_len()
+            + self.counters.byte_len()
+            + self.pool.memory_usage()
+    }
+
+    /// Adds `slabs` slabs to the arena: a larger block, and a copy. Nothing else may run.
+    pub fn grow_arena(&mut self, slabs: usize) -> Result<()> {
+        let tables = self.tables().saturating_add(slabs);
+        check_arena(tables)?;
+        let mut arena = self.arena.device().filled(tables * SLAB_WORDS, 0xff)?;
+        arena.copy_at(0, &self.arena)?;
+        self.arena = arena;
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// Adds slabs to the pool. Nothing else may run.
+    pub fn grow_pool(&mut self, slabs: usize) -> Result<()> {
+        self.pool.grow(slabs)?;
+        self.generation += 1;
+        Ok(())
+    }
+}
+
+/// Returns an error if an arena cannot have this number of slabs.
+fn check_arena(tables: usize) -> Result<()> {
+    let most = MOST_ARENA as usize;
+    if tables <= most {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what: "slabs of tables", asked: tables, most })
+}
+
+/// Memory of batches that insert, which the graph keeps.
+#[derive(Debug)]
+pub struct Workspace {
+    words: Buffer<u32>,
+    deferred: Buffer<u32>,
+    listed: Buffer<u32>,
+    plans: Buffer<u32>,
+    groups: Buffer<u64>,
+}
+
+impl Workspace {
+    pub fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            words: device.zeroed(GROWTH_WORDS)?,
+            deferred: device.buffer(0)?,
+            listed: device.buffer(0)?,
+            plans: device.buffer(0)?,
+            groups: device.buffer(0)?,
+        })
+    }
+
+    /// Makes room for a batch of `halves` halves. If memory is replaced, waits for the batches that use it.
+    pub fn fit(&mut self, halves: usize, memory: &Memory) -> Result<()> {
+        let device = self.words.device().clone();
+        let listed = halves.min(memory.vertices as usize);
+        if self.deferred.len() < halves {
+            self.deferred = device.buffer(halves)?;
+        }
+        if self.listed.len() < listed {
+            self.plans = device.buffer(listed * PLAN_WORDS)?;
+            self.listed = device.buffer(listed)?;
+        }
+        // A table has two buckets or more, and one group for each eight of them.
+        let groups = memory.tables() / 2;
+        if self.groups.len() < groups {
+            self.groups = device.buffer(groups)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the memory as kernels take it.
+    pub fn growth(&self) -> Growth {
+        Growth {
+            words: self.words.global(),
+            deferred: self.deferred.global(),
+            listed: self.listed.global(),
+            plans: self.plans.global(),
+            groups: self.groups.global(),
+        }
+    }
+
+    /// Reads what batches lacked since the last call. Nothing may run.
+    pub fn take_shortage(&mut self) -> Result<Shortage> {
+        let words = self.words.read()?;
+        let word = |word: GrowthWord| words[word as usize] as usize;
+        let shortage = Shortage {
+            no_slab: word(GrowthWord::NoSlab),
+            not_moved: word(GrowthWord::NotMoved),
+            no_table: word(GrowthWord::NoTable),
+            long_chain: word(GrowthWord::LongChain),
+        };
+        self.words.write_at(BATCH_WORDS, &[0; GROWTH_WORDS - BATCH_WORDS])?;
+        Ok(shortage)
+    }
+
+    pub fn memory_usage(&self) -> usize {
+        let lists = self.deferred.byte_len() + self.listed.byte_len() + self.plans.byte_len();
+        self.words.byte_len() + lists + self.groups.byte_len()
+    }
+}
+
+/// Memory that batches lacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shortage {
+    /// Halves for which the pool had no slab.
+    pub no_slab: usize,
+    /// Tables that were not filled, because the pool had no slab.
+    pub not_moved: usize,
+    /// Slabs of tables for which the arena had no room.
+    pub no_table: usize,
+    /// Halves whose chain had its maximum length.
+    pub long_chain: usize,
+}
+
+impl Shortage {
+    /// Returns whether memory was lacking.
+    pub fn is_any(self) -> bool {
+        self != Self::default()
+    }
+}

@@ -1,0 +1,10 @@
+//! Graphs on the emulator: all operations against a map of edges, growth, lack of memory, and bad input.
+#![cfg(feature = "dynamic-graph")]
+mod bad_input;
+#[path = "../common/mod.rs"]
+mod common;
+mod growth;
+mod model;
+mod room;
+mod threads;
+mod world;

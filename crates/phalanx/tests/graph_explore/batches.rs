@@ -1,0 +1,145 @@
+//! Batches with growth, whose kernels run under explored schedules.
+use crate::common::{Rng, outcomes, replay, seeds};
+use crate::setting::Setting;
+use crate::world::{Checked, Sample, World, random_edges};
+use phalanx::graph::Kind;
+use phalanx::{DynamicGraph, Error};
+use simt::emulator::WeakMemory;
+
+/// Number of seeds per kind of graph.
+const SEEDS: u64 = 120;
+
+/// Runs an insertion, whose edges may be refused.
+fn insert<E: Sample>(world: &mut World<E>, edges: &[(u32, u32, E)]) -> Checked {
+    match E::insert(&world.graph, edges) {
+        Err(Error::Device(error)) => Err(error.to_string()),
+        said => world.try_inserted(edges, &outcomes(said)),
+    }
+}
+
+/// Runs the batches of a seed.
+pub fn run<E: Sample>(setting: &Setting, kind: Kind) -> Checked {
+    let mut rng = Rng::new(setting.seed);
+    let (slabs, tables) = (rng.pick(&[1, 32, 64]), rng.pick(&[0, 6, 40, 100]));
+    let builder = DynamicGraph::<E>::builder().device(&setting.device()).vertices(120).kind(kind);
+    let builder = builder.slabs(slabs).table_slabs(tables).fixed(rng.below(2) == 0);
+    let mut world = World::new(builder.large_batch(rng.pick(&[1, 1000])));
+    for _ in 0..2 + rng.below(3) {
+        let count = 20 + rng.below(180) as usize;
+        let hubs = rng.pick(&[0, 1, 3]);
+        let vertices = rng.pick(&[12, 120]);
+        let edges = random_edges::<E>(&mut rng, count, vertices, hubs);
+        insert(&mut world, &edges)?;
+        if rng.below(2) == 0 {
+            let known: Vec<(u32, u32)> = world.edges.keys().copied().filter(|_| rng.below(3) == 0).collect();
+            world.try_remove(&known)?;
+        }
+        world.try_check()?;
+    }
+    Ok(())
+}
+
+fn all_are_sound<E: Sample>(kind: Kind, count: u64) {
+    for seed in seeds(count) {
+        let is_weak = seed % 4 == 3;
+        let weak_memory = if is_weak { WeakMemory::Hardware } else { WeakMemory::Off };
+        let setting = Setting { weak_memory, cas128: seed % 2 == 0, ..Setting::new(seed) };
+        let found = run::<E>(&setting, kind);
+        assert!(found.is_ok(), "{}\n{}", found.unwrap_err(), replay(seed));
+    }
+}
+
+#[test]
+fn batches_of_directed_edges_are_right() {
+    all_are_sound::<()>(Kind::Directed, SEEDS);
+    all_are_sound::<u32>(Kind::Directed, SEEDS / 2);
+    all_are_sound::<u64>(Kind::Directed, SEEDS / 2);
+}
+
+#[test]
+fn batches_of_undirected_edges_are_right() {
+    all_are_sound::<()>(Kind::Undirected, SEEDS);
+    all_are_sound::<u32>(Kind::Undirected, SEEDS / 2);
+    all_are_sound::<u64>(Kind::Undirected, SEEDS / 2);
+}
+
+/// Runs batches that replace the edges of a few vertices by others, of degree about `degree`.
+pub fn exchange(setting: &Setting, degree: u64, sources: u32) -> Checked {
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(100);
+    let mut world = World::new(builder.slabs(64).table_slabs(60));
+    for _ in 0..4 {
+        let edges: Vec<(u32, u32, ())> = (0..sources)
+            .flat_map(|source| {
+                let many = rng.below(degree) as u32;
+                let first = 15 + rng.below(40) as u32;
+                (first..(first + many).min(100)).map(move |target| (source, target, ()))
+            })
+            .collect();
+        if edges.is_empty() {
+            continue;
+        }
+        insert(&mut world, &edges)?;
+        world.try_check()?;
+        let known: Vec<(u32, u32)> = world.edges.keys().copied().filter(|_| rng.below(4) > 0).collect();
+        world.try_remove(&known)?;
+        world.try_check()?;
+    }
+    Ok(())
+}
+
+/// Fills tables whose full buckets need further slabs, of which the pool has none.
+pub fn crowd(setting: &Setting) -> Checked {
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(300).slabs(32);
+    let mut world = World::new(builder.table_slabs(400).fixed(true));
+    // Small vertices take the slabs.
+    let filling = 28 + rng.below(4) as u32;
+    let edges: Vec<(u32, u32, ())> =
+        (20..20 + filling).flat_map(|source| (0..8).map(move |target| (source, target, ()))).collect();
+    insert(&mut world, &edges)?;
+    // Targets of a bucket of the new table, since their hashes are near each other.
+    let mut targets: Vec<u32> = (150..300).collect();
+    targets.sort_by_key(|&target| simt::hash::mix32(target));
+    let first = rng.below(90) as usize;
+    let edges: Vec<(u32, u32, ())> =
+        targets[first..first + 60].iter().map(|&target| (1, target, ())).collect();
+    for part in edges.chunks(20) {
+        insert(&mut world, part)?;
+        world.try_check()?;
+    }
+    Ok(())
+}
+
+/// Returns edges from each source to each target, in an order that mixes them.
+fn stars(sources: std::ops::Range<u32>, targets: std::ops::Range<u32>) -> Vec<(u32, u32, ())> {
+    targets.flat_map(|target| sources.clone().map(move |source| (source, target, ()))).collect()
+}
+
+/// Lets vertices grow together: from small ones to tables, and to larger tables, while others take theirs.
+pub fn recycle(setting: &Setting) -> Checked {
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(250);
+    let mut world = World::new(builder.slabs(128).table_slabs(300));
+    let hubs = 3 + rng.below(5) as u32;
+    let steps = [(0..hubs, 20..80), (0..hubs, 80..160), (0..hubs, 160..240), (hubs..2 * hubs, 30..90)];
+    for (sources, targets) in steps {
+        insert(&mut world, &stars(sources, targets))?;
+        world.try_check()?;
+    }
+    Ok(())
+}
+
+/// Inserts many edges at once into vertices whose records are full and have tombstones.
+pub fn rush(setting: &Setting) -> Checked {
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(150);
+    let mut world = World::new(builder.slabs(128).table_slabs(100));
+    let hubs = 1 + rng.below(3) as u32;
+    insert(&mut world, &stars(0..hubs, 20..27))?;
+    let removed: Vec<(u32, u32)> =
+        stars(0..hubs, 20..22).into_iter().map(|(source, target, ())| (source, target)).collect();
+    world.try_remove(&removed)?;
+    insert(&mut world, &stars(0..hubs, 30..90))?;
+    world.try_check()
+}

@@ -1,0 +1,131 @@
+//! Mutation tests: faults injected into the kernels of graphs, one at a time. The exploration must find each
+//! within a given number of seeds, and replay it.
+use crate::common::replay;
+use crate::setting::{Setting, told};
+use crate::world::Checked;
+use crate::{batches, phases};
+use phalanx::graph::Kind;
+use phalanx_kernels::graph::Edges;
+use phalanx_kernels::keyed::Bare;
+use phalanx_kernels::slab::Spread;
+use simt::Order;
+use simt::emulator::{Fault, SiteId};
+
+/// Number of seeds within which a fault must be found.
+const SEEDS: u64 = 300;
+
+/// Finds the only line with a text in a function of a file of the graph's kernels.
+#[track_caller]
+fn site(file: &str, function: &str, text: &str) -> SiteId {
+    let file = format!("kernels-gpu/src/graph/{file}");
+    SiteId::find(&file, function, text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Requires that one of the seeds finds the fault, and replays it.
+#[track_caller]
+fn is_found(fault: Fault, run: impl Fn(&Setting) -> Checked) {
+    let setting = |seed| Setting { faults: vec![fault.clone()], ..Setting::new(seed) };
+    let mut found = (0..SEEDS).filter_map(|seed| run(&setting(seed)).err().map(|text| (seed, text)));
+    let (seed, text) = found
+        .next()
+        .unwrap_or_else(|| panic!("not found by {SEEDS} seeds, {} effects: {fault}", fault.effects()));
+    let again = run(&setting(seed)).expect_err("it replays");
+    assert_eq!(told(&again), told(&text), "{fault}; {}", replay(seed));
+    assert!(fault.effects() > 0, "the fault has no effect: {fault}");
+    println!("{fault}: found by seed {seed}: {text}");
+}
+
+fn directed(setting: &Setting) -> Checked {
+    batches::run::<()>(setting, Kind::Directed)
+}
+
+fn undirected(setting: &Setting) -> Checked {
+    batches::run::<u32>(setting, Kind::Undirected)
+}
+
+fn phase(setting: &Setting) -> Checked {
+    phases::run::<(), Edges<Bare<u32>, Spread<128>, 1, 8>>(setting)
+}
+
+/// Declares a test for each fault.
+macro_rules! faults {
+    ($($(#[$doc:meta])* $test:ident: $fault:expr, $run:ident;)*) => {$(
+        $(#[$doc])*
+        #[test]
+        fn $test() {
+            is_found($fault, $run);
+        }
+    )*};
+}
+
+faults! {
+    /// Two vertices get one place in the list.
+    a_torn_count_of_listed_vertices_is_found: Fault::tear(site("batch.rs", "add", "fetch_add")), recycled;
+    /// The counts of a table miss changes.
+    a_torn_count_of_a_table_is_found: Fault::tear(site("batch.rs", "count_in_tables", "counts.fetch_add")), recycled;
+    /// A vertex is listed twice, or not at all.
+    a_torn_pressure_of_a_slab_is_found:
+        Fault::tear(site("batch.rs", "add_pressure", "word.fetch_add(many")), directed;
+    /// The first count in a link is lost, or two insertions list the vertex.
+    a_torn_first_count_in_a_link_is_found:
+        Fault::tear(site("batch.rs", "add_pressure", "link.compare_exchange")), rushed;
+    /// Two vertices get one table.
+    a_torn_extension_of_the_arena_is_found:
+        Fault::tear(site("table.rs", "extend", "compare_exchange")), recycled;
+    /// The table that was free stays linked to the next one.
+    a_link_of_a_free_table_that_stays_is_found:
+        Fault::skip(site("table.rs", "allocate", "link.store(none")), recycled;
+    /// The pressure of a vertex that has grown stays.
+    a_pressure_that_is_not_reset_is_found: Fault::skip(site("grow.rs", "take_pressure", "word.store")), directed;
+    /// The number of edges of a new table is wrong.
+    a_lost_count_of_moved_edges_is_found:
+        Fault::skip(site("grow.rs", "move_part", "MOVED).fetch_add")), directed;
+    /// A table is installed although edges found no room in it.
+    a_failed_move_that_is_not_noted_is_found:
+        Fault::skip(site("grow.rs", "move_part", "FAILED).fetch_or")), crowded;
+    /// A freed slab has edges.
+    a_slab_that_is_freed_with_its_edges_is_found:
+        Fault::skip(site("grow.rs", "blank", "store_vec")), directed;
+    /// A freed slab of a compacted vertex has edges.
+    a_slab_that_is_cut_with_its_edges_is_found: Fault::skip(site("chain.rs", "blank_alone", "store_vec")), exchanged;
+    /// A compacted vertex has an edge twice.
+    a_slot_behind_the_edges_that_is_not_blanked_is_found:
+        Fault::skip(site("chain.rs", "cut", "store(S::EMPTY")), exchanged;
+    /// The slabs behind a compacted vertex are freed, and stay linked.
+    a_link_of_a_compacted_vertex_that_stays_is_found:
+        Fault::skip(site("chain.rs", "cut", "link.store(Link::NONE")), exchanged;
+    /// A vertex with a table keeps its old description.
+    a_record_without_its_link_is_found:
+        Fault::skip(site("record.rs", "describe", "self.link().store")), directed;
+    /// The read of a record through the L1 cache misses edges.
+    a_weak_read_of_records_is_found: Fault::order(site("search.rs", "round", "record.read("), Order::Weak), phase;
+}
+
+/// Batches that let several vertices grow together, some into tables that others leave.
+fn recycled(setting: &Setting) -> Checked {
+    batches::recycle(setting)
+}
+
+/// Batches of many edges into full records with tombstones.
+fn rushed(setting: &Setting) -> Checked {
+    batches::rush(setting)
+}
+
+/// Batches that exchange the edges of small vertices.
+fn exchanged(setting: &Setting) -> Checked {
+    batches::exchange(setting, 45, 6)
+}
+
+/// Batches on a pool with few slabs.
+fn crowded(setting: &Setting) -> Checked {
+    batches::crowd(setting)
+}
+
+#[test]
+fn without_a_fault_the_same_batches_pass() {
+    let runs = [recycled as fn(&Setting) -> Checked, rushed, exchanged, crowded, undirected];
+    for (seed, run) in (0..SEEDS / 10).flat_map(|seed| runs.map(|run| (seed, run))) {
+        let found = run(&Setting::new(seed));
+        assert!(found.is_ok(), "{}\n{}", found.unwrap_err(), replay(seed));
+    }
+}

@@ -1,0 +1,471 @@
+//! Batches of edges: what kernels take, and the two passes of insertions.
+use super::kind::Config;
+use super::link::Link;
+use super::search::{Executed, Fate, Half};
+use super::view::GraphView;
+use crate::graph::Edges;
+use crate::keyed::kernels::{read_if, write_if};
+use crate::keyed::{self, CounterDelta, Operation, Outcome, Slot};
+use crate::slab::Pool;
+use simt::hash::mix32;
+use simt::{BoundedSlice, GlobalSlice, Order, Scope, Thread, Tile, Word, device};
+
+/// Elements of a batch that changes edges.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Changes<D> {
+    /// Sources, one per element; a count may bound the batch.
+    pub sources: BoundedSlice<u32>,
+    /// Targets.
+    pub targets: GlobalSlice<u32>,
+    /// Bits of the data of edges, or of the arguments by which they change; may be empty.
+    pub data: GlobalSlice<D>,
+    /// Output: an outcome per element, if wanted.
+    pub outcomes: GlobalSlice<u8>,
+    /// Number of consecutive elements per thread.
+    pub each: u32,
+}
+
+/// Elements of a batch of lookups.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Lookups<D> {
+    /// Sources, one per element; a count may bound the batch.
+    pub sources: BoundedSlice<u32>,
+    /// Targets.
+    pub targets: GlobalSlice<u32>,
+    /// Output: bits of the data of the edges that are present; not written if empty.
+    pub data: GlobalSlice<D>,
+    /// Output: `Found` or `Absent` per element, if wanted.
+    pub outcomes: GlobalSlice<u8>,
+}
+
+/// Memory of a batch of insertions for the vertices that must grow.
+///
+/// The elements of the lists are in memory that the host has allocated for the largest number that a batch
+/// can have: a deferred half per half, and a listed vertex per deferred half.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Growth {
+    /// Counts: see [`GrowthWord`]. Those of a batch are 0 when it begins.
+    pub words: GlobalSlice<u32>,
+    /// Numbers of the deferred halves.
+    pub deferred: GlobalSlice<u32>,
+    /// Vertices that must grow.
+    pub listed: GlobalSlice<u32>,
+    /// [`PLAN_WORDS`] words for each listed vertex.
+    pub plans: GlobalSlice<u32>,
+    /// Groups of eight buckets of tables that are replaced: index of the plan (high half) and first bucket.
+    pub groups: GlobalSlice<u64>,
+}
+
+/// Words of a plan: see [`super::grow`].
+pub const PLAN_WORDS: usize = 8;
+
+/// Number of [`Growth::words`].
+pub const GROWTH_WORDS: usize = 8;
+
+/// Number of the first words of [`Growth::words`], which are 0 when a batch begins. The others add up over
+/// batches.
+pub const BATCH_WORDS: usize = 4;
+
+/// A word of [`Growth::words`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum GrowthWord {
+    /// Number of deferred halves of the batch.
+    Deferred = 0,
+    /// Number of listed vertices of the batch.
+    Listed = 1,
+    /// Number of groups of buckets of the batch.
+    Groups = 2,
+    /// Number of halves of the batch that were refused for lack of memory.
+    Refused = 3,
+    /// Number of halves for which the pool had no slab.
+    NoSlab = 4,
+    /// Number of halves whose chain had its maximum length.
+    LongChain = 5,
+    /// Number of slabs of tables for which the arena had no room.
+    NoTable = 6,
+    /// Number of tables that were not filled, because the pool had no slab.
+    NotMoved = 7,
+}
+
+#[device]
+impl Growth {
+    /// Returns the number in a word that no thread of the launch writes.
+    pub fn read(self, word: GrowthWord) -> u32 {
+        self.words.read(word as usize)
+    }
+
+    /// Adds to a word, and returns the sum before.
+    #[device(caller)]
+    pub fn add(self, word: GrowthWord, many: u32) -> u32 {
+        self.words.at(word as usize).fetch_add(many, Order::Relaxed, Scope::Device)
+    }
+
+    /// Adds the number of a warp's lanes with `vote` to a word. All lanes call it together.
+    fn add_votes(self, word: GrowthWord, vote: bool) {
+        let warp = Tile::<32>::lockstep();
+        let votes = warp.ballot(vote);
+        if votes != 0 && warp.rank() == 0 {
+            self.add(word, votes.count_ones());
+        }
+    }
+
+    /// Appends the halves of the lanes with `is_deferred`, of which `number` is the number. All lanes of the
+    /// warp call it together.
+    fn append_deferred(self, is_deferred: bool, number: u32) {
+        let warp = Tile::<32>::lockstep();
+        let votes = warp.ballot(is_deferred);
+        if votes == 0 {
+            return;
+        }
+        let first = if warp.rank() == 0 { self.add(GrowthWord::Deferred, votes.count_ones()) } else { 0 };
+        let place = warp.shuffle(first, 0) + (votes & ((1 << warp.rank()) - 1)).count_ones();
+        if is_deferred {
+            self.deferred.write(place as usize, number);
+        }
+    }
+}
+
+/// The lanes of a warp whose operations change the same vertex, of which one writes for all.
+#[derive(Clone, Copy, Debug)]
+struct Together {
+    /// Whether the lane writes.
+    is_leader: bool,
+    /// Number of lanes for which it writes.
+    many: u32,
+}
+
+/// Groups the lanes with `vote` by their vertex. All lanes of the warp call it together.
+///
+/// Lanes with one hash of eight bits are found by ballots. Of these, lanes whose vertex is not that of the
+/// first one write for themselves.
+#[device]
+fn together(vertex: u32, vote: bool) -> Together {
+    let warp = Tile::<32>::lockstep();
+    let same = warp.match_bits::<8>(mix32(vertex));
+    let leader = (same & warp.ballot(vote)).trailing_zeros() % 32;
+    let is_same = warp.shuffle(vertex, leader) == vertex;
+    let joined = warp.ballot(vote && is_same) & same;
+    if !is_same {
+        return Together { is_leader: vote, many: 1 };
+    }
+    Together { is_leader: vote && warp.rank() == leader, many: joined.count_ones() }
+}
+
+#[device]
+impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
+    /// Adds `change` to the counts of the tables of the vertices of the lanes with `is_changed`. All lanes of
+    /// the warp call it together.
+    pub(super) fn count_in_tables(self, vertex: u32, is_changed: bool, change: u64) {
+        if !Tile::<32>::lockstep().any(is_changed) {
+            return;
+        }
+        let Together { is_leader, many } = together(vertex, is_changed);
+        if is_leader {
+            // SAFETY: the vertex has a table, so it exists.
+            let counts = unsafe { self.record(vertex) }.counts();
+            counts.fetch_add(change.wrapping_mul(many as u64), Order::Relaxed, Scope::Device);
+        }
+    }
+
+    /// Adds `many` to the number of deferred insertions of a vertex that exists. Returns whether it had none.
+    /// By the calling lane alone.
+    ///
+    /// # Safety
+    /// - The vertex exists.
+    pub(super) unsafe fn add_pressure(self, vertex: u32, many: u32) -> bool {
+        // SAFETY: the caller's obligation.
+        let record = unsafe { self.record(vertex) };
+        let link = record.link();
+        let mut found = Link::from_word(link.load(Order::Relaxed, Scope::Device));
+        if found == Link::NONE {
+            let (none, new) = (found.to_word(), Link::with_deferred(many).to_word());
+            match link.compare_exchange(none, new, Order::Relaxed, Scope::Device) {
+                Ok(_) => return true,
+                Err(other) => found = Link::from_word(other),
+            }
+        }
+        let word = match found.slab() {
+            // SAFETY: the handle was read in the link of a record.
+            Some(slab) => Self::slab_pressure(unsafe { self.node(slab) }),
+            None if found == Link::TABLE => record.pressure(),
+            None => {
+                // A count far below its maximum: no more lanes add to it than are resident.
+                if found.deferred() < Link::MOST_DEFERRED / 2 {
+                    link.fetch_add(many, Order::Relaxed, Scope::Device);
+                }
+                return false;
+            }
+        };
+        word.fetch_add(many, Order::Relaxed, Scope::Device) == u32::MAX
+    }
+}
+
+/// A half of an element of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    /// Index of the element.
+    element: usize,
+    /// Whether this is the half that determines the outcome.
+    is_first: bool,
+    /// Number of the half in the batch.
+    number: u32,
+    /// Whether there is such a half.
+    is_pending: bool,
+}
+
+/// A batch under execution.
+#[derive(Clone, Copy)]
+struct Run<M: Config, O> {
+    graph: GraphView<M>,
+    operation: O,
+    edges: Changes<M::Data>,
+    growth: Growth,
+}
+
+#[device]
+impl<M: Config, O: Operation> Run<M, O> {
+    /// Returns the half with this number in a batch of `len` elements.
+    fn item(&self, number: usize, len: usize) -> Item {
+        let halves = self.graph.halves();
+        let (element, half) = if halves == 1 { (number, 0) } else { (number / 2, number % 2) };
+        Item { element, is_first: half == 0, number: number as u32, is_pending: element < len }
+    }
+
+    /// Reads a half. Returns `None` if it cannot exist.
+    fn read(&self, item: Item) -> Option<Half<M::Data>> {
+        let (flags, index) = (self.graph.flags(), item.element);
+        let (source, target) = (self.edges.sources.words().read(index), self.edges.targets.read(index));
+        let bits = read_if(self.edges.data, index, M::HAS_DATA && !self.edges.data.is_empty());
+        let data = flags.encode(bits)?;
+        if source == target && (!flags.has_self_edges() || !item.is_first) {
+            return None;
+        }
+        Some(self.graph.turned(Half { source, target, data }, item.is_first))
+    }
+
+    /// Executes a half of each lane of the warp. All lanes call it together.
+    fn execute<const DEFERS: bool>(&self, item: Item, delta: &mut CounterDelta) {
+        let half = if item.is_pending { self.read(item) } else { None };
+        let is_valid = half.is_some();
+        let half = half.unwrap_or(Half { source: 0, target: 0, data: M::Data::narrow(0) });
+        let Executed { fate, outcome, in_table, .. } =
+            M::execute::<O, DEFERS>(self.graph, is_valid, self.operation, half);
+        let is_change = matches!(outcome, Outcome::Inserted | Outcome::Removed);
+        M::count_in_tables(self.graph, half.source, is_valid && in_table && is_change, Self::change());
+        if DEFERS {
+            self.defer(is_valid && fate == Fate::Deferred, half.source, item.number);
+        }
+        if !O::REMOVES {
+            self.count_refused(fate);
+        }
+        if item.is_pending && item.is_first && fate != Fate::Deferred {
+            let outcome = Self::outcome_of(outcome);
+            if is_valid {
+                delta.count(outcome);
+            }
+            write_if(self.edges.outcomes, item.element, outcome as u8);
+        }
+    }
+
+    /// Returns the addition to the counts of a table for a change.
+    fn change() -> u64 {
+        if O::REMOVES { REMOVED } else { INSERTED }
+    }
+
+    /// Returns an outcome as batches report it: an edge without data is found, not replaced.
+    fn outcome_of(outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Replaced if !M::HAS_DATA => Outcome::Found,
+            outcome => outcome,
+        }
+    }
+
+    /// Counts the halves that were refused for lack of memory. All lanes of the warp call it together.
+    fn count_refused(&self, fate: Fate) {
+        let (no_slab, is_long) = (fate == Fate::NoSlab, fate == Fate::LongChain);
+        if Tile::<32>::lockstep().any(no_slab || is_long) {
+            self.growth.add_votes(GrowthWord::Refused, no_slab || is_long);
+            self.growth.add_votes(GrowthWord::NoSlab, no_slab);
+            self.growth.add_votes(GrowthWord::LongChain, is_long);
+        }
+    }
+
+    /// Lists the halves of the lanes with `is_deferred`, and their vertices. All lanes of the warp call it
+    /// together.
+    fn defer(&self, is_deferred: bool, vertex: u32, number: u32) {
+        if !Tile::<32>::lockstep().any(is_deferred) {
+            return;
+        }
+        self.growth.append_deferred(is_deferred, number);
+        let Together { is_leader, many } = together(vertex, is_deferred);
+        // SAFETY: deferred insertions are those of vertices that exist.
+        if is_leader && unsafe { M::add_pressure(self.graph, vertex, many) } {
+            let place = self.growth.add(GrowthWord::Listed, 1);
+            self.growth.listed.write(place as usize, vertex);
+        }
+    }
+}
+
+/// Executes an operation for each element of a batch; the grid has a thread for each
+/// [`each`](Changes::each) elements. If `DEFERS`, insertions for which a vertex must grow are deferred.
+#[device]
+pub(super) fn first_pass<M: Config, O: Operation, const DEFERS: bool>(
+    graph: GraphView<M>,
+    operation: O,
+    edges: Changes<M::Data>,
+    growth: Growth,
+) {
+    let len = edges.sources.resolve().len();
+    let run = Run { graph, operation, edges, growth };
+    let halves = edges.each as usize * graph.halves();
+    let (first, mut half, mut delta) = (Thread::index() * halves, 0, CounterDelta::default());
+    while half < halves {
+        run.execute::<DEFERS>(run.item(first + half, len), &mut delta);
+        half += 1;
+    }
+    graph.counters().record(delta);
+}
+
+/// Executes the deferred insertions of a batch, by all threads of the grid.
+#[device]
+pub(super) fn second_pass<M: Config, O: Operation>(
+    graph: GraphView<M>,
+    operation: O,
+    edges: Changes<M::Data>,
+    growth: Growth,
+) {
+    let deferred = growth.read(GrowthWord::Deferred) as usize;
+    if deferred == 0 {
+        return;
+    }
+    let run = Run { graph, operation, edges, growth };
+    let (mut index, mut delta) = (Thread::index(), CounterDelta::default());
+    while index / 32 * 32 < deferred {
+        let is_pending = index < deferred;
+        let number = read_if(growth.deferred, index, is_pending) as usize;
+        let item = run.item(number, usize::MAX);
+        run.execute::<false>(Item { is_pending, ..item }, &mut delta);
+        index += Thread::count();
+    }
+    graph.counters().record(delta);
+}
+
+#[device]
+impl<M: Config> GraphView<M> {
+    /// Executes an operation on an edge of each lane of the warp that passes `pending`, on both halves if the
+    /// graph is undirected, and counts the changes. All lanes of the warp call it together. Data are bits,
+    /// and so is what is returned.
+    ///
+    /// An insertion that finds no room is refused. In an undirected graph it may then leave one half of the
+    /// edge, so the pool should have room for all. Insertions and removals of one undirected edge must not run
+    /// at the same time.
+    pub fn apply<O: Operation>(self, pending: bool, operation: O, edge: Half<M::Data>) -> (Outcome, M::Data) {
+        let (none, data) = (Half { source: 0, target: 0, data: edge.data }, self.flags().encode(edge.data));
+        let is_loop = edge.source == edge.target;
+        let is_valid = pending && data.is_some() && (self.flags().has_self_edges() || !is_loop);
+        let first = data.filter(|_| is_valid).map_or(none, |data| self.turned(Half { data, ..edge }, true));
+        let executed = M::execute::<O, false>(self, is_valid, operation, first);
+        self.count::<O>(first.source, is_valid, executed, true);
+        if O::WRITES && self.flags().is_undirected() {
+            let second = Half { source: first.target, target: first.source, ..first };
+            let is_valid = is_valid && !is_loop;
+            let other = M::execute::<O, false>(self, is_valid, operation, second);
+            self.count::<O>(second.source, is_valid, other, false);
+            if is_valid && other.fate != Fate::Done {
+                return (Outcome::Refused, edge.data);
+            }
+        }
+        (executed.outcome, self.flags().decode(executed.data))
+    }
+
+    /// Returns the half of an edge that determines the outcome, or the other one.
+    fn turned(self, edge: Half<M::Data>, is_first: bool) -> Half<M::Data> {
+        if self.flags().is_undirected() && (edge.source > edge.target) == is_first {
+            return Half { source: edge.target, target: edge.source, ..edge };
+        }
+        edge
+    }
+
+    /// Counts a change of each lane of the warp: in the table of the vertex, if it has one, and in the number
+    /// of edges, if this is the half that counts. All lanes call it together.
+    fn count<O: Operation>(self, vertex: u32, is_valid: bool, executed: Executed<M::Data>, is_first: bool) {
+        if !O::WRITES {
+            return;
+        }
+        let is_inserted = is_valid && executed.outcome == Outcome::Inserted;
+        let is_removed = is_valid && executed.outcome == Outcome::Removed;
+        M::count_in_tables(self, vertex, is_inserted && executed.in_table, INSERTED);
+        M::count_in_tables(self, vertex, is_removed && executed.in_table, REMOVED);
+        let mut delta = CounterDelta::default();
+        if is_first && is_valid {
+            delta.count(executed.outcome);
+        }
+        self.counters().record(delta);
+    }
+}
+
+/// Addition to the counts of a table for a new edge: one live edge, and one taken slot.
+const INSERTED: u64 = 1 | 1 << 32;
+/// Addition to the counts of a table for a removed edge.
+const REMOVED: u64 = u64::MAX;
+
+/// Looks up the edge of a batch that the calling thread brings. The threads of a warp call it together.
+#[device]
+pub(super) fn look_up<M: Config, O: Operation>(graph: GraphView<M>, operation: O, batch: Lookups<M::Data>) {
+    let sources = batch.sources.resolve();
+    let index = Thread::index();
+    let is_pending = index < sources.len();
+    let (a, b) = (read_if(sources, index, is_pending), read_if(batch.targets, index, is_pending));
+    let (source, target) = if graph.flags().is_undirected() && a > b { (b, a) } else { (a, b) };
+    let half = Half { source, target, data: M::Data::narrow(0) };
+    let executed = M::execute::<O, false>(graph, is_pending, operation, half);
+    if is_pending {
+        write_if(batch.outcomes, index, executed.outcome as u8);
+        if O::RETURNS && M::HAS_DATA && executed.outcome == Outcome::Found {
+            write_if(batch.data, index, graph.flags().decode(executed.data));
+        }
+    }
+}
+
+/// Makes the halves of the edges of a batch equal, a half per edge that was refused being erased. The grid
+/// has a thread for each element. Ends at once unless edges have data, or a half was refused.
+///
+/// Nothing else changes the graph meanwhile. An edge of the batch whose halves are not both present was
+/// refused, also where another element with this edge has already erased the other half.
+#[device]
+pub(super) fn repair<M: Config>(graph: GraphView<M>, edges: Changes<M::Data>, growth: Growth) {
+    if !M::HAS_DATA && growth.read(GrowthWord::Refused) == 0 {
+        return;
+    }
+    let len = edges.sources.resolve().len();
+    let run = Run { graph, operation: keyed::Get, edges, growth };
+    let item = run.item(Thread::index() * 2, len);
+    let half = if item.is_pending { run.read(item) } else { None };
+    let half = half.filter(|half| half.source != half.target);
+    let is_valid = half.is_some();
+    let first = half.unwrap_or(Half { source: 0, target: 0, data: M::Data::narrow(0) });
+    let second = Half { source: first.target, target: first.source, ..first };
+    let one = M::execute::<_, false>(graph, is_valid, keyed::Get, first);
+    let other = M::execute::<_, false>(graph, is_valid, keyed::Get, second);
+    let (has_first, has_second) = (one.outcome == Outcome::Found, other.outcome == Outcome::Found);
+    if M::HAS_DATA {
+        let copy = Half { data: one.data, ..second };
+        let is_due = has_first && has_second && one.data != other.data;
+        M::execute::<_, false>(graph, is_due, keyed::Insert, copy);
+    }
+    let mut delta = CounterDelta::default();
+    let is_single = is_valid && has_first != has_second;
+    let single = if has_first { first } else { second };
+    let erased = M::execute::<_, false>(graph, is_single, keyed::Remove, single);
+    let is_erased = is_single && erased.outcome == Outcome::Removed;
+    M::count_in_tables(graph, single.source, is_erased && erased.in_table, u64::MAX);
+    delta.remove((is_erased && has_first) as u32);
+    if is_valid && !(has_first && has_second) {
+        write_if(edges.outcomes, item.element, Outcome::Refused as u8);
+    }
+    graph.counters().record(delta);
+}

@@ -1,0 +1,180 @@
+//! The slots of a vertex in the order in which they are filled: record, slabs, buckets.
+use super::kind::{Edges, slab_slots};
+use super::link::Link;
+use super::record::{RECORD_SLOTS, Record};
+use super::view::{GraphView, SLAB_TILE, Start};
+use crate::keyed::Slot;
+use crate::slab::list::Node;
+use crate::slab::{Handle, Pool};
+use simt::{Global, Order, Scope, device};
+
+/// A record or a slab.
+#[derive(Clone, Copy, Debug)]
+enum Piece<S, const W: u32, const L: usize> {
+    Record(Record<S, W, L>),
+    Slab(Node<S, SLAB_TILE, L>),
+}
+
+#[device]
+impl<S: Slot<Key = u32>, const W: u32, const L: usize> Piece<S, W, L> {
+    fn slots(self) -> u32 {
+        match self {
+            Self::Record(_) => RECORD_SLOTS,
+            Self::Slab(_) => slab_slots::<S, L>(),
+        }
+    }
+
+    fn link(self) -> Global<u32> {
+        match self {
+            Self::Record(record) => record.link(),
+            Self::Slab(node) => node.link(),
+        }
+    }
+
+    fn slot(self, position: u32) -> Global<S::Word> {
+        match self {
+            Self::Record(record) => record.slot(position),
+            Self::Slab(node) => node.slot(position),
+        }
+    }
+}
+
+/// A position among the slots of a vertex or of a bucket. All lanes that use it together make the same calls.
+#[derive(Clone, Copy)]
+pub struct Chain<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> {
+    graph: GraphView<Edges<S, P, W, L>>,
+    /// Current piece, or `None` at the end.
+    piece: Option<Piece<S, W, L>>,
+    /// Location of the link that leads to the current piece, unless that is the first one.
+    before: Option<Global<u32>>,
+    position: u32,
+    /// Buckets that follow, as indices of slabs of the arena.
+    next_bucket: u32,
+    end_bucket: u32,
+}
+
+#[device]
+impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L> {
+    fn new(graph: GraphView<Edges<S, P, W, L>>, piece: Option<Piece<S, W, L>>) -> Self {
+        Self { graph, piece, before: None, position: 0, next_bucket: 0, end_bucket: 0 }
+    }
+
+    /// Returns the first slot of a small vertex, or the end if there is none.
+    pub fn of_small(graph: GraphView<Edges<S, P, W, L>>, vertex: Option<u32>) -> Self {
+        let vertex = vertex.filter(|&vertex| vertex < graph.vertices());
+        // SAFETY: the vertex exists.
+        Self::new(graph, vertex.map(|vertex| Piece::Record(unsafe { graph.record(vertex) })))
+    }
+
+    /// Returns the first slot of a bucket.
+    ///
+    /// # Safety
+    /// - The slab of the arena with this index is a bucket of a table.
+    pub unsafe fn of_bucket(graph: GraphView<Edges<S, P, W, L>>, index: u32) -> Self {
+        let start = Start { index, is_bucket: true };
+        // SAFETY: the caller's obligation.
+        Self::new(graph, Some(Piece::Slab(unsafe { graph.first_node(start) })))
+    }
+
+    /// Returns the first slot of a vertex, or the end if there is none.
+    pub fn of_vertex(graph: GraphView<Edges<S, P, W, L>>, vertex: Option<u32>) -> Self {
+        let chain = Self::of_small(graph, vertex);
+        let Some(Piece::Record(record)) = chain.piece else { return chain };
+        match Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) {
+            Link::TABLE => {
+                let (table, _) = record.load_table();
+                let (next_bucket, end_bucket) = (table.base, table.base + table.buckets);
+                let mut chain = Self { piece: None, next_bucket, end_bucket, ..chain };
+                chain.next_piece(None);
+                chain
+            }
+            Link::NO_VERTEX => Self { piece: None, ..chain },
+            _ => chain,
+        }
+    }
+
+    /// Returns whether the position is that of a slot.
+    pub fn is_at_slot(&self) -> bool {
+        self.piece.is_some()
+    }
+
+    /// Returns the slab of the pool to which the link behind the current slot leads, if this is the last slot
+    /// of its record or slab.
+    pub fn slab_ahead(&self) -> Option<Handle> {
+        let piece = self.piece.filter(|piece| self.position + 1 == piece.slots())?;
+        Link::from_word(piece.link().load(Order::Relaxed, Scope::Device)).slab()
+    }
+
+    /// Returns the slot `offset` places further on, unless the record or slab ends before.
+    pub fn slot(&self, offset: u32) -> Option<Global<S::Word>> {
+        let position = self.position + offset;
+        match self.piece {
+            Some(piece) if position < piece.slots() => Some(piece.slot(position)),
+            _ => None,
+        }
+    }
+
+    /// Moves `by` slots on, or to the beginning of the next record or slab if this one ends before.
+    pub fn advance(&mut self, by: u32) {
+        let Some(piece) = self.piece else { return };
+        self.position += by;
+        if self.position >= piece.slots() {
+            let link = piece.link();
+            self.before = Some(link);
+            self.next_piece(Link::from_word(link.load(Order::Relaxed, Scope::Device)).slab());
+        }
+    }
+
+    /// Moves to a slab, or to the next bucket.
+    fn next_piece(&mut self, slab: Option<Handle>) {
+        self.position = 0;
+        self.piece = match slab {
+            // SAFETY: the handle was read in a link of the graph.
+            Some(slab) => Some(Piece::Slab(unsafe { self.graph.node(slab) })),
+            None if self.next_bucket < self.end_bucket => {
+                let start = Start { index: self.next_bucket, is_bucket: true };
+                self.next_bucket += 1;
+                // SAFETY: a bucket of a table.
+                Some(Piece::Slab(unsafe { self.graph.first_node(start) }))
+            }
+            None => None,
+        };
+    }
+
+    /// Blanks the slots of a small vertex from the position on, and frees the slabs that are not needed, by
+    /// the calling lane alone. Requires exclusive access to the vertex.
+    pub fn cut(self) {
+        let Some(piece) = self.piece else { return };
+        let link = match self.before {
+            Some(before) if self.position == 0 => before,
+            _ => {
+                let mut position = self.position;
+                while position < piece.slots() {
+                    piece.slot(position).store(S::EMPTY, Order::Relaxed, Scope::Device);
+                    position += 1;
+                }
+                piece.link()
+            }
+        };
+        let mut slab = Link::from_word(link.load(Order::Relaxed, Scope::Device)).slab();
+        link.store(Link::NONE.to_word(), Order::Relaxed, Scope::Device);
+        while let Some(handle) = slab {
+            // SAFETY: the handle was read in a link of the graph.
+            let node = unsafe { self.graph.node(handle) };
+            slab = Link::from_word(node.link().load(Order::Relaxed, Scope::Device)).slab();
+            blank_alone(node);
+            self.graph.pool().free(handle);
+        }
+    }
+}
+
+/// Blanks a slab, by the calling lane alone.
+#[device]
+fn blank_alone<S: Slot, const L: usize>(node: Node<S, SLAB_TILE, L>) {
+    let mut pair = 0;
+    while pair < Node::<S, SLAB_TILE, L>::BYTES / 16 {
+        // SAFETY: 16 aligned bytes of the slab.
+        unsafe { node.base().offset(2 * pair).store_vec([u64::MAX; 2], Order::Relaxed, Scope::Device) };
+        pair += 1;
+    }
+}

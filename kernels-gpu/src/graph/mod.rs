@@ -1,0 +1,46 @@
+//! Graphs whose vertices have a hash table of neighbours each. The device side of `DynamicGraph`. See
+//! `docs/structures/dynamic-graph.md`.
+//!
+//! ```text
+//! vertex 17   record 17 ──► slab                              a small vertex
+//! vertex 18   record 18 ──► | bucket 0 | bucket 1 | ... |     a vertex with a table, in the arena
+//!                                └──► slab
+//! ```
+//!
+//! An operation on an edge reads the record of its source ([`Record`]). If the slots there do not decide, a
+//! tile of four lanes searches a chain of slabs, by the loop of [slab lists](crate::slab::list). A batch of
+//! insertions has two passes: the first one defers the insertions for which a vertex must grow; then the
+//! listed vertices grow, at once and by all warps ([`kernels::graph_plan`], [`kernels::graph_move`],
+//! [`kernels::graph_install`]); the second pass executes the deferred insertions.
+//!
+//! # Memory orders
+//!
+//! All accesses to records and slabs are relaxed. A slot is one word, which has its whole state, and no
+//! operation needs two words to agree. The kernels of a batch are launches of one stream, so what one writes
+//! is visible to the next one. Slots that are [published](crate::keyed::Published) in steps release and
+//! acquire their data.
+mod batch;
+mod chain;
+mod grow;
+mod inspect;
+#[cfg(feature = "dynamic-graph")]
+mod instances;
+pub mod kernels;
+mod kind;
+mod link;
+mod neighbors;
+mod record;
+mod search;
+mod table;
+mod view;
+
+pub use batch::{BATCH_WORDS, Changes, GROWTH_WORDS, Growth, GrowthWord, Lookups, PLAN_WORDS};
+pub use inspect::{Findings, REPORT_WORDS};
+#[cfg(feature = "dynamic-graph")]
+pub use instances::*;
+pub use kind::{Config, Edges};
+pub use link::Link;
+pub use record::RECORD_SLOTS;
+pub use search::{Executed, Fate, Half};
+pub use table::{ARENA_WORDS, Arena, MOST_ARENA, SLAB_BYTES, buckets_of, class_for, growth_class};
+pub use view::{Flags, GraphParts, GraphView, SLAB_TILE};

@@ -1,0 +1,63 @@
+//! Iteration over the edges of a vertex.
+use super::chain::Chain;
+use super::kind::Edges;
+use super::link::Link;
+use super::view::{GraphView, SLAB_TILE};
+use crate::keyed::{Scalar, Slot};
+use crate::slab::Pool;
+use simt::{Convergence, Global, Order, Scope, Tile, device};
+
+#[device]
+impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
+    /// Calls `see` for the edges of a vertex: target and bits of the data. The lanes of the tile pass the
+    /// same vertex, and see different edges. They call `see` together, with `None` where a lane has no edge.
+    /// Tiles in lockstep iterate together: a tile without further edges calls `see` with `None`.
+    ///
+    /// A vertex that does not exist has no edges. Each edge that is present during the whole iteration is
+    /// shown once.
+    pub fn for_each_neighbor<const T: u32>(
+        self,
+        tile: Tile<T, impl Convergence>,
+        vertex: Option<u32>,
+        mut see: impl FnMut(Option<(u32, S::Value)>),
+    ) {
+        let mut chain = Chain::of_vertex(self, vertex);
+        while tile.any_converged(chain.is_at_slot()) {
+            let edge = chain.slot(tile.rank()).and_then(|slot| self.edge_in(slot));
+            chain.advance(T);
+            see(edge);
+        }
+    }
+
+    /// Reads the edge in a slot, if there is one.
+    fn edge_in(self, slot: Global<S::Word>) -> Option<(u32, S::Value)> {
+        let word = slot.load(Order::Relaxed, Scope::Device);
+        if !S::is_live(word) {
+            return None;
+        }
+        let data = if S::HAS_VALUE { S::read_value(slot, word) } else { S::value(word) };
+        Some((S::key(word).to_u64() as u32, self.flags().decode(data)))
+    }
+
+    /// Returns the degree of a vertex, 0 if it does not exist. The lanes of the tile pass the same vertex.
+    /// Tiles in lockstep call it together.
+    pub(super) fn degree(self, tile: Tile<SLAB_TILE, impl Convergence>, vertex: Option<u32>) -> u32 {
+        let vertex = vertex.filter(|&vertex| vertex < self.vertices());
+        let record = vertex.map(|vertex| {
+            // SAFETY: the vertex exists.
+            unsafe { self.record(vertex) }
+        });
+        let is_table = |word| Link::from_word(word) == Link::TABLE;
+        let counted = record
+            .filter(|record| is_table(record.link().load(Order::Relaxed, Scope::Device)))
+            .map(|record| record.load_table().1);
+        let (mut chain, mut live) = (Chain::of_vertex(self, vertex.filter(|_| counted.is_none())), 0);
+        while tile.any_converged(chain.is_at_slot()) {
+            let word = chain.slot(tile.rank()).map(|slot| slot.load(Order::Relaxed, Scope::Device));
+            live += word.is_some_and(S::is_live) as u32;
+            chain.advance(SLAB_TILE);
+        }
+        let live = tile.reduce_add(live);
+        counted.unwrap_or(live)
+    }
+}

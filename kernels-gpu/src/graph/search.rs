@@ -1,0 +1,348 @@
+//! Operations on one edge: a lane or two read the record, and tiles of four lanes search slabs.
+//!
+//! The search of a chain is that of slab lists: see `docs/structures/slab-hash.md`. What differs is the end
+//! of a chain: in the first pass of a batch an insertion that would lengthen it may be deferred.
+use super::kind::Edges;
+use super::link::Link;
+use super::record::{Record, Table, removed};
+use super::view::{GraphView, SLAB_TILE, Start};
+use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
+use crate::slab::list::{LONG, Node};
+use crate::slab::{Handle, Pool};
+use simt::{Convergence, CurrentOp, Order, Scope, Thread, Tile, device, share_work};
+
+/// An edge as its source stores it, with an argument of the operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Half<D> {
+    /// The vertex that stores the edge.
+    pub source: u32,
+    /// The other vertex.
+    pub target: u32,
+    /// Word of the edge's data, or the argument by which it changes.
+    pub data: D,
+}
+
+/// End of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was executed, or the edge cannot exist.
+    Done,
+    /// The vertex must grow first: nothing has changed.
+    Deferred,
+    /// The pool has no slab for it: nothing has changed.
+    NoSlab,
+    /// The chain has its maximum length, so the vertex needs a larger table: nothing has changed.
+    LongChain,
+}
+
+/// Result of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Executed<D> {
+    /// End of the operation.
+    pub fate: Fate,
+    /// The outcome if it is done; otherwise [`Outcome::Refused`].
+    pub outcome: Outcome,
+    /// Whether the vertex has a table.
+    pub in_table: bool,
+    /// The data that the operation returns, if any; otherwise the argument.
+    pub data: D,
+}
+
+/// Number of slabs from which on the first pass of a batch no longer lengthens a chain: of a small vertex,
+/// and of a bucket.
+const FIRST_PASS: [u32; 2] = [1, 4];
+
+#[device]
+impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
+    /// Executes an operation of each lane of the warp that passes `pending`. All lanes call it together. If
+    /// `DEFERS`, insertions for which a vertex must grow are deferred.
+    ///
+    /// If a vertex does not exist, an insertion is refused, and other operations find no edge.
+    pub fn execute<O: Operation, const DEFERS: bool>(
+        self,
+        pending: bool,
+        operation: O,
+        half: Half<S::Value>,
+    ) -> Executed<S::Value> {
+        let pending = pending && self.has(half.source, half.target);
+        let request =
+            Request { operation, key: S::Stored::from_u64(half.target as u64), argument: half.data };
+        let mut probe = RecordProbe::new(self, half.source, request);
+        share_work(Tile::<W>::lockstep(), pending, |turn| probe.round(turn));
+        let mut chain = probe.follow::<DEFERS>(pending);
+        share_work(Tile::<SLAB_TILE>::lockstep(), chain.is_pending, |turn| chain.round::<DEFERS>(turn));
+        chain.executed
+    }
+
+    /// Inserts an edge of each lane of the warp that passes `pending` into a table of `buckets` buckets at
+    /// `base`, in which it is absent. All lanes call it together. Returns whether there was room.
+    ///
+    /// # Safety
+    /// - The table is one of the arena.
+    pub(super) unsafe fn insert_moved(
+        self,
+        pending: bool,
+        (base, buckets): (u32, u32),
+        (target, data): (u32, S::Value),
+    ) -> bool {
+        let operation = crate::keyed::Insert;
+        let request = Request { operation, key: S::Stored::from_u64(target as u64), argument: data };
+        let mut chain = ChainSearch::new(self, request);
+        if pending {
+            chain.begin(Start::bucket(base, buckets, target));
+        }
+        share_work(Tile::<SLAB_TILE>::lockstep(), pending, |turn| chain.round::<false>(turn));
+        chain.executed.fate == Fate::Done
+    }
+}
+
+/// Step of an operation after its record was read.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// It is done.
+    Done,
+    /// The record is full, and the link is this one.
+    Link { link: Link, has_tombstone: bool },
+    /// The vertex has a table.
+    Table(Table),
+}
+
+/// One lane's operation on the record of its source, as the work-sharing loop executes it.
+struct RecordProbe<S: Slot<Key = u32>, P: Pool, O, const W: u32, const L: usize> {
+    graph: GraphView<Edges<S, P, W, L>>,
+    source: u32,
+    /// The lane's request. Its argument becomes the data that the operation returns.
+    request: Request<S, O>,
+    outcome: Outcome,
+    next: Next,
+}
+
+#[device]
+impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> RecordProbe<S, P, O, W, L> {
+    fn new(graph: GraphView<Edges<S, P, W, L>>, source: u32, request: Request<S, O>) -> Self {
+        let outcome = request.conclude(false, false);
+        Self { graph, source, request, outcome, next: Next::Done }
+    }
+
+    /// Reads the record of the current operation's source, and acts on a slot if that suffices. Returns
+    /// whether the tile is done with the record.
+    fn round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
+        let (tile, rank) = (turn.tile(), turn.tile().rank());
+        let request = self.request.from_owner(turn);
+        // SAFETY: operations are pending only if their vertices exist.
+        let record = unsafe { self.graph.record(turn.from_owner(self.source)) };
+        let read = record.read(rank, turn.is_active(), Order::Relaxed);
+        let link = Link::from_word(tile.shuffle(read.link, W - 1));
+        // The words of a record without edges must not look like slots.
+        let lane = read.lane.with(removed::<S>(), |_| link.is_closed());
+        let probe = BucketProbe::new(tile, record.bucket(), &lane, &request, |_, word| S::is_empty(word));
+        let (done, value) = probe.act(tile, turn.is_active(), &request);
+        let table = Record::table(tile, &read);
+        let has_tombstone = Self::has_tombstone(tile, rank, &read.lane);
+        if turn.is_mine() {
+            self.outcome = request.conclude(probe.result.found, done);
+            if O::RETURNS {
+                self.request.argument = value;
+            }
+            self.next = match probe.result.continues() && !done {
+                true if link == Link::TABLE => Next::Table(table),
+                true => Next::Link { link, has_tombstone },
+                false => Next::Done,
+            };
+        }
+        if S::PUBLISHES && probe.result.waits && !done {
+            simt::spin_hint();
+        }
+        done || probe.result.is_decided()
+    }
+
+    /// Returns whether a slot of the record has a tombstone, if the operation may insert.
+    fn has_tombstone(tile: Tile<W, impl Convergence>, rank: u32, lane: &crate::keyed::Lane<S, L>) -> bool {
+        if !O::WRITES || O::REMOVES {
+            return false;
+        }
+        let is_slot = |j: u32| rank != W - 1 || j as usize != L - 1;
+        tile.any(lane.first(|j, word| S::key(word) == S::tombstone() && is_slot(j)).exists)
+    }
+
+    /// Returns the search of the chain behind the record, by the calling lane alone. Links a slab to a full
+    /// record, or defers the insertion.
+    fn follow<const DEFERS: bool>(self, pending: bool) -> ChainSearch<S, P, O, W, L> {
+        let mut chain = ChainSearch::new(self.graph, self.request);
+        chain.executed.outcome = self.outcome;
+        chain.executed.data = self.request.argument;
+        if !pending {
+            return chain;
+        }
+        match self.next {
+            Next::Done => {}
+            Next::Table(Table { base, buckets, taken }) => {
+                let slots = buckets * super::kind::slab_slots::<S, L>();
+                chain.executed.in_table = true;
+                if DEFERS && self.request.places() && taken > slots {
+                    chain.executed.fate = Fate::Deferred;
+                } else {
+                    chain.begin(Start::bucket(base, buckets, self.request.key.to_u64() as u32));
+                }
+            }
+            Next::Link { link, has_tombstone } => match link.slab() {
+                Some(slab) if DEFERS && self.request.places() && self.has_pressure(slab) => {
+                    chain.executed.fate = Fate::Deferred;
+                }
+                Some(slab) => chain.begin(Start::slab(slab)),
+                None if self.request.places() && link != Link::NO_VERTEX => {
+                    let waits = DEFERS && (has_tombstone || link != Link::NONE);
+                    self.lengthen(&mut chain, waits);
+                }
+                None => {}
+            },
+        }
+        chain
+    }
+
+    /// Returns whether insertions into the slabs of a small vertex are deferred.
+    fn has_pressure(&self, slab: Handle) -> bool {
+        // SAFETY: the handle was read in the link of a record.
+        let word = GraphView::<Edges<S, P, W, L>>::slab_pressure(unsafe { self.graph.node(slab) });
+        word.load(Order::Relaxed, Scope::Device) != u32::MAX
+    }
+
+    /// Links a slab to the full record, unless the insertion waits for the vertex to grow.
+    fn lengthen(&self, chain: &mut ChainSearch<S, P, O, W, L>, waits: bool) {
+        if waits {
+            chain.executed.fate = Fate::Deferred;
+            return;
+        }
+        // SAFETY: operations are pending only if their vertices exist.
+        let link = unsafe { self.graph.record(self.source) }.link();
+        let seed = Thread::index() as u32 ^ (self.request.key.to_u64() as u32).rotate_right(7);
+        let mut found = Link::from_word(self.graph.pool().extend(link, seed).to_word());
+        if found.slab().is_none() {
+            // Another lane may have linked the pool's last slab here.
+            found = Link::from_word(link.load(Order::Relaxed, Scope::Device));
+        }
+        match found.slab() {
+            Some(slab) => chain.begin(Start::slab(slab)),
+            None => chain.executed.fate = Fate::NoSlab,
+        }
+    }
+}
+
+/// Flag in [`ChainSearch::depth`], above the length of any chain: the pool refused a slab.
+const REFUSED: u32 = 1 << 31;
+
+/// One lane's operation during its search through a chain of slabs, as the work-sharing loop executes it.
+struct ChainSearch<S: Slot<Key = u32>, P: Pool, O, const W: u32, const L: usize> {
+    graph: GraphView<Edges<S, P, W, L>>,
+    start: Start,
+    request: Request<S, O>,
+    is_pending: bool,
+    executed: Executed<S::Value>,
+    /// Current node of the tile, or `None` for the first one.
+    at: Option<Node<S, SLAB_TILE, L>>,
+    /// Number of nodes that the tile has passed in the current operation, and [`REFUSED`] if the pool had no
+    /// slab for it at the last probe.
+    depth: u32,
+}
+
+#[device]
+impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> ChainSearch<S, P, O, W, L> {
+    fn new(graph: GraphView<Edges<S, P, W, L>>, request: Request<S, O>) -> Self {
+        let outcome = request.conclude(false, false);
+        let data = request.argument;
+        let executed = Executed { fate: Fate::Done, outcome, in_table: false, data };
+        let start = Start { index: 0, is_bucket: false };
+        Self { graph, start, request, is_pending: false, executed, at: None, depth: 0 }
+    }
+
+    fn begin(&mut self, start: Start) {
+        self.start = start;
+        self.is_pending = true;
+    }
+
+    /// Executes one round of the current operation: one probe, then the advance to the next node. Returns
+    /// whether the operation is finished.
+    fn round<const DEFERS: bool>(&mut self, turn: CurrentOp<SLAB_TILE, impl Convergence>) -> bool {
+        let (tile, rank) = (turn.tile(), turn.tile().rank());
+        let request = self.request.from_owner(turn);
+        let (index, is_bucket) = turn.from_owner((self.start.index, self.start.is_bucket));
+        // SAFETY: the chain begins at a bucket of the table, or at a slab that a link names.
+        let node = self.at.unwrap_or(unsafe { self.graph.first_node(Start { index, is_bucket }) });
+        let read = node.read(rank, turn.is_active(), Order::Relaxed);
+        let probe = BucketProbe::new(tile, node.bucket(), &read.lane, &request, |_, word| S::is_empty(word));
+        let (done, value) = probe.act(tile, turn.is_active(), &request);
+
+        let through = turn.is_active() && probe.result.continues();
+        let is_long = self.depth % REFUSED + 1 >= Self::most::<DEFERS>(is_bucket);
+        let asked = through && rank == SLAB_TILE - 1 && !is_long;
+        let next = tile.shuffle(self.next(&request, node, asked, read.link), SLAB_TILE - 1);
+        let onward = through && !next.is_none();
+        // After a refusal the tile probes once more: another tile may have linked the last slab here.
+        let again = through && !onward && !is_long && request.places() && self.depth < REFUSED;
+        let finished = done || (probe.result.is_decided() && !onward && !again);
+        if turn.is_mine() && finished {
+            self.executed.outcome = request.conclude(probe.result.found, done);
+            if O::RETURNS {
+                self.executed.data = value;
+            }
+            if through && request.places() {
+                self.executed.fate = Self::fate_at_end::<DEFERS>(is_long);
+            }
+        }
+        if S::PUBLISHES && probe.result.waits && !done {
+            simt::spin_hint();
+        }
+        self.advance(finished, again, onward.then_some(next));
+        finished
+    }
+
+    /// Returns the number of slabs up to which a chain is lengthened.
+    fn most<const DEFERS: bool>(is_bucket: bool) -> u32 {
+        if !DEFERS {
+            return LONG;
+        }
+        if is_bucket { FIRST_PASS[1] } else { FIRST_PASS[0] }
+    }
+
+    /// Returns what becomes of an insertion that found no room in its chain.
+    fn fate_at_end<const DEFERS: bool>(is_long: bool) -> Fate {
+        match is_long {
+            false => Fate::NoSlab,
+            true if DEFERS => Fate::Deferred,
+            true => Fate::LongChain,
+        }
+    }
+
+    /// Sets node and depth for the next round of the tile.
+    fn advance(&mut self, finished: bool, again: bool, next: Option<Handle>) {
+        self.depth = match (finished, again) {
+            (true, _) => 0,
+            (_, true) => self.depth | REFUSED,
+            _ if next.is_some() => self.depth % REFUSED + 1,
+            _ => self.depth,
+        };
+        self.at = match next {
+            // SAFETY: the link was read in a node, or names a slab that the pool has just allocated.
+            Some(next) => Some(unsafe { self.graph.node(next) }),
+            None if finished => None,
+            None => self.at,
+        };
+    }
+
+    /// Returns the link of a full node, by the lane that has read it. If the chain ends there and the
+    /// operation inserts an absent edge, links a new slab first, if `asked`.
+    fn next(
+        &self,
+        request: &Request<S, O>,
+        node: Node<S, SLAB_TILE, L>,
+        asked: bool,
+        link: Handle,
+    ) -> Handle {
+        if !(asked && request.places() && link.is_none()) {
+            return link;
+        }
+        // The seed uses no address: an explored schedule must replay identically.
+        let seed = Thread::index() as u32 ^ (request.key.to_u64() as u32).rotate_right(7) ^ self.depth << 24;
+        self.graph.pool().extend(node.link(), seed)
+    }
+}
