@@ -15,7 +15,7 @@ pub struct Options {
 }
 
 /// Features of the benchmark program, and the structures that each adds. The others are always there.
-const FEATURES: [(&str, &[&str]); 4] = [
+const FEATURES: [(&str, &[&str]); 5] = [
     (
         "trees",
         &[
@@ -26,6 +26,7 @@ const FEATURES: [(&str, &[&str]); 4] = [
     ("cache", &["CacheTable"]),
     ("tiered", &["ResidentMap", "TieredMap", "TieredSkipList"]),
     ("persistent", &["PersistentMap"]),
+    ("graph", &["DynamicGraph"]),
 ];
 
 /// Options of the benchmark program that are followed by a value.

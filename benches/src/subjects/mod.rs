@@ -17,6 +17,8 @@ pub mod concurrent_mix;
 pub mod device_malloc;
 pub mod driver;
 pub mod first_launch;
+#[cfg(feature = "graph")]
+pub mod graph;
 pub mod hash_map;
 pub mod increments;
 pub mod limits;
@@ -72,6 +74,8 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(tiered_map::TieredMaps::new(gpu)),
         #[cfg(feature = "tiered")]
         Box::new(tiered_map::TieredMaps::lists(gpu)),
+        #[cfg(feature = "graph")]
+        Box::new(graph::Graphs(gpu)),
         #[cfg(feature = "persistent")]
         Box::new(persistent_map::PersistentMaps(gpu)),
         #[cfg(feature = "trees")]

@@ -11,6 +11,7 @@
 //! | [`sequences`] | MI, DU, DR, SU, SR, SUR, DUL, ZZ | the OOPSLA 2026 paper on memory oversubscription, table 2 |
 //! | [`genome`] | genomes and reads with errors, as FASTA and FASTQ | uniform bases, substitutions |
 //! | [`community`] | genomes of related species and reads of all of them | mutated copies of random ancestors |
+//! | [`edges`] | edges of graphs: uniform, R-MAT, with hubs | Chakrabarti et al., SDM 2004 |
 //! | [`parallel`] | loops over many elements by several threads, of which only one copy is compiled | |
 //! | [`random`] | the pinned generator behind all of them | ChaCha8, one stream per chunk |
 //!
@@ -21,6 +22,7 @@
 use std::fmt::Display;
 
 pub mod community;
+pub mod edges;
 pub mod genome;
 pub mod keys;
 pub mod mix;

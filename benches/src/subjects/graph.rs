@@ -1,0 +1,296 @@
+//! Benchmarks of `phalanx::DynamicGraph` without data of edges, directed, with batches on device buffers.
+//!
+//! | op | before | what is timed |
+//! |---|---|---|
+//! | `insert` | no edges | insertion of `n` edges |
+//! | `has_edge` | `n` edges | lookups of these |
+//! | `has_edge_missed` | `n` edges | lookups of `n` other pairs of vertices |
+//! | `remove` | `n` edges | removal of half of them |
+//!
+//! | param | what |
+//! |---|---|
+//! | `vertices` | number of vertices, for `rmat` a power of two |
+//! | `edges` | `uniform` (default): all distinct; `rmat`: edges repeat |
+//! | `order` | of the batch: `random` (default), or `sorted` by source |
+//! | `hubs`, `every` | each `every`-th edge begins at one of so many vertices |
+//! | `preallocated` | 1: tables are allocated for the degrees of the graph; by default memory for `n` edges that are spread uniformly, and vertices grow in the batch |
+//!
+//! `counted` has the largest degree, the average one, and the share of vertices without edges.
+use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Context, Result, ensure};
+use gpu::Buffer;
+use phalanx::{DynamicGraph, Outcome};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use workloads::edges::{Edge, add_hubs, rmat, uniform};
+
+/// Variants of dynamic graphs.
+#[derive(Debug)]
+pub struct Graphs<'a>(pub &'a Gpu);
+
+impl Structure for Graphs<'_> {
+    fn name(&self) -> &'static str {
+        "DynamicGraph"
+    }
+
+    fn variants(&self) -> Vec<String> {
+        vec!["default".to_owned()]
+    }
+
+    fn ops(&self) -> Vec<&'static str> {
+        Timed::NAMES.iter().map(|&(name, _)| name).collect()
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        Ok(Box::new(Prepared::new(self.0, case)?))
+    }
+}
+
+/// Timed operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    Insert,
+    HasEdge,
+    HasEdgeMissed,
+    Remove,
+}
+
+impl Timed {
+    const NAMES: [(&'static str, Self); 4] = [
+        ("insert", Self::Insert),
+        ("has_edge", Self::HasEdge),
+        ("has_edge_missed", Self::HasEdgeMissed),
+        ("remove", Self::Remove),
+    ];
+
+    fn of(op: &str) -> Result<Self> {
+        let found = Self::NAMES.into_iter().find(|(name, _)| *name == op);
+        Ok(found.with_context(|| format!("no operation of a graph is called '{op}'"))?.1)
+    }
+}
+
+/// A batch of edges.
+struct Batch {
+    edges: Vec<Edge>,
+    sources: Buffer<u32>,
+    targets: Buffer<u32>,
+    outcomes: Buffer<u8>,
+}
+
+impl Batch {
+    fn new(gpu: &Gpu, edges: Vec<Edge>) -> Result<Self> {
+        let column = |of: fn(&Edge) -> u32| {
+            let words: Vec<u32> = edges.par_iter().map(of).collect();
+            gpu.device.from_slice(&words)
+        };
+        let (sources, targets) = (column(|edge| edge.0)?, column(|edge| edge.1)?);
+        Ok(Self { sources, targets, outcomes: gpu.device.zeroed(edges.len())?, edges })
+    }
+
+    fn insert(&mut self, gpu: &Gpu, graph: &DynamicGraph<()>) -> Result<()> {
+        Ok(graph.on(&gpu.stream).insert(&self.sources, &self.targets, &mut self.outcomes)?)
+    }
+
+    /// Lets the graph allocate its workspace for the batch, of which no element is executed.
+    fn announce(&mut self, gpu: &Gpu, graph: &DynamicGraph<()>) -> Result<()> {
+        let none = gpu.device.zeroed::<u32>(1)?;
+        let sources = self.sources.bounded_by(&none)?;
+        Ok(graph.on(&gpu.stream).insert(sources, &self.targets, &mut self.outcomes)?)
+    }
+
+    /// Checks that of equal edges exactly one has the outcome `first`, all others `other`, and those from a
+    /// vertex to itself `loops`.
+    fn verify(&self, [first, other, loops]: [Outcome; 3]) -> Result<Verified> {
+        let outcomes = self.outcomes.read()?;
+        let mut results: Vec<(Edge, u8)> =
+            self.edges.par_iter().copied().zip(outcomes.par_iter().copied()).collect();
+        results.par_sort_unstable();
+        let is_right = |equal: &[(Edge, u8)]| {
+            let (source, target) = equal[0].0;
+            let count = |outcome: Outcome| equal.iter().filter(|(_, code)| *code == outcome as u8).count();
+            match source == target {
+                true => count(loops) == equal.len(),
+                false => count(first) == 1 && count(first) + count(other) == equal.len(),
+            }
+        };
+        let wrong = results
+            .par_chunk_by(|left, right| left.0 == right.0)
+            .find_any(|equal| !is_right(equal))
+            .map(|equal| (equal[0].0, equal.iter().map(|(_, code)| *code).collect::<Vec<_>>()));
+        ensure!(wrong.is_none(), "outcomes of an edge: {wrong:?}");
+        let succeeded = results.par_iter().filter(|(_, code)| *code == first as u8).count() as u64;
+        Ok(Verified { compared: results.len() as u64, succeeded })
+    }
+
+    /// Checks that all outcomes are the same, but for edges from a vertex to itself, which are absent.
+    fn verify_lookups(&self, expected: Outcome) -> Result<Verified> {
+        let outcomes = self.outcomes.read()?;
+        let of = |(source, target): Edge| if source == target { Outcome::Absent } else { expected };
+        let mut results = self.edges.iter().zip(&outcomes);
+        let wrong = results.find(|(edge, code)| **code != of(**edge) as u8);
+        ensure!(wrong.is_none(), "the outcome of an edge: {wrong:?}");
+        Ok(Verified::all(self.edges.len()))
+    }
+}
+
+/// Prepared case.
+struct Prepared<'a> {
+    gpu: &'a Gpu,
+    timed: Timed,
+    graph: Option<DynamicGraph<()>>,
+    vertices: usize,
+    /// Expected degrees, if memory is allocated for them.
+    degrees: Vec<u32>,
+    /// The edges of the graph.
+    all: Batch,
+    /// Those that are removed, or other ones that are looked up.
+    some: Option<Batch>,
+    counted: BTreeMap<String, f64>,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
+        let (timed, n, vertices) = (Timed::of(&case.op)?, case.n as usize, case.number("vertices")? as u32);
+        let is_rmat = case.params.contains_key("edges")
+            && case.choice("edges", &[("uniform", false), ("rmat", true)])?;
+        let is_sorted = case.params.contains_key("order")
+            && case.choice("order", &[("random", false), ("sorted", true)])?;
+        let draw = |first: usize| -> Result<Vec<Edge>> {
+            let mut edges = match is_rmat {
+                true => rmat(vertices.ilog2(), n, case.seed + first as u64),
+                false => uniform(vertices, (first, n), case.seed)?,
+            };
+            if let (Some(hubs), 0) = (case.number_if_given("hubs")?, first) {
+                add_hubs(&mut edges, (case.number("every")? as usize, hubs as u32));
+            }
+            if is_sorted {
+                edges.par_sort_by_key(|edge| edge.0);
+            }
+            Ok(edges)
+        };
+        let edges = draw(0)?;
+        let some = match timed {
+            Timed::Insert | Timed::HasEdge => None,
+            Timed::HasEdgeMissed => Some(Batch::new(gpu, absent(draw(n)?, &edges))?),
+            Timed::Remove => Some(Batch::new(gpu, half(&edges))?),
+        };
+        let (degrees, counted) = degrees(&edges, vertices);
+        let is_allocated = case.number_if_given("preallocated")?.unwrap_or(0.0) > 0.0;
+        Ok(Self {
+            gpu,
+            timed,
+            graph: None,
+            vertices: vertices as usize,
+            degrees: if is_allocated { degrees } else { Vec::new() },
+            all: Batch::new(gpu, edges)?,
+            some,
+            counted,
+        })
+    }
+
+    fn graph(&self) -> Result<&DynamicGraph<()>> {
+        self.graph.as_ref().context("`restore` builds the graph")
+    }
+
+    /// Builds a graph without edges.
+    fn build(&mut self) -> Result<()> {
+        self.graph = None;
+        let builder = DynamicGraph::builder().device(&self.gpu.device).vertices(self.vertices);
+        let builder = match self.degrees.is_empty() {
+            true => builder.edges(self.all.edges.len()),
+            false => builder.degrees(&self.degrees),
+        };
+        let graph = builder.build()?;
+        self.all.announce(self.gpu, &graph)?;
+        self.graph = Some(graph);
+        Ok(self.gpu.stream.synchronize()?)
+    }
+
+    /// Builds the graph with all edges.
+    fn fill(&mut self) -> Result<()> {
+        self.build()?;
+        let graph = self.graph.take().context("it is built")?;
+        self.all.insert(self.gpu, &graph)?;
+        self.all.verify([Outcome::Inserted, Outcome::Found, Outcome::Refused])?;
+        self.graph = Some(graph);
+        Ok(())
+    }
+}
+
+/// Returns each second edge of those that differ.
+fn half(edges: &[Edge]) -> Vec<Edge> {
+    edges.iter().copied().step_by(2).collect()
+}
+
+/// Returns the edges that are not among `present`, and as many of them again as are.
+fn absent(drawn: Vec<Edge>, present: &[Edge]) -> Vec<Edge> {
+    let mut sorted = present.to_vec();
+    sorted.par_sort_unstable();
+    let len = drawn.len();
+    let kept: Vec<Edge> = drawn.into_par_iter().filter(|edge| sorted.binary_search(edge).is_err()).collect();
+    kept.iter().copied().cycle().take(if kept.is_empty() { 0 } else { len }).collect()
+}
+
+/// Returns the number of edges of each source, and statistics.
+fn degrees(edges: &[Edge], vertices: u32) -> (Vec<u32>, BTreeMap<String, f64>) {
+    let mut degrees = vec![0; vertices as usize];
+    edges.iter().for_each(|(source, _)| degrees[*source as usize] += 1);
+    let most = degrees.iter().max().copied().unwrap_or_default();
+    let without = degrees.iter().filter(|&&degree| degree == 0).count();
+    let share = |many: usize| many as f64 / f64::from(vertices.max(1));
+    let counted = [
+        ("largest_degree", f64::from(most)),
+        ("average_degree", share(edges.len())),
+        ("without_edges", share(without)),
+    ];
+    (degrees, counted.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+impl Benchmark for Prepared<'_> {
+    fn restore(&mut self) -> Result<()> {
+        match (self.timed, &self.graph) {
+            (Timed::Insert, _) => self.build(),
+            (Timed::Remove, _) | (_, None) => self.fill(),
+            _ => Ok(()),
+        }
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let graph = self.graph.take().context("`restore` builds the graph")?;
+        let batch = self.some.as_mut().unwrap_or(&mut self.all);
+        let batches = graph.on(&self.gpu.stream);
+        match self.timed {
+            Timed::Insert => batches.insert(&batch.sources, &batch.targets, &mut batch.outcomes)?,
+            Timed::Remove => batches.remove(&batch.sources, &batch.targets, &mut batch.outcomes)?,
+            _ => batches.has_edge(&batch.sources, &batch.targets, &mut batch.outcomes)?,
+        }
+        self.graph = Some(graph);
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let (edges, batch) = (self.graph()?.edge_count()?, self.some.as_ref().unwrap_or(&self.all));
+        match self.timed {
+            Timed::Insert => {
+                let verified = batch.verify([Outcome::Inserted, Outcome::Found, Outcome::Refused])?;
+                let expected = verified.succeeded as usize;
+                ensure!(edges == expected, "{edges} edges instead of {expected}");
+                Ok(verified)
+            }
+            Timed::HasEdge => batch.verify_lookups(Outcome::Found),
+            Timed::HasEdgeMissed => batch.verify_lookups(Outcome::Absent),
+            Timed::Remove => batch.verify([Outcome::Removed, Outcome::Absent, Outcome::Absent]),
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.some.as_ref().unwrap_or(&self.all).edges.len() as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let bytes = self.graph.as_ref().map_or(0, DynamicGraph::memory_usage);
+        vec![Metric::TableBytes(bytes as u64), Metric::Counted(self.counted.clone())]
+    }
+}
