@@ -215,7 +215,8 @@ impl<E: Data> Builder<E> {
         let edges = if self.edges == 0 { 8 * vertices } else { self.edges * halves };
         let mean = edges as f64 / vertices as f64;
         let shares = [RECORD_SLOTS as usize, small].map(|most| 1.0 - poisson_up_to(most, mean));
-        let slabs = (vertices as f64 * (shares[0] - shares[1]) * 1.1) as usize;
+        // Vertices with tables have had a slab before.
+        let slabs = (vertices as f64 * shares[0] * 1.1) as usize;
         let (_, table) = slabs_for((mean as usize).max(small + 1), small, shape);
         // An eighth of the edges may be in large vertices, however they are spread.
         let tables = (vertices as f64 * shares[1] * 1.1) as usize * table;
@@ -224,13 +225,15 @@ impl<E: Data> Builder<E> {
     }
 }
 
-/// Returns the numbers of single slabs and of slabs of tables for a vertex.
+/// Returns the numbers of single slabs and of slabs of tables for a vertex. Before a vertex gets a table, it
+/// has a slab.
 fn slabs_for(degree: usize, small: usize, shape: Shape) -> (usize, usize) {
+    let slabs = (degree > RECORD_SLOTS as usize) as usize;
     if degree <= small {
-        return ((degree > RECORD_SLOTS as usize) as usize, 0);
+        return (slabs, 0);
     }
     let class = growth_class(degree as u64, shape.slab_slots as u32);
-    (0, class.map_or(0, buckets_of) as usize)
+    (slabs, class.map_or(0, buckets_of) as usize)
 }
 
 /// Returns the probability that a Poisson distributed number with this mean is at most `most`.
@@ -252,7 +255,7 @@ mod tests {
         let shape = Shape { has_data: false, record_bytes: 32, slab_slots: 30 };
         assert_eq!(slabs_for(7, 37, shape), (0, 0));
         assert_eq!(slabs_for(37, 37, shape), (1, 0));
-        assert_eq!(slabs_for(38, 37, shape), (0, 3));
+        assert_eq!(slabs_for(38, 37, shape), (1, 3));
         assert!((poisson_up_to(7, 4.0) - 0.9489).abs() < 1e-4);
         assert!(poisson_up_to(37, 1000.0) < 1e-9);
     }

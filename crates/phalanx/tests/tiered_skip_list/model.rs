@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Returns a builder of a list of inner lists for 100 pairs, which are copied from some operations on.
 pub fn small<K: Key, V: Value>(device: &Device) -> Builder<K, V> {
-    let costs = Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0, slot_ns: 0.0 };
+    let costs = Costs { access_ns: 1.0, write_ratio: 1.0, copy_rate: 100.0, ..Costs::default() };
     TieredSkipList::builder().device(device).capacity(1000).list_capacity(100).costs(costs)
 }
 
