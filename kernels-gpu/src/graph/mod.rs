@@ -33,8 +33,11 @@ mod record;
 mod search;
 mod table;
 mod view;
+mod whole;
 
-pub use batch::{BATCH_WORDS, Changes, GROWTH_WORDS, Growth, GrowthWord, Lookups, PLAN_WORDS};
+pub use batch::{
+    BATCH_WORDS, Changes, EXACT_LOAD, GROWTH_LOAD, GROWTH_WORDS, Growth, GrowthWord, Lookups, PLAN_WORDS,
+};
 pub use inspect::{Findings, REPORT_WORDS};
 #[cfg(feature = "dynamic-graph")]
 pub use instances::*;

@@ -33,7 +33,7 @@ pub const fn buckets_of(class: u32) -> u32 {
     (2 + class % 2) << (class / 2)
 }
 
-/// Returns the smallest class whose tables have at least `buckets` buckets, at most 2^26.
+/// Returns the smallest class whose tables have at least `buckets` buckets, which is at most 2^26.
 #[device]
 pub const fn class_for(buckets: u32) -> u32 {
     if buckets <= 2 {
@@ -45,23 +45,24 @@ pub const fn class_for(buckets: u32) -> u32 {
     if buckets <= buckets_of(class) { class } else { class + 1 }
 }
 
-/// Returns the class of a table for `edges` edges with `slots` slots per bucket, at a load of at most 0.6, or
-/// `None` if no class has as many buckets.
+/// Returns the class of a table for `edges` edges with `slots` slots per bucket, at a load of at most
+/// `tenths` tenths, or `None` if no class has as many buckets. `tenths` is 1 to 10.
 ///
 /// ```
 /// use phalanx_kernels::graph::{buckets_of, growth_class};
 ///
-/// assert_eq!(growth_class(38, 30).map(buckets_of), Some(3));
-/// assert_eq!(growth_class(1 << 20, 30).map(buckets_of), Some(65_536));
-/// assert_eq!(growth_class(u64::MAX, 30), None);
+/// assert_eq!(growth_class(38, 30, 6).map(buckets_of), Some(3));
+/// assert_eq!(growth_class(1 << 20, 30, 6).map(buckets_of), Some(65_536));
+/// assert_eq!(growth_class(126, 30, 7).map(buckets_of), Some(6));
+/// assert_eq!(growth_class(u64::MAX, 30, 6), None);
 /// ```
 #[device]
-pub const fn growth_class(edges: u64, slots: u32) -> Option<u32> {
-    if edges > (slots as u64) << 25 {
+pub const fn growth_class(edges: u64, slots: u32, tenths: u32) -> Option<u32> {
+    if edges > (slots as u64) << 40 {
         return None;
     }
-    let buckets = (edges * 5).div_ceil(slots as u64 * 3);
-    Some(class_for(buckets as u32))
+    let buckets = (edges * 10).div_ceil(slots as u64 * tenths as u64);
+    if buckets <= MOST_ARENA as u64 / 2 { Some(class_for(buckets as u32)) } else { None }
 }
 
 /// The arena as a kernel sees it.
