@@ -132,6 +132,10 @@ struct Pages;
 #[doc = include_str!("../../../docs/structures/persistent-map.md")]
 struct PersistentPage;
 
+#[cfg(all(doctest, feature = "dynamic-graph"))]
+#[doc = include_str!("../../../docs/structures/dynamic-graph.md")]
+struct GraphPage;
+
 // Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

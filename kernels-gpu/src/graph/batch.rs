@@ -57,7 +57,15 @@ pub struct Growth {
     pub plans: GlobalSlice<u32>,
     /// Groups of eight buckets of tables that are replaced: index of the plan (high half) and first bucket.
     pub groups: GlobalSlice<u64>,
+    /// Load of new tables in tenths: [`GROWTH_LOAD`], or [`EXACT_LOAD`] if the number of edges is known. Then
+    /// tables of another size, or with tombstones, are replaced, also by smaller ones.
+    pub load: u32,
 }
+
+/// Load of the tables of vertices that grow, in tenths.
+pub const GROWTH_LOAD: u32 = 6;
+/// Load of tables for known numbers of edges, in tenths.
+pub const EXACT_LOAD: u32 = 7;
 
 /// Words of a plan: see [`super::grow`].
 pub const PLAN_WORDS: usize = 8;
@@ -98,6 +106,12 @@ impl Growth {
         self.words.read(word as usize)
     }
 
+    /// Lists a vertex.
+    pub(super) fn add_listed(self, vertex: u32) {
+        let place = self.add(GrowthWord::Listed, 1);
+        self.listed.write(place as usize, vertex);
+    }
+
     /// Adds to a word, and returns the sum before.
     #[device(caller)]
     pub fn add(self, word: GrowthWord, many: u32) -> u32 {
@@ -131,11 +145,11 @@ impl Growth {
 
 /// The lanes of a warp whose operations change the same vertex, of which one writes for all.
 #[derive(Clone, Copy, Debug)]
-struct Together {
+pub(super) struct Together {
     /// Whether the lane writes.
-    is_leader: bool,
+    pub is_leader: bool,
     /// Number of lanes for which it writes.
-    many: u32,
+    pub many: u32,
 }
 
 /// Groups the lanes with `vote` by their vertex. All lanes of the warp call it together.
@@ -143,7 +157,7 @@ struct Together {
 /// Lanes with one hash of eight bits are found by ballots. Of these, lanes whose vertex is not that of the
 /// first one write for themselves.
 #[device]
-fn together(vertex: u32, vote: bool) -> Together {
+pub(super) fn together(vertex: u32, vote: bool) -> Together {
     let warp = Tile::<32>::lockstep();
     let same = warp.match_bits::<8>(mix32(vertex));
     let leader = (same & warp.ballot(vote)).trailing_zeros() % 32;
@@ -304,8 +318,7 @@ impl<M: Config, O: Operation> Run<M, O> {
         let Together { is_leader, many } = together(vertex, is_deferred);
         // SAFETY: deferred insertions are those of vertices that exist.
         if is_leader && unsafe { M::add_pressure(self.graph, vertex, many) } {
-            let place = self.growth.add(GrowthWord::Listed, 1);
-            self.growth.listed.write(place as usize, vertex);
+            self.growth.add_listed(vertex);
         }
     }
 }
@@ -361,8 +374,8 @@ impl<M: Config> GraphView<M> {
     /// and so is what is returned.
     ///
     /// An insertion that finds no room is refused. In an undirected graph it may then leave one half of the
-    /// edge, so the pool should have room for all. Insertions and removals of one undirected edge must not run
-    /// at the same time.
+    /// edge, so the pool should have room for all. Insertions and removals of one undirected edge must not
+    /// run at the same time.
     pub fn apply<O: Operation>(self, pending: bool, operation: O, edge: Half<M::Data>) -> (Outcome, M::Data) {
         let (none, data) = (Half { source: 0, target: 0, data: edge.data }, self.flags().encode(edge.data));
         let is_loop = edge.source == edge.target;

@@ -9,7 +9,7 @@
 //!
 //! The edges of a small vertex are moved by a tile of four lanes, and those of eight buckets of a table by
 //! the eight tiles of a warp.
-use super::batch::{Growth, GrowthWord, PLAN_WORDS};
+use super::batch::{EXACT_LOAD, Growth, GrowthWord, PLAN_WORDS};
 use super::chain::Chain;
 use super::kind::{Config, Edges, slab_slots};
 use super::link::Link;
@@ -147,9 +147,12 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let pressure = take_pressure(record.pressure());
         let (table, live) = record.load_table();
         let slots = slab_slots::<S, L>();
-        let class = growth_class(live as u64 + pressure as u64, slots);
-        let has_tombstones = table.taken.wrapping_sub(live) > table.buckets * slots / 4;
-        let is_due = |class| buckets_of(class) > table.buckets || has_tombstones;
+        let class = growth_class(live as u64 + pressure as u64, slots, growth.load);
+        let tombstones = table.taken.wrapping_sub(live);
+        let is_due = |class| match growth.load {
+            EXACT_LOAD => buckets_of(class) != table.buckets || tombstones > 0,
+            _ => buckets_of(class) > table.buckets || tombstones > table.buckets * slots / 4,
+        };
         let Some(class) = class.filter(|&class| is_due(class)) else {
             return Plan { vertex, ..Plan::default() };
         };
@@ -182,7 +185,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let slots = slab_slots::<S, L>();
         let wanted = self.count_live(vertex) as u64 + pressure as u64;
         if wanted > (RECORD_SLOTS + slots) as u64 {
-            let plan = match growth_class(wanted, slots) {
+            let plan = match growth_class(wanted, slots, growth.load) {
                 Some(class) => self.plan_of(growth, vertex, class),
                 None => Plan { vertex, ..Plan::default() },
             };
@@ -207,7 +210,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     }
 
     /// Returns the number of edges of a small vertex, by the calling lane alone.
-    fn count_live(self, vertex: u32) -> u32 {
+    pub(super) fn count_live(self, vertex: u32) -> u32 {
         let (mut chain, mut live) = (Chain::of_small(self, Some(vertex)), 0);
         while let Some(slot) = chain.slot(0) {
             live += S::is_live(slot.load(Order::Relaxed, Scope::Device)) as u32;
@@ -270,7 +273,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 
     /// Blanks a bucket of the arena, and frees the slabs behind it. The lanes of the tile call it together;
     /// tiles in lockstep iterate together, those without a bucket too.
-    fn free_bucket(self, tile: Tile<SLAB_TILE>, bucket: Option<u32>) {
+    pub(super) fn free_bucket(self, tile: Tile<SLAB_TILE>, bucket: Option<u32>) {
         let node = bucket.map(|index| {
             // SAFETY: the bucket is one of a table of the arena.
             unsafe { Node::<S, SLAB_TILE, L>::at(self.arena().slab(index)) }
@@ -336,7 +339,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             });
             self.free_old(part.filter(|_| !is_failed));
             self.free_new(part.filter(|_| is_failed));
-            let first = part.filter(|part| Thread::lane() % SLAB_TILE == 0 && part.bucket == 0);
+            let first = part.filter(|part| Thread::lane().is_multiple_of(SLAB_TILE) && part.bucket == 0);
             if let Some(part) = first {
                 self.finish(growth, part, is_failed);
             }

@@ -1,7 +1,9 @@
 //! The kinds of graphs that are compiled. A new variant is one line here.
 use super::kernels::{
-    GraphDegree, GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphMove,
-    GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire, GraphFlush, GraphFreeRemoved,
+    GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphMarkRemoved, GraphMove,
+    GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
+    GraphUpsertDeferred, GraphWeight,
 };
 use super::kind::Edges;
 use crate::keyed::{Bare, Packed, Published, Wide};
@@ -21,7 +23,8 @@ instances! {
     kernels {
         GraphInsert, GraphInsertDeferred, GraphUpsert, GraphUpsertDeferred, GraphPlan, GraphMove,
         GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree, GraphNeighbors,
-        GraphInspect,
+        GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphExpire, GraphMarkRemoved,
+        GraphUnlink, GraphFreeRemoved, GraphRestore,
     }
     visitor: super::kind::Config
 }

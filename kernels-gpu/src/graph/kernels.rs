@@ -12,9 +12,10 @@ use super::batch::{Changes, Growth, Lookups, first_pass, look_up, repair, second
 use super::grow::plan_all;
 use super::kind::Config;
 use super::view::{GraphView, SLAB_TILE};
+use super::whole::{count_sources, free_removed, mark_removed, unlink};
 use crate::keyed::kernels::{read_if, write_if};
-use crate::keyed::{ContainsKey, Get, Insert, OpCode, Remove, Upsert};
-use simt::{BoundedSlice, GlobalSlice, Instance, Thread, Tile, kernel};
+use crate::keyed::{ContainsKey, CounterDelta, Get, Insert, OpCode, Remove, Upsert};
+use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
 
 /// Inserts edges, and replaces the data of those that are present. Defers those for which a vertex must grow.
 #[kernel(registers = M::REGISTERS)]
@@ -114,8 +115,19 @@ pub fn graph_degree<M: Config + Instance>(
     }
 }
 
-/// Writes targets and data of the edges of each vertex: those of vertex `i` from `offsets[i]` on, at most as
-/// many as there are up to `offsets[i + 1]`. The grid has a warp per vertex.
+/// Writes the degree of each vertex of the graph. The grid has four threads per vertex.
+#[kernel]
+pub fn graph_degree_all<M: Config + Instance>(graph: GraphView<M>, degrees: GlobalSlice<u64>) {
+    let index = Thread::index() / SLAB_TILE as usize;
+    let degree = M::degree(graph, (index < degrees.len()).then_some(index as u32));
+    if Thread::lane().is_multiple_of(SLAB_TILE) {
+        write_if(degrees, index, degree as u64);
+    }
+}
+
+/// Writes targets and data of the edges of each vertex, or of all vertices of the graph if `vertices` is
+/// empty: those of vertex `i` from `offsets[i]` on, at most as many as there are up to `offsets[i + 1]`. The
+/// grid has a warp per vertex.
 #[kernel]
 pub fn graph_neighbors<M: Config + Instance>(
     graph: GraphView<M>,
@@ -125,13 +137,14 @@ pub fn graph_neighbors<M: Config + Instance>(
     data: GlobalSlice<M::Data>,
 ) {
     let index = Thread::index() / 32;
-    if index >= vertices.len() {
+    if index + 1 >= offsets.len() {
         return;
     }
+    let vertex = if vertices.is_empty() { index as u32 } else { vertices.read(index) };
     let warp = Tile::<32>::lockstep();
     let (mut place, end) = (offsets.read(index) as usize, offsets.read(index + 1) as usize);
     let lower = (1u32 << warp.rank()) - 1;
-    M::for_each_neighbor(graph, Some(vertices.read(index)), |edge| {
+    M::for_each_neighbor(graph, Some(vertex), |edge| {
         let votes = warp.ballot(edge.is_some());
         let own = place + (votes & lower).count_ones() as usize;
         if let Some((target, bits)) = edge.filter(|_| own < end) {
@@ -149,5 +162,100 @@ pub fn graph_inspect<M: Config + Instance>(graph: GraphView<M>, report: GlobalSl
     let index = Thread::index();
     if index < graph.vertices() as usize {
         M::inspect(graph, index as u32).add_to(report);
+    }
+}
+
+/// Drops tombstones: compacts small vertices, and lists those whose tables should be replaced. Requires
+/// exclusive access to the graph. The grid has a thread per vertex.
+#[kernel]
+pub fn graph_flush<M: Config + Instance>(graph: GraphView<M>, growth: Growth) {
+    let index = Thread::index();
+    if index < graph.vertices() as usize {
+        M::flush(graph, growth, index as u32);
+    }
+}
+
+/// Adds the numbers of halves that each vertex stores of a batch to `counts`. The grid has a thread per half.
+#[kernel]
+pub fn graph_count<M: Config + Instance>(
+    graph: GraphView<M>,
+    edges: Changes<M::Data>,
+    counts: GlobalSlice<u32>,
+) {
+    count_sources(graph, edges, counts);
+}
+
+/// Lists the vertices that need larger tables for `counts` more edges. Requires exclusive access to the
+/// graph. The grid has a thread per vertex.
+#[kernel]
+pub fn graph_expect<M: Config + Instance>(graph: GraphView<M>, counts: GlobalSlice<u32>, growth: Growth) {
+    let index = Thread::index();
+    if index < counts.len() {
+        M::expect(graph, growth, index as u32, counts.read(index));
+    }
+}
+
+/// Removes the edges whose data are below `before`, and adds their number to `removed`. The grid has four
+/// threads per vertex.
+#[kernel]
+pub fn graph_expire<M: Config + Instance>(
+    graph: GraphView<M>,
+    before: GlobalSlice<M::Data>,
+    removed: GlobalSlice<u64>,
+) {
+    let index = Thread::index() / SLAB_TILE as usize;
+    let vertex = (index < graph.vertices() as usize).then_some(index as u32);
+    let many = M::expire(graph, vertex, before.read(0));
+    let mut delta = CounterDelta::default();
+    delta.remove(many);
+    graph.counters().record(delta);
+    let warp = Tile::<32>::lockstep();
+    let sum = warp.reduce_add(many);
+    if sum > 0 && warp.rank() == 0 {
+        removed.at(0).fetch_add(sum as u64, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// Marks vertices as removed. The grid has a thread per element.
+#[kernel]
+pub fn graph_mark_removed<M: Config + Instance>(
+    graph: GraphView<M>,
+    vertices: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+) {
+    mark_removed(graph, vertices, outcomes);
+}
+
+/// Erases the edges of removed vertices at their other ends. The grid has a warp per element if the graph is
+/// undirected, otherwise one per vertex of the graph.
+#[kernel(registers = M::REGISTERS)]
+pub fn graph_unlink<M: Config + Instance>(
+    graph: GraphView<M>,
+    vertices: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+) {
+    unlink(graph, vertices, outcomes);
+}
+
+/// Blanks removed vertices and frees their memory. Requires exclusive access to the graph. The grid has four
+/// threads per element.
+#[kernel]
+pub fn graph_free_removed<M: Config + Instance>(
+    graph: GraphView<M>,
+    vertices: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+) {
+    free_removed(graph, vertices, outcomes);
+}
+
+/// Lets removed vertices exist again, without edges. Requires exclusive access to the graph. The grid has a
+/// thread per element.
+#[kernel]
+pub fn graph_restore<M: Config + Instance>(graph: GraphView<M>, vertices: GlobalSlice<u32>) {
+    let index = Thread::index();
+    if index < vertices.len() {
+        let vertex = vertices.read(index);
+        graph.clear_removed(vertex);
+        M::restore_vertex(graph, vertex);
     }
 }

@@ -78,6 +78,22 @@ pub unsafe trait Config: Copy + Send + Sync + 'static {
         see: impl FnMut(Option<(u32, Self::Data)>),
     );
 
+    /// Compacts a small vertex, or lists one whose table should be replaced, by the calling lane alone.
+    fn flush(graph: GraphView<Self>, growth: Growth, vertex: u32);
+
+    /// Lists a vertex that needs a larger table for `many` more edges, by the calling lane alone.
+    fn expect(graph: GraphView<Self>, growth: Growth, vertex: u32, many: u32);
+
+    /// Removes the edges of a vertex whose data are below `before`, by a tile of [`SLAB_TILE`] lanes. Returns
+    /// the number of edges that the calling lane counts.
+    fn expire(graph: GraphView<Self>, vertex: Option<u32>, before: Self::Data) -> u32;
+
+    /// Blanks a vertex and frees its memory, by a tile of [`SLAB_TILE`] lanes.
+    fn free_vertex(graph: GraphView<Self>, vertex: Option<u32>);
+
+    /// Lets the record of a removed vertex belong to one again, by the calling lane alone.
+    fn restore_vertex(graph: GraphView<Self>, vertex: u32);
+
     /// Examines a vertex, by the calling lane alone.
     fn inspect(graph: GraphView<Self>, vertex: u32) -> Findings;
 }
@@ -134,6 +150,26 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
         see: impl FnMut(Option<(u32, S::Value)>),
     ) {
         graph.for_each_neighbor(Tile::<32>::lockstep(), vertex, see);
+    }
+
+    fn flush(graph: GraphView<Self>, growth: Growth, vertex: u32) {
+        graph.flush(growth, vertex);
+    }
+
+    fn expect(graph: GraphView<Self>, growth: Growth, vertex: u32, many: u32) {
+        graph.expect(growth, vertex, many);
+    }
+
+    fn expire(graph: GraphView<Self>, vertex: Option<u32>, before: S::Value) -> u32 {
+        graph.expire(vertex, before)
+    }
+
+    fn free_vertex(graph: GraphView<Self>, vertex: Option<u32>) {
+        graph.free_vertex(vertex);
+    }
+
+    fn restore_vertex(graph: GraphView<Self>, vertex: u32) {
+        graph.restore_vertex(vertex);
     }
 
     fn inspect(graph: GraphView<Self>, vertex: u32) -> Findings {

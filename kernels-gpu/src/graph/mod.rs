@@ -33,8 +33,11 @@ mod record;
 mod search;
 mod table;
 mod view;
+mod whole;
 
-pub use batch::{BATCH_WORDS, Changes, GROWTH_WORDS, Growth, GrowthWord, Lookups, PLAN_WORDS};
+pub use batch::{
+    BATCH_WORDS, Changes, EXACT_LOAD, GROWTH_LOAD, GROWTH_WORDS, Growth, GrowthWord, Lookups, PLAN_WORDS,
+};
 pub use inspect::{Findings, REPORT_WORDS};
 #[cfg(feature = "dynamic-graph")]
 pub use instances::*;
@@ -42,5 +45,7 @@ pub use kind::{Config, Edges};
 pub use link::Link;
 pub use record::RECORD_SLOTS;
 pub use search::{Executed, Fate, Half};
-pub use table::{ARENA_WORDS, Arena, MOST_ARENA, SLAB_BYTES, buckets_of, class_for, growth_class};
+pub use table::{
+    ARENA_LISTS, ARENA_WORDS, Arena, MOST_ARENA, SLAB_BYTES, buckets_of, class_for, growth_class,
+};
 pub use view::{Flags, GraphParts, GraphView, SLAB_TILE};

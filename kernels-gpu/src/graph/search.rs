@@ -64,7 +64,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         operation: O,
         half: Half<S::Value>,
     ) -> Executed<S::Value> {
-        let pending = pending && self.has(half.source, half.target);
+        // A source that was removed has a record without a vertex.
+        let is_gone = O::WRITES && !O::REMOVES && pending && self.is_removed(half.target);
+        let pending = pending && self.has(half.source, half.target) && !is_gone;
         let request =
             Request { operation, key: S::Stored::from_u64(half.target as u64), argument: half.data };
         let mut probe = RecordProbe::new(self, half.source, request);

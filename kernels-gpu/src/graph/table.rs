@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! arena    | slab 0 | slab 1 | ...            | ... slab `len` - 1 |      taken from the front
-//! state    | used | list of free tables of each size: 52 words |          no table: all ones
+//! state    | used, 8 bytes | list of free tables of each size: 52 words | no table: all ones
 //! ```
 //!
 //! A table in a list of free ones has the index of the next one in its first link; all its other bytes are
@@ -15,8 +15,10 @@ use simt::{Global, Order, Scope, device};
 pub const SLAB_BYTES: usize = 128;
 /// Number of sizes of tables.
 pub const CLASSES: u32 = 52;
+/// First word of the arena's state with a list of free tables.
+pub const ARENA_LISTS: usize = 2;
 /// Words of the arena's state.
-pub const ARENA_WORDS: usize = 1 + CLASSES as usize;
+pub const ARENA_WORDS: usize = ARENA_LISTS + CLASSES as usize;
 /// Maximum number of slabs of an arena.
 pub const MOST_ARENA: u32 = 1 << 27;
 
@@ -33,7 +35,7 @@ pub const fn buckets_of(class: u32) -> u32 {
     (2 + class % 2) << (class / 2)
 }
 
-/// Returns the smallest class whose tables have at least `buckets` buckets, at most 2^26.
+/// Returns the smallest class whose tables have at least `buckets` buckets, which is at most 2^26.
 #[device]
 pub const fn class_for(buckets: u32) -> u32 {
     if buckets <= 2 {
@@ -45,23 +47,24 @@ pub const fn class_for(buckets: u32) -> u32 {
     if buckets <= buckets_of(class) { class } else { class + 1 }
 }
 
-/// Returns the class of a table for `edges` edges with `slots` slots per bucket, at a load of at most 0.6, or
-/// `None` if no class has as many buckets.
+/// Returns the class of a table for `edges` edges with `slots` slots per bucket, at a load of at most
+/// `tenths` tenths, or `None` if no class has as many buckets. `tenths` is 1 to 10.
 ///
 /// ```
 /// use phalanx_kernels::graph::{buckets_of, growth_class};
 ///
-/// assert_eq!(growth_class(38, 30).map(buckets_of), Some(3));
-/// assert_eq!(growth_class(1 << 20, 30).map(buckets_of), Some(65_536));
-/// assert_eq!(growth_class(u64::MAX, 30), None);
+/// assert_eq!(growth_class(38, 30, 6).map(buckets_of), Some(3));
+/// assert_eq!(growth_class(1 << 20, 30, 6).map(buckets_of), Some(65_536));
+/// assert_eq!(growth_class(126, 30, 7).map(buckets_of), Some(6));
+/// assert_eq!(growth_class(u64::MAX, 30, 6), None);
 /// ```
 #[device]
-pub const fn growth_class(edges: u64, slots: u32) -> Option<u32> {
-    if edges > (slots as u64) << 25 {
+pub const fn growth_class(edges: u64, slots: u32, tenths: u32) -> Option<u32> {
+    if edges > (slots as u64) << 40 {
         return None;
     }
-    let buckets = (edges * 5).div_ceil(slots as u64 * 3);
-    Some(class_for(buckets as u32))
+    let buckets = (edges * 10).div_ceil(slots as u64 * tenths as u64);
+    if buckets <= MOST_ARENA as u64 / 2 { Some(class_for(buckets as u32)) } else { None }
 }
 
 /// The arena as a kernel sees it.
@@ -79,8 +82,8 @@ impl Arena {
     /// # Safety
     /// - `slabs` points to `len` slabs and `state` to [`ARENA_WORDS`] words of device memory, aligned to
     ///   [`SLAB_BYTES`], that outlive all uses of the arena. `len` is at most [`MOST_ARENA`].
-    /// - At first all bytes are ones, except the first word of the state, which is 0. Only kernels of a graph
-    ///   have written to them.
+    /// - At first all bytes are ones, except the first two words of the state, which are 0. Only kernels of a
+    ///   graph have written to them.
     pub unsafe fn new(slabs: *mut u64, state: *mut u32, len: u32) -> Self {
         // SAFETY: the caller's obligation.
         unsafe { Self { slabs: Global::new(slabs), state: Global::new(state), len } }
@@ -109,7 +112,7 @@ impl Arena {
 
     fn head(self, class: u32) -> Global<u32> {
         // SAFETY: a word of the state.
-        unsafe { self.state.offset(1 + (class % CLASSES) as usize) }
+        unsafe { self.state.offset(ARENA_LISTS + (class % CLASSES) as usize) }
     }
 
     /// Takes a table, whose bytes are all ones, and returns the index of its first slab. Returns `None` if
@@ -132,18 +135,22 @@ impl Arena {
         self.extend(buckets_of(class))
     }
 
-    /// Takes slabs that were in no table before.
+    /// Takes slabs that were in no table before. A table that is too large for the rest is taken and given
+    /// back: meanwhile others may find too little room, too. A loop of compare-and-swaps would take a time
+    /// that is quadratic in the number of lanes.
     fn extend(self, slabs: u32) -> Option<u32> {
-        let mut used = self.state.load(Order::Relaxed, Scope::Device);
-        loop {
-            if slabs > self.len.saturating_sub(used) {
-                return None;
-            }
-            match self.state.compare_exchange(used, used + slabs, Order::Relaxed, Scope::Device) {
-                Ok(_) => return Some(used),
-                Err(other) => used = other,
-            }
+        // SAFETY: the first two words of the state, which is aligned to 128 bytes. 64 bits do not overflow.
+        let used = unsafe { self.state.cast::<u64>() };
+        let (slabs, len) = (slabs as u64, self.len as u64);
+        if slabs > len.saturating_sub(used.load(Order::Relaxed, Scope::Device)) {
+            return None;
         }
+        let first = used.fetch_add(slabs, Order::Relaxed, Scope::Device);
+        if first + slabs > len {
+            used.fetch_add(slabs.wrapping_neg(), Order::Relaxed, Scope::Device);
+            return None;
+        }
+        Some(first as u32)
     }
 
     /// Adds a table, whose bytes are all ones, to the list of its class. No table is taken in the same

@@ -7,7 +7,7 @@ use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
 use core::fmt;
 use simt::hash::{mix32, reduce};
-use simt::{Global, device};
+use simt::{Global, GlobalSlice, Order, Scope, device};
 
 /// Number of lanes of the tiles that search slabs.
 pub const SLAB_TILE: u32 = 4;
@@ -90,6 +90,8 @@ pub struct GraphView<M: Config> {
     pool: M::Pool,
     vertices: u32,
     flags: Flags,
+    /// A bit for each vertex that was removed, or nothing if none ever was.
+    removed: GlobalSlice<u32>,
 }
 
 impl<M: Config> Clone for GraphView<M> {
@@ -117,6 +119,8 @@ pub struct GraphParts<P> {
     pub counters: *mut u64,
     /// The pool of slabs.
     pub pool: P,
+    /// A bit for each vertex, set if it was removed; empty if none ever was.
+    pub removed: GlobalSlice<u32>,
 }
 
 impl<M: Config> GraphView<M> {
@@ -129,10 +133,10 @@ impl<M: Config> GraphView<M> {
     ///   only operations of this kind have written to them.
     /// - `vertices` is at most 2^32 - 4.
     pub unsafe fn new(parts: GraphParts<M::Pool>, vertices: u32, flags: Flags) -> Self {
-        let GraphParts { records, arena, counters, pool } = parts;
+        let GraphParts { records, arena, counters, pool, removed } = parts;
         // SAFETY: the caller's obligation; kernels make only relaxed accesses to the counters.
         let (records, counters) = unsafe { (Global::new(records), Counters::new(Global::new(counters))) };
-        Self { records, arena, counters, pool, vertices, flags }
+        Self { records, arena, counters, pool, vertices, flags, removed }
     }
 
     /// Returns the number of vertices.
@@ -165,9 +169,33 @@ impl<M: Config> GraphView<M> {
         self.arena
     }
 
-    /// Returns whether both vertices exist.
+    /// Returns whether both vertices exist, or were removed.
     pub(super) fn has(self, source: u32, target: u32) -> bool {
         source < self.vertices && target < self.vertices
+    }
+
+    /// Returns whether a vertex was removed.
+    pub(super) fn is_removed(self, vertex: u32) -> bool {
+        let word = vertex as usize / 32;
+        if word >= self.removed.len() {
+            return false;
+        }
+        self.removed.at(word).load(Order::Relaxed, Scope::Device) >> (vertex % 32) & 1 != 0
+    }
+
+    /// Marks a vertex as removed. Returns whether it existed.
+    pub(super) fn mark_removed(self, vertex: u32) -> bool {
+        let (word, bit) = (vertex as usize / 32, 1 << (vertex % 32));
+        let is_there = vertex < self.vertices && word < self.removed.len();
+        is_there && self.removed.at(word).fetch_or(bit, Order::Relaxed, Scope::Device) & bit == 0
+    }
+
+    /// Clears the mark of a vertex that was removed.
+    pub(super) fn clear_removed(self, vertex: u32) {
+        let word = vertex as usize / 32;
+        if word < self.removed.len() {
+            self.removed.at(word).fetch_and(!(1 << (vertex % 32)), Order::Relaxed, Scope::Device);
+        }
     }
 }
 

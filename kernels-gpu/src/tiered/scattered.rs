@@ -103,7 +103,8 @@ pub fn tiered_scattered<M: Config + Instance>(
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let (index, leads) = (Thread::index() / M::TILE as usize, Thread::index() % M::TILE as usize == 0);
+    let width = M::TILE as usize;
+    let (index, leads) = (Thread::index() / width, Thread::index().is_multiple_of(width));
     let keys = keys.resolve();
     let exists = index < keys.len();
     // All lanes of a tile read the same key, so that all have the table of its shard.

@@ -10,9 +10,9 @@ use crate::program::open;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
 use gpu::Device;
-use phalanx_kernels::graph::{Flags, RECORD_SLOTS, buckets_of, growth_class};
+use phalanx_kernels::graph::{Flags, GROWTH_LOAD, RECORD_SLOTS, buckets_of, growth_class};
 use std::marker::PhantomData;
-use std::sync::Mutex;
+use std::sync::{Mutex, Weak};
 
 /// Number of elements from which on a thread inserts eight consecutive ones.
 const LARGE_BATCH: usize = 1 << 20;
@@ -190,6 +190,7 @@ impl<E: Data> Builder<E> {
             kind: self.kind,
             is_fixed: self.is_fixed,
             large_batch: self.large_batch,
+            last_snapshot: Mutex::new((0, Weak::new())),
             of: PhantomData,
         })
     }
@@ -232,7 +233,7 @@ fn slabs_for(degree: usize, small: usize, shape: Shape) -> (usize, usize) {
     if degree <= small {
         return (slabs, 0);
     }
-    let class = growth_class(degree as u64, shape.slab_slots as u32);
+    let class = growth_class(degree as u64, shape.slab_slots as u32, GROWTH_LOAD);
     (slabs, class.map_or(0, buckets_of) as usize)
 }
 

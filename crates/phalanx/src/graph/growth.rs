@@ -61,7 +61,7 @@ impl<E: Data> DynamicGraph<E> {
     /// if memory was added since generation `seen`.
     fn provide(&self, refused: usize, seen: u64) -> Result<bool> {
         let is_fixed = self.is_fixed;
-        self.handle.exclusive(|_, memory| {
+        self.handle.exclusive(|stream, memory| {
             let shortage = self.order().workspace.take_shortage()?;
             if !shortage.is_any() {
                 return Ok(memory.generation != seen);
@@ -70,6 +70,10 @@ impl<E: Data> DynamicGraph<E> {
                 return if refused == 0 { Ok(false) } else { Err(no_room(memory, shortage)) };
             }
             grow(memory, shortage, self.handle.kernels().shape().slab_slots)?;
+            if shortage.no_table > 0 {
+                // Vertices that had no table have long chains.
+                self.flush_in(stream, memory)?;
+            }
             Ok(true)
         })
     }

@@ -7,10 +7,10 @@ use crate::{Error, Result};
 use phalanx_kernels::graph::REPORT_WORDS;
 
 impl<E: Data> DynamicGraph<E> {
-    /// Checks the whole graph: that every live slab of the pool is in exactly one chain, and every table
-    /// in use at one vertex, that chains have only live slabs, that slots are filled in order, that an edge occurs once and leads to a vertex, that
-    /// both halves of an edge of an undirected graph agree, and that counts are right. For tests, and for
-    /// authors of kernels.
+    /// Checks the whole graph: that every live slab of the pool is in exactly one chain, and every table in
+    /// use at one vertex, that chains have only live slabs, that slots are filled in order, that an edge
+    /// occurs once and leads to a vertex, that both halves of an edge of an undirected graph agree, and that
+    /// counts are right. For tests, and for authors of kernels.
     ///
     /// ```
     /// let graph = phalanx::DynamicGraph::<()>::builder().vertices(10).build()?;

@@ -4,10 +4,12 @@ use crate::map::launch::THREADS;
 use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
 use phalanx_kernels::graph::kernels::{
-    GraphDegree, GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphMove,
-    GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire, GraphFlush, GraphFreeRemoved,
+    GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphMarkRemoved, GraphMove,
+    GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
+    GraphUpsertDeferred, GraphWeight,
 };
-use phalanx_kernels::graph::{Changes, Config, Growth, Lookups, SLAB_TILE};
+use phalanx_kernels::graph::{Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
 use phalanx_kernels::keyed::{OpCode, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance};
 use std::any::Any;
@@ -40,6 +42,24 @@ pub enum Launch<D> {
     Neighbors(GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>, GlobalSlice<D>),
     /// Runs [`GraphInspect`].
     Inspect(GlobalSlice<u64>),
+    /// Runs [`GraphDegreeAll`].
+    DegreeAll(GlobalSlice<u64>),
+    /// Runs [`GraphFlush`].
+    Flush(Growth),
+    /// Runs [`GraphCount`].
+    Count(Changes<D>, GlobalSlice<u32>),
+    /// Runs [`GraphExpect`].
+    Expect(GlobalSlice<u32>, Growth),
+    /// Runs [`GraphExpire`].
+    Expire(GlobalSlice<D>, GlobalSlice<u64>),
+    /// Runs [`GraphMarkRemoved`] for vertices.
+    MarkRemoved(GlobalSlice<u32>, GlobalSlice<u8>),
+    /// Runs [`GraphUnlink`] for vertices.
+    Unlink(GlobalSlice<u32>, GlobalSlice<u8>),
+    /// Runs [`GraphFreeRemoved`] for vertices.
+    FreeRemoved(GlobalSlice<u32>, GlobalSlice<u8>),
+    /// Runs [`GraphRestore`] for vertices.
+    Restore(GlobalSlice<u32>),
 }
 
 /// Properties of a kind of graph that the host needs.
@@ -126,13 +146,56 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
                     stream.launch(lanes(vertices.max_len()), GraphDegree { graph, vertices, degrees })
                 }
                 Launch::Neighbors(vertices, offsets, targets, data) => {
-                    let grid = over(vertices.len() * 32);
+                    let grid = over((offsets.len().max(1) - 1) * 32);
                     stream.launch(grid, GraphNeighbors { graph, vertices, offsets, targets, data })
                 }
-                Launch::Inspect(report) => {
-                    stream.launch(over(memory.vertices as usize), GraphInspect { graph, report })
-                }
+                other => launch_whole(stream, memory, graph, other),
             }
+        }
+    }
+}
+
+/// Launches a kernel on the whole graph.
+///
+/// # Safety
+/// - As for [`Kernels::launch`].
+unsafe fn launch_whole<M: Config + Instance>(
+    stream: &Stream,
+    memory: &Memory,
+    graph: GraphView<M>,
+    launch: Launch<M::Data>,
+) -> gpu::Result<()> {
+    let all = memory.vertices as usize;
+    let (each, lanes) = (over(all), |vertices: usize| over(vertices * SLAB_TILE as usize));
+    // SAFETY: the caller's obligations.
+    unsafe {
+        match launch {
+            Launch::Inspect(report) => stream.launch(each, GraphInspect { graph, report }),
+            Launch::DegreeAll(degrees) => stream.launch(lanes(all), GraphDegreeAll { graph, degrees }),
+            Launch::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),
+            Launch::Count(edges, counts) => {
+                let grid = over(edges.sources.max_len() * memory.halves());
+                stream.launch(grid, GraphCount { graph, edges, counts })
+            }
+            Launch::Expect(counts, growth) => stream.launch(each, GraphExpect { graph, counts, growth }),
+            Launch::Expire(before, removed) => {
+                stream.launch(lanes(all), GraphExpire { graph, before, removed })
+            }
+            Launch::MarkRemoved(vertices, outcomes) => {
+                stream.launch(over(vertices.len()), GraphMarkRemoved { graph, vertices, outcomes })
+            }
+            Launch::Unlink(vertices, outcomes) => {
+                let is_undirected = memory.flags.is_undirected();
+                let warps = if is_undirected { vertices.len() } else { all };
+                stream.launch(over(warps * 32), GraphUnlink { graph, vertices, outcomes })
+            }
+            Launch::FreeRemoved(vertices, outcomes) => {
+                stream.launch(lanes(vertices.len()), GraphFreeRemoved { graph, vertices, outcomes })
+            }
+            Launch::Restore(vertices) => {
+                stream.launch(over(vertices.len()), GraphRestore { graph, vertices })
+            }
+            _ => Ok(()),
         }
     }
 }

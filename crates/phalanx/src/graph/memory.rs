@@ -4,8 +4,8 @@ use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
 use phalanx_kernels::graph::{
-    ARENA_WORDS, Arena, BATCH_WORDS, Config, Flags, GROWTH_WORDS, GraphParts, GraphView, Growth, GrowthWord,
-    MOST_ARENA, PLAN_WORDS, SLAB_BYTES, buckets_of,
+    ARENA_LISTS, ARENA_WORDS, Arena, BATCH_WORDS, Config, Flags, GROWTH_LOAD, GROWTH_WORDS, GraphParts,
+    GraphView, Growth, GrowthWord, MOST_ARENA, PLAN_WORDS, SLAB_BYTES, buckets_of,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 
@@ -25,6 +25,10 @@ pub struct Memory {
     pub counters: Buffer<u64>,
     pub pool: SlabAlloc,
     pub flags: Flags,
+    /// A bit for each vertex that was removed; empty if none ever was.
+    removed: Buffer<u32>,
+    /// Ids of removed vertices.
+    pub free_ids: Vec<u32>,
     /// Number of times that pool or arena have grown.
     pub generation: u64,
 }
@@ -40,7 +44,7 @@ impl Memory {
     ) -> Result<Self> {
         check_arena(tables)?;
         let mut arena_state = device.filled::<u32>(ARENA_WORDS, 0xff)?;
-        arena_state.write_at(0, &[0])?;
+        arena_state.write_at(0, &[0; ARENA_LISTS])?;
         Ok(Self {
             vertices: vertices as u32,
             records: device.filled(vertices * shape.record_bytes / 8, 0xff)?,
@@ -49,6 +53,8 @@ impl Memory {
             counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
             pool,
             flags,
+            removed: device.buffer(0)?,
+            free_ids: Vec::new(),
             generation: 0,
         })
     }
@@ -63,7 +69,8 @@ impl Memory {
         unsafe {
             let arena = Arena::new(self.arena.pointer(), self.arena_state.pointer(), tables);
             let (records, counters) = (self.records.pointer(), self.counters.pointer());
-            let parts = GraphParts { records, arena, counters, pool: self.pool.as_view() };
+            let (pool, removed) = (self.pool.as_view(), self.removed.global());
+            let parts = GraphParts { records, arena, counters, pool, removed };
             GraphView::new(parts, self.vertices, self.flags)
         }
     }
@@ -85,15 +92,15 @@ impl Memory {
         Ok(used[0] as usize)
     }
 
-    /// Returns the number of slabs of the arena in free tables. Waits for the device, and reads a word for each
-    /// free table.
+    /// Returns the number of slabs of the arena in free tables. Waits for the device, and reads a word for
+    /// each free table.
     pub fn free_tables(&self) -> Result<usize> {
         let (state, mut free) = (self.arena_state.read()?, 0);
-        for (class, &head) in state.iter().enumerate().skip(1) {
+        for (class, &head) in state.iter().skip(ARENA_LISTS).enumerate() {
             let mut base = head;
             // A list that leads in a circle ends here, too: then the sum is wrong.
             while (base as usize) < self.tables() && free <= self.tables() {
-                free += buckets_of(class as u32 - 1) as usize;
+                free += buckets_of(class as u32) as usize;
                 let mut last = [0];
                 self.arena.read_into((base as usize + 1) * SLAB_WORDS - 1, &mut last)?;
                 base = (last[0] >> 32) as u32;
@@ -107,6 +114,7 @@ impl Memory {
             + self.arena.byte_len()
             + self.arena_state.byte_len()
             + self.counters.byte_len()
+            + self.removed.byte_len()
             + self.pool.memory_usage()
     }
 
@@ -118,6 +126,33 @@ impl Memory {
         arena.copy_at(0, &self.arena)?;
         self.arena = arena;
         self.generation += 1;
+        Ok(())
+    }
+
+    /// Allocates the bits of removed vertices, unless they are there. Nothing else may run.
+    pub fn mark_vertices(&mut self) -> Result<()> {
+        if self.removed.is_empty() {
+            self.removed = self.arena.device().zeroed((self.vertices as usize).div_ceil(32))?;
+        }
+        Ok(())
+    }
+
+    /// Adds vertices with new ids: a larger array of records, and a copy. Nothing else may run.
+    pub fn add_vertices(&mut self, more: usize) -> Result<()> {
+        let (before, device) = (self.vertices as usize, self.arena.device().clone());
+        let vertices = before.saturating_add(more);
+        if vertices > MOST_VERTICES {
+            return Err(Error::TooLarge { what: "vertices", asked: vertices, most: MOST_VERTICES });
+        }
+        let each = self.records.len() / before;
+        let mut records = device.filled(vertices * each, 0xff)?;
+        records.copy_at(0, &self.records)?;
+        if !self.removed.is_empty() {
+            let mut removed = device.zeroed(vertices.div_ceil(32))?;
+            removed.copy_at(0, &self.removed)?;
+            self.removed = removed;
+        }
+        (self.records, self.vertices) = (records, vertices as u32);
         Ok(())
     }
 
@@ -186,6 +221,7 @@ impl Workspace {
             listed: self.listed.global(),
             plans: self.plans.global(),
             groups: self.groups.global(),
+            load: GROWTH_LOAD,
         }
     }
 

@@ -1,6 +1,7 @@
 //! A graph that changes while it is queried: [`DynamicGraph`].
 mod batches;
 mod builder;
+mod csr;
 mod data;
 mod growth;
 mod host;
@@ -9,6 +10,7 @@ mod kernels;
 mod memory;
 mod neighbors;
 mod order;
+mod whole;
 
 use crate::map::counts::Counts;
 use crate::map::handle::Handle;
@@ -17,6 +19,7 @@ use crate::{Error, Outcome};
 use crate::{Outcomes, Result};
 pub use batches::Batches;
 pub use builder::Builder;
+pub use csr::{Csr, Rows, Snapshot};
 pub use data::{Data, Weight};
 use gpu::{Device, Stream};
 use kernels::Kernels;
@@ -26,7 +29,7 @@ use order::Order;
 use phalanx_kernels::graph::{Config, GraphView};
 use simt::Instance;
 use std::marker::PhantomData;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// Whether edges have a direction.
 ///
@@ -137,6 +140,8 @@ pub struct DynamicGraph<E: Data> {
     is_fixed: bool,
     /// Number of elements from which on a thread inserts eight consecutive ones.
     large_batch: usize,
+    /// Number of changes before the last snapshot, and its edges.
+    last_snapshot: Mutex<(u64, Weak<Csr<E>>)>,
     of: PhantomData<fn() -> E>,
 }
 
@@ -173,7 +178,7 @@ impl<E: Data> DynamicGraph<E> {
         self.kind
     }
 
-    /// Returns the number of vertices.
+    /// Returns the number of ids of vertices, those of removed ones included.
     pub fn vertices(&self) -> usize {
         self.handle.read().vertices as usize
     }
@@ -224,8 +229,8 @@ impl<E: Data> DynamicGraph<E> {
     /// - From this call until the end of the last kernel that takes the view, nothing may replace or move the
     ///   memory: no thread may submit a batch that inserts, nor call a method that takes `&mut self`.
     /// - Those kernels must run on the graph's device, and end before the graph is dropped.
-    /// - They must change the graph only through [`GraphView::apply`], and must not insert and remove edges of
-    ///   an undirected graph at the same time.
+    /// - They must change the graph only through [`GraphView::apply`], and must not insert and remove edges
+    ///   of an undirected graph at the same time.
     pub unsafe fn view<M: Config<Data = E::Bits> + Instance>(&self) -> Result<GraphView<M>> {
         self.handle.kernels().variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.

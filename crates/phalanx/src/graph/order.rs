@@ -21,13 +21,15 @@ pub struct Order {
     lookups: Vec<Event>,
     /// Ends of readers since the last change.
     readers: Vec<Event>,
+    /// Number of changes so far.
+    pub changes: u64,
     /// Memory of batches that insert.
     pub workspace: Workspace,
 }
 
 impl Order {
     pub fn new(workspace: Workspace) -> Self {
-        Self { changed: None, moved: None, lookups: Vec::new(), readers: Vec::new(), workspace }
+        Self { changed: None, moved: None, lookups: Vec::new(), readers: Vec::new(), changes: 0, workspace }
     }
 
     /// Makes a stream wait for all that a lookup may not run beside, before `submit`.
@@ -51,6 +53,7 @@ impl Order {
     pub fn change(&mut self, stream: &Stream, submit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         wait(stream, &self.changed)?;
         self.readers.iter().try_for_each(|event| stream.wait(event))?;
+        self.changes += 1;
         let submitted = submit(self);
         // Also after an error: a part of the batch may have been submitted.
         self.changed = Some(stream.record()?);

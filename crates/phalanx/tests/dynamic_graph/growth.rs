@@ -25,11 +25,20 @@ fn a_vertex_grows_by_one_batch() {
 #[test]
 fn a_table_has_the_size_of_its_edges() {
     for (edges, slabs) in [(37, 0), (38, 3), (54, 3), (55, 4), (72, 4), (73, 6), (900, 64)] {
-        let mut world = World::new(DynamicGraph::builder().vertices(1000));
+        let mut world = World::new(DynamicGraph::builder().vertices(1000).table_slabs(100));
         world.insert(&star(5, 10..10 + edges));
         assert_eq!(world.graph.stats().unwrap().table_slabs, slabs, "{edges} edges");
         world.check();
     }
+}
+
+#[test]
+fn a_vertex_gets_its_table_when_the_arena_has_grown() {
+    let mut world = World::new(DynamicGraph::builder().vertices(1000).table_slabs(0));
+    world.insert(&star(5, 10..910));
+    // The load is at most 0.7 now.
+    assert_eq!(world.graph.stats().unwrap().table_slabs, 48);
+    world.check();
 }
 
 #[test]

@@ -7,4 +7,5 @@ mod growth;
 mod model;
 mod room;
 mod threads;
+mod whole;
 mod world;

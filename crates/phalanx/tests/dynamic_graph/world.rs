@@ -1,4 +1,5 @@
 //! A graph beside a map of its edges.
+#![allow(dead_code)] // each program uses some of these
 use crate::common::Rng;
 use phalanx::graph::{Builder, Data, Kind};
 use phalanx::{DynamicGraph, Outcome, Outcomes};

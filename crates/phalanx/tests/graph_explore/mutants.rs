@@ -60,9 +60,11 @@ macro_rules! faults {
 
 faults! {
     /// Two vertices get one place in the list.
-    a_torn_count_of_listed_vertices_is_found: Fault::tear(site("batch.rs", "add", "fetch_add")), recycled;
+    a_torn_count_of_listed_vertices_is_found:
+        Fault::tear(site("batch.rs", "add", "fetch_add")), recycled;
     /// The counts of a table miss changes.
-    a_torn_count_of_a_table_is_found: Fault::tear(site("batch.rs", "count_in_tables", "counts.fetch_add")), recycled;
+    a_torn_count_of_a_table_is_found:
+        Fault::tear(site("batch.rs", "count_in_tables", "counts.fetch_add")), recycled;
     /// A vertex is listed twice, or not at all.
     a_torn_pressure_of_a_slab_is_found:
         Fault::tear(site("batch.rs", "add_pressure", "word.fetch_add(many")), directed;
@@ -76,7 +78,8 @@ faults! {
     a_link_of_a_free_table_that_stays_is_found:
         Fault::skip(site("table.rs", "allocate", "link.store(none")), recycled;
     /// The pressure of a vertex that has grown stays.
-    a_pressure_that_is_not_reset_is_found: Fault::skip(site("grow.rs", "take_pressure", "word.store")), directed;
+    a_pressure_that_is_not_reset_is_found:
+        Fault::skip(site("grow.rs", "take_pressure", "word.store")), directed;
     /// The number of edges of a new table is wrong.
     a_lost_count_of_moved_edges_is_found:
         Fault::skip(site("grow.rs", "move_part", "MOVED).fetch_add")), directed;
@@ -87,7 +90,8 @@ faults! {
     a_slab_that_is_freed_with_its_edges_is_found:
         Fault::skip(site("grow.rs", "blank", "store_vec")), directed;
     /// A freed slab of a compacted vertex has edges.
-    a_slab_that_is_cut_with_its_edges_is_found: Fault::skip(site("chain.rs", "blank_alone", "store_vec")), exchanged;
+    a_slab_that_is_cut_with_its_edges_is_found:
+        Fault::skip(site("chain.rs", "blank_alone", "store_vec")), exchanged;
     /// A compacted vertex has an edge twice.
     a_slot_behind_the_edges_that_is_not_blanked_is_found:
         Fault::skip(site("chain.rs", "cut", "store(S::EMPTY")), exchanged;
@@ -98,7 +102,8 @@ faults! {
     a_record_without_its_link_is_found:
         Fault::skip(site("record.rs", "describe", "self.link().store")), directed;
     /// The read of a record through the L1 cache misses edges.
-    a_weak_read_of_records_is_found: Fault::order(site("search.rs", "round", "record.read("), Order::Weak), phase;
+    a_weak_read_of_records_is_found:
+        Fault::order(site("search.rs", "round", "record.read("), Order::Weak), phase;
 }
 
 /// Batches that let several vertices grow together, some into tables that others leave.

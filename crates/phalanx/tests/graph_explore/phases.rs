@@ -236,7 +236,7 @@ where
     for (part, thread) in parts.iter().zip(0..) {
         events.extend(part.events(size_of::<E>() > 0, thread).map_err(text)?);
     }
-    // What is there afterwards, as lookups behind all others.
+    // The edges afterwards, as lookups behind all others.
     let found = E::weights(&world.graph, &pairs)?;
     for (&(a, b), data) in pairs.iter().zip(found) {
         let outcome = data.map_or(MapOutcome::Absent, |data| MapOutcome::Found(data.word()));

@@ -1,0 +1,204 @@
+//! Graphs as compressed sparse rows, and snapshots.
+use super::DynamicGraph;
+use super::data::Data;
+use super::kernels::Launch;
+use crate::map::launch::nothing;
+use crate::primitives::{Workspace, scan_bytes};
+#[allow(unused_imports)] // for links in the documentation
+use crate::{Error, Result};
+use gpu::{Buffer, Stream};
+use std::sync::{Arc, PoisonError};
+
+/// A graph as compressed sparse rows in device memory: the neighbours of all vertices in one array, and the
+/// offset at which those of each vertex begin. Made by [`DynamicGraph::to_csr`].
+///
+/// ```
+/// use phalanx::DynamicGraph;
+///
+/// let graph = DynamicGraph::<u32>::builder().vertices(3).build()?;
+/// assert!(graph.insert(&[0, 2, 0], &[1, 0, 2], &[5, 7, 6])?.all_placed());
+/// let csr = graph.to_csr()?;
+/// assert_eq!((csr.vertices(), csr.edge_count(), csr.targets().len()), (3, 3, 3));
+/// let rows = csr.read()?;
+/// assert_eq!((rows.offsets.len(), csr.offsets().len()), (4, 4));
+/// assert_eq!((rows.targets[2], rows.data[2]), (0, 7));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `read` waits for the device and copies all to the host. The others are O(1).
+#[derive(Debug)]
+pub struct Csr<E: Data> {
+    offsets: Buffer<u64>,
+    targets: Buffer<u32>,
+    data: Buffer<E::Bits>,
+    edges: usize,
+}
+
+/// A [`Csr`] on the host.
+///
+/// ```
+/// use phalanx::graph::Rows;
+///
+/// let rows = Rows { offsets: vec![0, 1], targets: vec![0], data: vec![()] };
+/// assert_eq!(rows.of(0), [0]);
+/// ```
+///
+/// # Cost
+///
+/// O(1) on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows<E> {
+    /// Place in [`Self::targets`] at which the row of each vertex begins, and the number of all targets.
+    pub offsets: Vec<u64>,
+    /// Targets of the edges, row by row; in any order within a row.
+    pub targets: Vec<u32>,
+    /// Data of the edges, in the same order.
+    pub data: Vec<E>,
+}
+
+impl<E> Rows<E> {
+    /// Returns the targets of a vertex.
+    ///
+    /// # Panics
+    /// If there is no such vertex.
+    pub fn of(&self, vertex: u32) -> &[u32] {
+        let offset = |vertex: usize| self.offsets[vertex] as usize;
+        &self.targets[offset(vertex as usize)..offset(vertex as usize + 1)]
+    }
+}
+
+impl<E: Data> Csr<E> {
+    /// Returns the number of vertices, removed ones included.
+    pub fn vertices(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Returns the number of edges. An edge of an undirected graph is in two rows and counts once.
+    pub fn edge_count(&self) -> usize {
+        self.edges
+    }
+
+    /// Returns the offsets of the rows.
+    pub fn offsets(&self) -> &Buffer<u64> {
+        &self.offsets
+    }
+
+    /// Returns the targets, row by row.
+    pub fn targets(&self) -> &Buffer<u32> {
+        &self.targets
+    }
+
+    /// Copies the graph to the host.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost.
+    pub fn read(&self) -> Result<Rows<E>> {
+        let (offsets, targets) = (self.offsets.read()?, self.targets.read()?);
+        let data = match E::HAS_DATA {
+            true => self.data.read()?.into_iter().map(E::from_bits).collect(),
+            false => vec![E::from_bits(Default::default()); targets.len()],
+        };
+        Ok(Rows { offsets, targets, data })
+    }
+}
+
+/// The state of a graph at one moment, which later batches do not change. Made by [`DynamicGraph::snapshot`].
+///
+/// ```
+/// use phalanx::DynamicGraph;
+///
+/// let graph = DynamicGraph::<()>::builder().vertices(3).build()?;
+/// assert!(graph.insert(&[0], &[1])?.all_placed());
+/// let snapshot = graph.snapshot()?;
+/// assert_eq!(graph.remove(&[0], &[1])?.len(), 1);
+/// assert_eq!((snapshot.csr().edge_count(), graph.edge_count()?), (1, 0));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `csr` is O(1). Clones share the memory, which is freed with the last of them.
+#[derive(Clone, Debug)]
+pub struct Snapshot<E: Data>(Arc<Csr<E>>);
+
+impl<E: Data> Snapshot<E> {
+    /// Returns the edges.
+    pub fn csr(&self) -> &Csr<E> {
+        &self.0
+    }
+}
+
+impl<E: Data> DynamicGraph<E> {
+    /// Copies the graph into compressed sparse rows. Batches that change the graph wait for the copy; lookups
+    /// do not.
+    ///
+    /// Cost: four launches, which read all records and slabs twice; waits for the number of edges.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn to_csr(&self) -> Result<Csr<E>> {
+        let memory = self.handle.read();
+        let (vertices, stream) = (memory.vertices as usize, self.device().stream()?);
+        let degrees = self.device().zeroed::<u64>(vertices)?;
+        let mut offsets = self.device().buffer::<u64>(vertices + 1)?;
+        let (mut targets, mut data) = (self.device().buffer(0)?, self.device().buffer(0)?);
+        // The mutex is held meanwhile, so no change is submitted between the two launches.
+        self.order().read(&stream, || {
+            self.launch_on(&stream, &memory, Launch::DegreeAll(degrees.global()))?;
+            let mut work = Workspace::new(&stream, scan_bytes::<u64>(vertices))?;
+            work.offsets(&degrees, &mut offsets)?;
+            let halves = self.halves_in(&stream, &offsets)?;
+            targets = self.device().buffer::<u32>(halves)?;
+            data = self.device().buffer::<E::Bits>(if E::HAS_DATA { halves } else { 0 })?;
+            let launch = Launch::Neighbors(nothing(), offsets.global(), targets.global(), data.global());
+            self.launch_on(&stream, &memory, launch)
+        })?;
+        drop(memory);
+        stream.synchronize()?;
+        let edges = self.edges_in(&targets, &offsets)?;
+        Ok(Csr { offsets, targets, data, edges })
+    }
+
+    /// Returns the last offset.
+    fn halves_in(&self, stream: &Stream, offsets: &Buffer<u64>) -> Result<usize> {
+        stream.synchronize()?;
+        let mut halves = [0];
+        offsets.read_into(offsets.len() - 1, &mut halves)?;
+        Ok(halves[0] as usize)
+    }
+
+    /// Returns the number of edges in rows: the number of targets or, in an undirected graph, half of those
+    /// that are not self-edges, and the self-edges.
+    fn edges_in(&self, targets: &Buffer<u32>, offsets: &Buffer<u64>) -> Result<usize> {
+        let flags = self.handle.read().flags;
+        if !flags.is_undirected() || !flags.has_self_edges() {
+            return Ok(targets.len() / if flags.is_undirected() { 2 } else { 1 });
+        }
+        let (offsets, targets) = (offsets.read()?, targets.read()?);
+        let row = |vertex: usize| &targets[offsets[vertex] as usize..offsets[vertex + 1] as usize];
+        let is_loop = |vertex: usize| row(vertex).contains(&(vertex as u32));
+        let loops = (0..offsets.len() - 1).filter(|&vertex| is_loop(vertex)).count();
+        Ok((targets.len() + loops) / 2)
+    }
+
+    /// Returns the state of the graph between two batches. Later batches do not change it. Snapshots without
+    /// a batch in between share their memory.
+    ///
+    /// Cost: as [`Self::to_csr`], or O(1) if nothing has changed since the last snapshot that is alive.
+    ///
+    /// # Errors
+    /// As [`Self::to_csr`].
+    pub fn snapshot(&self) -> Result<Snapshot<E>> {
+        let mut last = self.last_snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.order().changes;
+        if let Some(csr) = last.1.upgrade().filter(|_| last.0 == changes) {
+            return Ok(Snapshot(csr));
+        }
+        let csr = Arc::new(self.to_csr()?);
+        // If a batch was submitted between the two, the next snapshot is another copy.
+        *last = (changes, Arc::downgrade(&csr));
+        Ok(Snapshot(csr))
+    }
+}

@@ -1,0 +1,252 @@
+//! Operations on the whole graph: builds, flush, expiry, and vertices.
+use super::DynamicGraph;
+use super::data::{Data, Weight};
+use super::kernels::Launch;
+use super::memory::Memory;
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
+use crate::map::check;
+use crate::map::launch::nothing;
+use crate::{Outcome, Outcomes, Result};
+use gpu::Stream;
+use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT_LOAD, Growth};
+
+impl<E: Data> DynamicGraph<E> {
+    /// Drops the slots of removed edges, and gives each vertex the memory that its edges need: small vertices
+    /// are compacted, tables get a load of at most 0.7. A vertex with a table keeps one, of two buckets at
+    /// least. If there is no room for a new table, the vertex keeps its memory.
+    ///
+    /// ```
+    /// use phalanx::DynamicGraph;
+    ///
+    /// let mut graph = DynamicGraph::<()>::builder().vertices(100).build()?;
+    /// assert!(graph.insert(&[0; 20], &(1..21).collect::<Vec<_>>())?.all_placed());
+    /// assert_eq!(graph.remove(&[0; 18], &(1..19).collect::<Vec<_>>())?.len(), 18);
+    /// graph.flush()?;
+    /// assert_eq!((graph.stats()?.slabs, graph.neighbors(&[0])?.of(0).len()), (0, 2));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: waits; reads all vertices, and moves the edges of tables of another size or with tombstones.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn flush(&mut self) -> Result<()> {
+        self.handle.exclusive(|stream, memory| self.flush_in(stream, memory))
+    }
+
+    /// [`Self::flush`] for a caller with exclusive access.
+    pub(super) fn flush_in(&self, stream: &Stream, memory: &Memory) -> Result<()> {
+        let growth = self.exact_growth(stream, memory)?;
+        self.launch_on(stream, memory, Launch::Flush(growth))?;
+        self.grow_exactly(stream, memory, growth)
+    }
+
+    /// Returns the workspace for the growth of all vertices, whose counts are 0.
+    fn exact_growth(&self, stream: &Stream, memory: &Memory) -> Result<Growth> {
+        let mut order = self.order();
+        order.changes += 1;
+        order.workspace.fit(memory.vertices as usize, memory)?;
+        let growth = Growth { load: EXACT_LOAD, ..order.workspace.growth() };
+        // SAFETY: the caller has exclusive access to the graph.
+        unsafe { stream.fill(growth.words.part(0, BATCH_WORDS), 0)? };
+        Ok(growth)
+    }
+
+    /// Runs the growth of the listed vertices.
+    fn grow_exactly(&self, stream: &Stream, memory: &Memory, growth: Growth) -> Result<()> {
+        let threads = self.device().resident_threads() as usize;
+        self.launch_on(stream, memory, Launch::Plan(growth, threads))?;
+        self.launch_on(stream, memory, Launch::Move(growth, threads))?;
+        self.launch_on(stream, memory, Launch::Install(growth, threads))
+    }
+
+    /// Launches a kernel for a caller that has the access to the graph that the kernel needs.
+    pub(super) fn launch_on(&self, stream: &Stream, memory: &Memory, launch: Launch<E::Bits>) -> Result<()> {
+        // SAFETY: callers have exclusive access to the graph, or submit in the order of batches. Dropping the
+        // buffers of slices waits for the launches.
+        unsafe { Ok(self.handle.kernels().launch(stream, memory, launch)?) }
+    }
+
+    /// Lets the vertices of a batch grow to the size that they will have, and allocates the tables.
+    fn expect(&mut self, sources: &[u32], targets: &[u32]) -> Result<()> {
+        check("targets", sources.len(), targets.len())?;
+        let counts = self.device().zeroed::<u32>(self.vertices())?;
+        let slices = [self.device().from_slice(sources)?, self.device().from_slice(targets)?];
+        let edges = Changes {
+            sources: slices[0].global().into(),
+            targets: slices[1].global(),
+            data: nothing(),
+            outcomes: nothing(),
+            each: 1,
+        };
+        self.handle.exclusive(|stream, memory| {
+            self.launch_on(stream, memory, Launch::Count(edges, counts.global()))?;
+            // At most twice: the second time the arena has room for all.
+            for _ in 0..2 {
+                let growth = self.exact_growth(stream, memory)?;
+                self.launch_on(stream, memory, Launch::Expect(counts.global(), growth))?;
+                self.grow_exactly(stream, memory, growth)?;
+                stream.synchronize()?;
+                let lacking = self.order().workspace.take_shortage()?.no_table;
+                if lacking == 0 || self.is_fixed {
+                    break;
+                }
+                memory.grow_arena(lacking)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes vertices, and all their edges in both directions. Outcomes: `Removed`, `Absent`. Their ids are
+    /// reused by [`Self::insert_vertices`]; until then edges of them are refused.
+    ///
+    /// ```
+    /// use phalanx::{DynamicGraph, Outcome};
+    ///
+    /// let mut graph = DynamicGraph::<()>::builder().vertices(3).build()?;
+    /// assert!(graph.insert(&[0, 1], &[1, 2])?.all_placed());
+    /// assert_eq!(graph.remove_vertices(&[1, 1, 7])?.count(Outcome::Removed), 1);
+    /// assert_eq!((graph.edge_count()?, graph.vertex_count()), (0, 2));
+    /// assert_eq!(graph.insert(&[0], &[1])?, [Outcome::Refused]);
+    /// assert_eq!(graph.insert_vertices(2)?, [1, 3]);
+    /// assert!(graph.insert(&[0, 3], &[1, 0])?.all_placed());
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: waits; three launches. In an undirected graph the edges of the vertices are read, and removed at
+    /// their other ends; in a directed graph all edges of the graph are read.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn remove_vertices(&mut self, vertices: &[u32]) -> Result<Outcomes> {
+        let ids = self.device().from_slice(vertices)?;
+        let codes = self.device().zeroed::<u8>(vertices.len())?;
+        self.handle.exclusive(|stream, memory| {
+            self.order().changes += 1;
+            memory.mark_vertices()?;
+            let (ids, codes) = (ids.global(), codes.global());
+            self.launch_on(stream, memory, Launch::MarkRemoved(ids, codes))?;
+            self.launch_on(stream, memory, Launch::Unlink(ids, codes))?;
+            self.launch_on(stream, memory, Launch::FreeRemoved(ids, codes))
+        })?;
+        let outcome = |code: u8| Outcome::from_code(code).unwrap_or(Outcome::Absent);
+        let outcomes: Vec<Outcome> = codes.read()?.into_iter().map(outcome).collect();
+        let removed = vertices.iter().zip(&outcomes).filter(|(_, outcome)| **outcome == Outcome::Removed);
+        let removed: Vec<u32> = removed.map(|(&vertex, _)| vertex).collect();
+        self.handle.get_mut().free_ids.extend(removed);
+        Ok(outcomes.into())
+    }
+
+    /// Adds vertices without edges, and returns their ids: those of removed vertices first, then new ones.
+    ///
+    /// ```
+    /// let mut graph = phalanx::DynamicGraph::<()>::builder().vertices(3).build()?;
+    /// assert_eq!(graph.insert_vertices(2)?, [3, 4]);
+    /// assert_eq!(graph.vertices(), 5);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: waits; a launch for ids that are reused; for new ids a larger array of records, into which the
+    /// old one is copied.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] for more than 2^32 - 4 vertices; [`Error::Device`] if the device is lost or lacks
+    /// the memory. The graph is then as before.
+    pub fn insert_vertices(&mut self, count: usize) -> Result<Vec<u32>> {
+        self.handle.exclusive(|stream, memory| {
+            let before = memory.vertices;
+            let reused = count.min(memory.free_ids.len());
+            let rest = memory.free_ids.len() - reused;
+            let ids = stream.device().from_slice(&memory.free_ids[rest..])?;
+            if count > reused {
+                memory.add_vertices(count - reused)?;
+            }
+            self.launch_on(stream, memory, Launch::Restore(ids.global()))?;
+            stream.synchronize()?;
+            self.order().changes += 1;
+            let mut vertices = memory.free_ids.split_off(rest);
+            vertices.reverse();
+            vertices.extend(before..memory.vertices);
+            Ok(vertices)
+        })
+    }
+
+    /// Returns the number of vertices that exist.
+    pub fn vertex_count(&self) -> usize {
+        let memory = self.handle.read();
+        memory.vertices as usize - memory.free_ids.len()
+    }
+}
+
+impl DynamicGraph<()> {
+    /// Inserts many edges, as [`Self::insert`] does, but lets each vertex first grow to the size that it will
+    /// have, so that no edge is moved. For the first edges of a graph.
+    ///
+    /// ```
+    /// let mut graph = phalanx::DynamicGraph::<()>::builder().vertices(100).build()?;
+    /// assert!(graph.bulk_build(&[0; 99], &(1..100).collect::<Vec<_>>())?.all_placed());
+    /// assert_eq!(graph.degree(&[0])?, [99]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: copies the edges to the device twice; two launches that count them, and three for growth, beside
+    /// those of `insert`; 4 bytes per vertex meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn bulk_build(&mut self, sources: &[u32], targets: &[u32]) -> Result<Outcomes> {
+        self.expect(sources, targets)?;
+        self.insert(sources, targets)
+    }
+}
+
+impl<E: Weight> DynamicGraph<E> {
+    /// Inserts many edges, as [`Self::insert`] does, but lets each vertex first grow to the size that it will
+    /// have, so that no edge is moved. For the first edges of a graph.
+    ///
+    /// ```
+    /// let mut graph = phalanx::DynamicGraph::<u32>::builder().vertices(3).build()?;
+    /// assert!(graph.bulk_build(&[0, 1], &[1, 2], &[5, 6])?.all_placed());
+    /// assert_eq!(graph.weight(&[1], &[2])?, [Some(6)]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: copies the edges to the device twice; two launches that count them, and three for growth, beside
+    /// those of `insert`; 4 bytes per vertex meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn bulk_build(&mut self, sources: &[u32], targets: &[u32], data: &[E]) -> Result<Outcomes> {
+        self.expect(sources, targets)?;
+        self.insert(sources, targets, data)
+    }
+}
+
+impl DynamicGraph<u64> {
+    /// Removes the edges with a timestamp below `before`, and returns their number.
+    ///
+    /// ```
+    /// let graph = phalanx::DynamicGraph::<u64>::builder().vertices(3).build()?;
+    /// assert!(graph.insert(&[0, 1], &[1, 2], &[100, 200])?.all_placed());
+    /// assert_eq!(graph.expire(150)?, 1);
+    /// assert_eq!(graph.has_edge(&[0, 1], &[1, 2])?, [false, true]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: one launch, which reads all slots, by four threads per vertex; waits.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn expire(&self, before: u64) -> Result<usize> {
+        let stream = self.device().stream()?;
+        let (before, removed) = (self.device().from_slice(&[before])?, self.device().zeroed::<u64>(1)?);
+        {
+            let memory = self.handle.read();
+            self.order().change(&stream, |_| {
+                self.launch_on(&stream, &memory, Launch::Expire(before.global(), removed.global()))
+            })?;
+        }
+        Ok(removed.read()?[0] as usize)
+    }
+}

@@ -1,0 +1,209 @@
+//! Operations on the whole graph: flush, expected degrees, expiry, and the removal of vertices.
+use super::batch::{Changes, EXACT_LOAD, Growth, together};
+use super::chain::Chain;
+use super::kind::{Config, Edges, slab_slots};
+use super::link::Link;
+use super::record::RECORD_SLOTS;
+use super::search::Half;
+use super::table::{buckets_of, class_for, growth_class};
+use super::view::{GraphView, SLAB_TILE};
+use crate::keyed::kernels::{read_if, write_if};
+use crate::keyed::{self, CounterDelta, Outcome, Scalar, Slot};
+use crate::slab::Pool;
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, device};
+
+#[device]
+impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
+    /// Drops the tombstones of a small vertex, or lists a vertex that should get a table or another one, by
+    /// the calling lane alone. Requires exclusive access to the graph.
+    pub(super) fn flush(self, growth: Growth, vertex: u32) {
+        if vertex >= self.vertices() {
+            return;
+        }
+        // SAFETY: the vertex exists.
+        let record = unsafe { self.record(vertex) };
+        match Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) {
+            Link::TABLE => {
+                let (table, live) = record.load_table();
+                let class = growth_class(live as u64, slab_slots::<S, L>(), EXACT_LOAD);
+                let has_size = class.is_some_and(|class| buckets_of(class) == table.buckets);
+                if !has_size || table.taken != live {
+                    growth.add_listed(vertex);
+                }
+            }
+            Link::NO_VERTEX => {}
+            _ if self.count_live(vertex) > RECORD_SLOTS + slab_slots::<S, L>() => growth.add_listed(vertex),
+            _ => self.compact(vertex),
+        }
+    }
+
+    /// Lists a vertex that gets a table with `many` more edges, by the calling lane alone. Requires exclusive
+    /// access to the graph.
+    pub(super) fn expect(self, growth: Growth, vertex: u32, many: u32) {
+        if many == 0 || vertex >= self.vertices() {
+            return;
+        }
+        // SAFETY: the vertex exists.
+        let record = unsafe { self.record(vertex) };
+        let link = Link::from_word(record.link().load(Order::Relaxed, Scope::Device));
+        let is_large = match link {
+            Link::TABLE => {
+                let (table, live) = record.load_table();
+                live as u64 + many as u64 > table.buckets as u64 * slab_slots::<S, L>() as u64
+            }
+            _ => self.count_live(vertex) + many > RECORD_SLOTS + slab_slots::<S, L>(),
+        };
+        // SAFETY: the vertex exists.
+        if is_large && link != Link::NO_VERTEX && unsafe { self.add_pressure(vertex, many) } {
+            growth.add_listed(vertex);
+        }
+    }
+
+    /// Removes the edges of a vertex whose data are below `before`. The lanes of the tile pass the same
+    /// vertex, or none; tiles in lockstep call it together. Returns to each lane the number of edges that it
+    /// has removed, without those that count at the other vertex.
+    pub(super) fn expire(self, vertex: Option<u32>, before: S::Value) -> u32 {
+        let tile = Tile::<SLAB_TILE>::lockstep();
+        let vertex = vertex.filter(|&vertex| vertex < self.vertices());
+        let (mut chain, mut removed, mut counted) = (Chain::of_vertex(self, vertex), 0, 0);
+        while tile.any_converged(chain.is_at_slot()) {
+            let slot = chain.slot(tile.rank());
+            chain.advance(SLAB_TILE);
+            let Some(slot) = slot else { continue };
+            let word = slot.load(Order::Relaxed, Scope::Device);
+            if S::is_live(word) && S::read_value(slot, word) < before && S::erase(slot, S::key(word)) {
+                removed += 1;
+                let is_first = vertex.is_some_and(|vertex| vertex as u64 <= S::key(word).to_u64());
+                counted += (is_first || !self.flags().is_undirected()) as u32;
+            }
+        }
+        let removed = tile.reduce_add(removed);
+        if let Some(vertex) = vertex.filter(|_| removed > 0 && tile.rank() == 0) {
+            // SAFETY: the vertex exists.
+            let record = unsafe { self.record(vertex) };
+            if Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) == Link::TABLE {
+                let change = 0u64.wrapping_sub(removed as u64);
+                record.counts().fetch_add(change, Order::Relaxed, Scope::Device);
+            }
+        }
+        counted
+    }
+
+    /// Blanks a vertex and frees its memory; its record then belongs to no vertex. The lanes of the tile pass
+    /// the same vertex, or none; tiles in lockstep call it together. Requires exclusive access to the graph.
+    pub(super) fn free_vertex(self, vertex: Option<u32>) {
+        let tile = Tile::<SLAB_TILE>::lockstep();
+        let record = vertex.filter(|&vertex| vertex < self.vertices()).map(|vertex| {
+            // SAFETY: the vertex exists.
+            unsafe { self.record(vertex) }
+        });
+        let link = record
+            .map_or(Link::NONE, |record| Link::from_word(record.link().load(Order::Relaxed, Scope::Device)));
+        let table = record.filter(|_| link == Link::TABLE).map(|record| record.load_table().0);
+        tile.sync();
+        self.free_chain(tile, link);
+        let mut bucket = 0;
+        let buckets = table.map_or(0, |table| table.buckets);
+        while tile.any_converged(bucket < buckets) {
+            self.free_bucket(tile, table.filter(|_| bucket < buckets).map(|table| table.base + bucket));
+            bucket += 1;
+        }
+        if let Some(record) = record.filter(|_| tile.rank() == 0) {
+            if let Some(table) = table {
+                // SAFETY: the table of the vertex, which no longer exists.
+                unsafe { self.arena().free(class_for(table.buckets), table.base) };
+            }
+            record.blank(Link::NO_VERTEX);
+        }
+    }
+
+    /// Lets a record that belongs to no vertex belong to one, by the calling lane alone.
+    pub(super) fn restore_vertex(self, vertex: u32) {
+        if vertex < self.vertices() {
+            // SAFETY: there is such a record.
+            unsafe { self.record(vertex) }.blank(Link::NONE);
+        }
+    }
+}
+
+/// Adds the numbers of edges of a batch to `counts`, a word per vertex. The grid has a thread for each half.
+#[device]
+pub(super) fn count_sources<M: Config>(
+    graph: GraphView<M>,
+    edges: Changes<M::Data>,
+    counts: GlobalSlice<u32>,
+) {
+    let (halves, number) = (graph.halves(), Thread::index());
+    let sources = edges.sources.resolve();
+    let (element, half) = (number / halves, number % halves);
+    let is_pending = element < sources.len();
+    let ends = [read_if(sources, element, is_pending), read_if(edges.targets, element, is_pending)];
+    let vertex = if half == 0 { ends[0] } else { ends[1] };
+    let is_counted = is_pending && ends[0] < graph.vertices() && ends[1] < graph.vertices();
+    let group = together(vertex, is_counted);
+    if group.is_leader {
+        counts.at(vertex as usize).fetch_add(group.many, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// Marks vertices as removed, and writes `Removed` or `Absent` for each. The grid has a thread for each.
+#[device]
+pub(super) fn mark_removed<M: Config>(
+    graph: GraphView<M>,
+    vertices: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let index = Thread::index();
+    if index >= vertices.len() {
+        return;
+    }
+    let is_new = graph.mark_removed(vertices.read(index));
+    let outcome = if is_new { Outcome::Removed } else { Outcome::Absent };
+    write_if(outcomes, index, outcome as u8);
+}
+
+/// Returns the vertex that the calling thread's group of `width` threads processes: that of an element whose
+/// outcome is `Removed`.
+#[device]
+fn removed_vertex(vertices: GlobalSlice<u32>, outcomes: GlobalSlice<u8>, width: u32) -> Option<u32> {
+    let index = Thread::index() / width as usize;
+    let is_there = index < vertices.len() && outcomes.read(index) == Outcome::Removed as u8;
+    is_there.then(|| vertices.read(index))
+}
+
+/// Erases the edges of removed vertices at their other ends. The grid has a warp for each element if the
+/// graph is undirected, otherwise one for each vertex of the graph.
+#[device]
+pub(super) fn unlink<M: Config>(graph: GraphView<M>, vertices: GlobalSlice<u32>, outcomes: GlobalSlice<u8>) {
+    let is_undirected = graph.flags().is_undirected();
+    let vertex = match is_undirected {
+        true => removed_vertex(vertices, outcomes, 32),
+        false => Some((Thread::index() / 32) as u32).filter(|&vertex| vertex < graph.vertices()),
+    };
+    let own = vertex.is_some_and(|vertex| graph.is_removed(vertex));
+    let (source, mut delta) = (vertex.unwrap_or(0), CounterDelta::default());
+    M::for_each_neighbor(graph, vertex, |edge| {
+        let target = edge.map_or(source, |edge| edge.0);
+        let is_gone = edge.is_some() && graph.is_removed(target);
+        // An undirected edge between removed vertices counts at its first half.
+        let counts = if is_undirected { !is_gone || source <= target } else { own || is_gone };
+        delta.remove((edge.is_some() && counts) as u32);
+        let erases = edge.is_some() && if is_undirected { !is_gone } else { is_gone && !own };
+        let (a, b) = if is_undirected { (target, source) } else { (source, target) };
+        let half = Half { source: a, target: b, data: M::Data::narrow(0) };
+        let erased = M::execute::<_, false>(graph, erases, keyed::Remove, half);
+        let is_erased = erases && erased.outcome == Outcome::Removed;
+        M::count_in_tables(graph, a, is_erased && erased.in_table, u64::MAX);
+    });
+    graph.counters().record(delta);
+}
+
+/// Blanks removed vertices, and frees their memory. The grid has a tile of four threads for each element.
+#[device]
+pub(super) fn free_removed<M: Config>(
+    graph: GraphView<M>,
+    vertices: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+) {
+    M::free_vertex(graph, removed_vertex(vertices, outcomes, SLAB_TILE));
+}
