@@ -13,6 +13,7 @@ const SEEDS: u64 = 120;
 fn insert<E: Sample>(world: &mut World<E>, edges: &[(u32, u32, E)]) -> Checked {
     match E::insert(&world.graph, edges) {
         Err(Error::Device(error)) => Err(error.to_string()),
+        Ok(said) if !said.all_placed() => Err(format!("{} refused without a cause", said.refused())),
         said => world.try_inserted(edges, &outcomes(said)),
     }
 }
