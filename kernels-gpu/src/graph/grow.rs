@@ -339,7 +339,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             });
             self.free_old(part.filter(|_| !is_failed));
             self.free_new(part.filter(|_| is_failed));
-            let first = part.filter(|part| Thread::lane() % SLAB_TILE == 0 && part.bucket == 0);
+            let first = part.filter(|part| Thread::lane().is_multiple_of(SLAB_TILE) && part.bucket == 0);
             if let Some(part) = first {
                 self.finish(growth, part, is_failed);
             }
