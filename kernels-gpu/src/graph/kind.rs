@@ -107,7 +107,7 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
     const SLAB_SLOTS: u32 = slab_slots::<S, L>();
     const RECORD_BYTES: usize = Record::<S, W, L>::BYTES;
     const NEEDS_WIDE_SWAP: bool = size_of::<S::Word>() == 16 && !S::PUBLISHES;
-    const REGISTERS: u32 = if size_of::<S::Word>() == 4 { 56 } else { 80 };
+    const REGISTERS: u32 = if size_of::<S::Word>() == 4 { 64 } else { 80 };
     const READS_IN: u32 = if size_of::<S::Word>() == 4 { 32 } else { 40 };
 
     fn execute<O: Operation, const DEFERS: bool>(

@@ -13,6 +13,7 @@ const SEEDS: u64 = 120;
 fn insert<E: Sample>(world: &mut World<E>, edges: &[(u32, u32, E)]) -> Checked {
     match E::insert(&world.graph, edges) {
         Err(Error::Device(error)) => Err(error.to_string()),
+        Ok(said) if !said.all_placed() => Err(format!("{} refused without a cause", said.refused())),
         said => world.try_inserted(edges, &outcomes(said)),
     }
 }
@@ -142,4 +143,45 @@ pub fn rush(setting: &Setting) -> Checked {
     world.try_remove(&removed)?;
     insert(&mut world, &stars(0..hubs, 30..90))?;
     world.try_check()
+}
+
+/// Runs operations on the whole graph between batches: expiry, flush, and removal and insertion of vertices.
+fn run_whole(setting: &Setting, kind: Kind) -> Checked {
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<u64>::builder().device(&setting.device()).vertices(60).kind(kind);
+    let mut world = World::new(builder.slabs(32).table_slabs(rng.pick(&[4, 40, 100])));
+    let text = |error: Error| error.to_string();
+    for _ in 0..3 {
+        let vertices = world.graph.vertices() as u64;
+        let mut edges = random_edges::<u64>(&mut rng, 150, vertices, 2);
+        edges.iter_mut().for_each(|edge| edge.2 = rng.below(100));
+        insert(&mut world, &edges)?;
+        let before = rng.below(60);
+        let expected = world.edges.values().filter(|&&time| time < before).count();
+        world.edges.retain(|_, time| *time >= before);
+        let expired = world.graph.expire(before).map_err(text)?;
+        if expired != expected {
+            return Err(format!("{expired} edges expired, not {expected}"));
+        }
+        world.try_check()?;
+        let gone: Vec<u32> = (0..4).map(|_| rng.below(vertices) as u32).chain([0, 1]).collect();
+        let _ = world.graph.remove_vertices(&gone).map_err(text)?;
+        world.edges.retain(|edge, _| !gone.contains(&edge.0) && !gone.contains(&edge.1));
+        world.try_check()?;
+        let missing = world.graph.vertices() - world.graph.vertex_count();
+        world.graph.insert_vertices(missing + rng.below(3) as usize).map_err(text)?;
+        world.graph.flush().map_err(text)?;
+        world.try_check()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn operations_on_the_whole_graph_are_right() {
+    for kind in [Kind::Directed, Kind::Undirected] {
+        for seed in seeds(SEEDS) {
+            let found = run_whole(&Setting { cas128: seed % 2 == 0, ..Setting::new(seed) }, kind);
+            assert!(found.is_ok(), "{}\n{}", found.unwrap_err(), replay(seed));
+        }
+    }
 }

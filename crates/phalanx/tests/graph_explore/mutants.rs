@@ -59,9 +59,12 @@ macro_rules! faults {
 }
 
 faults! {
-    /// Two vertices get one place in the list.
-    a_torn_count_of_listed_vertices_is_found:
-        Fault::tear(site("batch.rs", "add", "fetch_add")), recycled;
+    /// The insertions of several warps, or their vertices, get the same places in the lists.
+    a_torn_count_of_a_batch_is_found:
+        Fault::tear(site("batch.rs", "add_listed", "self.add(GrowthWord::Listed")), recycled;
+    /// The same, always.
+    a_count_of_a_batch_that_stays_is_found:
+        Fault::skip(site("batch.rs", "add_listed", "self.add(GrowthWord::Listed")), recycled;
     /// The counts of a table miss changes.
     a_torn_count_of_a_table_is_found:
         Fault::tear(site("batch.rs", "count_in_tables", "counts.fetch_add")), recycled;
