@@ -76,7 +76,7 @@ faults! {
         Fault::tear(site("batch.rs", "add_pressure", "link.compare_exchange")), rushed;
     /// Two vertices get one table.
     a_torn_extension_of_the_arena_is_found:
-        Fault::tear(site("table.rs", "extend", "compare_exchange")), recycled;
+        Fault::tear(site("table.rs", "extend", "used.fetch_add(slabs,")), recycled;
     /// The table that was free stays linked to the next one.
     a_link_of_a_free_table_that_stays_is_found:
         Fault::skip(site("table.rs", "allocate", "link.store(none")), recycled;
