@@ -67,7 +67,7 @@ pub const GROWTH_LOAD: u32 = 6;
 /// Load of tables for known numbers of edges, in tenths.
 pub const EXACT_LOAD: u32 = 7;
 
-/// Words of a plan: see [`super::grow`].
+/// Words of a plan: see `grow.rs`.
 pub const PLAN_WORDS: usize = 8;
 
 /// Number of [`Growth::words`].

@@ -2,7 +2,7 @@
 //!
 //! # Cost
 //!
-//! Batches read a source, a target and, if there are data, a word per element, and write a byte. [`look_up`]
+//! Batches read a source, a target and, if there are data, a word per element, and write a byte. `look_up`
 //! and changes read a record per element, and a line for each slab of the chain of edges that are not in a
 //! record; changes execute a compare-and-swap. The kernels of growth read and write the vertices that a batch
 //! has listed, and end at once if there are none. [`graph_degree`] reads a record and the slabs of a small

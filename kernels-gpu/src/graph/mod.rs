@@ -7,7 +7,7 @@
 //!                                └──► slab
 //! ```
 //!
-//! An operation on an edge reads the record of its source ([`Record`]). If the slots there do not decide, a
+//! An operation on an edge reads the record of its source (`record.rs`). If the slots there do not decide, a
 //! tile of four lanes searches a chain of slabs, by the loop of [slab lists](crate::slab::list). A batch of
 //! insertions has two passes: the first one defers the insertions for which a vertex must grow; then the
 //! listed vertices grow, at once and by all warps ([`kernels::graph_plan`], [`kernels::graph_move`],
