@@ -153,10 +153,8 @@ struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
         let (timed, n, vertices) = (Timed::of(&case.op)?, case.n as usize, case.number("vertices")? as u32);
-        let is_rmat = case.params.contains_key("edges")
-            && case.choice("edges", &[("uniform", false), ("rmat", true)])?;
-        let is_sorted = case.params.contains_key("order")
-            && case.choice("order", &[("random", false), ("sorted", true)])?;
+        let is_rmat = case.choice("edges", &[("uniform", false), ("rmat", true)])?;
+        let is_sorted = case.choice("order", &[("random", false), ("sorted", true)])?;
         let draw = |first: usize| -> Result<Vec<Edge>> {
             let mut edges = match is_rmat {
                 true => rmat(vertices.ilog2(), n, case.seed + first as u64),
@@ -219,7 +217,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Returns each second edge of those that differ.
+/// Returns each second edge.
 fn half(edges: &[Edge]) -> Vec<Edge> {
     edges.iter().copied().step_by(2).collect()
 }

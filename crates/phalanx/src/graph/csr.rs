@@ -1,7 +1,7 @@
 //! Graphs as compressed sparse rows, and snapshots.
 use super::DynamicGraph;
 use super::data::Data;
-use super::kernels::Launch;
+use super::kernels::{Launch, Whole};
 use crate::map::launch::nothing;
 use crate::primitives::{Workspace, scan_bytes};
 #[allow(unused_imports)] // for links in the documentation
@@ -146,7 +146,7 @@ impl<E: Data> DynamicGraph<E> {
         let (mut targets, mut data) = (self.device().buffer(0)?, self.device().buffer(0)?);
         // The mutex is held meanwhile, so no change is submitted between the two launches.
         self.order().read(&stream, || {
-            self.launch_on(&stream, &memory, Launch::DegreeAll(degrees.global()))?;
+            self.launch_on(&stream, &memory, Launch::Whole(Whole::DegreeAll(degrees.global())))?;
             let mut work = Workspace::new(&stream, scan_bytes::<u64>(vertices))?;
             work.offsets(&degrees, &mut offsets)?;
             let halves = self.halves_in(&stream, &offsets)?;

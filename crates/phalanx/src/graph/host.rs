@@ -4,7 +4,7 @@ use super::DynamicGraph;
 use super::batches::Batches;
 use super::data::{Data, Weight};
 use crate::map::check;
-use crate::map::host::{Chunk, Pipeline, put};
+use crate::map::host::{Pipeline, put};
 use crate::map::launch::nothing;
 use crate::{Merge, Outcome, Outcomes, Result};
 use gpu::{Column, Layout, Slice, SliceMut, Staging};
@@ -120,21 +120,16 @@ impl<E: Data> DynamicGraph<E> {
             sink(range, staging.read(columns.outcomes)?, staging.read(columns.results)?)
         };
         let bytes_each = Columns::bytes_each(request);
-        let mut pipeline = Pipeline::new(self.device(), request.sources.len(), bytes_each);
-        let mut submitted = Ok(());
-        while submitted.is_ok()
-            && let Some(Chunk { mut staging, range }) = pipeline.next(&mut drain)?
-        {
-            let columns = columns(&range)?;
-            columns.fill(&mut staging, request, &range)?;
+        let mut submit_chunk = |staging: &mut Staging, range: &Range<usize>| {
+            let columns = columns(range)?;
+            columns.fill(staging, request, range)?;
             let stream = staging.stream().clone();
-            submitted = submit(self.on(&stream), columns.part(&staging)?);
+            let submitted = submit(self.on(&stream), columns.part(staging)?);
             staging.download(columns.outcomes)?;
             staging.download(columns.results)?;
-            pipeline.push(Chunk { staging, range });
-        }
-        pipeline.finish(&mut drain)?;
-        submitted
+            Ok(submitted)
+        };
+        Pipeline::new(self.device(), request.sources.len(), bytes_each).run(&mut submit_chunk, &mut drain)
     }
 
     /// Runs a batch by chunks, and returns the outcomes.

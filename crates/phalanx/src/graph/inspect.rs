@@ -1,7 +1,7 @@
 //! Examination of a whole graph.
 use super::DynamicGraph;
 use super::data::Data;
-use super::kernels::Launch;
+use super::kernels::{Launch, Whole};
 use crate::map::counts::Counts;
 use crate::{Error, Result};
 use phalanx_kernels::graph::REPORT_WORDS;
@@ -28,7 +28,13 @@ impl<E: Data> DynamicGraph<E> {
         let report = self.device().zeroed::<u64>(REPORT_WORDS)?;
         let (live, edges, tables) = self.handle.exclusive(|stream, memory| {
             // SAFETY: the lock excludes other launches, and all earlier ones have ended. The report is alive.
-            unsafe { self.handle.kernels().launch(stream, memory, Launch::Inspect(report.global()))? };
+            unsafe {
+                self.handle.kernels().launch(
+                    stream,
+                    memory,
+                    Launch::Whole(Whole::Inspect(report.global())),
+                )?
+            };
             stream.synchronize()?;
             let tables = (memory.used_tables()? as u64).wrapping_sub(memory.free_tables()? as u64);
             let edges = Counts::read(&memory.counters)?.live as u64;

@@ -40,6 +40,13 @@ pub enum Launch<D> {
     Degree(BoundedSlice<u32>, GlobalSlice<u32>),
     /// Runs [`GraphNeighbors`] for vertices.
     Neighbors(GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>, GlobalSlice<D>),
+    /// Runs a kernel on the whole graph.
+    Whole(Whole<D>),
+}
+
+/// A launch on the whole graph.
+#[derive(Clone, Copy, Debug)]
+pub enum Whole<D> {
     /// Runs [`GraphInspect`].
     Inspect(GlobalSlice<u64>),
     /// Runs [`GraphDegreeAll`].
@@ -149,7 +156,7 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
                     let grid = over((offsets.len().max(1) - 1) * 32);
                     stream.launch(grid, GraphNeighbors { graph, vertices, offsets, targets, data })
                 }
-                other => launch_whole(stream, memory, graph, other),
+                Launch::Whole(launch) => launch_whole(stream, memory, graph, launch),
             }
         }
     }
@@ -163,39 +170,36 @@ unsafe fn launch_whole<M: Config + Instance>(
     stream: &Stream,
     memory: &Memory,
     graph: GraphView<M>,
-    launch: Launch<M::Data>,
+    launch: Whole<M::Data>,
 ) -> gpu::Result<()> {
     let all = memory.vertices as usize;
     let (each, lanes) = (over(all), |vertices: usize| over(vertices * SLAB_TILE as usize));
     // SAFETY: the caller's obligations.
     unsafe {
         match launch {
-            Launch::Inspect(report) => stream.launch(each, GraphInspect { graph, report }),
-            Launch::DegreeAll(degrees) => stream.launch(lanes(all), GraphDegreeAll { graph, degrees }),
-            Launch::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),
-            Launch::Count(edges, counts) => {
+            Whole::Inspect(report) => stream.launch(each, GraphInspect { graph, report }),
+            Whole::DegreeAll(degrees) => stream.launch(lanes(all), GraphDegreeAll { graph, degrees }),
+            Whole::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),
+            Whole::Count(edges, counts) => {
                 let grid = over(edges.sources.max_len() * memory.halves());
                 stream.launch(grid, GraphCount { graph, edges, counts })
             }
-            Launch::Expect(counts, growth) => stream.launch(each, GraphExpect { graph, counts, growth }),
-            Launch::Expire(before, removed) => {
+            Whole::Expect(counts, growth) => stream.launch(each, GraphExpect { graph, counts, growth }),
+            Whole::Expire(before, removed) => {
                 stream.launch(lanes(all), GraphExpire { graph, before, removed })
             }
-            Launch::MarkRemoved(vertices, outcomes) => {
+            Whole::MarkRemoved(vertices, outcomes) => {
                 stream.launch(over(vertices.len()), GraphMarkRemoved { graph, vertices, outcomes })
             }
-            Launch::Unlink(vertices, outcomes) => {
+            Whole::Unlink(vertices, outcomes) => {
                 let is_undirected = memory.flags.is_undirected();
                 let warps = if is_undirected { vertices.len() } else { all };
                 stream.launch(over(warps * 32), GraphUnlink { graph, vertices, outcomes })
             }
-            Launch::FreeRemoved(vertices, outcomes) => {
+            Whole::FreeRemoved(vertices, outcomes) => {
                 stream.launch(lanes(vertices.len()), GraphFreeRemoved { graph, vertices, outcomes })
             }
-            Launch::Restore(vertices) => {
-                stream.launch(over(vertices.len()), GraphRestore { graph, vertices })
-            }
-            _ => Ok(()),
+            Whole::Restore(vertices) => stream.launch(over(vertices.len()), GraphRestore { graph, vertices }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Operations on the whole graph: builds, flush, expiry, and vertices.
 use super::DynamicGraph;
 use super::data::{Data, Weight};
-use super::kernels::Launch;
+use super::kernels::{Launch, Whole};
 use super::memory::Memory;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
@@ -38,7 +38,7 @@ impl<E: Data> DynamicGraph<E> {
     /// [`Self::flush`] for a caller with exclusive access.
     pub(super) fn flush_in(&self, stream: &Stream, memory: &Memory) -> Result<()> {
         let growth = self.exact_growth(stream, memory)?;
-        self.launch_on(stream, memory, Launch::Flush(growth))?;
+        self.launch_on(stream, memory, Launch::Whole(Whole::Flush(growth)))?;
         self.grow_exactly(stream, memory, growth)
     }
 
@@ -81,11 +81,11 @@ impl<E: Data> DynamicGraph<E> {
             each: 1,
         };
         self.handle.exclusive(|stream, memory| {
-            self.launch_on(stream, memory, Launch::Count(edges, counts.global()))?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::Count(edges, counts.global())))?;
             // At most twice: the second time the arena has room for all.
             for _ in 0..2 {
                 let growth = self.exact_growth(stream, memory)?;
-                self.launch_on(stream, memory, Launch::Expect(counts.global(), growth))?;
+                self.launch_on(stream, memory, Launch::Whole(Whole::Expect(counts.global(), growth)))?;
                 self.grow_exactly(stream, memory, growth)?;
                 stream.synchronize()?;
                 let lacking = self.order().workspace.take_shortage()?.no_table;
@@ -126,9 +126,9 @@ impl<E: Data> DynamicGraph<E> {
             self.order().changes += 1;
             memory.mark_vertices()?;
             let (ids, codes) = (ids.global(), codes.global());
-            self.launch_on(stream, memory, Launch::MarkRemoved(ids, codes))?;
-            self.launch_on(stream, memory, Launch::Unlink(ids, codes))?;
-            self.launch_on(stream, memory, Launch::FreeRemoved(ids, codes))
+            self.launch_on(stream, memory, Launch::Whole(Whole::MarkRemoved(ids, codes)))?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::Unlink(ids, codes)))?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::FreeRemoved(ids, codes)))
         })?;
         let outcome = |code: u8| Outcome::from_code(code).unwrap_or(Outcome::Absent);
         let outcomes: Vec<Outcome> = codes.read()?.into_iter().map(outcome).collect();
@@ -162,7 +162,7 @@ impl<E: Data> DynamicGraph<E> {
             if count > reused {
                 memory.add_vertices(count - reused)?;
             }
-            self.launch_on(stream, memory, Launch::Restore(ids.global()))?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::Restore(ids.global())))?;
             stream.synchronize()?;
             self.order().changes += 1;
             let mut vertices = memory.free_ids.split_off(rest);
@@ -244,7 +244,11 @@ impl DynamicGraph<u64> {
         {
             let memory = self.handle.read();
             self.order().change(&stream, |_| {
-                self.launch_on(&stream, &memory, Launch::Expire(before.global(), removed.global()))
+                self.launch_on(
+                    &stream,
+                    &memory,
+                    Launch::Whole(Whole::Expire(before.global(), removed.global())),
+                )
             })?;
         }
         Ok(removed.read()?[0] as usize)

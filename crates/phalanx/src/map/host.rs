@@ -129,6 +129,9 @@ impl<'a, K: Key, V: Value> Request<'a, K, V> {
 /// Receives the results of a chunk, after a wait for its stream.
 pub type Drain<'a> = &'a mut dyn FnMut(&mut Staging, Range<usize>) -> Result<()>;
 
+/// Fills a chunk, submits it, and requests its results. Returns the result of the submission.
+pub type SubmitChunk<'a> = &'a mut dyn FnMut(&mut Staging, &Range<usize>) -> Result<Result<()>>;
+
 /// A part of a batch, in flight.
 pub struct Chunk {
     pub staging: Staging,
@@ -181,6 +184,20 @@ impl<'a> Pipeline<'a> {
     /// Adds a chunk that was submitted.
     pub fn push(&mut self, chunk: Chunk) {
         self.flight.push_back(chunk);
+    }
+
+    /// Runs all chunks: `submit` fills and submits each, and returns whether the submission has failed. Then
+    /// no more chunks follow; `drain` still receives those before, and what was submitted of that chunk.
+    pub fn run(mut self, submit: SubmitChunk<'_>, drain: Drain<'_>) -> Result<()> {
+        let mut submitted = Ok(());
+        while submitted.is_ok()
+            && let Some(Chunk { mut staging, range }) = self.next(drain)?
+        {
+            submitted = submit(&mut staging, &range)?;
+            self.push(Chunk { staging, range });
+        }
+        self.finish(drain)?;
+        submitted
     }
 
     /// Waits for the chunks in flight.
@@ -315,19 +332,14 @@ pub fn batch<K: Key, V: Value>(
         sink(range, staging.read(outcomes)?, staging.read(values)?)
     };
     let bytes_each = Columns::<K::Word, V::Word>::bytes_each(request);
-    let mut pipeline = Pipeline::new(device, request.keys.len(), bytes_each);
-    let mut submitted = Ok(());
-    while submitted.is_ok()
-        && let Some(Chunk { mut staging, range }) = pipeline.next(&mut drain)?
-    {
-        let columns = columns(&range)?;
-        let launch = columns.fill(&mut staging, request, &range)?;
-        submitted = submit(staging.stream(), launch);
-        columns.fetch(&mut staging, request.direct, range.start)?;
-        pipeline.push(Chunk { staging, range });
-    }
-    pipeline.finish(&mut drain)?;
-    submitted
+    let mut submit_chunk = |staging: &mut Staging, range: &Range<usize>| {
+        let columns = columns(range)?;
+        let launch = columns.fill(staging, request, range)?;
+        let submitted = submit(staging.stream(), launch);
+        columns.fetch(staging, request.direct, range.start)?;
+        Ok(submitted)
+    };
+    Pipeline::new(device, request.keys.len(), bytes_each).run(&mut submit_chunk, &mut drain)
 }
 
 /// Returns the values of the keys, `None` for an absent key.
