@@ -3,8 +3,9 @@
 //! many present ones. Keys return after a while.
 //!
 //! The record's time is that of a round at the end. `counted` has the median milliseconds of each call and
-//! the bytes of the map in ten rounds from the tenth on (`insert_early`, ..) and in the last ten
-//! (`insert_late`, ..). All outcomes, values and numbers of pairs are compared.
+//! the bytes of the map in a twentieth of the rounds, but at least ten, from the tenth round on
+//! (`insert_early`, ..) and in as many last ones (`insert_late`, ..). All outcomes, values and numbers of
+//! pairs are compared.
 use crate::engine::benchmark::{Benchmark, Metric, Verified};
 use crate::engine::statistics::summarize;
 use crate::engine::suite::Case;
@@ -23,8 +24,13 @@ pub const OP: &str = "age";
 
 /// Number of rounds, unless the case specifies it.
 const ROUNDS: f64 = 1000.0;
-/// Number of rounds whose times make a median, and number of the first of them.
-const SPAN: usize = 10;
+/// Number of the first round whose times are compared, and least number of rounds whose times make a median.
+const FIRST: usize = 10;
+
+/// Returns the number of rounds whose times make a median.
+fn span(rounds: usize) -> usize {
+    (rounds / 20).max(FIRST)
+}
 
 /// Milliseconds of the calls of a round, and the bytes of the map after it.
 #[derive(Clone, Copy, Default)]
@@ -52,9 +58,9 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Ageing<'a, M> {
     /// Returns [`anyhow::Error`] when there are too few pairs or rounds.
     pub fn new(gpu: &Gpu, case: &Case, make: impl Fn(usize) -> Result<M> + 'a) -> Result<Self> {
         let rounds = case.number_if_given("rounds")?.unwrap_or(ROUNDS) as usize;
-        ensure!(rounds >= 2 * SPAN, "`rounds` is {rounds}, and the first and last {SPAN} are compared");
+        ensure!(rounds >= 2 * FIRST, "`rounds` is {rounds}, and the first and last {FIRST} are compared");
         // Enough to execute every line.
-        let rounds = if gpu.device.is_emulator() { 2 * SPAN } else { rounds };
+        let rounds = if gpu.device.is_emulator() { 2 * FIRST } else { rounds };
         ensure!(case.n >= 8, "n is {}, and an eighth of the pairs changes in a round", case.n);
         let keys = UniqueKeys::new(case.seed);
         Ok(Self { make: Box::new(make), map: None, keys, n: case.n as usize, rounds, past: Vec::new() })
@@ -123,7 +129,7 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Ageing<'_
     }
 
     fn own_ms(&self) -> Option<f64> {
-        let late = &self.past[self.past.len().saturating_sub(SPAN)..];
+        let late = &self.past[self.past.len().saturating_sub(span(self.past.len()))..];
         Some(median(late, |round| round.remove + round.insert + round.get))
     }
 
@@ -137,7 +143,8 @@ impl<M: Map<Key: MapWord + Word, Value: MapWord + Word>> Benchmark for Ageing<'_
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let (early, late) = (&self.past[SPAN..2 * SPAN], &self.past[self.past.len() - SPAN..]);
+        let (all, span) = (&self.past, span(self.past.len()));
+        let (early, late) = (&all[FIRST..FIRST + span], &all[all.len() - span..]);
         let mut counted = BTreeMap::new();
         for (when, rounds) in [("early", early), ("late", late)] {
             counted.insert(format!("remove_{when}"), median(rounds, |round| round.remove));

@@ -175,7 +175,7 @@ impl Layout {
 ///
 /// | call | cost |
 /// |---|---|
-/// | `host`, `read` | waits for the stream if something was submitted; no copy |
+/// | `host`, `host_both`, `read` | waits for the stream if something was submitted; no copy |
 /// | `upload`, `download`, `fill` | submits a copy or a fill, or nothing if kernels reach the pinned memory |
 /// | `copy_to`, `copy_from`, `upload_from`, `download_to` | submits a copy |
 /// | `wait` | polls the stream, and blocks if it takes long |
@@ -321,6 +321,46 @@ impl Staging {
         // SAFETY: the pinned memory was zeroed when it was allocated and lives as long as `self`, which is
         // borrowed mutably; the column is within it and aligned. No submitted work is left.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pinned.add(offset).cast(), column.len) })
+    }
+
+    /// Returns two columns of one layout as the host sees them, after the stream's work.
+    ///
+    /// ```
+    /// use gpu::{Device, Layout, Reach};
+    ///
+    /// let device = Device::emulator(Default::default());
+    /// let mut layout = Layout::default();
+    /// let (keys, flags) = (layout.column::<u32>(2)?, layout.column::<u8>(2)?);
+    /// let mut staging = device.staging(layout.byte_len(), Reach::Copied)?;
+    /// let (first, second) = staging.host_both(keys, flags)?;
+    /// (first[0], second[0]) = (7, 1);
+    /// assert_eq!((staging.read(keys)?[0], staging.read(flags)?[0]), (7, 1));
+    /// assert!(staging.host_both(keys, keys).is_err());
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
+    /// Cost: as [`Self::host`].
+    ///
+    /// # Errors
+    /// As [`Self::host`]; [`Error::Length`] also when the columns overlap.
+    pub fn host_both<A: Pod, B: Pod>(
+        &mut self,
+        first: Column<A>,
+        second: Column<B>,
+    ) -> Result<(&mut [A], &mut [B])> {
+        let (from, then) = (self.check(first, "host_both")?, self.check(second, "host_both")?);
+        if from < then + second.byte_len() && then < from + first.byte_len() {
+            let (asked, len) = (second.len, self.byte_len);
+            return Err(Error::Length { what: "host_both", asked, offset: then, len });
+        }
+        self.wait()?;
+        // SAFETY: as in `host`, for both columns; they do not overlap.
+        Ok(unsafe {
+            (
+                std::slice::from_raw_parts_mut(self.pinned.add(from).cast(), first.len),
+                std::slice::from_raw_parts_mut(self.pinned.add(then).cast(), second.len),
+            )
+        })
     }
 
     /// Returns a column as the host sees it, after the stream's work, for reading.

@@ -1,14 +1,17 @@
 //! Export of all pairs of a structure, to the host or into device memory.
 use super::launch::Scan;
 use super::structure::{Scanner, Scans, Structure};
+use super::fresh::room_for;
 use super::{Pairs, host, parallel};
 use crate::Result;
 use gpu::{Buffer, Device};
 use phalanx_kernels::keyed::Scalar;
 
-/// Maximum number of threads that export at once. It limits the device memory for an export, to 64 MiB for a
-/// hash map.
-const THREADS: usize = 1 << 22;
+/// Maximum number of threads that export at once. It limits the device memory for an export, to 256 MiB for a
+/// hash map of 64-bit pairs. If there is less memory, fewer threads export at once.
+const THREADS: usize = 1 << 24;
+/// Number of threads below which a lack of memory ends an export.
+const LEAST_THREADS: usize = 1 << 16;
 
 /// Returns all keys and, at the same indices, their values, as of one point in time.
 pub fn all<M: Structure + ?Sized>(map: &M) -> Result<Pairs<M::Key, M::Value>> {
@@ -49,10 +52,8 @@ fn of_scans<K: Scalar, V: Scalar>(
 ) -> Result<Pairs<K, V>> {
     let (mut keys, mut values) = (Vec::new(), Vec::new());
     scans(&mut |scanner| {
-        keys.reserve(scanner.pairs);
-        values.reserve(scanner.pairs);
-        let threads = threads.min(scanner.threads).next_multiple_of(32);
-        let mut part = Part::new(device, threads)?;
+        (keys, values) = (room_for(scanner.pairs), room_for(scanner.pairs));
+        let (mut part, threads) = Part::of_threads(device, threads.min(scanner.threads))?;
         for first in (0..scanner.threads).step_by(threads) {
             let found = part.fill(device, &scanner, first, threads)?;
             append(&mut keys, &part.keys, found)?;
@@ -104,6 +105,19 @@ struct Part<K, V> {
 impl<K: Scalar, V: Scalar> Part<K, V> {
     fn new(device: &Device, pairs: usize) -> Result<Self> {
         Ok(Self { keys: device.buffer(pairs)?, values: device.buffer(pairs)?, count: device.zeroed(1)? })
+    }
+
+    /// Returns memory for the pairs of as many threads as there is memory for, at most `most`, and their
+    /// number.
+    fn of_threads(device: &Device, most: usize) -> Result<(Self, usize)> {
+        let mut threads = most.next_multiple_of(32);
+        loop {
+            match Self::new(device, threads) {
+                Ok(part) => return Ok((part, threads)),
+                Err(error) if threads <= LEAST_THREADS || !error.is_lack_of_room() => return Err(error),
+                Err(_) => threads = (threads / 2).next_multiple_of(32),
+            }
+        }
     }
 
     /// Exports all pairs. If the number of pairs was counted wrongly, as user kernels may leave it, a second

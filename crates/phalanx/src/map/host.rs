@@ -18,6 +18,7 @@ use super::parallel;
 use super::{Key, Value, check};
 use crate::Result;
 use crate::map::encoding::{Word, decoded};
+use crate::map::fresh::room_for;
 use bytemuck::Pod;
 use gpu::{Buffer, Column, Device, Layout, Reach, Staging, Stream};
 use phalanx_kernels::keyed::Outcome;
@@ -35,8 +36,8 @@ const PADDING: usize = 10 * 256;
 /// Largest chunk, in bytes of arguments and results. With padding it fills a block of staging memory.
 const CHUNK_BYTES: usize = (8 << 20) - PADDING;
 /// Number of elements up to which a batch is one chunk, unless it is larger than [`CHUNK_BYTES`]. Submitting
-/// a chunk takes some 10 µs.
-pub const LEAST_CHUNK: usize = 1 << 16;
+/// a chunk takes some 10 µs, and waking the host's threads twice takes some 80 µs.
+pub const LEAST_CHUNK: usize = 1 << 17;
 /// Number of chunks into which a batch is divided at least, if they are not too small. The first copy in and
 /// the last copy out overlap with nothing.
 const CHUNKS: usize = 8;
@@ -247,8 +248,8 @@ impl<K: Word, V: Word> Columns<K, V> {
         range: &Range<usize>,
     ) -> Result<Batch<K, V>> {
         put(staging, self.codes, part(request.codes, range), |code| code)?;
-        put(staging, self.keys, part(request.keys, range), A::encode)?;
-        put(staging, self.arguments, part(request.arguments, range), B::encode)?;
+        let (keys, arguments) = (part(request.keys, range), part(request.arguments, range));
+        put_both(staging, (self.keys, keys, A::encode), (self.arguments, arguments, B::encode))?;
         // The outcome of elements that are not submitted for lack of memory.
         staging.fill(self.outcomes, Outcome::Refused as u8)?;
         Ok(Batch {
@@ -290,16 +291,41 @@ pub fn put<T: Copy + Sync + 'static, W: Pod + Send + Sync>(
     if elements.is_empty() {
         return Ok(());
     }
+    if let Some(words) = directly(staging, elements) {
+        // SAFETY: the elements are borrowed until the call has waited for all chunks.
+        return Ok(unsafe { staging.upload_from(words, column)? });
+    }
     match own_words(elements) {
-        Some(words) if staging.reach() == Reach::Copied && staging.device().is_pinned(words) => {
-            // SAFETY: the elements are borrowed until the call has waited for all chunks.
-            unsafe { staging.upload_from(words, column)? };
-            return Ok(());
-        }
         Some(words) => parallel::copy(staging.host(column)?, words),
         None => parallel::convert(staging.host(column)?, elements, |to, &element| *to = encode(element)),
     }
     Ok(staging.upload(column)?)
+}
+
+/// A column, its elements, and how they are encoded.
+type Source<'a, T, W, F> = (Column<W>, &'a [T], F);
+
+/// [`put`] for two columns, which the host's threads convert together if both go through staging memory.
+fn put_both<A: Copy + Sync + 'static, W: Pod + Send + Sync, B: Copy + Sync + 'static, X: Pod + Send + Sync>(
+    staging: &mut Staging,
+    first: Source<'_, A, W, impl Fn(A) -> W + Sync>,
+    second: Source<'_, B, X, impl Fn(B) -> X + Sync>,
+) -> Result<()> {
+    let is_pinned = directly::<A, W>(staging, first.1).is_some() || directly::<B, X>(staging, second.1).is_some();
+    if second.1.is_empty() || is_pinned {
+        put(staging, first.0, first.1, first.2)?;
+        return put(staging, second.0, second.1, second.2);
+    }
+    let set = (|to: &mut W, &from: &A| *to = first.2(from), |to: &mut X, &from: &B| *to = second.2(from));
+    parallel::convert_both(staging.host_both(first.0, second.0)?, (first.1, second.1), set);
+    staging.upload(first.0)?;
+    Ok(staging.upload(second.0)?)
+}
+
+/// Returns the words of elements that the device copies from where they are.
+fn directly<'a, T: 'static, W: 'static>(staging: &Staging, elements: &'a [T]) -> Option<&'a [W]> {
+    own_words(elements)
+        .filter(|words| staging.reach() == Reach::Copied && staging.device().is_pinned(words))
 }
 
 /// Returns elements as words, if they are their own words.
@@ -348,7 +374,7 @@ pub fn values<K: Key, V: Value>(
     submit: Submit<'_, K::Word, V::Word>,
     keys: &[K],
 ) -> Result<Vec<Option<V>>> {
-    let mut found = Vec::with_capacity(keys.len());
+    let mut found = room_for(keys.len());
     let request = Request::<K, V>::of_keys(BatchOp::Get, keys, true);
     let value = |&code: &u8, &word: &V::Word| match is_found(code) {
         true => decoded(word, V::decode).map(Some),
@@ -366,7 +392,7 @@ pub fn presence<K: Key, V: Word>(
     submit: Submit<'_, K::Word, V>,
     keys: &[K],
 ) -> Result<Vec<bool>> {
-    let mut found = Vec::with_capacity(keys.len());
+    let mut found = room_for(keys.len());
     let request = Request::<K, V>::of_keys(BatchOp::ContainsKey, keys, false);
     batch(device, submit, &request, &mut |_, outcomes, _| {
         parallel::append(&mut found, (outcomes, outcomes), |&code, _| Ok(is_found(code)))
@@ -387,10 +413,11 @@ pub fn values_into<K: Key, V: Value>(
     let direct = if has_words { Direct::of(device, values, found) } else { None };
     let request = Request { direct, ..Request::<K, V>::of_keys(BatchOp::Get, keys, true) };
     batch_into(device, submit, &request, &mut |range, outcomes, words| {
-        parallel::convert(&mut found[range.clone()], outcomes, |to, &code| *to = is_found(code));
-        parallel::try_convert(&mut values[range], (outcomes, words), |to, &code, &word| {
-            if is_found(code) {
-                *to = decoded(word, V::decode)?;
+        let to = (&mut found[range.clone()], &mut values[range]);
+        parallel::try_convert_both(to, (outcomes, words), |(found, value), &code, &word| {
+            *found = is_found(code);
+            if *found {
+                *value = decoded(word, V::decode)?;
             }
             Ok(())
         })

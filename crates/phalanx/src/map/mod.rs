@@ -8,6 +8,7 @@ pub mod derive;
 pub(crate) mod encoding;
 pub(crate) mod export;
 pub(crate) mod file;
+pub(crate) mod fresh;
 pub(crate) mod frozen;
 pub(crate) mod handle;
 pub(crate) mod host;
@@ -571,8 +572,8 @@ pub trait Map {
         Ok(keys.into_iter().zip(values))
     }
 
-    /// Returns all keys and, at the same indices, their values, in no particular order. Needs at most about
-    /// 64 MiB of device memory.
+    /// Returns all keys and, at the same indices, their values, in no particular order. Takes up to 256 MiB of
+    /// device memory, and less if there is less.
     ///
     /// # Errors
     /// [`Error::Format`] if a stored word is no key or value of the map's types; [`Error::Device`] if the

@@ -7,8 +7,9 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
-/// Number of elements up to which one thread converts them. Waking the others takes some 10 µs.
-const ALONE: usize = 1 << 14;
+/// Number of elements up to which one thread converts them. Waking the others takes 30 to 50 µs, in which one
+/// thread copies 256 KiB.
+const ALONE: usize = 1 << 15;
 
 /// The library's own threads, as many as rayon's default; none if they cannot be started. A caller often
 /// holds the lock of a structure. Threads of the process's pool may wait for that lock in calls of their own,
@@ -54,30 +55,39 @@ pub fn sort_by_key<T: Send, K: Ord>(elements: &mut [T], key: impl Fn(&T) -> K + 
 /// The start of a slice whose parts several threads change.
 struct Start<T>(*mut T);
 
-// SAFETY: the threads get parts that do not overlap (`in_parts`), so each element is sent to one thread.
+// SAFETY: the threads get parts that do not overlap, as `part` demands, so each element is sent to one thread.
 unsafe impl<T: Send> Sync for Start<T> {}
+
+impl<T> Start<T> {
+    /// Returns a part of the slice.
+    ///
+    /// # Safety
+    /// - The range lies in the slice, which is borrowed for as long as the part.
+    /// - No other part that is alive overlaps with this one.
+    #[allow(clippy::mut_from_ref)] // parts do not overlap
+    unsafe fn part(&self, range: &Range<usize>) -> &mut [T] {
+        // SAFETY: the caller's obligations.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(range.start), range.len()) }
+    }
+}
 
 /// Calls `work` for parts of `elements` and the range of each.
 fn in_parts<T: Send>(elements: &mut [T], work: &(dyn Fn(&mut [T], Range<usize>) + Sync)) {
     let (start, len) = (Start(elements.as_mut_ptr()), elements.len());
-    in_ranges(len, &|range| {
-        let start = &start;
-        // SAFETY: `in_ranges` passes ranges below `len` that do not overlap, and `elements` is borrowed until
-        // it returns.
-        let part = unsafe { std::slice::from_raw_parts_mut(start.0.add(range.start), range.len()) };
-        work(part, range);
-    });
+    // SAFETY: `in_ranges` passes ranges below `len` that do not overlap, and `elements` is borrowed until it
+    // returns.
+    in_ranges(len, &|range| work(unsafe { start.part(&range) }, range));
 }
 
-/// Returns whether `is` holds for an element. Reads all elements of a part, so that the loop needs no branch.
-pub fn any<T: Sync>(elements: &[T], is: impl Fn(&T) -> bool + Sync) -> bool {
-    let found = OnceLock::new();
-    in_ranges(elements.len(), &|range| {
-        if elements[range].iter().fold(false, |any, element| any | is(element)) {
-            found.get_or_init(|| ());
-        }
-    });
-    found.get().is_some()
+/// Calls `work` for the same parts of two slices of one length, and the range of each.
+fn in_two_parts<A: Send, B: Send>(
+    (first, second): (&mut [A], &mut [B]),
+    work: &(dyn Fn(&mut [A], &mut [B], Range<usize>) + Sync),
+) {
+    let len = first.len().min(second.len());
+    let (first, second) = (Start(first.as_mut_ptr()), Start(second.as_mut_ptr()));
+    // SAFETY: as in `in_parts`, for both slices.
+    in_ranges(len, &|range| work(unsafe { first.part(&range) }, unsafe { second.part(&range) }, range));
 }
 
 /// Copies elements. Both slices have the same length.
@@ -98,18 +108,42 @@ pub fn convert<A: Sync, B: Send>(to: &mut [B], from: &[A], set: impl Fn(&mut B, 
     });
 }
 
+/// [`convert`] for two columns of one length. Waking the threads costs as much as copying 256 KiB, so both
+/// are converted together.
+pub fn convert_both<A: Sync, B: Send, C: Sync, D: Send>(
+    to: (&mut [B], &mut [D]),
+    (first, second): (&[A], &[C]),
+    set: (impl Fn(&mut B, &A) + Sync, impl Fn(&mut D, &C) + Sync),
+) {
+    in_two_parts(to, &|to, to_second, range| {
+        to.iter_mut().zip(&first[range.clone()]).for_each(|(to, from)| set.0(to, from));
+        to_second.iter_mut().zip(&second[range]).for_each(|(to, from)| set.1(to, from));
+    });
+}
+
 /// As [`convert`], from two columns; ends at the first error.
 pub fn try_convert<A: Sync, B: Sync, C: Send>(
     to: &mut [C],
     (first, second): (&[A], &[B]),
     set: impl Fn(&mut C, &A, &B) -> Result<()> + Sync,
 ) -> Result<()> {
-    let failure = OnceLock::new();
     let len = to.len().min(first.len()).min(second.len());
-    in_parts(&mut to[..len], &|to, range| {
-        let mut elements = to.iter_mut().zip(&first[range.clone()]).zip(&second[range]);
+    let nothing: &mut [()] = &mut vec![(); len];
+    try_convert_both((&mut to[..len], nothing), (first, second), |(to, ()), a, b| set(to, a, b))
+}
+
+/// As [`try_convert`], to two columns of one length.
+pub fn try_convert_both<A: Sync, B: Sync, C: Send, D: Send>(
+    to: (&mut [C], &mut [D]),
+    (first, second): (&[A], &[B]),
+    set: impl Fn((&mut C, &mut D), &A, &B) -> Result<()> + Sync,
+) -> Result<()> {
+    let failure = OnceLock::new();
+    in_two_parts(to, &|to, also, range| {
+        let from = first[range.clone()].iter().zip(&second[range]);
+        let mut elements = to.iter_mut().zip(also).zip(from);
         if failure.get().is_none()
-            && let Err(error) = elements.try_for_each(|((to, first), second)| set(to, first, second))
+            && let Err(error) = elements.try_for_each(|(to, (first, second))| set(to, first, second))
         {
             // Another thread's error came first.
             drop(failure.set(error));
@@ -137,6 +171,30 @@ pub fn append<A: Sync, B: Sync, C: Copy + Send>(
     Ok(())
 }
 
+/// Appends what `make` returns for each element, to a vector with room for them. Returns whether `is` holds
+/// for one of them. Reads all elements of a part, so that the loop needs no branch.
+pub fn append_noting<A: Sync, B: Copy + Send>(
+    to: &mut Vec<B>,
+    from: &[A],
+    make: impl Fn(&A) -> B + Sync,
+    is: impl Fn(&A) -> bool + Sync,
+) -> bool {
+    to.reserve(from.len());
+    let (found, room) = (OnceLock::new(), &mut to.spare_capacity_mut()[..from.len()]);
+    in_parts(room, &|room: &mut [MaybeUninit<B>], range| {
+        let from = &from[range];
+        if from.iter().fold(false, |any, element| any | is(element)) {
+            found.get_or_init(|| ());
+        }
+        room.iter_mut().zip(from).for_each(|(room, from)| {
+            room.write(make(from));
+        });
+    });
+    // SAFETY: `in_parts` has passed all of the room, each part of which was written.
+    unsafe { to.set_len(to.len() + from.len()) };
+    found.get().is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,14 +205,17 @@ mod tests {
         for len in [0, 1, ALONE, ALONE + 1, 5 * GRAIN + 7] {
             let from: Vec<u32> = (0..len as u32).collect();
             let (mut copied, mut doubled, mut sums) = (vec![0; len], vec![0u64; len], vec![7]);
-            copy(&mut copied, &from);
-            convert(&mut doubled, &from, |to, &from| *to = 2 * u64::from(from));
+            convert_both(
+                (&mut copied, &mut doubled),
+                (&from, &from),
+                (|to, &from| *to = from, |to, &from| *to = 2 * u64::from(from)),
+            );
             append(&mut sums, (&from, &doubled), |&one, &two| Ok(u64::from(one) + two)).unwrap();
             assert_eq!(copied, from);
-            assert!(
-                !any(&from, |&from| from == len as u32)
-                    && any(&from, |&from| from + 1 == len as u32) == (len > 0)
-            );
+            let (mut noted, last) = (vec![7], len as u32);
+            assert!(!append_noting(&mut noted, &from, |&from| from, |&from| from == last));
+            assert_eq!(append_noting(&mut noted, &from, |&from| from, |&from| from + 1 == last), len > 0);
+            assert!(noted[0] == 7 && noted[1..=len] == from && noted[len + 1..] == from);
             assert!(sums[1..].iter().zip(&from).all(|(&sum, &from)| sum == 3 * u64::from(from)));
             assert_eq!((sums[0], sums.len()), (7, len + 1));
         }

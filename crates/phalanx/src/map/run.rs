@@ -1,5 +1,6 @@
 //! Batches on host slices. Refused elements are retried as long as the map grows.
 use super::encoding::{self, Word, decoded};
+use super::fresh::room_for;
 use super::host::{self, Request};
 use super::launch::{Batch, BatchOp, Scan, nothing};
 use super::structure::{HostKeys, Room, Structure};
@@ -36,16 +37,17 @@ impl<V: Word> Results<V> {
 
     /// Returns the results of no elements, with room for those of `len`.
     fn for_elements(len: usize, has_values: bool) -> Self {
-        let values = Vec::with_capacity(if has_values { len } else { 0 });
-        Self { outcomes: Vec::with_capacity(len), values, has_refused: false }
+        let values = room_for(if has_values { len } else { 0 });
+        Self { outcomes: room_for(len), values, has_refused: false }
     }
 
     /// Appends the results of a part of the batch.
     fn append(&mut self, codes: &[u8], words: &[V]) -> Result<()> {
         parallel::append(&mut self.values, (words, words), |&word, _| Ok(word))?;
-        self.has_refused |= parallel::any(codes, |&code| code == Outcome::Refused as u8);
-        let outcome = |&code: &u8, _: &u8| Ok(Outcome::from_code(code).unwrap_or(Outcome::Refused));
-        parallel::append(&mut self.outcomes, (codes, codes), outcome)
+        let outcome = |&code: &u8| Outcome::from_code(code).unwrap_or(Outcome::Refused);
+        let is_refused = |&code: &u8| code == Outcome::Refused as u8;
+        self.has_refused |= parallel::append_noting(&mut self.outcomes, codes, outcome, is_refused);
+        Ok(())
     }
 
     /// Marks the elements without results, of `len`, as refused. Returns whether there are others.
@@ -91,7 +93,7 @@ impl<V: Word> Results<V> {
         &self,
         is: impl Fn(Outcome) -> bool + Sync,
     ) -> Result<Vec<Option<T>>> {
-        let mut values = Vec::with_capacity(self.values.len());
+        let mut values = room_for(self.values.len());
         let value = |&outcome: &Outcome, &word: &V| match is(outcome) {
             true => decoded(word, T::decode).map(Some),
             false => Ok(None),

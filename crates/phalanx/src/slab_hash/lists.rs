@@ -176,17 +176,26 @@ impl<K: Word, V: Word> Lists<K, V> {
         (2.0 * self.load * f64::from(memory.buckets())) as usize
     }
 
-    /// Provides buckets and slabs for `pairs` pairs, if there are too few buckets.
+    /// Provides buckets and slabs for `pairs` pairs, if there are too few buckets. Where memory permits, the
+    /// slabs suffice until there are too few buckets again: otherwise most batches before that would be
+    /// refused in part, and handling refused elements costs several times as much as their insertion.
     fn widen(&self, stream: &Stream, memory: &mut Memory, pairs: usize) -> Result<()> {
         if pairs <= self.most(memory) {
             return Ok(());
         }
-        let kernels = self.handle.kernels();
+        let (kernels, slabs) = (self.handle.kernels(), memory.pool.stats()?);
         let buckets = (pairs as f64 / self.load).ceil().min(f64::from(MOST_BUCKETS));
-        let needed = slabs_behind(pairs, buckets, kernels.shape().slots);
-        let missing = needed.saturating_sub(memory.pool.stats()?.free);
-        if missing > 0 {
-            memory.provide(kernels, stream, self.many, &[missing])?;
+        let needed = |pairs| slabs_behind(pairs, buckets, kernels.shape().slots);
+        // The slabs of the present lists are free after the rehash.
+        let now = needed(pairs).saturating_sub(slabs.free);
+        let later = needed(2 * pairs).saturating_sub(slabs.capacity - slabs.retired).max(now);
+        let sizes = [later, now];
+        let provided = match later {
+            0 => Ok(()),
+            _ => memory.provide(kernels, stream, self.many, if now > 0 { &sizes } else { &sizes[..1] }),
+        };
+        if now > 0 || !provided.as_ref().is_err_and(Error::is_lack_of_room) {
+            provided?;
         }
         self.rehash_in(stream, memory, buckets as u32)?;
         memory.generation += 1;
@@ -404,5 +413,10 @@ mod tests {
         let batch = Batch { arguments: keys.global(), ..Batch::new(BatchOp::InsertNew, keys.global()) };
         lists.submit(&device.default_stream(), batch).unwrap();
         assert_eq!(lists.len().unwrap(), 20_000, "{:?}", lists.stats().unwrap());
+        // The slabs suffice until there are too few buckets again.
+        let more = device.from_slice(&Vec::from_iter(20_000..39_000u32)).unwrap();
+        let batch = Batch { arguments: more.global(), ..Batch::new(BatchOp::InsertNew, more.global()) };
+        lists.submit(&device.default_stream(), batch).unwrap();
+        assert_eq!(lists.len().unwrap(), 39_000, "{:?}", lists.stats().unwrap());
     }
 }
