@@ -1,7 +1,7 @@
 //! Export of all pairs of a structure, to the host or into device memory.
+use super::fresh::room_for;
 use super::launch::Scan;
 use super::structure::{Scanner, Scans, Structure};
-use super::fresh::room_for;
 use super::{Pairs, host, parallel};
 use crate::Result;
 use gpu::{Buffer, Device};

@@ -306,12 +306,18 @@ pub fn put<T: Copy + Sync + 'static, W: Pod + Send + Sync>(
 type Source<'a, T, W, F> = (Column<W>, &'a [T], F);
 
 /// [`put`] for two columns, which the host's threads convert together if both go through staging memory.
-fn put_both<A: Copy + Sync + 'static, W: Pod + Send + Sync, B: Copy + Sync + 'static, X: Pod + Send + Sync>(
+fn put_both<
+    A: Copy + Sync + 'static,
+    W: Pod + Send + Sync,
+    B: Copy + Sync + 'static,
+    X: Pod + Send + Sync,
+>(
     staging: &mut Staging,
     first: Source<'_, A, W, impl Fn(A) -> W + Sync>,
     second: Source<'_, B, X, impl Fn(B) -> X + Sync>,
 ) -> Result<()> {
-    let is_pinned = directly::<A, W>(staging, first.1).is_some() || directly::<B, X>(staging, second.1).is_some();
+    let is_pinned =
+        directly::<A, W>(staging, first.1).is_some() || directly::<B, X>(staging, second.1).is_some();
     if second.1.is_empty() || is_pinned {
         put(staging, first.0, first.1, first.2)?;
         return put(staging, second.0, second.1, second.2);
@@ -324,8 +330,7 @@ fn put_both<A: Copy + Sync + 'static, W: Pod + Send + Sync, B: Copy + Sync + 'st
 
 /// Returns the words of elements that the device copies from where they are.
 fn directly<'a, T: 'static, W: 'static>(staging: &Staging, elements: &'a [T]) -> Option<&'a [W]> {
-    own_words(elements)
-        .filter(|words| staging.reach() == Reach::Copied && staging.device().is_pinned(words))
+    own_words(elements).filter(|words| staging.reach() == Reach::Copied && staging.device().is_pinned(words))
 }
 
 /// Returns elements as words, if they are their own words.

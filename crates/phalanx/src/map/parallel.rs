@@ -32,16 +32,20 @@ fn is_alone(len: usize) -> bool {
 /// Number of elements that a thread converts at a time.
 const GRAIN: usize = 1 << 13;
 
-/// Calls `work` for ranges that together are `0..len`. Neither this function nor rayon's code below it
-/// depends on types of elements, so it is compiled once for all maps.
+/// Calls `work` for ranges that together are `0..len`.
 fn in_ranges(len: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
-    let range = |index: usize| index * GRAIN..len.min((index + 1) * GRAIN);
     match pool(len) {
         None => work(0..len),
         Some(pool) => {
-            pool.install(|| (0..len.div_ceil(GRAIN)).into_par_iter().for_each(|index| work(range(index))));
+            each(pool, len.div_ceil(GRAIN), &|part| work(part * GRAIN..len.min((part + 1) * GRAIN)));
         }
     }
+}
+
+/// Calls `work` for each number below `count`, on the threads of the pool. Neither this function nor rayon's
+/// code below it depends on types of elements, so it is compiled once for all maps.
+pub fn each(pool: &ThreadPool, count: usize, work: &(dyn Fn(usize) + Sync)) {
+    pool.install(|| (0..count).into_par_iter().for_each(work));
 }
 
 /// Sorts elements by key. Equal elements change their order.
