@@ -22,6 +22,7 @@ use phalanx::gpu::Tier;
 use phalanx::map::Word as MapWord;
 use phalanx::{Map, Merge, Outcome};
 use rayon::prelude::*;
+use std::ops::RangeInclusive;
 use std::time::Instant;
 use workloads::parallel;
 use workloads::random::{Source, tabulate};
@@ -32,8 +33,16 @@ pub const OPS: &[&str] = &[
     "host_insert", "host_get", "host_contains", "host_get_into", "host_contains_into", "host_export",
     "pinned_insert", "pinned_get_into", "pinned_contains_into", "grow", "call_get", "call_get_into",
     "call_contains", "call_insert", "call_insert_new", "call_upsert", "call_replace", "call_remove",
-    "call_take",
+    "call_take", "call_range",
 ];
+/// Number of pairs of a range of `call_range`.
+const RANGE: usize = 16;
+
+/// Returns the pairs of ranges of keys.
+pub type Ranges<M> = fn(&M, &[RangeInclusive<KeyOf<M>>]) -> phalanx::Result<Vec<Vec<PairOf<M>>>>;
+
+type KeyOf<M> = <M as Map>::Key;
+type PairOf<M> = (KeyOf<M>, <M as Map>::Value);
 
 /// Number of timed calls for a latency, unless the case specifies it.
 const CALLS: f64 = 10_000.0;
@@ -46,6 +55,7 @@ enum Answers<K, V> {
     Values(Vec<Option<V>>),
     Flags(Vec<bool>),
     Pairs(Vec<K>, Vec<V>),
+    Ranges(Vec<Vec<(K, V)>>),
 }
 
 /// Returns the results of a call that writes them to slices.
@@ -59,6 +69,8 @@ pub struct Blocking<'a, M: Map> {
     op: String,
     make: Box<dyn Fn(usize) -> Result<M> + 'a>,
     map: Option<M>,
+    /// For `call_range`.
+    ranges: Option<Ranges<M>>,
     /// Keys of the map, in the order of their insertion.
     keys: Vec<M::Key>,
     values: Vec<M::Value>,
@@ -84,6 +96,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
         let order = Permutation::new(case.n, &Source::new(case.seed, "order of host calls"));
         let asked = match case.op.as_str() {
             "call_remove" | "call_take" => unique.absent(n)?,
+            "call_range" => sorted(&keys),
             _ => tabulate(n, |index| unique.at(order.at(index))),
         };
         let is_latency = case.op.starts_with("call_");
@@ -93,6 +106,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
             op: case.op.clone(),
             make: Box::new(make),
             map: None,
+            ranges: None,
             values: parallel::map(&keys, |&key| value_of(key)),
             keys,
             asked,
@@ -104,6 +118,12 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
             used_before: 0,
             peak: 0,
         })
+    }
+
+    /// Uses `ranges` for `call_range`.
+    pub fn with_ranges(mut self, ranges: Option<Ranges<M>>) -> Self {
+        self.ranges = ranges;
+        self
     }
 
     /// Creates a map for a capacity, after the last one was dropped.
@@ -150,8 +170,21 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
             "call_contains" => self.timed(|map| Ok(Answers::Flags(map.contains_key(&keys)?))),
             "call_remove" => self.timed(|map| Ok(Answers::Flags(map.remove(&keys)?))),
             "call_take" => self.timed(|map| Ok(Answers::Values(map.take(&keys)?.into_parts().0))),
+            "call_range" => {
+                let ranges = self.ranges.context("hash tables have no ranges")?;
+                let of = |pairs: &[M::Key]| pairs[0]..=pairs[pairs.len() - 1];
+                let asked: Vec<_> = self.ranges_of(number).map(of).collect();
+                self.timed(|map| Ok(Answers::Ranges(ranges(map, &asked)?)))
+            }
             _ => self.small_insertion(&keys),
         }
+    }
+
+    /// Returns the keys of the ranges of call number `number`.
+    fn ranges_of(&self, number: usize) -> impl Iterator<Item = &[M::Key]> {
+        let len = RANGE.min(self.asked.len());
+        let first = move |index: usize| (number * self.batch + index) * len % (self.asked.len() - len + 1);
+        (0..self.batch).map(move |index| &self.asked[first(index)..first(index) + len])
     }
 
     /// Performs a call that inserts pairs with these keys, all of which are present.
@@ -262,13 +295,13 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
                 flags.len() == self.batch && flags.iter().all(|&flag| flag == (self.op != "call_remove"))
             }
             Answers::Pairs(keys, values) => {
-                let mut keys = keys.clone();
                 let is_wrong = |index: usize| value_of::<_, M::Value>(keys[index]) != values[index];
-                let pairs_are_right = parallel::first(values.len(), is_wrong).is_none();
-                keys.par_sort_unstable();
-                let mut expected = self.keys.clone();
-                expected.par_sort_unstable();
-                pairs_are_right && keys == expected
+                parallel::first(values.len(), is_wrong).is_none() && sorted(keys) == sorted(&self.keys)
+            }
+            Answers::Ranges(ranges) => {
+                let pair = |&key: &M::Key| (key, value_of::<_, M::Value>(key));
+                let expected = self.ranges_of(number).map(|keys| Vec::from_iter(keys.iter().map(pair)));
+                expected.eq(ranges.iter().cloned())
             }
         };
         ensure!(is_right, "an answer of call {number} of {} is wrong", self.op);
@@ -277,12 +310,19 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Blocking<'a, M> {
             Answers::Values(values) => values.len(),
             Answers::Flags(flags) => flags.len(),
             Answers::Pairs(keys, _) => keys.len(),
+            Answers::Ranges(ranges) => ranges.len(),
         })
     }
 
     fn is_latency(&self) -> bool {
         self.op.starts_with("call_")
     }
+}
+
+fn sorted<K: Ord + Copy + Send>(keys: &[K]) -> Vec<K> {
+    let mut keys = keys.to_vec();
+    keys.par_sort_unstable();
+    keys
 }
 
 /// Returns the bytes of device memory in use, by all programs.

@@ -1,6 +1,6 @@
 //! Common parts of measured maps: keys and values of 32 bits, or both of 64.
 use super::ageing::{self, Ageing};
-use super::blocking::{self, Blocking};
+use super::blocking::{self, Blocking, Ranges};
 use super::driver::Get;
 use super::first_launch::{self, FirstLaunch};
 use super::patterns::{self, Patterned};
@@ -38,7 +38,7 @@ pub trait BothWidths {
 
 /// Prepares a case whose operation every map has: calls on host slices, a batch of a pattern, or ageing.
 /// Returns `None` for other operations. `make` creates an empty map of a capacity, which grows if needed.
-/// `get` submits lookups of a pattern, if the map's batches do not.
+/// `get` submits lookups of a pattern, if the map's batches do not. `ranges` are those of an ordered map.
 ///
 /// # Errors
 /// As [`Structure::prepare`].
@@ -47,13 +47,14 @@ pub fn usual<'a, M>(
     case: &Case,
     make: impl Fn(usize) -> phalanx::Result<M> + 'a,
     get: Option<Get<M>>,
+    ranges: Option<Ranges<M>>,
 ) -> Result<Option<Box<dyn Benchmark + 'a>>>
 where
     M: Map<Key: MapWord + Word, Value: MapWord + Word> + 'a,
 {
     let make = move |capacity| Ok(make(capacity)?);
     Ok(if blocking::OPS.contains(&case.op.as_str()) {
-        Some(Box::new(Blocking::new(gpu, case, make)?))
+        Some(Box::new(Blocking::new(gpu, case, make)?.with_ranges(ranges)))
     } else if patterns::OPS.contains(&case.op.as_str()) {
         Some(Box::new(Patterned::new(gpu, case, make)?.with_get(get)))
     } else if case.op == ageing::OP {

@@ -71,7 +71,9 @@ impl BothWidths for Trees<'_> {
             Ok(tree.frozen()?.on(stream).get(&*keys, results, outcomes)?)
         });
         let make = move |capacity| made.clone().capacity(capacity).build();
-        if let Some(prepared) = usual(gpu, case, make, get)? {
+        if let Some(prepared) =
+            usual(gpu, case, make, get, Some(|tree: &BTree<K, V>, ranges| tree.range(ranges)))?
+        {
             return Ok(prepared);
         }
         let planted = |pairs: u64| Planted::<K, V>::new(gpu, case, pairs);

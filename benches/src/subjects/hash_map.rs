@@ -48,7 +48,7 @@ impl BothWidths for Maps<'_> {
             Ok(map.frozen()?.on(stream).get(&*keys, results, outcomes)?)
         });
         let make = move |capacity| made.clone().capacity(capacity).build();
-        if let Some(prepared) = usual(self.0, case, make, get)? {
+        if let Some(prepared) = usual(self.0, case, make, get, None)? {
             return Ok(prepared);
         }
         let share = share(case)?;

@@ -58,9 +58,13 @@ impl BothWidths for VersionedTrees<'_> {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
         let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool).large_batches(large_batches(case)?);
-        if let Some(prepared) =
-            usual(gpu, case, move |capacity| made.clone().capacity(capacity).build(), None)?
-        {
+        if let Some(prepared) = usual(
+            gpu,
+            case,
+            move |capacity| made.clone().capacity(capacity).build(),
+            None,
+            Some(|map: &MultiVersionBTree<K, V>, ranges| map.range(ranges)),
+        )? {
             return Ok(prepared);
         }
         let versioned = |pairs: u64| versioned::<K, V>(gpu, case, pairs);

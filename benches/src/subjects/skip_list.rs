@@ -50,9 +50,13 @@ impl BothWidths for Lists<'_> {
     fn open<K: MapWord + Word, V: MapWord + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.0;
         let made = builder::<K, V>(gpu, case)?.growth(Growth::Pool).large_batches(large_batches(case)?);
-        if let Some(prepared) =
-            usual(gpu, case, move |capacity| made.clone().capacity(capacity).build(), None)?
-        {
+        if let Some(prepared) = usual(
+            gpu,
+            case,
+            move |capacity| made.clone().capacity(capacity).build(),
+            None,
+            Some(|list: &SkipList<K, V>, ranges| list.range(ranges)),
+        )? {
             return Ok(prepared);
         }
         let list = |pairs: u64| empty_list::<K, V>(gpu, case, pairs);

@@ -43,7 +43,7 @@ impl BothWidths for SlabMaps<'_> {
             Ok(map.frozen()?.on(stream).get(&*keys, results, outcomes)?)
         });
         if let Some(prepared) =
-            usual(self.0, case, move |capacity| made.clone().capacity(capacity).build(), get)?
+            usual(self.0, case, move |capacity| made.clone().capacity(capacity).build(), get, None)?
         {
             return Ok(prepared);
         }
