@@ -2,7 +2,7 @@
 //!
 //! | param | what |
 //! |---|---|
-//! | `pattern` | `random` (distinct keys), `ascending` (0, 1, ..), `descending`, `sorted` (sorted random keys), `narrow` (random keys of a range of 2 n), `runs` (1024 ascending runs), `interleaved` (two), `zigzag` (from both ends to the middle), `nearly` (sorted, but 1 % exchanged), `append` (ascending, above all initial keys), `zipf` (with `theta`), `one` (one key) |
+//! | `pattern` | `random` (distinct keys), `ascending` (0, 1, ..), `descending`, `sorted` (sorted random keys), `narrow` (random keys of a range of 2 n), `runs` (1024 ascending runs), `interleaved` (two), `zigzag` (from both ends to the middle), `nearly` (sorted, but 1 % exchanged), `append` (ascending, above all initial keys), `zipf` (with `theta`), `one` (one key), `repeated` (each key `copies` times, by default 10, in random order; the map is made for the distinct ones) |
 //! | `initial_n` | number of initial pairs, of random keys (for `append`: of 0, 1, ..); default 0 |
 //! | `calls` | `buffers` (default): a batch on device buffers, timed on the device; `slices`: a blocking call, timed on the host |
 //!
@@ -70,10 +70,25 @@ fn keys<K: Word>(case: &Case, initial: u64) -> Result<Vec<K>> {
             source.generate(n as usize, |generator, _| unique.at(zipf.item(generator)))
         }
         "one" => vec![unique.at(0); n as usize],
+        "repeated" => {
+            let (copies, order) = (copies(case)?, Permutation::new(n, &Source::new(case.seed, "repeated")));
+            tabulate(n as usize, |index| unique.at(order.at(index) / copies))
+        }
         other => bail!(
             "`pattern` is '{other}', which is none of those that `benches/src/subjects/patterns.rs` lists"
         ),
     })
+}
+
+/// Returns the number of elements of each key of the pattern `repeated`.
+fn copies(case: &Case) -> Result<u64> {
+    Ok((case.number_if_given("copies")?.unwrap_or(10.0) as u64).max(1))
+}
+
+/// Returns the number of pairs for which the map is made.
+fn capacity(case: &Case, initial: usize) -> Result<usize> {
+    let is_repeated = case.params.get("pattern").is_some_and(|pattern| pattern.to_string() == "repeated");
+    Ok(initial + if is_repeated { case.n.div_ceil(copies(case)?) } else { case.n } as usize)
 }
 
 /// Prepared case.
@@ -116,7 +131,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
         Ok(Self {
             gpu,
             op: case.op.clone(),
-            map: make(keys.len() + initial as usize)?,
+            map: make(capacity(case, initial as usize)?)?,
             initial: Batch::inserts(&gpu.device, &others)?,
             initial_keys: others.len(),
             arguments: parallel::map(&keys, |&key| value_of(key)),
