@@ -32,11 +32,14 @@ enum Kind {
     Crashes,
 }
 
-const FAMILIES: [Family; 8] = [
+const FAMILIES: [Family; 11] = [
     explorer(("btree-deep", "btree_explore"), "deep_trees_whose", 100),
     explorer(("mvbtree-deep", "btree_explore"), "deep_trees_with", 100),
     explorer(("skiplist-deep", "skiplist_explore"), "deep_", 100),
     explorer(("mvbtree-several", "mvbtree_explore"), "several::", 8),
+    explorer(("btree-hot", "btree_explore"), "hot_keys_are_updated", 400),
+    explorer(("skiplist-hot", "skiplist_explore"), "hot_key", 400),
+    explorer(("hash-map-blocks", "explore"), "blocks_are_linearizable", 50),
     scripts(("tiered-map", "tiered_map"), "emulator,tiered-map"),
     scripts(("tiered-skip-list", "tiered_skip_list"), "emulator,tiered-skip-list"),
     persistent(("persistent-map-batches", "persistent_explore"), ("batches", 400), Kind::Explorer),

@@ -259,8 +259,8 @@ fn counted<K: Word, V: Word>(of: &impl Searched<K, V>, ends: &[[K; 2]]) -> Resul
     Ok(all)
 }
 
-/// Number of pairs for which a call on few ranges has room in its first launch.
-const GUESSED: usize = 2048;
+/// Number of pairs for which a call on few ranges has room in its first launch: 32 for each of 1024 ranges.
+const GUESSED: usize = 1 << 15;
 
 /// Returns the pairs in each range.
 pub(crate) fn range<K: Key, V: Value>(

@@ -16,6 +16,10 @@ struct DirtyState {
     lately: DirtyFlags,
     /// Whether there were any since the last scan for nodes to reclaim.
     since_look: bool,
+    /// Number of elements of removals since the merged nodes were last counted.
+    removed: usize,
+    /// Number of them below which a count is useless.
+    allowance: usize,
 }
 
 /// [`DirtyFlags`] that any thread may set.
@@ -28,10 +32,27 @@ impl SharedDirtyFlags {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that removals were submitted.
-    pub fn removals(&self) {
+    /// Records that a batch of `len` elements was submitted that may remove.
+    pub fn removals(&self, len: usize) {
         let mut noted = self.noted();
         (noted.lately.removals, noted.since_look) = (true, true);
+        noted.removed = noted.removed.saturating_add(len);
+    }
+
+    /// Returns the number of elements of removals since the last count of merged nodes if a count is due: a
+    /// removal merges one node at most.
+    pub fn count_is_due(&self) -> Option<usize> {
+        let noted = self.noted();
+        (noted.removed >= noted.allowance).then_some(noted.removed)
+    }
+
+    /// Records that merged nodes were counted, after `removed` elements. The next count is due after
+    /// `allowance` more.
+    pub fn counted(&self, removed: usize, allowance: usize) {
+        let mut noted = self.noted();
+        // Another thread may have counted meanwhile.
+        noted.removed = noted.removed.saturating_sub(removed);
+        noted.allowance = allowance;
     }
 
     /// Records that a scan that removes was submitted.
@@ -45,11 +66,12 @@ impl SharedDirtyFlags {
         std::mem::take(&mut self.noted().lately)
     }
 
-    /// Sets flags again that were taken but could not be acted on.
+    /// Sets flags again that were taken but could not be acted on. Then a count is due.
     pub fn put_back(&self, asked: DirtyFlags) {
-        let lately = &mut self.noted().lately;
-        lately.removals |= asked.removals;
-        lately.retained |= asked.retained;
+        let mut noted = self.noted();
+        noted.lately.removals |= asked.removals;
+        noted.lately.retained |= asked.retained;
+        noted.allowance = 0;
     }
 
     /// Returns whether there were any operations since [`Self::looked`].
@@ -76,7 +98,7 @@ mod tests {
     fn nodes_are_looked_at_once_for_what_was_asked() {
         let dirty = SharedDirtyFlags::default();
         assert!(!dirty.is_due());
-        dirty.removals();
+        dirty.removals(10);
         assert_eq!(dirty.take(), DirtyFlags { removals: true, retained: false });
         assert!(dirty.is_due() && dirty.take() == DirtyFlags::default());
         dirty.looked();
@@ -86,15 +108,29 @@ mod tests {
     }
 
     #[test]
+    fn counts_are_due_after_as_many_removals_as_may_merge_many_nodes() {
+        let dirty = SharedDirtyFlags::default();
+        dirty.removals(10);
+        assert_eq!(dirty.count_is_due(), Some(10), "nothing was counted");
+        dirty.removals(5);
+        dirty.counted(10, 64);
+        assert_eq!(dirty.count_is_due(), None);
+        dirty.removals(58);
+        assert_eq!(dirty.count_is_due(), None, "63 elements");
+        dirty.removals(1);
+        assert_eq!(dirty.count_is_due(), Some(64));
+    }
+
+    #[test]
     fn what_could_not_be_done_is_due_again() {
         let dirty = SharedDirtyFlags::default();
-        dirty.removals();
+        dirty.removals(10);
         let asked = dirty.take();
         dirty.looked();
         dirty.retained();
         dirty.not_looked();
         dirty.put_back(asked);
-        assert!(dirty.is_due());
+        assert!(dirty.is_due() && dirty.count_is_due().is_some());
         assert_eq!(dirty.take(), DirtyFlags { removals: true, retained: true });
     }
 }

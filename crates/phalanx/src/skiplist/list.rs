@@ -40,14 +40,18 @@ impl<K: Word, V: Word> List<K, V> {
         compact(&self.tree, &*self.kernels, least).inspect_err(|_| self.dirty.not_looked())
     }
 
-    /// Reclaims nodes if the operations in `flags` may have left many.
+    /// Reclaims nodes if the operations in `flags` may have left many. Counting nodes takes as long as several
+    /// small batches, so it waits for as many removals as may have merged many nodes; kernels of the user
+    /// remove elements that nobody counts.
     fn reclaim_many(&self, flags: DirtyFlags) -> Result<()> {
-        if !flags.removals && !flags.retained {
+        let removed = self.dirty.count_is_due().or(self.tree.is_viewed().then_some(0));
+        let Some(removed) = removed.filter(|_| flags.removals).or(flags.retained.then_some(0)) else {
             return Ok(());
-        }
-        let live = self.tree.stats()?.live;
+        };
+        let (live, merged) = (self.tree.stats()?.live, self.merged()?);
         let least = MANY.max(live / 4);
-        if live > MANY && self.merged()? > least {
+        self.dirty.counted(removed, least.saturating_sub(merged));
+        if live > MANY && merged > least {
             self.reclaim(1)?;
         } else if live > MANY && flags.retained {
             // The removing scan has read all nodes: reading them once more at most doubles its cost.
@@ -59,7 +63,7 @@ impl<K: Word, V: Word> List<K, V> {
     /// Submits a batch whose elements are executed one by one, concurrently with other batches.
     fn submit_concurrently(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         if matches!(batch.op, BatchOp::Remove | BatchOp::Take | BatchOp::Mixed) {
-            self.dirty.removals();
+            self.dirty.removals(batch.keys.max_len());
         }
         if batch.op.places() {
             return self.insert_as_assigned(stream, batch);
