@@ -213,13 +213,17 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     }
 
     /// Inserts keys with exactly these scores, whatever the table's rule is. Returns how many were not
-    /// refused.
+    /// refused. Lack of memory is an error, also after some of the keys were inserted.
     pub(super) fn restore(&self, part: &Exported<K, V, S>) -> Result<usize> {
         let request = Request::of_keys(&part.keys).rows(&part.rows, self.dim)?.scores(&part.scores)?;
-        let outcomes = self.outcomes_of(&request, &|batches, part| {
-            batches.exactly().insert(part.keys, part.rows, part.outcomes)
+        let submit: Submit<'_, K, V, S> =
+            &|batches, part| batches.exactly().insert(part.keys, part.rows, part.outcomes);
+        let mut placed = 0;
+        self.by_chunks(&request, submit, &mut |results| {
+            placed += results.codes.iter().filter(|code| !is(Outcome::Refused, **code)).count();
+            Ok(())
         })?;
-        Ok(outcomes.len() - outcomes.refused())
+        Ok(placed)
     }
 
     /// [`Self::insert`]. Also returns the keys that were evicted, with scores and rows.
