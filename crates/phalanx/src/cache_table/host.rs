@@ -319,7 +319,11 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             append_rows(&mut elements, results.rows);
             results.append_outcomes(&mut outcomes)
         });
-        let outcomes = known(result, outcomes, len)?;
+        // A lookup that lacks memory for a later part is an error: keys of that part must not seem absent.
+        let outcomes = match request.has_rows() {
+            true => known(result, outcomes, len)?,
+            false => result.map(|()| outcomes.into())?,
+        };
         elements.resize(len * self.dim, V::zeroed());
         Ok(Rows { elements, outcomes, dim: self.dim })
     }
