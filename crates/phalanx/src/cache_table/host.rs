@@ -201,7 +201,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         self.outcomes_of(&request, &|batches, part| batches.insert(part.keys, part.rows, part.outcomes))
     }
 
-    /// [`Self::insert`], with a score or a number of uses for each element: see [`Batches::scores`].
+    /// [`Self::insert`], with a score or a number of uses for each element: see [`Batches::scores`]. Of
+    /// elements with equal keys, the last one's counts.
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -246,8 +247,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         Ok((known(result, outcomes, keys.len())?, evicted))
     }
 
-    /// Returns the rows of keys that are present, and places the others with the given rows. The scores of
-    /// both change as by [`Self::insert`].
+    /// Returns the rows of keys that are present, and places the others with the given rows: of elements with
+    /// equal keys, with the last one's row, which all get. The scores of both change as by [`Self::insert`].
     ///
     /// # Errors
     /// As [`Self::insert`].

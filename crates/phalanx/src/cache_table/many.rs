@@ -144,7 +144,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<K, V, S> {
     /// see [`CacheTable::get_or_insert`].
     ///
     /// # Errors
-    /// As [`Self::get`]; [`Error::Length`] if there is not a row for each key.
+    /// As [`Self::get`]; [`Error::Length`] if there is not a row for each key. If the device lacks memory for
+    /// some tables, others may have their keys already.
     pub fn get_or_insert(&self, keys: &[&[K]], rows: &[&[V]]) -> Result<Vec<Rows<V>>> {
         check("slices of rows, one for each table", self.tables.len(), rows.len())?;
         for (keys, rows) in keys.iter().zip(rows) {
@@ -364,7 +365,8 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
     /// with the given rows: see [`CacheTable::get_or_insert`].
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// As [`Self::get`]. If the device lacks memory for some tables, others may get their keys all the same:
+    /// the outputs are then unspecified.
     pub fn get_or_insert(
         &self,
         keys: impl AsSlice<K>,
