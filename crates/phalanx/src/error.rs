@@ -68,6 +68,17 @@ pub enum Error {
     #[error("the share of rows on the device must be a number from 0 to 1")]
     Share,
 
+    /// A cache table was to have room for more keys than its maximum capacity.
+    #[error(
+        "room for {asked} keys requested, but the table grows to {most} at most: `set_max_capacity` first"
+    )]
+    AboveMaxCapacity {
+        /// Requested number of keys.
+        asked: usize,
+        /// The table's maximum capacity.
+        most: usize,
+    },
+
     /// A cache table was to be cleared or to grow while leases hold rows of it.
     #[error("{leases} leases hold rows of the table: drop them first (those that were leaked never end)")]
     Leased {

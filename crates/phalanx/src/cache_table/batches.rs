@@ -128,6 +128,10 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> Batches<'a, K, V, S> {
 
     /// Sets the scores of the elements of the following batches, which rules other than
     /// [`Lru`](super::Rule::Lru) and [`EpochLru`](super::Rule::EpochLru) use: a score, or the number of uses.
+    /// If a batch that places keys has several elements with one key, only the last one's counts; batches of
+    /// present keys, as `assign_scores`, count each. Without scores, each element is one use: also with
+    /// [`Custom`](super::Rule::Custom), whose score is then 1, or the number of elements with the key in a
+    /// batch that places keys.
     pub fn scores(self, scores: impl Into<Slice<'a, S>>) -> Self {
         Self { scores: Some(scores.into()), ..self }
     }

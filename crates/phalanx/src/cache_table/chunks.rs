@@ -48,6 +48,11 @@ impl<'a, K, V, S> Request<'a, K, V, S> {
         Ok(Self { rows, ..self })
     }
 
+    /// Returns whether the elements have rows.
+    pub fn has_rows(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
     /// Adds a score for each key.
     pub fn scores(self, scores: &'a [S]) -> Result<Self> {
         check("scores", self.keys.len(), scores.len())?;

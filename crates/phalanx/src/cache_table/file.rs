@@ -11,7 +11,7 @@
 //! not matter. A key that occurs twice has its later row.
 use super::host::Exported;
 use super::since::{ExportSince, rows_of};
-use super::{Builder, CacheTable, Time};
+use super::{Builder, CacheTable, Rule, Time};
 use crate::map::file::Checked;
 use crate::number::Number;
 use crate::{Error, Result};
@@ -21,6 +21,9 @@ use std::io::{Read, Write};
 
 const MAGIC: &[u8; 8] = b"PHXCACHE";
 const VERSION: u16 = 1;
+
+/// Name of the number of the rule among those of the header.
+const RULE: &str = "as its rule";
 
 /// Lowest number of batches that no file has. So a table that was loaded has as many batches before its clock
 /// ends: at its maximum the scores of all batches would be equal.
@@ -122,7 +125,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             ("bits in a score", S::BITS),
             ("bytes in an element", size_of::<V>() as u32),
             ("elements in a row", self.dim as u32),
-            ("as its rule", self.rule_number()),
+            (RULE, self.rule_number()),
         ]
     }
 
@@ -173,6 +176,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         let is_incremental = u16::from_le_bytes(reader.number()?) != 0;
         for (name, expected) in self.traits() {
             let found = u32::from_le_bytes(reader.number()?);
+            if found != expected && name == RULE {
+                let [found, expected] = [found, expected].map(rule_name);
+                return wrong(format!("its scores are those of {found}; expected {expected}"));
+            }
             if found != expected {
                 return wrong(format!("it has {found} {name}; expected {expected}"));
             }
@@ -192,6 +199,15 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         let (keys, scores) = (reader.words(len)?, reader.words(len)?);
         let words = reader.words::<u32>(len * self.shape().words as usize)?;
         Ok(Some(Exported { keys, scores, rows: rows_of(&words) }))
+    }
+}
+
+/// Returns the name of the rule that has a number in files.
+fn rule_name(number: u32) -> String {
+    let rules = [Rule::Lru, Rule::Lfu, Rule::EpochLru, Rule::EpochLfu, Rule::Custom, Rule::LfuThenLru];
+    match rules.into_iter().find(|rule| *rule as u32 == number) {
+        Some(rule) => format!("the rule `{rule:?}`"),
+        None => "another policy".into(),
     }
 }
 

@@ -1,5 +1,5 @@
 //! The paper's three groups of batches, and the order of streams that keeps them apart.
-use super::queue::{Mutex, Queue, drop_ended};
+use super::queue::{Mutex, MutexGuard, Queue, drop_ended};
 use crate::Result;
 use gpu::Event;
 use std::sync::PoisonError;
@@ -130,15 +130,36 @@ impl<E> Groups<E> {
         stream: &Q,
         submit: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
+        let entered = self.enter(group, stream)?;
+        let result = submit();
+        // Also after an error: a part of the batch may have been submitted.
+        entered.leave(stream)?;
+        result
+    }
+
+    /// Begins a batch: what is submitted to the stream from now on is ordered behind the batches that it may
+    /// not run beside. Other batches of the table wait, on the host, until the caller leaves.
+    pub fn enter<Q: Queue<Event = E>>(&self, group: Group, stream: &Q) -> Result<Entered<'_, E>> {
         let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
         let group = self.lock.class(group);
         for event in phases.enter::<Q>(self.lock, group)? {
             stream.wait(event)?;
         }
-        let result = submit();
-        // Also after an error: a part of the batch may have been submitted.
-        phases.leave(group, stream)?;
-        result
+        Ok(Entered { phases, group })
+    }
+}
+
+/// A batch that has entered its group, and is being submitted.
+#[must_use = "later batches wait only for a batch that has left"]
+pub struct Entered<'a, E> {
+    phases: MutexGuard<'a, Phases<E>>,
+    group: Group,
+}
+
+impl<E> Entered<'_, E> {
+    /// Ends the batch: that is all work in the stream.
+    pub fn leave<Q: Queue<Event = E>>(mut self, stream: &Q) -> Result<()> {
+        self.phases.leave(self.group, stream)
     }
 }
 

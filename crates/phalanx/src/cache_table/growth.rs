@@ -168,10 +168,10 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TooLarge`] above [`max_capacity`](Self::max_capacity); [`Error::Leased`] while leases hold
-    /// rows; [`Error::Exported`] while an export is under way; [`Error::DoesNotFit`] if keys with two buckets
-    /// find no place in the new table; [`Error::Device`] if the device is lost or lacks the memory. On error
-    /// the table is unchanged.
+    /// [`Error::AboveMaxCapacity`] above [`max_capacity`](Self::max_capacity); [`Error::Leased`] while leases
+    /// hold rows; [`Error::Exported`] while an export is under way; [`Error::DoesNotFit`] if keys with two
+    /// buckets find no place in the new table; [`Error::Device`] if the device is lost or lacks the memory.
+    /// On error the table is unchanged.
     pub fn reserve(&self, keys: usize) -> Result<()> {
         let stream = self.device.stream()?;
         self.groups.submit(Group::Inserters, &stream, || {
@@ -183,7 +183,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             }
             if (buckets as usize) < wanted {
                 let most = growth.most_buckets as usize * SLOTS as usize;
-                return Err(Error::TooLarge { what: "keys (see `max_capacity`)", asked: keys, most });
+                return Err(Error::AboveMaxCapacity { asked: keys, most });
             }
             if buckets > shape.buckets {
                 self.grow_to(&stream, buckets, &growth)?;

@@ -201,7 +201,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         self.outcomes_of(&request, &|batches, part| batches.insert(part.keys, part.rows, part.outcomes))
     }
 
-    /// [`Self::insert`], with a score or a number of uses for each element: see [`Batches::scores`].
+    /// [`Self::insert`], with a score or a number of uses for each element: see [`Batches::scores`]. Of
+    /// elements with equal keys, the last one's counts.
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -213,13 +214,17 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
     }
 
     /// Inserts keys with exactly these scores, whatever the table's rule is. Returns how many were not
-    /// refused.
+    /// refused. Lack of memory is an error, also after some of the keys were inserted.
     pub(super) fn restore(&self, part: &Exported<K, V, S>) -> Result<usize> {
         let request = Request::of_keys(&part.keys).rows(&part.rows, self.dim)?.scores(&part.scores)?;
-        let outcomes = self.outcomes_of(&request, &|batches, part| {
-            batches.exactly().insert(part.keys, part.rows, part.outcomes)
+        let submit: Submit<'_, K, V, S> =
+            &|batches, part| batches.exactly().insert(part.keys, part.rows, part.outcomes);
+        let mut placed = 0;
+        self.by_chunks(&request, submit, &mut |results| {
+            placed += results.codes.iter().filter(|code| !is(Outcome::Refused, **code)).count();
+            Ok(())
         })?;
-        Ok(outcomes.len() - outcomes.refused())
+        Ok(placed)
     }
 
     /// [`Self::insert`]. Also returns the keys that were evicted, with scores and rows.
@@ -242,8 +247,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         Ok((known(result, outcomes, keys.len())?, evicted))
     }
 
-    /// Returns the rows of keys that are present, and places the others with the given rows. The scores of
-    /// both change as by [`Self::insert`].
+    /// Returns the rows of keys that are present, and places the others with the given rows: of elements with
+    /// equal keys, with the last one's row, which all get. The scores of both change as by [`Self::insert`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -315,7 +320,11 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
             append_rows(&mut elements, results.rows);
             results.append_outcomes(&mut outcomes)
         });
-        let outcomes = known(result, outcomes, len)?;
+        // A lookup that lacks memory for a later part is an error: keys of that part must not seem absent.
+        let outcomes = match request.has_rows() {
+            true => known(result, outcomes, len)?,
+            false => result.map(|()| outcomes.into())?,
+        };
         elements.resize(len * self.dim, V::zeroed());
         Ok(Rows { elements, outcomes, dim: self.dim })
     }

@@ -144,7 +144,8 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<K, V, S> {
     /// see [`CacheTable::get_or_insert`].
     ///
     /// # Errors
-    /// As [`Self::get`]; [`Error::Length`] if there is not a row for each key.
+    /// As [`Self::get`]; [`Error::Length`] if there is not a row for each key. If the device lacks memory for
+    /// some tables, others may have their keys already.
     pub fn get_or_insert(&self, keys: &[&[K]], rows: &[&[V]]) -> Result<Vec<Rows<V>>> {
         check("slices of rows, one for each table", self.tables.len(), rows.len())?;
         for (keys, rows) in keys.iter().zip(rows) {
@@ -364,7 +365,8 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
     /// with the given rows: see [`CacheTable::get_or_insert`].
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// As [`Self::get`]. If the device lacks memory for some tables, others may get their keys all the same:
+    /// the outputs are then unspecified.
     pub fn get_or_insert(
         &self,
         keys: impl AsSlice<K>,
@@ -386,7 +388,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
             chunk: least(chunk, chunk_of_results),
             chunk_of_results,
         };
-        self.submit(Group::Inserters, &mut || {
+        self.submit(Group::Inserters, || {
             // SAFETY: the tables and the buffers outlive the launches, since dropping them waits.
             shares.iter().try_for_each(|share| unsafe { self.place(share, &batch) })
         })
@@ -454,20 +456,29 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
 
     /// Submits a lookup.
     fn look_up(&self, batch: LookupsOfMany<K>, shares: &[Share]) -> Result<()> {
-        self.submit(Group::Readers, &mut || {
+        self.submit(Group::Readers, || {
             // SAFETY: the tables and the buffers outlive the launches, since dropping them waits.
             unsafe { self.stream.fill(batch.missed_count, 0)? };
+            if batch.claims.keys.is_empty() {
+                return Ok(());
+            }
+            let views = self.all.views()?;
             // SAFETY: as above.
-            shares.iter().try_for_each(|share| unsafe { self.look_up_share(share, batch) })
+            shares.iter().try_for_each(|share| unsafe { self.look_up_share(share, views, batch) })
         })
     }
 
-    /// Submits the part of a lookup in some tables.
+    /// Submits the part of a lookup in some tables. `views` has the words of the views of all tables.
     ///
     /// # Safety
     /// - The slices live until the stream has executed the launches. The caller has entered the readers'
     ///   group of each table.
-    unsafe fn look_up_share(&self, share: &Share, batch: LookupsOfMany<K>) -> Result<()> {
+    unsafe fn look_up_share(
+        &self,
+        share: &Share,
+        views: GlobalSlice<u64>,
+        batch: LookupsOfMany<K>,
+    ) -> Result<()> {
         if share.len() == 0 {
             return Ok(());
         }
@@ -486,7 +497,7 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
             outcomes: share.of(batch.outcomes),
             ..batch
         };
-        let views = self.all.views()?.part(share.tables.start * VIEW_WORDS, usize::MAX);
+        let views = views.part(share.tables.start * VIEW_WORDS, usize::MAX);
         // SAFETY: the caller's obligations.
         unsafe { Ok(self.all.tables[0].kernels.get_of_many(&self.stream, views, share.sections(), batch)?) }
     }
@@ -530,19 +541,18 @@ impl<'a, K: Number + Scalar, V: Pod, S: Number + Scalar> BatchesOfMany<'a, K, V,
     }
 
     /// Submits launches after entering a group of each table.
-    fn submit(&self, group: Group, launches: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    fn submit(&self, group: Group, launches: impl FnOnce() -> Result<()>) -> Result<()> {
         check_same_device(self.all.device(), "stream", self.stream.device())?;
-        self.enter(group, &self.all.tables, launches)
-    }
-
-    fn enter(
-        &self,
-        group: Group,
-        tables: &[CacheTable<K, V, S>],
-        launches: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
-        let [first, rest @ ..] = tables else { return launches() };
-        first.groups.submit(group, &self.stream, || self.enter(group, rest, launches))
+        // By a loop: with a call for each table, thousands of tables would exhaust the thread's stack.
+        let mut entered = Vec::with_capacity(self.all.len());
+        let result = self.all.tables.iter().try_for_each(|table| {
+            entered.push(table.groups.enter(group, &self.stream)?);
+            Ok(())
+        });
+        let result = result.and_then(|()| launches());
+        // Also after an error: a part of the batch may have been submitted. Each table is left.
+        let left = entered.into_iter().map(|entered| entered.leave(&self.stream)).fold(Ok(()), Result::and);
+        left.and(result)
     }
 }
 

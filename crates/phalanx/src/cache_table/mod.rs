@@ -148,9 +148,9 @@ pub use summary::Victims;
 /// `get`, `get_into`, `get_and_touch`, `contains_key`, `contains_into`, `insert`, `insert_scored`,
 /// `insert_evict`, `get_or_insert`, `accumulate`, `assign`, `assign_scores` and `remove` on host slices use
 /// staging memory, which the device keeps for later calls. Kernels access the elements of a call of at most
-/// 1024 in pinned memory. A larger call is divided into chunks of 65 536 elements or more, but at most 8 MiB:
-/// each is copied to the device and is a batch as [`Batches`] states for the call of this name, with a time
-/// of its own. Copies overlap with other chunks' kernels, and the call waits for all of them.
+/// 1024 in pinned memory. A larger call is divided into chunks of 131 072 elements or more, but at most
+/// 8 MiB: each is copied to the device and is a batch as [`Batches`] states for the call of this name, with a
+/// time of its own. Copies overlap with other chunks' kernels, and the call waits for all of them.
 /// `len`, `is_empty`, `len_scored`, `len_if`, `remove_scored` and `remove_if` launch a kernel that reads a
 /// byte per slot, and the keys or scores if the filter has a condition on them, and wait; `export` and
 /// `export_if` do so twice, and copy the keys, scores and rows.

@@ -2,7 +2,8 @@
 use crate::batches::random;
 use crate::model::Table;
 use phalanx::cache_table::{Builder, Rule};
-use phalanx::{CacheTable, Error};
+use phalanx::private::with_chunks;
+use phalanx::{CacheTable, Device, Error, emulator};
 use std::collections::BTreeMap;
 
 /// Returns the table's keys with scores and rows.
@@ -141,6 +142,46 @@ fn damaged_files_are_refused_and_change_nothing() {
     refuse(b"PHXMAP-something-else-of-another-kind-of-map", "another structure");
     assert!(contents(&victim) == before);
     assert_eq!(victim.apply(&file[..]).unwrap(), before.len() - 1);
+}
+
+/// Files with another rule are refused with the names of both.
+#[test]
+fn files_of_another_rule_name_it() {
+    let file = saved(&filled(Rule::Lfu));
+    let refused = CacheTable::load(&file[..], builder(Rule::EpochLru)).unwrap_err().to_string();
+    assert!(refused.contains("`Lfu`") && refused.contains("`EpochLru`"), "{refused}");
+}
+
+/// A table that lacks memory while a file is inserted is no table without some of the file's keys.
+#[test]
+fn a_file_without_enough_memory_is_an_error() {
+    let device = Device::emulator(emulator::Options::default());
+    let emulator = device.emulator_handle().unwrap();
+    let make = || builder(Rule::Custom).two_buckets(true).device(&device);
+    let (table, keys) = (make().build().unwrap(), (0..300).collect::<Vec<u64>>());
+    assert!(table.insert_scored(&keys, &vec![7; 900], &keys).unwrap().all_placed());
+    let (file, mut failed) = (saved(&table), [0; 2]);
+    for allocations in 0..24 {
+        let empty = make().build().unwrap();
+        let limited = |call: &dyn Fn() -> phalanx::Result<usize>| {
+            device.release_staging();
+            emulator.fail_allocations_after(allocations);
+            let found = with_chunks(40, call);
+            emulator.fail_allocations_after(u64::MAX);
+            match found {
+                Ok(found) => assert_eq!(found, 300, "{allocations}"),
+                Err(ref error) => assert!(matches!(error, Error::Device(_)), "{error}"),
+            }
+            usize::from(found.is_err())
+        };
+        failed[0] += limited(&|| empty.apply(&file[..]));
+        failed[1] += limited(&|| {
+            let loaded = CacheTable::load(&file[..], make())?;
+            emulator.fail_allocations_after(u64::MAX);
+            loaded.len()
+        });
+    }
+    assert!(failed.iter().all(|failed| (3..24).contains(failed)), "{failed:?}");
 }
 
 /// Returns the file with another number of batches.

@@ -2,7 +2,7 @@
 use crate::batches::random;
 use crate::model::{Model, Table};
 use gpu::Tier;
-use phalanx::cache_table::Rule;
+use phalanx::cache_table::{HostRows, Rule};
 use phalanx::private::with_chunks;
 use phalanx::{CacheTable, Device, Error, Outcome, emulator};
 use std::collections::BTreeMap;
@@ -148,6 +148,32 @@ fn no_outcome_is_lost_for_lack_of_memory() {
         assert_eq!(found, expected, "{allocations}");
     }
     assert!(failed > 0 && partial > 0 && failed + partial < 12, "{failed} calls failed, {partial} in part");
+}
+
+/// A lookup that lacks memory at any place is an error: no key that is present seems absent.
+#[test]
+fn a_lookup_without_enough_memory_is_an_error() {
+    let device = Device::emulator(emulator::Options::default());
+    let emulator = device.emulator_handle().unwrap();
+    let (keys, mut failed) = ((0..300).collect::<Vec<u64>>(), 0);
+    for allocations in 0..12 {
+        let builder = Table::builder().capacity(1000).two_buckets(true).device(&device);
+        // The order of the rows in host memory is that of a sort, with memory for each of the streams.
+        let table = builder.rows_on_device(0.1).host_rows(HostRows::Sorted).build().unwrap();
+        assert!(table.insert(&keys, &rows(&keys, 1)).unwrap().all_placed());
+        device.release_staging();
+        emulator.fail_allocations_after(allocations);
+        let result = with_chunks(40, || table.get(&keys));
+        emulator.fail_allocations_after(u64::MAX);
+        match result {
+            Ok(found) => assert_eq!(found.found(), 300, "{allocations}: {:?}", found.outcomes()),
+            Err(error) => {
+                assert!(matches!(error, Error::Device(_)), "{error}");
+                failed += 1;
+            }
+        }
+    }
+    assert!((3..12).contains(&failed), "{failed} calls failed");
 }
 
 /// HierarchicalKV#180: a table makes a handful of allocations, not one for each bucket, and batches none.

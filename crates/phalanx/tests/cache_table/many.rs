@@ -244,3 +244,21 @@ fn both_ways_of_merging_do_the_same() {
         }
     }
 }
+
+/// A call enters each of its tables. With a stack frame for each, this stack would be too small.
+#[test]
+fn thousands_of_tables_need_no_large_stack() {
+    let device = Device::emulator(emulator::Options::default());
+    let build = |_| CacheTable::<u64, u32>::builder().capacity(128).device(&device).build().unwrap();
+    let all = CacheTables::new((0..2000).map(build).collect()).unwrap();
+    let look_up = || {
+        let (keys, stream) = (device.from_slice::<u64>(&[]).unwrap(), device.stream().unwrap());
+        let (mut rows, mut outcomes) = (device.zeroed::<u32>(0).unwrap(), device.zeroed::<u8>(0).unwrap());
+        all.on(&stream).get(&keys, &[0; 2000], &mut rows, &mut outcomes).unwrap();
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(512 << 10).spawn_scoped(scope, look_up);
+        thread.unwrap().join().unwrap();
+    });
+    assert_eq!(all[1999].insert(&[7], &[70]).unwrap(), [Outcome::Inserted]);
+}
