@@ -293,7 +293,8 @@ pub fn put<T: Copy + Sync + 'static, W: Pod + Send + Sync>(
     }
     if let Some(words) = directly(staging, elements) {
         // SAFETY: the elements are borrowed until the call has waited for all chunks.
-        return Ok(unsafe { staging.upload_from(words, column)? });
+        unsafe { staging.upload_from(words, column)? };
+        return Ok(());
     }
     match own_words(elements) {
         Some(words) => parallel::copy(staging.host(column)?, words),

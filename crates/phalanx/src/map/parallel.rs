@@ -83,11 +83,11 @@ fn in_parts<T: Send>(elements: &mut [T], work: &(dyn Fn(&mut [T], Range<usize>) 
     in_ranges(len, &|range| work(unsafe { start.part(&range) }, range));
 }
 
+/// Work on the same part of two slices, and its range.
+type OnTwoParts<'a, A, B> = dyn Fn(&mut [A], &mut [B], Range<usize>) + Sync + 'a;
+
 /// Calls `work` for the same parts of two slices of one length, and the range of each.
-fn in_two_parts<A: Send, B: Send>(
-    (first, second): (&mut [A], &mut [B]),
-    work: &(dyn Fn(&mut [A], &mut [B], Range<usize>) + Sync),
-) {
+fn in_two_parts<A: Send, B: Send>((first, second): (&mut [A], &mut [B]), work: &OnTwoParts<'_, A, B>) {
     let len = first.len().min(second.len());
     let (first, second) = (Start(first.as_mut_ptr()), Start(second.as_mut_ptr()));
     // SAFETY: as in `in_parts`, for both slices.
