@@ -572,8 +572,8 @@ pub trait Map {
         Ok(keys.into_iter().zip(values))
     }
 
-    /// Returns all keys and, at the same indices, their values, in no particular order. Takes up to 256 MiB of
-    /// device memory, and less if there is less.
+    /// Returns all keys and, at the same indices, their values, in no particular order. Takes up to 256 MiB
+    /// of device memory, and less if there is less.
     ///
     /// # Errors
     /// [`Error::Format`] if a stored word is no key or value of the map's types; [`Error::Device`] if the

@@ -59,7 +59,8 @@ pub fn sort_by_key<T: Send, K: Ord>(elements: &mut [T], key: impl Fn(&T) -> K + 
 /// The start of a slice whose parts several threads change.
 struct Start<T>(*mut T);
 
-// SAFETY: the threads get parts that do not overlap, as `part` demands, so each element is sent to one thread.
+// SAFETY: the threads get parts that do not overlap, as `part` demands, so each element is sent to one
+// thread.
 unsafe impl<T: Send> Sync for Start<T> {}
 
 impl<T> Start<T> {

@@ -40,9 +40,9 @@ impl<K: Word, V: Word> List<K, V> {
         compact(&self.tree, &*self.kernels, least).inspect_err(|_| self.dirty.not_looked())
     }
 
-    /// Reclaims nodes if the operations in `flags` may have left many. Counting nodes takes as long as several
-    /// small batches, so it waits for as many removals as may have merged many nodes; kernels of the user
-    /// remove elements that nobody counts.
+    /// Reclaims nodes if the operations in `flags` may have left many. Counting nodes takes as long as
+    /// several small batches, so it waits for as many removals as may have merged many nodes; kernels of the
+    /// user remove elements that nobody counts.
     fn reclaim_many(&self, flags: DirtyFlags) -> Result<()> {
         let removed = self.dirty.count_is_due().or(self.tree.is_viewed().then_some(0));
         let Some(removed) = removed.filter(|_| flags.removals).or(flags.retained.then_some(0)) else {
