@@ -44,7 +44,7 @@ macro_rules! suite {
                 memory_of_others_is_wrapped memory_that_cannot_be_wrapped_is_refused
                 streams_of_others_are_wrapped staging_moves_data staging_copies_pinned_elements
                 staging_is_kept_and_released columns_that_do_not_fit_are_errors
-                staging_comes_after_submitted_work
+                staging_comes_after_submitted_work copies_between_devices_arrive slices_are_cast
             }
         }
     };

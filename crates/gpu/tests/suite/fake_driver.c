@@ -207,6 +207,13 @@ Result cuMemcpyAsync(Address to, Address from, size_t bytes, void *stream) {
   memcpy((void *)to, (void *)from, bytes);
   return SUCCESS;
 }
+Result cuMemcpyPeerAsync(Address to, void *to_context, Address from, void *from_context, size_t bytes,
+                         void *stream) {
+  ENTER();
+  if (to_context != &the_context || from_context != &the_context || !stream) return INVALID_CONTEXT;
+  memcpy((void *)to, (void *)from, bytes);
+  return SUCCESS;
+}
 Result cuMemsetD8Async(Address to, unsigned char byte, size_t bytes, void *stream) {
   ENTER();
   (void)stream;
