@@ -1,5 +1,6 @@
 //! One rank's end of an exchange.
 use crate::error::Lost;
+use crate::padded::Headers;
 use crate::transport::{self, Transport, check_equal};
 use crate::{Error, Limits, Result};
 use gpu::{Device, Stream};
@@ -67,6 +68,7 @@ pub struct Traffic {
 pub struct Exchange {
     transport: Box<dyn Transport>,
     limits: Limits,
+    headers: Headers,
     lost: Option<Lost>,
     traffic: Traffic,
 }
@@ -127,7 +129,9 @@ impl Exchange {
 
     /// Compares the limits of all ranks.
     pub(crate) fn handshake(transport: Box<dyn Transport>, limits: Limits) -> Result<Self> {
-        let mut exchange = Self { transport, limits, lost: None, traffic: Traffic::default() };
+        let headers = Headers::new(transport.stream().device(), transport.ranks())?;
+        let (lost, traffic) = (None, Traffic::default());
+        let mut exchange = Self { transport, limits, headers, lost, traffic };
         let all = exchange.step(|transport, deadline| transport.gather(limits.words().to_vec(), deadline))?;
         check_equal("part_bytes", all.iter().map(|words| words[0]))?;
         check_equal("slot_bytes", all.iter().map(|words| words[1]))?;
@@ -185,6 +189,10 @@ impl Exchange {
 impl Exchange {
     pub(crate) fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    pub(crate) fn headers(&self) -> &Headers {
+        &self.headers
     }
 
     /// Returns an error if a rank was lost before.

@@ -255,7 +255,10 @@ impl Seat {
                 Err(Error::lost(self.rank, "a test stopped it"))
             }
             (Some(Fault::CountOffByOne), Post::Words(words)) => {
-                words.last_mut().into_iter().for_each(|word| *word += 1);
+                // The last words are counts, one for each rank.
+                let next = self.hub.ranks - (self.rank + 1) % self.hub.ranks;
+                let index = words.len().checked_sub(next);
+                index.into_iter().for_each(|index| words[index] += 1);
                 Ok(())
             }
             _ => Ok(()),

@@ -38,6 +38,8 @@ pub use hub::Meeting;
 pub use limits::Limits;
 #[cfg(target_os = "linux")]
 pub use nccl::nccl_id;
+#[cfg(target_os = "linux")]
+pub use nccl_late::UniqueId as NcclId;
 pub use padded::{Padded, SLOT_HEADER};
 pub use plant::{Fault, Planted};
 pub use rounds::{Received, Rounds};

@@ -12,6 +12,8 @@ use crate::{Error, Limits, Result};
 use gpu::{Buffer, Device, Slice, Stream, Tier};
 use nccl_late::{Code, Communicator, Library, UniqueId};
 use std::ffi::c_int;
+use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -69,9 +71,25 @@ impl Memory {
         let (window, words) = (limits.window_bytes(ranks), (ranks + 1) * (ranks + WORDS));
         Ok(Self {
             windows: [device.buffer(window)?, device.buffer(window)?],
-            words: device.zeroed(words)?,
+            words: device.buffer(words)?,
             host: device.buffer_on(Tier::Pinned, words)?,
         })
+    }
+
+    /// Writes words to the memory of the host. No copy from it or to it runs: each gather waits for its own.
+    fn write(&mut self, words: &[u64]) {
+        let host = self.host.host_pointer().filter(|_| words.len() <= self.host.len());
+        if let Some(host) = host {
+            // SAFETY: the host can access as many words, and nothing else does.
+            unsafe { host.copy_from_nonoverlapping(NonNull::from(words).cast(), words.len()) }
+        }
+    }
+
+    /// Returns words of the memory of the host, after a wait for the copies to it.
+    fn read(&self, range: Range<usize>) -> &[u64] {
+        let Some(host) = self.host.host_pointer() else { return &[] };
+        // SAFETY: the host can access these initialised words, and no copy to them runs.
+        unsafe { std::slice::from_raw_parts(host.as_ptr(), self.host.len()) }.get(range).unwrap_or(&[])
     }
 }
 
@@ -86,7 +104,6 @@ impl Nccl {
         let [c_rank, c_ranks] = check_ranks(rank, ranks)?;
         check_environment()?;
         let (memory, stream) = (Memory::new(device, ranks, limits)?, device.stream()?);
-        device.synchronize()?;
         device.make_current()?;
         // SAFETY: the device's context is current; `stream` keeps the device until `drop` has ended the
         // communicator.
@@ -248,7 +265,7 @@ impl Transport for Nccl {
         if len > self.ranks + WORDS {
             return Err(Error::arguments("the words of a rank", len, "there are fewer"));
         }
-        self.memory.host.as_mut_slice()?[..len].copy_from_slice(&words);
+        self.memory.write(&words);
         let (device, host) = (self.memory.words.slice(..)?, self.memory.host.slice(..)?);
         let all = len..len * (1 + self.ranks);
         self.copy_words(device.slice(..len)?, host.slice(..len)?)?;
@@ -261,7 +278,7 @@ impl Transport for Nccl {
         self.group(gather, "ncclAllGather", deadline)?;
         self.copy_words(host.slice(all.clone())?, device.slice(all.clone())?)?;
         transport::wait_for(&self.stream.record()?, deadline, || self.check())?;
-        Ok(self.memory.host.as_slice()?[all].chunks(len.max(1)).map(<[u64]>::to_vec).collect())
+        Ok(self.memory.read(all).chunks(len.max(1)).map(<[u64]>::to_vec).collect())
     }
 
     fn round(&mut self, plan: RoundPlan<'_>) -> Result<()> {

@@ -10,14 +10,46 @@
 //!
 //! The count may exceed the capacity. Sender and receiver then both know that more elements remain, and all
 //! ranks learn it when they compare the counts in [`Exchange::rounds`].
-use crate::transport::{Lane, RoundPlan, check_equal};
+use crate::transport::{self, Lane, RoundPlan, check_equal};
 use crate::{Error, Exchange, Result};
 use bytemuck::Pod;
-use gpu::{Buffer, Slice};
+use gpu::{Buffer, Device, Slice, Stream, Tier};
 use std::marker::PhantomData;
 
 /// Bytes of a slot before its elements.
 pub const SLOT_HEADER: usize = 16;
+
+/// Pinned memory for the headers of the slots that have arrived. The host reads it after a wait for the
+/// stream, because methods of buffers would wait for the whole device.
+#[derive(Debug)]
+pub struct Headers(Buffer<u64>);
+
+impl Headers {
+    pub fn new(device: &Device, ranks: usize) -> Result<Self> {
+        Ok(Self(device.buffer_on(Tier::Pinned, ranks * SLOT_HEADER / size_of::<u64>())?))
+    }
+
+    /// Submits copies of the headers of slots of `slot` bytes.
+    fn download(&self, stream: &Stream, slots: Slice<'_, u8>, slot: usize) -> Result<()> {
+        let headers = self.0.slice(..)?.cast::<u8>()?;
+        for rank in 0..slots.len() / slot {
+            let (to, from) = (rank * SLOT_HEADER, rank * slot);
+            let to = headers.slice(to..to + SLOT_HEADER)?;
+            // SAFETY: the window and this memory live as long as the exchange, whose operations use both in
+            // the order of the stream; the host reads after a wait.
+            unsafe { transport::copy(stream, to, slots.slice(from..from + SLOT_HEADER)?)? };
+        }
+        Ok(())
+    }
+
+    /// Returns the count and the shape of each header. The stream has executed the copies.
+    fn read(&self) -> Vec<[u64; 2]> {
+        let Some(start) = self.0.host_pointer() else { return Vec::new() };
+        // SAFETY: the host can access these initialised words, and no copy to them runs.
+        let words = unsafe { std::slice::from_raw_parts(start.as_ptr(), self.0.len()) };
+        words.chunks_exact(2).map(|header| [header[0], header[1]]).collect()
+    }
+}
 
 /// The slots that have arrived in a padded exchange of elements `T` with answers `A`. Made by
 /// [`Exchange::padded`].
@@ -187,15 +219,10 @@ impl<T: Pod, A: Pod> Padded<'_, T, A> {
     /// [`Error::Mismatch`] if the headers have different shapes; [`Error::PeerLost`] when the device does not
     /// complete the exchange before the deadline; [`Error::Device`] when a device failed.
     pub fn counts(&mut self) -> Result<Vec<u64>> {
-        self.exchange.wait()?;
         let slot = self.exchange.limits().slot_bytes;
-        let read = |rank: usize| {
-            let mut header = [0u64; SLOT_HEADER / 8];
-            let bytes = bytemuck::bytes_of_mut(&mut header);
-            self.slots()?.read_into(rank * slot, bytes)?;
-            Ok(header)
-        };
-        let headers = (0..self.exchange.ranks()).map(read).collect::<Result<Vec<_>>>()?;
+        self.exchange.headers().download(self.exchange.stream(), self.slots()?, slot)?;
+        self.exchange.wait()?;
+        let headers = self.exchange.headers().read();
         check_equal("shape of a slot", headers.iter().map(|header| header[1]))?;
         Ok(headers.iter().map(|header| header[0]).collect())
     }

@@ -26,6 +26,7 @@ pub enum Fault {
     DropRound,
     /// The data that the rank receives in this step are written to the part of the next source.
     WrongSlot,
-    /// The last word that the rank tells the others in this step, a count, is one too large.
+    /// The number of elements for the next rank, which the rank tells the others in this step, is one too
+    /// large.
     CountOffByOne,
 }

@@ -1,4 +1,6 @@
 //! Copies between devices, and access of a device to the memory of another.
+#[cfg(doc)]
+use crate::Tier;
 use crate::{Device, Error, Result, Slice, Stream};
 use bytemuck::Pod;
 
@@ -43,7 +45,8 @@ impl Device {
 }
 
 impl Stream {
-    /// Submits a copy of `from` to `to`, on another device or the same one. The stream belongs to one of the
+    /// Submits a copy of `from` to `to`, on another device or the same one. On the same device, memory of any
+    /// tier can be copied, as by [`copy`](Self::copy); on different devices, both are [`Tier::Device`]. The stream belongs to one of the
     /// two devices; that of `from` is usually faster.
     ///
     /// Only this stream orders the copy. Streams of the other device must [wait](Self::wait) for an event
@@ -79,10 +82,17 @@ impl Stream {
         if from.is_empty() {
             return Ok(());
         }
-        let ends =
-            ((to_start, to.device().machine()), (from.pointer() as *const u8, from.device().machine()));
+        let (from_start, bytes) = (from.pointer() as *const u8, from.byte_len());
         // SAFETY: both ranges have these bytes; the rest is the caller's obligation.
-        self.submitted(unsafe { self.queue().copy_peer(ends.0, ends.1, from.byte_len()) })
+        self.submitted(unsafe {
+            match to.device() == from.device() {
+                true => self.queue().copy(to_start, from_start, bytes),
+                false => {
+                    let ends = [to, from].map(|slice| slice.device().machine());
+                    self.queue().copy_peer((to_start, ends[0]), (from_start, ends[1]), bytes)
+                }
+            }
+        })
     }
 }
 

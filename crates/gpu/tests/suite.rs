@@ -200,6 +200,30 @@ mod over_our_driver {
     }
 
     #[test]
+    fn devices_copy_to_each_other_through_the_driver() {
+        if std::env::var_os("FAKE_DEVICES").is_none() {
+            return run_over_our_driver(&["devices_copy_to_each_other"], &[("FAKE_DEVICES", "2")]);
+        }
+        let [one, two] = [0, 1].map(|ordinal| gpu::Device::cuda(ordinal).unwrap());
+        for _ in 0..2 {
+            assert!(one.enable_peer(&two).unwrap() && two.enable_peer(&one).unwrap());
+        }
+        let (words, copy) = (one.from_slice(&[1u32, 2, 3]).unwrap(), two.from_slice(&[0u32; 4]).unwrap());
+        for stream in [one.stream().unwrap(), two.stream().unwrap()] {
+            // SAFETY: both buffers live until the copy has been executed, and nothing else accesses them.
+            unsafe { stream.copy_peer(copy.slice(1..).unwrap(), words.slice(..).unwrap()).unwrap() };
+            two.default_stream().wait(&stream.record().unwrap()).unwrap();
+            assert_eq!(copy.read().unwrap(), [0, 1, 2, 3]);
+        }
+        let emulated = gpu::Device::emulator(gpu::emulator::Options::default());
+        let error = emulated.enable_peer(&one).unwrap_err();
+        crate::devices::expect_parts(&error, &["one of them is emulated"]);
+        // SAFETY: the tests of this process run over the driver one at a time, and it reads the variable.
+        unsafe { std::env::set_var("FAKE_REFUSES_PEERS", "1") };
+        assert!(!one.enable_peer(&two).unwrap());
+    }
+
+    #[test]
     fn launches_that_the_driver_refuses_say_what_the_kernel_takes() {
         let only_ours = |device: &gpu::Device| device.name() == "Driver of our own";
         let Some(device) = crate::devices::cuda().filter(only_ours) else {

@@ -29,7 +29,10 @@ macro_rules! functions {
                 let all = (|| Some(Self {
                     // SAFETY: an address of a function with this signature (the caller's obligation).
                     $($field: unsafe {
-                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $result>($field?)
+                        let address = $field?;
+                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $result>(
+                            address,
+                        )
                     },)*
                 }))();
                 all.ok_or(missing)
