@@ -8,7 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Lost {
     /// The lost rank, if it is known.
     pub rank: Option<usize>,
-    /// What was found.
+    /// The finding.
     pub cause: String,
 }
 
@@ -53,11 +53,11 @@ pub enum Error {
     /// The arguments of this rank do not fit. The other ranks get [`Refused`](Self::Refused).
     #[error("{what}: {found}, but {expected}")]
     Arguments {
-        /// What is wrong.
+        /// The argument.
         what: &'static str,
         /// The value passed.
         found: u64,
-        /// What would be right.
+        /// The condition that it violates.
         expected: String,
     },
 

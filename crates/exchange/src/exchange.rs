@@ -35,7 +35,8 @@ pub struct Traffic {
 /// use exchange::{Exchange, Limits, Meeting};
 /// use gpu::Device;
 ///
-/// let (meeting, limits) = (Meeting::new(2)?, Limits { part_bytes: 256, slot_bytes: 256, ..Limits::default() });
+/// let meeting = Meeting::new(2)?;
+/// let limits = Limits { part_bytes: 256, slot_bytes: 256, ..Limits::default() };
 /// // Each rank has two elements for itself, and one for the other rank.
 /// let run = |rank: usize| -> exchange::Result<Vec<u32>> {
 ///     let device = Device::emulator(Default::default());
@@ -56,10 +57,10 @@ pub struct Traffic {
 /// ```
 ///
 /// # Failures
-/// A rank is lost when its `Exchange` is dropped, when an operation of it fails in the middle, or when it does
-/// not answer before the [deadline](Limits::deadline). Then every other rank gets [`Error::PeerLost`], in this
-/// or its next operation, and in all later ones. Buffers and devices stay usable. Arguments that do not fit
-/// are an error on all ranks, after which the exchange can be used again.
+/// A rank is lost when its `Exchange` is dropped, when an operation of it fails in the middle, or when it
+/// does not answer before the [deadline](Limits::deadline). Then every other rank gets [`Error::PeerLost`],
+/// in this or its next operation, and in all later ones. Buffers and devices stay usable. Arguments that do
+/// not fit are an error on all ranks, after which the exchange can be used again.
 ///
 /// # Concurrency
 /// An end belongs to one thread at a time. The ends of one process must be used by different threads: an
@@ -78,9 +79,10 @@ impl Exchange {
     /// Joins rank `rank` on an emulated device. Data move through the memory of the host.
     ///
     /// # Errors
-    /// [`Error::Arguments`] for a rank that does not exist or is taken, for a device that is not emulated, and
-    /// for limits out of range; [`Error::Mismatch`] if the ranks have different limits; [`Error::PeerLost`]
-    /// if a rank does not join before the deadline; [`Error::Device`] when the windows exceed the memory.
+    /// [`Error::Arguments`] for a rank that does not exist or is taken, for a device that is not emulated,
+    /// and for limits out of range; [`Error::Mismatch`] if the ranks have different limits;
+    /// [`Error::PeerLost`] if a rank does not join before the deadline; [`Error::Device`] when the windows
+    /// exceed the memory.
     #[cfg(feature = "emulator")]
     pub fn emulated(meeting: &crate::Meeting, rank: usize, device: &Device, limits: Limits) -> Result<Self> {
         limits.check()?;
@@ -109,8 +111,8 @@ impl Exchange {
     /// NCCL moves the data. `id` comes from [`nccl_id`](crate::nccl_id) of one rank, and is the same on all.
     ///
     /// # Errors
-    /// [`Error::NoNccl`] when NCCL cannot be used; otherwise as [`emulated`](Self::emulated), where the device
-    /// must be a CUDA device.
+    /// [`Error::NoNccl`] when NCCL cannot be used; otherwise as [`emulated`](Self::emulated), where the
+    /// device must be a CUDA device.
     #[cfg(target_os = "linux")]
     pub fn nccl(
         id: &nccl_late::UniqueId,
@@ -210,13 +212,13 @@ impl Exchange {
         if let Err(error) = &result
             && !error.is_in_step()
         {
-            self.lose(error);
+            self.mark_lost(error);
         }
         result
     }
 
     /// Ends the exchange after an error.
-    pub(crate) fn lose(&mut self, error: &Error) {
+    pub(crate) fn mark_lost(&mut self, error: &Error) {
         let lost = match error {
             Error::PeerLost(lost) => lost.clone(),
             error => Lost { rank: Some(self.rank()), cause: error.to_string() },
@@ -228,7 +230,7 @@ impl Exchange {
     /// Ends the exchange because the caller did not finish an operation.
     pub(crate) fn abandon(&mut self) {
         if self.lost.is_none() {
-            self.lose(&Error::lost(self.rank(), "it did not finish an operation"));
+            self.mark_lost(&Error::lost(self.rank(), "it did not finish an operation"));
         }
     }
 

@@ -1,7 +1,9 @@
 //! The meeting point of ranks that are threads of one process.
 //!
-//! Ranks meet in *steps*: each posts a value and takes the values of all. A step ends for all ranks with the
-//! same values, or for all that wait in it with the same loss.
+//! Ranks meet in *steps*: each posts a value and takes the values of all. A step ends in the same way for all
+//! ranks: with the same values, or with a loss. For once a rank is lost, no rank can post any more, so that a
+//! step which is not complete then never will be; and a rank takes the values of a complete step also if
+//! another rank is lost meanwhile.
 use crate::error::Lost;
 use crate::plant::{Fault, Planted};
 use crate::{Error, Result};
@@ -45,14 +47,14 @@ struct State {
     lost: Option<Lost>,
 }
 
-/// What the ranks have posted in a step, and how many have taken it.
+/// The posts of a step, and the number of ranks that have taken them.
 #[derive(Debug)]
 struct Step {
     posts: Vec<Option<Arc<Post>>>,
     readers: usize,
 }
 
-/// What a rank tells the others in a step.
+/// A value that a rank tells the others in a step.
 #[derive(Debug)]
 pub enum Post {
     /// Numbers of the host.
@@ -120,7 +122,7 @@ impl Hub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lose(&self, state: &mut State, lost: Lost) {
+    fn mark_lost(&self, state: &mut State, lost: Lost) {
         state.lost.get_or_insert(lost);
         self.changed.notify_all();
     }
@@ -132,6 +134,11 @@ impl Hub {
 }
 
 impl State {
+    /// Returns an error if a rank is lost.
+    fn check(&self) -> Result<()> {
+        self.lost.as_ref().map_or(Ok(()), |lost| Err(Error::PeerLost(lost.clone())))
+    }
+
     fn post(&mut self, ranks: usize, rank: usize, step: u64, post: Post) {
         let step = self.steps.entry(step).or_insert_with(|| Step { posts: vec![None; ranks], readers: 0 });
         step.posts[rank] = Some(Arc::new(post));
@@ -184,7 +191,7 @@ impl Seat {
     pub fn leave(&mut self, cause: &str) {
         if !self.is_stalled {
             let lost = Lost { rank: Some(self.rank), cause: cause.to_owned() };
-            self.hub.lose(&mut self.hub.state(), lost);
+            self.hub.mark_lost(&mut self.hub.state(), lost);
         }
     }
 
@@ -199,6 +206,7 @@ impl Seat {
         self.fault = self.hub.fault(self.rank, step);
         self.apply_fault(&mut post)?;
         let mut state = self.hub.state();
+        state.check()?;
         state.post(self.hub.ranks, self.rank, step, post);
         self.hub.changed.notify_all();
         let posts = self.await_posts(state, step, deadline)?;
@@ -229,14 +237,12 @@ impl Seat {
             if let Some(posts) = state.take(step) {
                 return Ok(posts);
             }
-            if let Some(lost) = &state.lost {
-                return Err(Error::PeerLost(lost.clone()));
-            }
+            state.check()?;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let cause = "it did not answer before the deadline".to_owned();
                 let rank = state.missing(step);
-                self.hub.lose(&mut state, Lost { rank, cause });
+                self.hub.mark_lost(&mut state, Lost { rank, cause });
                 continue;
             }
             let waited = self.hub.changed.wait_timeout(state, left);

@@ -1,7 +1,7 @@
 //! Exchanges of device batches between ranks: an all-to-all of typed elements with variable counts.
 //!
-//! A *rank* is a thread or process with one device. Each rank has an end of the exchange, an [`Exchange`]; all
-//! ranks call the same operations in the same order.
+//! A *rank* is a thread or process with one device. Each rank has an end of the exchange, an [`Exchange`];
+//! all ranks call the same operations in the same order.
 //!
 //! | made by | ranks are | data move |
 //! |---|---|---|

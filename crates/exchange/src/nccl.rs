@@ -5,8 +5,8 @@
 //! communicators, which ends the kernels of NCCL that wait for it. Abort itself is known to hang at times, so
 //! a thread of its own makes the call, and after the deadline its memory is leaked.
 //!
-//! Loading a kernel or allocating memory while a kernel of NCCL waits may deadlock. So all memory is allocated
-//! before the communicator is made, and operations allocate none.
+//! Loading a kernel or allocating memory while a kernel of NCCL waits may deadlock. So all memory is
+//! allocated before the communicator is made, and operations allocate none.
 use crate::transport::{self, Lane, RoundPlan, Transport, poll};
 use crate::{Error, Limits, Result};
 use gpu::{Buffer, Device, Slice, Stream, Tier};

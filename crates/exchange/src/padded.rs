@@ -177,7 +177,7 @@ impl<T: Pod, A: Pod> Padded<'_, T, A> {
     /// [`SLOT_HEADER`].
     ///
     /// # Errors
-    /// None that the caller can cause.
+    /// [`Error::Device`] when the window is smaller, which does not happen.
     pub fn slots(&self) -> Result<Slice<'_, u8>> {
         let bytes = self.exchange.ranks() * self.exchange.limits().slot_bytes;
         Ok(self.exchange.transport().window(Lane::Request).slice(..bytes)?)
@@ -194,8 +194,8 @@ impl<T: Pod, A: Pod> Padded<'_, T, A> {
         Ok(self.slots()?.slice(begin..begin + bytes)?.cast()?)
     }
 
-    /// Returns the slots of the answers of all ranks, after sending slot `i` of `answers` to rank `i`. Answers
-    /// have the layout of requests, and their headers are not used.
+    /// Returns the slots of the answers of all ranks, after sending slot `i` of `answers` to rank `i`.
+    /// Answers have the layout of requests, and their headers are not used.
     ///
     /// # Errors
     /// As [`Exchange::padded`]; [`Error::Arguments`] also if there are answers already, or `A` has no size.

@@ -3,8 +3,8 @@
 //! A round has two steps. In the first, each rank posts an event from which on its window may be written.
 //! Then each rank submits its copies to a stream of its own, which waits for the event of each destination.
 //! Rank r copies to rank r + s in the s-th place, so that at any time each rank sends to one rank and
-//! receives from one. In the second step, each rank posts an event after its copies, and its main stream waits
-//! for those of all. No step waits for a device.
+//! receives from one. In the second step, each rank posts an event after its copies, and its main stream
+//! waits for those of all. No step waits for a device.
 //!
 //! All ranks own all windows, so a window lives as long as any rank that may copy to it.
 use crate::hub::{Post, Seat, shape};

@@ -2,11 +2,11 @@
 //!
 //! # Algorithm
 //!
-//! Each rank has a batch that is grouped by destination: first the elements for rank 0, then those for rank 1,
-//! and so on. The ranks tell each other their rows of the matrix of counts; with the whole matrix, each of
+//! Each rank has a batch that is grouped by destination: first the elements for rank 0, then those for rank
+//! 1, and so on. The ranks tell each other their rows of the matrix of counts; with the whole matrix, each of
 //! them computes the same number of rounds, and what moves in each. In a round, at most `room` elements move
-//! between any two ranks. So a window of N times `room` elements suffices, however skewed the counts are:
-//! if all elements have one owner, more rounds follow.
+//! between any two ranks. So a window of N times `room` elements suffices, however skewed the counts are: if
+//! all elements have one owner, more rounds follow.
 //!
 //! Answers go the other way: the owner returns as many elements as it has received in the round, and they
 //! arrive in the order of the caller's batch.
@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// Words of a header before the counts.
 const FIXED: usize = 5;
 
-/// What moves in each round.
+/// The pieces that move in each round.
 #[derive(Debug)]
 struct Plan {
     rank: usize,
@@ -126,7 +126,7 @@ impl<'a, T: Pod> Received<'a, T> {
     }
 }
 
-/// What a rank tells the others at the beginning.
+/// The numbers that a rank tells the others at the beginning of an operation.
 struct Header<'a> {
     operation: u32,
     element: usize,
@@ -157,7 +157,8 @@ impl Exchange {
     /// `i`-th of `counts` is the number of elements for rank `i`. `operation` is a number of the caller's
     /// choice that must be the same on all ranks. `A` is the type of the answers; `()` if there are none.
     ///
-    /// Cost: the ranks tell each other 8 · (N + 5) bytes. Then each element moves once, and each answer once.
+    /// Cost: each rank tells the others 8 · (N + 5) bytes. Then each element moves once, and so does each
+    /// answer.
     ///
     /// ```
     /// use exchange::{Exchange, Limits, Meeting};
@@ -181,8 +182,8 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Error::Arguments`] unless `send` belongs to this rank's device and has as many elements as `counts`,
-    /// which has a number per rank, and `T` has a size and fits a part of a window; [`Error::Refused`] if this
-    /// is so on another rank; [`Error::Mismatch`] if operation or types differ between ranks;
+    /// which has a number per rank, and `T` has a size and fits a part of a window; [`Error::Refused`] if
+    /// this is so on another rank; [`Error::Mismatch`] if operation or types differ between ranks;
     /// [`Error::PeerLost`] when a rank is lost.
     pub fn rounds<'a, T: Pod, A: Pod>(
         &'a mut self,
@@ -341,18 +342,18 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
         let begin = |to: usize| element * self.plan.first(to, round);
         let piece = |(to, len): (usize, &usize)| self.send.slice(begin(to)..begin(to) + element * len);
         let sends = sent.iter().enumerate().map(piece).collect::<gpu::Result<_>>()?;
-        move_data(self.exchange, Lane::Request, round, sends, bytes(&received, element))
+        move_data(self.exchange, Lane::Request, round, sends, byte_counts(&received, element))
     }
 
     /// Returns to each sender the answers to the elements of the last round, and writes those to this rank's
     /// own elements to `into`.
     ///
-    /// `answers` has an element for each element that arrived in the round: first those for rank 0. `into` has
-    /// an element for each element of this rank's batch, in the same order.
+    /// `answers` has an element for each element that arrived in the round: first those for rank 0. `into`
+    /// has an element for each element of this rank's batch, in the same order.
     ///
     /// # Errors
-    /// As [`next`](Self::next); [`Error::Arguments`] if there is no round to answer, or if `answers` or `into`
-    /// have other lengths. After any error the exchange is at its end.
+    /// As [`next`](Self::next); [`Error::Arguments`] if there is no round to answer, or if `answers` or
+    /// `into` have other lengths. After any error the exchange is at its end.
     pub fn answer(&mut self, answers: Slice<'_, A>, into: &mut SliceMut<'_, A>) -> Result<()> {
         if let Err(error) = self.check_answers(&answers, into) {
             self.exchange.abandon();
@@ -364,7 +365,7 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
         let (answers, begins) = (answers.cast::<u8>()?, offsets(&received));
         let piece = |(begin, len): (&usize, &usize)| answers.slice(element * begin..element * (begin + len));
         let sends = begins.iter().zip(&received).map(piece).collect::<gpu::Result<_>>()?;
-        move_data(self.exchange, Lane::Answer, round, sends, bytes(&sent, element))?;
+        move_data(self.exchange, Lane::Answer, round, sends, byte_counts(&sent, element))?;
         self.deliver(round, &sent, into)
     }
 
@@ -415,7 +416,7 @@ impl<T, A> Drop for Rounds<'_, T, A> {
 }
 
 /// Returns the bytes of numbers of elements.
-fn bytes(counts: &[usize], element: usize) -> Vec<usize> {
+fn byte_counts(counts: &[usize], element: usize) -> Vec<usize> {
     counts.iter().map(|count| count * element).collect()
 }
 

@@ -42,8 +42,8 @@ pub trait Transport: Send + std::fmt::Debug {
     /// Returns the numbers of all ranks, which are as many on each.
     fn gather(&mut self, words: Vec<u64>, deadline: Instant) -> Result<Vec<Vec<u64>>>;
 
-    /// Moves data to the windows of all ranks. Work that is submitted to the stream afterwards comes after the
-    /// arrival; the host waits for other ranks' threads or processes, not for devices.
+    /// Moves data to the windows of all ranks. Work that is submitted to the stream afterwards comes after
+    /// the arrival; the host waits for other ranks' threads or processes, not for devices.
     fn round(&mut self, plan: RoundPlan<'_>) -> Result<()>;
 
     /// Returns an error if the transport has noticed that a rank is lost.
@@ -102,5 +102,5 @@ pub fn wait_for(event: &Event, deadline: Instant, healthy: impl Fn() -> Result<(
 /// - As [`Stream::copy_peer`].
 pub unsafe fn copy(stream: &Stream, to: Slice<'_, u8>, from: Slice<'_, u8>) -> Result<()> {
     // SAFETY: the caller's obligations.
-    Ok(unsafe { stream.copy_peer(to, from)? })
+    unsafe { stream.copy_peer(to, from) }.map_err(Error::from)
 }

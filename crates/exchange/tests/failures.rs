@@ -83,6 +83,41 @@ fn two_ranks_that_die_at_once_are_lost() {
 }
 
 #[test]
+fn a_rank_that_is_late_gets_the_same_error_as_the_others() {
+    for kind in KINDS {
+        let limits = Limits { deadline: Duration::from_millis(200), ..small() };
+        let results = run_with((kind, 3), limits, Vec::new(), |exchange| {
+            if exchange.rank() == 1 {
+                std::thread::sleep(Duration::from_millis(600));
+            }
+            script(exchange)
+        });
+        let named = |result: &Result<bool>| lost(result).is_some_and(|lost| lost.rank == Some(1));
+        assert!(results.iter().all(named), "{results:?}");
+    }
+}
+
+/// A step is all or nothing, also with deadlines that just pass.
+#[test]
+fn a_step_succeeds_on_all_ranks_or_on_none() {
+    for kind in KINDS {
+        for delay in 0..40 {
+            let limits = Limits { deadline: Duration::from_millis(20), ..small() };
+            let results = run_with((kind, 3), limits, Vec::new(), |mut exchange| {
+                if exchange.rank() == 1 {
+                    std::thread::sleep(Duration::from_millis(delay));
+                }
+                let none = exchange.device().buffer::<u32>(0)?;
+                // No data, so the counts are the only step.
+                Ok(exchange.rounds::<u32, ()>(1, none.slice(..)?, &[0; 3]).is_ok())
+            });
+            let done: Vec<_> = results.into_iter().filter_map(Result::ok).collect();
+            assert!(done.iter().all(|is_ok| *is_ok == done[0]), "{kind:?}, {delay} ms: {done:?}");
+        }
+    }
+}
+
+#[test]
 fn a_rank_that_never_joins_is_lost_at_the_deadline() {
     for kind in KINDS {
         let limits = Limits { deadline: Duration::from_millis(100), ..small() };

@@ -5,7 +5,7 @@ use ranks::*;
 
 /// Plants a fault at each step of the script in turn. Returns at how many steps it was found: not all ranks
 /// returned right results.
-fn plant(kind: Kind, ranks: usize, fault: Fault) -> usize {
+fn count_found(kind: Kind, ranks: usize, fault: Fault) -> usize {
     let is_found = |step: &u64| {
         let planted = vec![Planted { rank: ranks - 1, step: *step, fault }];
         let results = run_with((kind, ranks), small(), planted, script);
@@ -21,9 +21,9 @@ const ALL: usize = 2 + 3 + 2 * 5;
 #[test]
 fn a_dropped_round_is_caught() {
     for kind in KINDS {
-        assert!(plant(kind, 2, Fault::DropRound) >= 9, "{kind:?}: some pieces are empty");
+        assert!(count_found(kind, 2, Fault::DropRound) >= 9, "{kind:?}: some pieces are empty");
         for ranks in [3, 5] {
-            assert_eq!(plant(kind, ranks, Fault::DropRound), ALL, "{kind:?}, {ranks} ranks");
+            assert_eq!(count_found(kind, ranks, Fault::DropRound), ALL, "{kind:?}, {ranks} ranks");
         }
     }
 }
@@ -31,9 +31,9 @@ fn a_dropped_round_is_caught() {
 #[test]
 fn answers_in_a_wrong_slot_are_caught() {
     for kind in KINDS {
-        assert!(plant(kind, 2, Fault::WrongSlot) >= 9, "{kind:?}: some pieces are empty");
+        assert!(count_found(kind, 2, Fault::WrongSlot) >= 9, "{kind:?}: some pieces are empty");
         for ranks in [3, 5] {
-            assert_eq!(plant(kind, ranks, Fault::WrongSlot), ALL, "{kind:?}, {ranks} ranks");
+            assert_eq!(count_found(kind, ranks, Fault::WrongSlot), ALL, "{kind:?}, {ranks} ranks");
         }
     }
 }
@@ -44,7 +44,7 @@ fn a_count_that_is_off_by_one_is_caught() {
         for ranks in [1, 2, 3, 5] {
             // Two rows of counts; with two ranks, also the limits.
             let expected = 2 + usize::from(ranks == 2);
-            assert_eq!(plant(kind, ranks, Fault::CountOffByOne), expected, "{kind:?}, {ranks} ranks");
+            assert_eq!(count_found(kind, ranks, Fault::CountOffByOne), expected, "{kind:?}, {ranks} ranks");
         }
     }
 }

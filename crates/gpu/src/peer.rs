@@ -46,8 +46,8 @@ impl Device {
 
 impl Stream {
     /// Submits a copy of `from` to `to`, on another device or the same one. On the same device, memory of any
-    /// tier can be copied, as by [`copy`](Self::copy); on different devices, both are [`Tier::Device`]. The stream belongs to one of the
-    /// two devices; that of `from` is usually faster.
+    /// tier can be copied, as by [`copy`](Self::copy); on different devices, both are [`Tier::Device`]. The
+    /// stream belongs to one of the two devices; that of `from` is usually faster.
     ///
     /// Only this stream orders the copy. Streams of the other device must [wait](Self::wait) for an event
     /// after it, and so must the host before it uses methods without a stream.

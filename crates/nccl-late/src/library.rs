@@ -100,7 +100,7 @@ impl Library {
     /// Creates the id of a new communicator. The calling process then listens for the other ranks.
     ///
     /// # Errors
-    /// NCCL's status, if it is not success: there is no network interface.
+    /// A [`Code`] other than success: there is no network interface.
     pub fn unique_id(&self) -> Result<UniqueId, Code> {
         let mut id = UniqueId::from_bytes([0; 128]);
         // SAFETY: the call writes 128 bytes.
@@ -229,7 +229,8 @@ impl Library {
         unsafe { (self.functions.receive)(to, bytes, DataType::U8, from, communicator, stream) }
     }
 
-    /// Submits an all-gather: `words` words at `from` of each rank, in the order of the ranks, at `to` of all.
+    /// Submits an all-gather: `words` words at `from` of each rank, in the order of the ranks, at `to` of
+    /// all.
     ///
     /// # Safety
     /// - As [`send`](Self::send) for `from`, and as [`receive`](Self::receive) for the words of all ranks at

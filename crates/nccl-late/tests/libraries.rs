@@ -12,12 +12,14 @@ const FUNCTIONS: [(&str, &str); 14] = [
     ),
     (
         "ncclCommInitRank",
-        "int ncclCommInitRank(void **c, int n, struct id id, int r) { *c = (void *)8; return id.bytes[n] + r; }",
+        "int ncclCommInitRank(void **c, int n, struct id id, int r) {\n\
+         *c = (void *)8; return id.bytes[n] + r; }",
     ),
     (
         "ncclCommInitRankConfig",
         "int ncclCommInitRankConfig(void **c, int n, struct id id, int r, struct config *o) {\n\
-         if (o->size != sizeof *o || o->magic != 0xcafebeef || o->version != 21800 || o->blocking) return 4;\n\
+         if (o->size != sizeof *o || o->magic != 0xcafebeef) return 4;\n\
+         if (o->version != 21800 || o->blocking) return 4;\n\
          *c = (void *)16; return n == 5 && r == 3 && id.bytes[127] == 127 ? 7 : 5; }",
     ),
     (

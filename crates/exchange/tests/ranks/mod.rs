@@ -186,7 +186,8 @@ pub fn ask(exchange: &mut Exchange, matrix: &[Vec<usize>]) -> Result<bool> {
     Ok(into.read()? == keys.into_iter().map(answer_to).collect::<Vec<_>>())
 }
 
-/// Sends what fits slots, answers it, and returns whether counts, elements and answers are those of the model.
+/// Sends what fits slots, answers it, and returns whether counts, elements and answers are those of the
+/// model.
 pub fn send_padded(exchange: &mut Exchange, matrix: &[Vec<usize>]) -> Result<bool> {
     let (rank, ranks, device) = (exchange.rank(), exchange.ranks(), exchange.device().clone());
     let (slot, capacity) = (exchange.limits().slot_bytes, exchange.slot_capacity::<u32, u32>());
