@@ -208,7 +208,7 @@ impl Exchange {
         run: impl FnOnce(&mut dyn Transport, Instant) -> Result<R>,
     ) -> Result<R> {
         self.check_alive()?;
-        let result = run(&mut *self.transport, self.limits.deadline());
+        let result = run(&mut *self.transport, self.limits.step_end());
         if let Err(error) = &result
             && !error.is_in_step()
         {

@@ -60,6 +60,7 @@ pub enum Post {
     /// Numbers of the host.
     Words(Vec<u64>),
     /// A shape, and the bytes for each rank.
+    #[cfg_attr(not(feature = "emulator"), expect(dead_code, reason = "only emulated ranks send it"))]
     Messages(u64, Vec<Vec<u8>>),
     /// The windows of a rank.
     Windows([Arc<Buffer<u8>>; 2]),

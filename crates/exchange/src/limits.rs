@@ -64,7 +64,7 @@ impl Limits {
     }
 
     /// Returns the end of a step that begins now.
-    pub(crate) fn deadline(&self) -> Instant {
+    pub(crate) fn step_end(&self) -> Instant {
         let now = Instant::now();
         // A deadline beyond the clock's range: 30 years.
         now.checked_add(self.deadline).unwrap_or(now + Duration::from_secs(1 << 30))

@@ -110,7 +110,7 @@ impl Nccl {
         let (code, communicator) = unsafe { nccl.init_rank(*id, c_ranks, c_rank) };
         let communicator = (!communicator.0.is_null()).then_some(communicator);
         let mut made = Self { nccl, communicator, rank, ranks, stream, memory, limits: *limits };
-        let ready = made.settle("ncclCommInitRankConfig", code, limits.deadline());
+        let ready = made.settle("ncclCommInitRankConfig", code, limits.step_end());
         ready.inspect_err(|_| made.abort())?;
         Ok(made)
     }
@@ -314,7 +314,7 @@ impl Drop for Nccl {
         let Some(communicator) = self.communicator else { return };
         // SAFETY: neither finalized nor ended, since it is there.
         let code = unsafe { self.nccl.finalize(communicator) };
-        match self.settle("ncclCommFinalize", code, self.limits.deadline()) {
+        match self.settle("ncclCommFinalize", code, self.limits.step_end()) {
             Ok(()) => self.end(Library::destroy),
             Err(error) => {
                 tracing::debug!(%error, "a communicator cannot be flushed");

@@ -35,7 +35,7 @@ impl Peer {
         let window = || Ok::<_, Error>(Arc::new(device.buffer(limits.window_bytes(meeting.ranks()))?));
         let own = Post::Windows([window()?, window()?]);
         let (stream, copies) = (device.stream()?, device.stream()?);
-        let posts = seat.gather(own, limits.deadline())?;
+        let posts = seat.gather(own, limits.step_end())?;
         let windows: Vec<_> = posts.iter().filter_map(|post| windows(post)).collect();
         for [window, _] in &windows {
             if !device.enable_peer(window.device())? {
@@ -125,7 +125,7 @@ impl Drop for Peer {
     /// Waits for the copies of this rank, until the deadline. If they have not ended then, the windows are
     /// never freed.
     fn drop(&mut self) {
-        let deadline = self.limits.deadline();
+        let deadline = self.limits.step_end();
         let has_ended = self.copies.record().map_err(Error::from);
         let has_ended = has_ended.and_then(|event| transport::wait_for(&event, deadline, || Ok(())));
         if let Err(error) = has_ended {

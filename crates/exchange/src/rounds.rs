@@ -169,8 +169,9 @@ impl Exchange {
     /// let batch = device.from_slice(&(0..100u32).collect::<Vec<_>>())?;
     /// let mut doubled = device.zeroed::<u32>(100)?;
     /// let mut rounds = exchange.rounds::<u32, u32>(1, batch.slice(..)?, &[100])?;
-    /// while let Some(received) = rounds.next()? {
-    ///     let keys = received.parts()[0].read()?; // a kernel would do this
+    /// while rounds.next()?.is_some() {
+    ///     rounds.wait()?; // since the host reads the elements; a kernel would need no wait
+    ///     let keys = rounds.received()?.unwrap().parts()[0].read()?;
     ///     assert!(keys.len() <= 64);
     ///     let answers = device.from_slice(&keys.iter().map(|key| 2 * key).collect::<Vec<_>>())?;
     ///     rounds.answer(answers.slice(..)?, &mut doubled.slice_mut(..)?)?;
@@ -328,12 +329,30 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
         if self.begun == self.plan.rounds {
             return Ok(None);
         }
-        let round = self.begun;
-        self.request(round)?;
+        self.request(self.begun)?;
         self.begun += 1;
         self.owes_answer = size_of::<A>() > 0;
+        self.received()
+    }
+
+    /// Returns the elements of the last round again; `None` before the first.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn received(&self) -> Result<Option<Received<'_, T>>> {
+        let Some(round) = self.begun.checked_sub(1) else { return Ok(None) };
         let parts = self.window(Lane::Request, &self.plan.received(round))?;
         Ok(Some(Received { parts, round, first: round * self.plan.room }))
+    }
+
+    /// Waits until the elements of the last round have arrived. A host that reads them calls this first, and
+    /// then [`received`](Self::received): methods of buffers wait without a deadline, and a rank may be lost
+    /// while its elements are on their way.
+    ///
+    /// # Errors
+    /// As [`Exchange::wait`].
+    pub fn wait(&mut self) -> Result<()> {
+        self.exchange.wait()
     }
 
     fn request(&mut self, round: usize) -> Result<()> {

@@ -83,7 +83,7 @@ pub fn matrix(ranks: usize, counts: Counts, seed: u64) -> Vec<Vec<usize>> {
             Counts::Uniform => random,
             Counts::OneOwner if to == ranks / 2 => 200 + random,
             Counts::OneOwner => 0,
-            Counts::HalfEmpty if from % 2 == 0 && to % 2 == 1 => random,
+            Counts::HalfEmpty if from.is_multiple_of(2) && !to.is_multiple_of(2) => random,
             Counts::HalfEmpty => 0,
             Counts::Full => 128,
         }
@@ -174,9 +174,10 @@ pub fn ask(exchange: &mut Exchange, matrix: &[Vec<usize>]) -> Result<bool> {
     let keys = batch::<u32>(matrix, rank);
     let (on_device, mut into) = (device.from_slice(&keys)?, device.filled::<u64>(keys.len(), 0xee)?);
     let mut rounds = exchange.rounds::<u32, u64>(4, on_device.slice(..)?, &matrix[rank])?;
-    while let Some(received) = rounds.next()? {
+    while rounds.next()?.is_some() {
+        rounds.wait()?;
         let mut answers = Vec::new();
-        for part in received.parts() {
+        for part in rounds.received()?.iter().flat_map(|received| received.parts()) {
             answers.extend(part.read()?.into_iter().map(answer_to));
         }
         rounds.answer(device.from_slice(&answers)?.slice(..)?, &mut into.slice_mut(..)?)?;
@@ -197,8 +198,8 @@ pub fn send_padded(exchange: &mut Exchange, matrix: &[Vec<usize>]) -> Result<boo
     let mut padded = exchange.padded::<u32, u32>(5, slots.slice(..)?)?;
     let mut is_right = true;
     let mut answers = Vec::new();
-    for from in 0..ranks {
-        let count = matrix[from][rank].min(capacity);
+    for (from, row) in matrix.iter().enumerate() {
+        let count = row[rank].min(capacity);
         let part = padded.part(from)?.read()?;
         let expected: Vec<_> = (0..count).map(|index| element(from, rank, index)).collect();
         is_right &= part.len() == capacity && part[..count] == expected[..];
