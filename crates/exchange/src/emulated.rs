@@ -1,7 +1,7 @@
 //! Exchange between emulated devices: data are messages in the memory of the host.
 use crate::hub::{Post, Seat, shape};
 use crate::plant::Fault;
-use crate::transport::{Lane, RoundPlan, Transport, check_bytes, check_equal};
+use crate::transport::{Arrival, Lane, RoundPlan, Transport, WINDOWS, check_bytes, check_equal};
 use crate::{Error, Limits, Meeting, Result};
 use gpu::{Buffer, Device, Stream};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use std::time::Instant;
 pub struct Emulated {
     seat: Seat,
     stream: Stream,
-    windows: [Buffer<u8>; 2],
+    windows: [Buffer<u8>; WINDOWS],
 }
 
 impl Emulated {
@@ -21,7 +21,7 @@ impl Emulated {
             return Err(Error::arguments("the device of the rank", rank, "it is an emulated one"));
         }
         let bytes = limits.window_bytes(meeting.ranks());
-        let windows = [device.buffer(bytes)?, device.buffer(bytes)?];
+        let windows = [device.buffer(bytes)?, device.buffer(bytes)?, device.buffer(bytes)?];
         Ok(Self { seat, stream: device.stream()?, windows })
     }
 
@@ -58,7 +58,7 @@ impl Transport for Emulated {
         self.seat.gather_words(words, deadline)
     }
 
-    fn round(&mut self, plan: RoundPlan<'_>) -> Result<()> {
+    fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
         let messages = plan.sends.iter().map(gpu::Slice::read).collect::<gpu::Result<_>>()?;
         let posts = self.seat.gather(Post::Messages(plan.shape, messages), plan.deadline)?;
         check_equal("shape of a round", posts.iter().map(|post| shape(post)))?;
@@ -68,7 +68,7 @@ impl Transport for Emulated {
             check_bytes(source, message.len(), plan.receives[source])?;
             self.receive(&plan, source, message)?;
         }
-        Ok(())
+        Ok(Arrival::default())
     }
 
     fn leave(&mut self, cause: &str) {

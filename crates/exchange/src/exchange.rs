@@ -27,7 +27,7 @@ pub struct Traffic {
 /// |---|---|---|
 /// | making it | 1; [`peer`](Self::peer): 2 | 0 |
 /// | [`rounds`](Self::rounds) | 1, for the counts | 0 between threads; 1 by NCCL |
-/// | [`Rounds::next`](crate::Rounds::next), [`Rounds::answer`](crate::Rounds::answer) | 1 a round; `peer`: 2 | 0 |
+/// | [`Rounds::next`](crate::Rounds::next), [`Rounds::answer`](crate::Rounds::answer) | 1 a round, which is begun one call ahead; `peer`: 2 | 0 |
 /// | [`padded`](Self::padded), [`Padded::answer`](crate::Padded::answer) | 1; `peer`: 2 | 0 |
 /// | [`Padded::counts`](crate::Padded::counts), [`wait`](Self::wait) | 0 | 1 |
 ///

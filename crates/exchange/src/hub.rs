@@ -6,6 +6,7 @@
 //! another rank is lost meanwhile.
 use crate::error::Lost;
 use crate::plant::{Fault, Planted};
+use crate::transport::WINDOWS;
 use crate::{Error, Result};
 use gpu::{Buffer, Event};
 use std::collections::BTreeMap;
@@ -63,12 +64,12 @@ pub enum Post {
     #[cfg_attr(not(feature = "emulator"), expect(dead_code, reason = "only emulated ranks send it"))]
     Messages(u64, Vec<Vec<u8>>),
     /// The windows of a rank.
-    Windows([Arc<Buffer<u8>>; 2]),
+    Windows([Arc<Buffer<u8>>; WINDOWS]),
     /// A shape, the number of bytes for each rank, and the point from which on the rank's window may be
     /// written.
     Ready(u64, Vec<usize>, Event),
     /// The point at which the rank's copies to others have completed.
-    Done(Event),
+    Done(Arc<Event>),
 }
 
 impl Meeting {

@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 /// use exchange::Limits;
 ///
 /// let limits = Limits { part_bytes: 1 << 20, ..Limits::default() };
-/// assert_eq!(limits.window_bytes(4), 4 << 20); // twice: for requests and for answers
+/// assert_eq!(limits.window_bytes(4), 4 << 20); // three times: two rounds of requests, and answers
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes that a rank sends to another rank in one round; a multiple of 256, at most 256 MiB. Each
-    /// rank has two windows of this size times the number of ranks. Twice this size is in flight between two
-    /// ranks at most.
+    /// rank has three windows of this size times the number of ranks.
     pub part_bytes: usize,
     /// Bytes of a slot of the padded exchange; a multiple of 256, at most `part_bytes`.
     pub slot_bytes: usize,

@@ -7,14 +7,14 @@
 //!
 //! Loading a kernel or allocating memory while a kernel of NCCL waits may deadlock. So all memory is
 //! allocated before the communicator is made, and operations allocate none.
-use crate::transport::{self, Lane, RoundPlan, Transport, poll};
+use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, poll};
 use crate::{Error, Limits, Result};
 use gpu::{Buffer, Device, Slice, Stream, Tier};
 use nccl_late::{Code, Communicator, Library, UniqueId};
 use std::ffi::c_int;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 #[cfg(all(test, feature = "emulator"))]
@@ -53,13 +53,15 @@ pub struct Nccl {
     rank: usize,
     ranks: usize,
     stream: Stream,
+    /// The stream of all calls of NCCL.
+    messages: Stream,
     memory: Memory,
     limits: Limits,
 }
 
 #[derive(Debug)]
 struct Memory {
-    windows: [Buffer<u8>; 2],
+    windows: [Buffer<u8>; WINDOWS],
     /// Words of this rank, and after them those of all ranks.
     words: Buffer<u64>,
     /// Their copies in pinned memory of the host.
@@ -70,10 +72,15 @@ impl Memory {
     fn new(device: &Device, ranks: usize, limits: &Limits) -> Result<Self> {
         let (window, words) = (limits.window_bytes(ranks), (ranks + 1) * (ranks + WORDS));
         Ok(Self {
-            windows: [device.buffer(window)?, device.buffer(window)?],
+            windows: [device.buffer(window)?, device.buffer(window)?, device.buffer(window)?],
             words: device.buffer(words)?,
             host: device.buffer_on(Tier::Pinned, words)?,
         })
+    }
+
+    fn empty(device: &Device) -> Result<Self> {
+        let windows = [device.buffer(0)?, device.buffer(0)?, device.buffer(0)?];
+        Ok(Self { windows, words: device.buffer(0)?, host: device.buffer(0)? })
     }
 
     /// Writes words to the memory of the host. No copy from it or to it runs: each gather waits for its own.
@@ -103,13 +110,14 @@ impl Nccl {
     ) -> Result<Self> {
         let [c_rank, c_ranks] = check_ranks(rank, ranks)?;
         check_environment()?;
-        let (memory, stream) = (Memory::new(device, ranks, limits)?, device.stream()?);
+        let memory = Memory::new(device, ranks, limits)?;
+        let (stream, messages) = (device.stream()?, device.stream()?);
         device.make_current()?;
         // SAFETY: the device's context is current; `stream` keeps the device until `drop` has ended the
         // communicator.
         let (code, communicator) = unsafe { nccl.init_rank(*id, c_ranks, c_rank) };
         let communicator = (!communicator.0.is_null()).then_some(communicator);
-        let mut made = Self { nccl, communicator, rank, ranks, stream, memory, limits: *limits };
+        let mut made = Self { nccl, communicator, rank, ranks, stream, messages, memory, limits: *limits };
         let ready = made.settle("ncclCommInitRankConfig", code, limits.step_end());
         ready.inspect_err(|_| made.abort())?;
         Ok(made)
@@ -169,7 +177,7 @@ impl Nccl {
     }
 
     /// Submits one send and one receive for each other rank.
-    fn messages(&self, plan: &RoundPlan<'_>, communicator: Communicator) -> Code {
+    fn submit(&self, plan: &RoundPlan<'_>, communicator: Communicator) -> Code {
         let ranks = self.ranks;
         let both = (1..ranks).flat_map(|shift| {
             let (to, from) = ((self.rank + shift) % ranks, (self.rank + ranks - shift) % ranks);
@@ -179,7 +187,7 @@ impl Nccl {
     }
 
     fn send(&self, plan: &RoundPlan<'_>, to: usize, communicator: Communicator) -> Code {
-        let (piece, stream) = (&plan.sends[to], self.stream.raw_handle());
+        let (piece, stream) = (&plan.sends[to], self.messages.raw_handle());
         if piece.is_empty() {
             return Code::SUCCESS;
         }
@@ -189,7 +197,7 @@ impl Nccl {
     }
 
     fn receive(&self, plan: &RoundPlan<'_>, from: usize, communicator: Communicator) -> Code {
-        let (bytes, stream) = (plan.receives[from], self.stream.raw_handle());
+        let (bytes, stream) = (plan.receives[from], self.messages.raw_handle());
         if bytes == 0 {
             return Code::SUCCESS;
         }
@@ -202,7 +210,7 @@ impl Nccl {
         let (from, begin) = (plan.sends[self.rank], self.rank * plan.stride);
         let to = self.window(plan.lane).slice(begin..begin + from.len())?;
         // SAFETY: as for `send` and `receive`.
-        unsafe { transport::copy(&self.stream, to, from) }
+        unsafe { transport::copy(&self.messages, to, from) }
     }
 
     /// Makes a call that ends the communicator, in a thread of its own, and waits for it until the deadline.
@@ -233,13 +241,9 @@ impl Nccl {
     fn leak(&mut self) {
         tracing::error!("ncclCommAbort hangs: the memory of the exchange is leaked");
         let device = self.stream.device();
-        let empty = || device.buffer(0);
-        let (Ok(one), Ok(two), Ok(words), Ok(host)) = (empty(), empty(), device.buffer(0), device.buffer(0))
-        else {
-            return;
-        };
-        let memory = Memory { windows: [one, two], words, host };
-        std::mem::forget(std::mem::replace(&mut self.memory, memory));
+        // Buffers without elements have no memory.
+        let Ok(nothing) = Memory::empty(device) else { return };
+        std::mem::forget(std::mem::replace(&mut self.memory, nothing));
     }
 }
 
@@ -273,18 +277,20 @@ impl Transport for Nccl {
         let gather = |communicator| {
             // SAFETY: the communicator is there, and the stream is one of its device; the words of this rank
             // and of all lie in `words` and do not overlap.
-            unsafe { self.nccl.all_gather(communicator, self.stream.raw_handle(), to, (from, len)) }
+            unsafe { self.nccl.all_gather(communicator, self.messages.raw_handle(), to, (from, len)) }
         };
         self.group(gather, "ncclAllGather", deadline)?;
         self.copy_words(host.slice(all.clone())?, device.slice(all.clone())?)?;
-        transport::wait_for(&self.stream.record()?, deadline, || self.check())?;
+        transport::wait_for(&self.messages.record()?, deadline, || self.check())?;
         Ok(self.memory.read(all).chunks(len.max(1)).map(<[u64]>::to_vec).collect())
     }
 
-    fn round(&mut self, plan: RoundPlan<'_>) -> Result<()> {
-        let messages = |communicator| self.messages(&plan, communicator);
-        self.group(messages, "ncclSend and ncclRecv", plan.deadline)?;
-        self.own_part(&plan)
+    fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
+        self.messages.wait(&self.stream.record()?)?;
+        let submit = |communicator| self.submit(&plan, communicator);
+        self.group(submit, "ncclSend and ncclRecv", plan.deadline)?;
+        self.own_part(&plan)?;
+        Ok(Arrival(vec![Arc::new(self.messages.record()?)]))
     }
 
     fn check(&self) -> Result<()> {
@@ -304,7 +310,7 @@ impl Nccl {
     fn copy_words(&self, to: Slice<'_, u64>, from: Slice<'_, u64>) -> Result<()> {
         // SAFETY: both are parts of this rank's memory, which is only used in the order of the stream, or by
         // the host after a wait for it.
-        unsafe { transport::copy(&self.stream, to.cast()?, from.cast()?) }
+        unsafe { transport::copy(&self.messages, to.cast()?, from.cast()?) }
     }
 }
 

@@ -145,7 +145,7 @@ impl Exchange {
             return Err(error);
         }
         let shape = Self::slot_shape::<T, A>(operation);
-        self.move_slots(Lane::Request, shape, slots)?;
+        self.move_slots(Lane::Even, shape, slots)?;
         Ok(Padded { exchange: self, shape, owes_answer: size_of::<A>() > 0, of: PhantomData })
     }
 
@@ -165,7 +165,8 @@ impl Exchange {
         let sends = (0..ranks).map(slot).collect::<gpu::Result<_>>()?;
         let receives = vec![stride; ranks];
         self.step(|transport, deadline| {
-            transport.round(RoundPlan { lane, shape, sends, receives, stride, deadline })
+            let plan = RoundPlan { lane, shape, sends, receives, stride, deadline };
+            transport.begin(plan)?.order(transport.stream())
         })?;
         self.count_round((ranks - 1) * stride);
         Ok(())
@@ -180,7 +181,7 @@ impl<T: Pod, A: Pod> Padded<'_, T, A> {
     /// [`Error::Device`] when the window is smaller, which does not happen.
     pub fn slots(&self) -> Result<Slice<'_, u8>> {
         let bytes = self.exchange.ranks() * self.exchange.limits().slot_bytes;
-        Ok(self.exchange.transport().window(Lane::Request).slice(..bytes)?)
+        Ok(self.exchange.transport().window(Lane::Even).slice(..bytes)?)
     }
 
     /// Returns the elements of the slot of a sender. Only as many as its count says were written.

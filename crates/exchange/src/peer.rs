@@ -3,19 +3,19 @@
 //! A round has two steps. In the first, each rank posts an event from which on its window may be written.
 //! Then each rank submits its copies to a stream of its own, which waits for the event of each destination.
 //! Rank r copies to rank r + s in the s-th place, so that at any time each rank sends to one rank and
-//! receives from one. In the second step, each rank posts an event after its copies, and its main stream
-//! waits for those of all. No step waits for a device.
+//! receives from one. In the second step, each rank posts an event after its copies; the main streams wait
+//! for those of all when the caller takes the round. No step waits for a device.
 //!
 //! All ranks own all windows, so a window lives as long as any rank that may copy to it.
 use crate::hub::{Post, Seat, shape};
 use crate::plant::Fault;
-use crate::transport::{self, Lane, RoundPlan, Transport, check_bytes, check_equal};
+use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, check_bytes, check_equal};
 use crate::{Error, Limits, Meeting, Result};
 use gpu::{Buffer, Device, Event, Stream};
 use std::sync::Arc;
 use std::time::Instant;
 
-type Windows = [Arc<Buffer<u8>>; 2];
+type Windows = [Arc<Buffer<u8>>; WINDOWS];
 
 /// A rank that copies to the other ranks' devices.
 #[derive(Debug)]
@@ -33,11 +33,11 @@ impl Peer {
     pub fn new(meeting: &Meeting, rank: usize, device: &Device, limits: &Limits) -> Result<Self> {
         let mut seat = meeting.join(rank)?;
         let window = || Ok::<_, Error>(Arc::new(device.buffer(limits.window_bytes(meeting.ranks()))?));
-        let own = Post::Windows([window()?, window()?]);
+        let own = Post::Windows([window()?, window()?, window()?]);
         let (stream, copies) = (device.stream()?, device.stream()?);
         let posts = seat.gather(own, limits.step_end())?;
         let windows: Vec<_> = posts.iter().filter_map(|post| windows(post)).collect();
-        for [window, _] in &windows {
+        for [window, ..] in &windows {
             if !device.enable_peer(window.device())? {
                 tracing::warn!(rank, "no peer access: copies go through the memory of the host");
             }
@@ -70,15 +70,14 @@ impl Peer {
         unsafe { transport::copy(&self.copies, window, from) }
     }
 
-    /// Makes the main stream wait for the copies of all ranks.
-    fn receive(&mut self, done: Event, deadline: Instant) -> Result<()> {
-        let posts = self.seat.gather(Post::Done(done), deadline)?;
-        for post in &posts {
-            if let Post::Done(event) = &**post {
-                self.stream.wait(event)?;
-            }
-        }
-        Ok(())
+    /// Returns the points after the copies of all ranks.
+    fn receive(&mut self, done: Event, deadline: Instant) -> Result<Arrival> {
+        let posts = self.seat.gather(Post::Done(Arc::new(done)), deadline)?;
+        let event = |post: &Arc<Post>| match &**post {
+            Post::Done(event) => Some(event.clone()),
+            _ => None,
+        };
+        Ok(Arrival(posts.iter().filter_map(event).collect()))
     }
 }
 
@@ -103,7 +102,7 @@ impl Transport for Peer {
         self.seat.gather_words(words, deadline)
     }
 
-    fn round(&mut self, plan: RoundPlan<'_>) -> Result<()> {
+    fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
         let bytes = plan.sends.iter().map(gpu::Slice::len).collect();
         let ready = Post::Ready(plan.shape, bytes, self.stream.record()?);
         let posts = self.seat.gather(ready, plan.deadline)?;

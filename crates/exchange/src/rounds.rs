@@ -8,9 +8,12 @@
 //! between any two ranks. So a window of N times `room` elements suffices, however skewed the counts are: if
 //! all elements have one owner, more rounds follow.
 //!
+//! Two rounds are in flight: while the caller uses the elements of a round, those of the next one arrive in
+//! the other window.
+//!
 //! Answers go the other way: the owner returns as many elements as it has received in the round, and they
 //! arrive in the order of the caller's batch.
-use crate::transport::{Lane, RoundPlan, check_equal};
+use crate::transport::{Arrival, Lane, RoundPlan, check_equal};
 use crate::{Error, Exchange, Result};
 use bytemuck::Pod;
 use gpu::{Slice, SliceMut};
@@ -73,6 +76,9 @@ fn offsets(counts: &[usize]) -> Vec<usize> {
 /// An operation of all ranks, in which elements `T` go to their owners in rounds, and answers `A` come back.
 /// Made by [`Exchange::rounds`].
 ///
+/// By NCCL, callers load their kernels and allocate their memory before: either may deadlock while NCCL waits
+/// for another rank.
+///
 /// The caller repeats [`next`](Self::next), and [`answer`](Self::answer) if `A` has a size, until `next`
 /// returns `None`. Dropping it before ends the exchange: the others get [`Error::PeerLost`].
 #[derive(Debug)]
@@ -80,8 +86,10 @@ pub struct Rounds<'a, T, A> {
     exchange: &'a mut Exchange,
     send: Slice<'a, u8>,
     plan: Plan,
-    /// Number of rounds that have begun.
-    begun: usize,
+    /// Number of rounds that the caller has taken.
+    taken: usize,
+    /// The next round, which moves while the caller uses the last one.
+    ahead: Option<Arrival>,
     /// Whether the last round has no answers yet.
     owes_answer: bool,
     of: PhantomData<(T, A)>,
@@ -245,7 +253,7 @@ impl Exchange {
         let room = self.limits().part_bytes / element.max(answer);
         let plan = Plan::new(self.rank(), room, counts);
         let send = send.cast()?;
-        Ok(Rounds { exchange: self, send, plan, begun: 0, owes_answer: false, of: PhantomData })
+        Ok(Rounds { exchange: self, send, plan, taken: 0, ahead: None, owes_answer: false, of: PhantomData })
     }
 
     fn check_arguments<T: Pod>(&self, send: &Slice<'_, T>, counts: &[usize], largest: usize) -> Result<()> {
@@ -322,16 +330,23 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
     #[allow(clippy::should_implement_trait)] // what it returns borrows from it, and it may fail
     pub fn next(&mut self) -> Result<Option<Received<'_, T>>> {
         if self.owes_answer {
-            let found = self.begun - 1;
+            let found = self.taken - 1;
             self.exchange.abandon();
             return Err(Error::arguments("a round without answers", found, "each round is answered"));
         }
-        if self.begun == self.plan.rounds {
+        if self.taken == self.plan.rounds {
             return Ok(None);
         }
-        self.request(self.begun)?;
-        self.begun += 1;
+        let arrival = match self.ahead.take() {
+            Some(arrival) => arrival,
+            None => self.request(self.taken)?,
+        };
+        self.exchange.step(|transport, _| arrival.order(transport.stream()))?;
+        self.taken += 1;
         self.owes_answer = size_of::<A>() > 0;
+        if self.taken < self.plan.rounds {
+            self.ahead = Some(self.request(self.taken)?);
+        }
         self.received()
     }
 
@@ -340,8 +355,8 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
     /// # Errors
     /// As [`next`](Self::next).
     pub fn received(&self) -> Result<Option<Received<'_, T>>> {
-        let Some(round) = self.begun.checked_sub(1) else { return Ok(None) };
-        let parts = self.window(Lane::Request, &self.plan.received(round))?;
+        let Some(round) = self.taken.checked_sub(1) else { return Ok(None) };
+        let parts = self.window(Lane::request(round), &self.plan.received(round))?;
         Ok(Some(Received { parts, round, first: round * self.plan.room }))
     }
 
@@ -355,13 +370,14 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
         self.exchange.wait()
     }
 
-    fn request(&mut self, round: usize) -> Result<()> {
+    /// Begins to move the elements of a round.
+    fn request(&mut self, round: usize) -> Result<Arrival> {
         let element = size_of::<T>();
         let (sent, received) = (self.plan.sent(round), self.plan.received(round));
         let begin = |to: usize| element * self.plan.first(to, round);
         let piece = |(to, len): (usize, &usize)| self.send.slice(begin(to)..begin(to) + element * len);
         let sends = sent.iter().enumerate().map(piece).collect::<gpu::Result<_>>()?;
-        move_data(self.exchange, Lane::Request, round, sends, byte_counts(&received, element))
+        begin_round(self.exchange, Lane::request(round), round, sends, byte_counts(&received, element))
     }
 
     /// Returns to each sender the answers to the elements of the last round, and writes those to this rank's
@@ -379,12 +395,14 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
             return Err(error);
         }
         self.owes_answer = false;
-        let (round, element) = (self.begun - 1, size_of::<A>());
+        let (round, element) = (self.taken - 1, size_of::<A>());
         let (sent, received) = (self.plan.sent(round), self.plan.received(round));
         let (answers, begins) = (answers.cast::<u8>()?, offsets(&received));
         let piece = |(begin, len): (&usize, &usize)| answers.slice(element * begin..element * (begin + len));
         let sends = begins.iter().zip(&received).map(piece).collect::<gpu::Result<_>>()?;
-        move_data(self.exchange, Lane::Answer, round, sends, byte_counts(&sent, element))?;
+        let lens = byte_counts(&sent, element);
+        let arrival = begin_round(self.exchange, Lane::Answer, round, sends, lens)?;
+        self.exchange.step(|transport, _| arrival.order(transport.stream()))?;
         self.deliver(round, &sent, into)
     }
 
@@ -406,7 +424,7 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
             return Err(Error::arguments("answers", answers.len(), "no round waits for answers"));
         }
         let (expected, batch) =
-            (self.plan.received(self.begun - 1).iter().sum(), self.send.len() / size_of::<T>());
+            (self.plan.received(self.taken - 1).iter().sum(), self.send.len() / size_of::<T>());
         if answers.len() != expected {
             return Err(Error::arguments("answers", answers.len(), format!("{expected} elements arrived")));
         }
@@ -428,7 +446,7 @@ impl<T: Pod, A: Pod> Rounds<'_, T, A> {
 
 impl<T, A> Drop for Rounds<'_, T, A> {
     fn drop(&mut self) {
-        if self.begun < self.plan.rounds || self.owes_answer {
+        if self.taken < self.plan.rounds || self.owes_answer {
             self.exchange.abandon();
         }
     }
@@ -439,20 +457,20 @@ fn byte_counts(counts: &[usize], element: usize) -> Vec<usize> {
     counts.iter().map(|count| count * element).collect()
 }
 
-/// Moves the data of a round.
-fn move_data(
+/// Begins to move the data of a round.
+fn begin_round(
     exchange: &mut Exchange,
     lane: Lane,
     round: usize,
     sends: Vec<Slice<'_, u8>>,
     receives: Vec<usize>,
-) -> Result<()> {
+) -> Result<Arrival> {
     let (rank, stride) = (exchange.rank(), exchange.limits().part_bytes);
     let to_others = sends.iter().map(Slice::len).sum::<usize>() - sends[rank].len();
-    let shape = 2 * round as u64 + lane as u64;
-    exchange.step(|transport, deadline| {
-        transport.round(RoundPlan { lane, shape, sends, receives, stride, deadline })
+    let shape = 2 * round as u64 + u64::from(lane == Lane::Answer);
+    let arrival = exchange.step(|transport, deadline| {
+        transport.begin(RoundPlan { lane, shape, sends, receives, stride, deadline })
     })?;
     exchange.count_round(to_others);
-    Ok(())
+    Ok(arrival)
 }

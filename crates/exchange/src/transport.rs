@@ -1,13 +1,37 @@
 //! Interface between the algorithm and the three ways to move data.
 use crate::{Error, Result};
 use gpu::{Buffer, Event, Slice, Stream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Purpose of a round, which determines the window that receives its data.
+/// Purpose of a round, which determines the window that receives its data. Requests alternate between two
+/// windows, so that those of a round arrive while the caller uses those of the round before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    Request,
+    Even,
+    Odd,
     Answer,
+}
+
+/// Number of windows of a rank.
+pub const WINDOWS: usize = 3;
+
+impl Lane {
+    /// Returns the lane of the requests of a round.
+    pub fn request(round: usize) -> Self {
+        if round.is_multiple_of(2) { Self::Even } else { Self::Odd }
+    }
+}
+
+/// Points in the order of streams after which the data of a round have arrived.
+#[derive(Debug, Default)]
+pub struct Arrival(pub Vec<Arc<Event>>);
+
+impl Arrival {
+    /// Makes later work of a stream wait for the arrival.
+    pub fn order(&self, stream: &Stream) -> Result<()> {
+        self.0.iter().try_for_each(|event| stream.wait(event)).map_err(Error::from)
+    }
 }
 
 /// The data of a rank in a round.
@@ -42,9 +66,10 @@ pub trait Transport: Send + std::fmt::Debug {
     /// Returns the numbers of all ranks, which are as many on each.
     fn gather(&mut self, words: Vec<u64>, deadline: Instant) -> Result<Vec<Vec<u64>>>;
 
-    /// Moves data to the windows of all ranks. Work that is submitted to the stream afterwards comes after
-    /// the arrival; the host waits for other ranks' threads or processes, not for devices.
-    fn round(&mut self, plan: RoundPlan<'_>) -> Result<()>;
+    /// Begins to move data to the windows of all ranks, after all work that their streams have now. The
+    /// window may be used in the order of the arrival that is returned, and until the next round of the lane.
+    /// The host waits for other ranks' threads or processes, not for devices.
+    fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival>;
 
     /// Returns an error if the transport has noticed that a rank is lost.
     fn check(&self) -> Result<()> {
