@@ -6,7 +6,7 @@
 //! another rank is lost meanwhile.
 use crate::error::Lost;
 use crate::plant::{Fault, Planted};
-use crate::transport::WINDOWS;
+use crate::transport::{WINDOWS, check_equal};
 use crate::{Error, Result};
 use gpu::{Buffer, Event};
 use std::collections::BTreeMap;
@@ -226,7 +226,9 @@ impl Seat {
             Post::Words(words) => words.clone(),
             _ => Vec::new(),
         };
-        Ok(posts.iter().map(words).collect())
+        let words: Vec<_> = posts.iter().map(words).collect();
+        check_equal("number of words", words.iter().map(|words| words.len() as u64))?;
+        Ok(words)
     }
 
     fn await_posts(

@@ -93,11 +93,7 @@ impl Exchange {
         counts: &[usize],
     ) -> Result<()> {
         self.check_slots(slots.len())?;
-        let sum: usize = counts.iter().sum();
-        if counts.len() != self.ranks() || sum != batch.len() {
-            let expected = format!("the batch has {} elements for {} ranks", batch.len(), self.ranks());
-            return Err(Error::arguments("the sum of the counts", sum, expected));
-        }
+        self.check_counts(counts, batch.len())?;
         let (shape, capacity) = (Self::slot_shape::<T, A>(operation), self.slot_capacity::<T, A>());
         let mut first = 0;
         for (rank, count) in counts.iter().enumerate() {

@@ -67,7 +67,7 @@ impl Plan {
 fn offsets(counts: &[usize]) -> Vec<usize> {
     let next = |sum: &mut usize, count: &usize| {
         let before = *sum;
-        *sum += count;
+        *sum = sum.saturating_add(*count);
         Some(before)
     };
     counts.iter().scan(0, next).collect()
@@ -256,20 +256,24 @@ impl Exchange {
         Ok(Rounds { exchange: self, send, plan, taken: 0, ahead: None, owes_answer: false, of: PhantomData })
     }
 
+    /// Returns an error unless there is a count for each rank, and their sum is `len`.
+    pub(crate) fn check_counts(&self, counts: &[usize], len: usize) -> Result<()> {
+        if counts.len() != self.ranks() {
+            let expected = format!("there are {} ranks", self.ranks());
+            return Err(Error::arguments("the number of counts", counts.len(), expected));
+        }
+        match counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count)) {
+            Some(sum) if sum == len => Ok(()),
+            sum => {
+                let expected = format!("the batch has {len} elements");
+                Err(Error::arguments("the sum of the counts", sum.unwrap_or(usize::MAX), expected))
+            }
+        }
+    }
+
     fn check_arguments<T: Pod>(&self, send: &Slice<'_, T>, counts: &[usize], largest: usize) -> Result<()> {
-        let (ranks, part) = (self.ranks(), self.limits().part_bytes);
-        if counts.len() != ranks {
-            return Err(Error::arguments(
-                "the number of counts",
-                counts.len(),
-                format!("there are {ranks} ranks"),
-            ));
-        }
-        let sum = counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count));
-        if sum != Some(send.len()) {
-            let expected = format!("the batch has {} elements", send.len());
-            return Err(Error::arguments("the sum of the counts", sum.unwrap_or(usize::MAX), expected));
-        }
+        self.check_counts(counts, send.len())?;
+        let part = self.limits().part_bytes;
         if size_of::<T>() == 0 || largest > part {
             let expected = format!("a part of a window has {part} bytes, and an element at least 1");
             return Err(Error::arguments("the bytes per element", largest, expected));
@@ -296,7 +300,8 @@ fn check_headers(all: &[Vec<u64>]) -> Result<Vec<Vec<usize>>> {
         check_equal(what, all.iter().map(|words| words[word]))?;
     }
     for (rank, words) in all.iter().enumerate() {
-        let (capacity, len) = (words[4], all.iter().map(|words| words[FIXED + rank]).sum());
+        let (capacity, column) = (words[4], all.iter().map(|words| words[FIXED + rank]));
+        let len = column.fold(0, u64::saturating_add);
         if len > capacity {
             return Err(Error::NoRoom { rank, len, capacity });
         }

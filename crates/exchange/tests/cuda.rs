@@ -1,5 +1,5 @@
-//! Exchanges between CUDA devices: all those of the machine, or two of the fake driver of `crates/gpu` if there
-//! are none. NCCL takes part where it is installed and the devices are real.
+//! Exchanges between CUDA devices: all those of the machine, or two of the fake driver of `crates/gpu` if
+//! there are none. NCCL takes part where it is installed and the devices are real.
 #![cfg(feature = "cuda")]
 mod ranks;
 use exchange::{Exchange, Meeting, nccl_id};

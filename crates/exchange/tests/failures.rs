@@ -63,7 +63,7 @@ fn a_rank_that_stops_at_any_step_is_lost_at_the_deadline() {
 #[test]
 fn the_error_names_the_lost_rank() {
     for (kind, fault) in [(Kind::Emulated, Fault::Die), (Kind::Peer, Fault::Stall)] {
-        let limits = Limits { deadline: Duration::from_millis(300), ..small() };
+        let limits = Limits { deadline: Duration::from_secs(2), ..small() };
         let results = run_with((kind, 3), limits, vec![Planted { rank: 2, step: 4, fault }], script);
         for result in &results {
             let error = result.as_ref().unwrap_err();
@@ -120,7 +120,7 @@ fn a_step_succeeds_on_all_ranks_or_on_none() {
 #[test]
 fn a_rank_that_never_joins_is_lost_at_the_deadline() {
     for kind in KINDS {
-        let limits = Limits { deadline: Duration::from_millis(100), ..small() };
+        let limits = Limits { deadline: Duration::from_secs(1), ..small() };
         let (meeting, start) = (Meeting::new(3).unwrap(), Instant::now());
         let results: Vec<_> = std::thread::scope(|scope| {
             let join = |rank| {
@@ -381,6 +381,13 @@ fn ranks_limits_and_slots_out_of_range_are_errors() {
     let single = Meeting::new(1).unwrap();
     let mut exchange = join(Kind::Peer, &single, 0, limits).unwrap();
     assert!(join(Kind::Peer, &single, 0, limits).is_err(), "the place is taken");
+    let mut slots = exchange.device().zeroed::<u8>(256).unwrap();
+    let batch = exchange.device().zeroed::<u32>(3).unwrap();
+    for counts in [&[][..], &[2], &[usize::MAX], &[usize::MAX, 4], &[3, 0]] {
+        let filled =
+            exchange.fill_slots::<u32, ()>(1, &mut slots, batch.slice(..).unwrap(), counts).unwrap_err();
+        assert!(matches!(filled, Error::Arguments { .. }), "{filled}");
+    }
     let slots = exchange.device().zeroed::<u8>(255).unwrap();
     let error = exchange.padded::<u32, ()>(1, slots.slice(..).unwrap()).map(drop).unwrap_err();
     assert!(error.to_string().contains("1 slots of 256 bytes"), "{error}");

@@ -165,7 +165,7 @@ fn a_rank_that_leaves_is_lost_to_all_others() {
     }
     let results = run(
         3,
-        limits(300),
+        limits(2000),
         |_| true,
         |mut exchange| {
             ask(&mut exchange)?;
