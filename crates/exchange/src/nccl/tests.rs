@@ -244,3 +244,77 @@ fn arguments_that_do_not_fit_are_errors() {
     assert!(matches!(error, Error::Nccl { call: "ncclCommInitRankConfig", .. }), "{error}");
     assert!(error.to_string().contains("status 4"), "{error}");
 }
+
+/// A rank that ends after a number of steps.
+#[derive(Debug)]
+struct Dying {
+    rank: Nccl,
+    steps: usize,
+}
+
+impl Dying {
+    fn step(&mut self) -> Result<()> {
+        match self.steps.checked_sub(1) {
+            Some(left) => self.steps = left,
+            None => return Err(Error::lost(self.rank.rank, "a test ended it")),
+        }
+        Ok(())
+    }
+}
+
+impl Transport for Dying {
+    fn rank(&self) -> usize {
+        self.rank.rank()
+    }
+
+    fn ranks(&self) -> usize {
+        self.rank.ranks()
+    }
+
+    fn stream(&self) -> &Stream {
+        self.rank.stream()
+    }
+
+    fn window(&self, lane: Lane) -> &Buffer<u8> {
+        self.rank.window(lane)
+    }
+
+    fn gather(&mut self, words: Vec<u64>, deadline: Instant) -> Result<Vec<Vec<u64>>> {
+        self.step()?;
+        self.rank.gather(words, deadline)
+    }
+
+    fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
+        self.step()?;
+        self.rank.begin(plan)
+    }
+
+    fn leave(&mut self, cause: &str) {
+        self.rank.leave(cause);
+    }
+}
+
+#[test]
+fn a_rank_that_dies_at_any_step_is_lost_to_all_others() {
+    let Some(nccl) = fake() else { return };
+    let limits = limits(600);
+    // In the eighth step, rank 1 has no answers for the others, whose results are complete without it.
+    for steps in 0..7 {
+        let (id, start) = (nccl.unique_id().unwrap(), Instant::now());
+        let results: Vec<_> = thread::scope(|scope| {
+            let rank = |rank| {
+                scope.spawn(move || {
+                    let device = Device::emulator(Default::default());
+                    let made = Nccl::new(nccl, &id, (rank, 3), &device, &limits)?;
+                    let steps = if rank == 1 { steps } else { usize::MAX };
+                    let mut exchange = Exchange::handshake(Box::new(Dying { rank: made, steps }), limits)?;
+                    send_slots(&mut exchange, 1)?;
+                    ask(&mut exchange)
+                })
+            };
+            [0, 1, 2].map(rank).into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(results.iter().all(|result| lost(result).is_some()), "{steps} steps: {results:?}");
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+}
