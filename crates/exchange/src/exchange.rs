@@ -59,8 +59,9 @@ pub struct Traffic {
 /// # Failures
 /// A rank is lost when its `Exchange` is dropped, when an operation of it fails in the middle, or when it
 /// does not answer before the [deadline](Limits::deadline). Then every other rank gets [`Error::PeerLost`],
-/// in this or its next operation, and in all later ones. Buffers and devices stay usable. Arguments that do
-/// not fit are an error on all ranks, after which the exchange can be used again.
+/// in this or its next operation, and in all later ones. (By NCCL, a rank that expects no data of the lost
+/// one completes its operation, and notices the loss in the next one.) Buffers and devices stay usable.
+/// Arguments that do not fit are an error on all ranks, after which the exchange can be used again.
 ///
 /// # Concurrency
 /// An end belongs to one thread at a time. The ends of one process must be used by different threads: an
