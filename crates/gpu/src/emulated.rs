@@ -62,6 +62,15 @@ impl Shared {
     /// # Safety
     /// - As [`machine::Machine::copy`].
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's obligation.
+        unsafe { self.copy_to(&self.emulator, to, from, bytes) }
+    }
+
+    /// Copies to memory that belongs to `owner`.
+    ///
+    /// # Safety
+    /// - As [`machine::Machine::copy`].
+    unsafe fn copy_to(&self, owner: &Emulator, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         self.begin_copy()?;
         if self.emulator.copy_is_omitted(bytes) {
             return Ok(());
@@ -69,7 +78,7 @@ impl Shared {
         // SAFETY: two ranges of `bytes` bytes that do not overlap (the caller's obligation).
         unsafe {
             to.copy_from_nonoverlapping(from, bytes);
-            self.emulator.mark_initialized(to, bytes);
+            owner.mark_initialized(to, bytes);
         }
         Ok(())
     }
@@ -191,6 +200,19 @@ impl machine::Machine for Machine {
         unsafe { self.shared.fill(to, byte, bytes) }
     }
 
+    fn make_current(&self) -> Result<()> {
+        Ok(())
+    }
+
+    #[cfg(feature = "cuda")]
+    fn raw_context(&self) -> *mut c_void {
+        null_mut()
+    }
+
+    fn enable_peer(&self, _other: &dyn machine::Machine) -> Result<bool> {
+        Ok(true)
+    }
+
     fn set_heap(&self, _bytes: usize) -> Result<()> {
         Ok(())
     }
@@ -247,6 +269,18 @@ impl machine::Queue for Queue {
         let _running = self.shared.run();
         // SAFETY: the caller's obligation.
         unsafe { self.shared.copy(to, from, bytes) }
+    }
+
+    unsafe fn copy_peer(
+        &self,
+        (to, owner): (*mut u8, &dyn machine::Machine),
+        (from, _): (*const u8, &dyn machine::Machine),
+        bytes: usize,
+    ) -> Result<()> {
+        let _running = self.shared.run();
+        let owner = owner.emulator().unwrap_or(&self.shared.emulator);
+        // SAFETY: the caller's obligation.
+        unsafe { self.shared.copy_to(owner, to, from, bytes) }
     }
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {

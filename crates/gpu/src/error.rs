@@ -313,6 +313,33 @@ pub enum Error {
         cause: String,
     },
 
+    /// Memory cannot be copied directly between two devices.
+    #[error("cannot copy from {from} to {to}: {cause}")]
+    PeerCopy {
+        /// Device of the destination.
+        to: String,
+        /// Device of the source.
+        from: String,
+        /// Reason.
+        cause: &'static str,
+    },
+
+    /// The elements of a slice cannot be read as elements of another type.
+    #[error(
+        "{bytes} bytes at {address:#x} are no elements of {element} bytes aligned to {align}: slice at \
+         multiples of both"
+    )]
+    Cast {
+        /// Device address.
+        address: usize,
+        /// Size of the slice in bytes.
+        bytes: usize,
+        /// Bytes per element of the other type.
+        element: usize,
+        /// Alignment of the other type in bytes.
+        align: usize,
+    },
+
     /// Two events belong to different devices, so no time between them is defined.
     #[error(
         "the events belong to different devices ({this} and {other}): time can be measured only within one"

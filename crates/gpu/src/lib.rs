@@ -56,6 +56,7 @@ mod launch;
 mod machine;
 mod memory;
 mod name;
+mod peer;
 mod pinned;
 mod program;
 pub mod ptx;

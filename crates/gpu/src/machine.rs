@@ -106,6 +106,16 @@ pub trait Machine: Send + Sync + Debug {
     /// - The range has `bytes` bytes and is not accessed otherwise meanwhile.
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()>;
 
+    /// Makes the device current in the calling thread.
+    fn make_current(&self) -> Result<()>;
+
+    /// Returns the driver's context; null on the emulator.
+    #[cfg(feature = "cuda")]
+    fn raw_context(&self) -> *mut c_void;
+
+    /// Lets this device access the memory of another one with the same back end. Returns whether it can.
+    fn enable_peer(&self, other: &dyn Machine) -> Result<bool>;
+
     /// Grows the heap of kernels to at least `bytes` bytes.
     fn set_heap(&self, bytes: usize) -> Result<()>;
 
@@ -161,6 +171,17 @@ pub trait Queue: Send + Sync + Debug {
     /// - Both ranges have `bytes` bytes, do not overlap, and are not accessed otherwise until the copy has
     ///   completed.
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()>;
+
+    /// Submits a copy between memory of two devices with the same back end, one of which has this queue.
+    ///
+    /// # Safety
+    /// - As `copy`.
+    unsafe fn copy_peer(
+        &self,
+        to: (*mut u8, &dyn Machine),
+        from: (*const u8, &dyn Machine),
+        bytes: usize,
+    ) -> Result<()>;
 
     /// Submits a fill of device-accessible memory.
     ///

@@ -422,6 +422,27 @@ impl<'a, T: Pod> Slice<'a, T> {
         Ok(Bounded { elements: *self, count: Some(words) })
     }
 
+    /// Returns the same bytes as elements of another type.
+    ///
+    /// ```
+    /// let device = gpu::Device::auto();
+    /// let words = device.from_slice(&[1u64, 2])?;
+    /// assert_eq!(words.slice(..)?.cast::<u32>()?.read()?, [1, 0, 2, 0]);
+    /// assert!(words.slice(1..)?.cast::<[u64; 2]>().is_err()); // 8 bytes are too few
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Cast`] if the bytes are no whole number of such elements, or the first is not aligned.
+    pub fn cast<U: Pod>(&self) -> Result<Slice<'a, U>> {
+        let (address, bytes) = (self.pointer.addr(), self.byte_len());
+        let (element, align) = (size_of::<U>(), align_of::<U>());
+        if element == 0 || !bytes.is_multiple_of(element) || !address.is_multiple_of(align) {
+            return Err(Error::Cast { address, bytes, element, align });
+        }
+        Ok(Slice::new(self.device, self.pointer.cast(), bytes / element))
+    }
+
     /// Copies all elements to the host.
     ///
     /// # Errors

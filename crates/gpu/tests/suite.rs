@@ -44,7 +44,7 @@ macro_rules! suite {
                 memory_of_others_is_wrapped memory_that_cannot_be_wrapped_is_refused
                 streams_of_others_are_wrapped staging_moves_data staging_copies_pinned_elements
                 staging_is_kept_and_released columns_that_do_not_fit_are_errors
-                staging_comes_after_submitted_work
+                staging_comes_after_submitted_work copies_between_devices_arrive slices_are_cast
             }
         }
     };
@@ -197,6 +197,30 @@ mod over_our_driver {
         // SAFETY: as above.
         unsafe { std::env::remove_var("FAKE_REFUSES_WAITS") };
         refused
+    }
+
+    #[test]
+    fn devices_copy_to_each_other_through_the_driver() {
+        if std::env::var_os("FAKE_DEVICES").is_none() {
+            return run_over_our_driver(&["devices_copy_to_each_other"], &[("FAKE_DEVICES", "2")]);
+        }
+        let [one, two] = [0, 1].map(|ordinal| gpu::Device::cuda(ordinal).unwrap());
+        for _ in 0..2 {
+            assert!(one.enable_peer(&two).unwrap() && two.enable_peer(&one).unwrap());
+        }
+        let (words, copy) = (one.from_slice(&[1u32, 2, 3]).unwrap(), two.from_slice(&[0u32; 4]).unwrap());
+        for stream in [one.stream().unwrap(), two.stream().unwrap()] {
+            // SAFETY: both buffers live until the copy has been executed, and nothing else accesses them.
+            unsafe { stream.copy_peer(copy.slice(1..).unwrap(), words.slice(..).unwrap()).unwrap() };
+            two.default_stream().wait(&stream.record().unwrap()).unwrap();
+            assert_eq!(copy.read().unwrap(), [0, 1, 2, 3]);
+        }
+        let emulated = gpu::Device::emulator(gpu::emulator::Options::default());
+        let error = emulated.enable_peer(&one).unwrap_err();
+        crate::devices::expect_parts(&error, &["one of them is emulated"]);
+        // SAFETY: the tests of this process run over the driver one at a time, and it reads the variable.
+        unsafe { std::env::set_var("FAKE_REFUSES_PEERS", "1") };
+        assert!(!one.enable_peer(&two).unwrap());
     }
 
     #[test]

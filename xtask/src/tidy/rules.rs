@@ -86,6 +86,8 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         &["gpu", "cuda-late", "cust", "phalanx", "phalanx-kernels", "ptx-builder", "workloads", "checker"],
     ),
     ("crates/gpu", &["phalanx", "phalanx-kernels", "workloads", "checker", "phalanx-bench"]),
+    ("crates/exchange", &["cust", "cuda-late", "phalanx", "phalanx-kernels", "workloads", "phalanx-bench"]),
+    ("crates/nccl-late", &["gpu", "cust", "cuda-late"]),
     ("crates/phalanx", &["cust", "workloads", "checker", "phalanx-bench", "phalanx-testing"]),
     ("crates/testing", &["cust", "workloads", "phalanx-bench"]),
     ("crates/ptx-builder", &["simt", "gpu", "cust", "phalanx", "phalanx-kernels"]),

@@ -59,9 +59,24 @@ impl Context {
         if self.has_unordered_streams.get().is_some() { self.synchronize() } else { self.bind() }
     }
 
+    /// Returns the driver's handle.
+    pub fn raw(&self) -> sys::CUcontext {
+        self.primary.as_raw()
+    }
+
     /// Returns `true` if `context` is this one.
     pub fn is(&self, context: sys::CUcontext) -> bool {
-        context == self.primary.as_raw()
+        context == self.raw()
+    }
+
+    /// Returns whether the hardware lets this device access the memory of the device with another ordinal.
+    pub fn can_access(&self, other: u32) -> Result<bool> {
+        let [this, other] = [driver::device(self.facts.ordinal)?, driver::device(other)?];
+        let mut can = 0;
+        // SAFETY: two devices of the driver; the call writes an `int`.
+        let code = unsafe { sys::cuDeviceCanAccessPeer(&mut can, this.as_raw(), other.as_raw()) };
+        self.check("cuDeviceCanAccessPeer", code as Code)?;
+        Ok(can != 0)
     }
 
     pub fn check_cust<T>(&self, call: &'static str, answer: CudaResult<T>) -> Result<T> {

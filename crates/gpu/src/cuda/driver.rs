@@ -11,6 +11,7 @@ pub type Code = u32;
 
 pub const OUT_OF_MEMORY: Code = 2;
 pub const NOT_READY: Code = 600;
+pub const PEER_ACCESS_ENABLED: Code = 704;
 const NO_DEVICE: Code = 100;
 
 /// The oldest supported version of CUDA: the first with PTX for sm_80. The driver's compiler checks the

@@ -1,6 +1,6 @@
 //! CUDA implementation of a device.
 use super::context::Context;
-use super::driver::{Code, OUT_OF_MEMORY, address, describe, pointer};
+use super::driver::{Code, OUT_OF_MEMORY, PEER_ACCESS_ENABLED, address, describe, pointer};
 use super::foreign;
 use super::host_memory::HostMemory;
 use super::queue::Queue;
@@ -210,6 +210,26 @@ impl machine::Machine for Machine {
         let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, null_mut()) };
         self.context.check("cuMemsetD8Async", code as Code)?;
         self.wait_for_null_stream()
+    }
+
+    fn make_current(&self) -> Result<()> {
+        self.context.bind()
+    }
+
+    fn raw_context(&self) -> *mut c_void {
+        self.context.raw().cast()
+    }
+
+    fn enable_peer(&self, other: &dyn machine::Machine) -> Result<bool> {
+        self.context.bind()?;
+        if !self.context.can_access(other.facts().ordinal)? {
+            return Ok(false);
+        }
+        // SAFETY: a live context of another device, in which this one enables nothing but its own access.
+        match unsafe { sys::cuCtxEnablePeerAccess(other.raw_context().cast(), 0) } as Code {
+            PEER_ACCESS_ENABLED => Ok(true),
+            code => self.context.check("cuCtxEnablePeerAccess", code).map(|()| true),
+        }
     }
 
     fn set_heap(&self, bytes: usize) -> Result<()> {

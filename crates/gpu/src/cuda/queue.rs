@@ -110,6 +110,21 @@ impl machine::Queue for Queue {
         self.context.check("cuMemcpyAsync", code as Code)
     }
 
+    unsafe fn copy_peer(
+        &self,
+        (to, to_device): (*mut u8, &dyn machine::Machine),
+        (from, from_device): (*const u8, &dyn machine::Machine),
+        bytes: usize,
+    ) -> Result<()> {
+        self.context.bind()?;
+        let (to_context, from_context) = (to_device.raw_context().cast(), from_device.raw_context().cast());
+        // SAFETY: the caller's obligation; the contexts are those of the memory's devices.
+        let code = unsafe {
+            sys::cuMemcpyPeerAsync(address(to), to_context, address(from), from_context, bytes, self.handle)
+        };
+        self.context.check("cuMemcpyPeerAsync", code as Code)
+    }
+
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
         self.context.bind()?;
         // SAFETY: the caller's obligation.

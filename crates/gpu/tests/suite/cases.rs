@@ -579,3 +579,42 @@ pub fn staging_comes_after_submitted_work(device: &Device) {
     drop(staging);
     done.fill_bytes(0).unwrap();
 }
+
+pub fn copies_between_devices_arrive(device: &Device) {
+    let other = if device.is_emulator() { Device::emulator(Default::default()) } else { device.clone() };
+    device.make_current().unwrap();
+    assert!(device.enable_peer(&other).unwrap() && other.enable_peer(device).unwrap());
+    let (words, copy) = (device.from_slice(&[1u32, 2, 3]).unwrap(), other.filled::<u32>(4, 0).unwrap());
+    for stream in [device.stream().unwrap(), other.stream().unwrap()] {
+        // SAFETY: both buffers live until the copies have been executed, and nothing else accesses them.
+        unsafe {
+            stream.copy_peer(copy.slice(1..3).unwrap(), words.slice(1..).unwrap()).unwrap();
+            stream.copy_peer(copy.slice(3..3).unwrap(), words.slice(..0).unwrap()).unwrap();
+            let error = stream.copy_peer(copy.slice(..).unwrap(), words.slice(..).unwrap()).unwrap_err();
+            assert!(matches!(error, Error::Length { asked: 3, len: 4, .. }), "{error}");
+        }
+        other.default_stream().wait(&stream.record().unwrap()).unwrap();
+        assert_eq!(copy.read().unwrap(), [0, 2, 3, 0]);
+    }
+    let stranger = Device::emulator(Default::default());
+    // SAFETY: refused.
+    let refused = unsafe {
+        stranger.stream().unwrap().copy_peer(copy.slice(..3).unwrap(), words.slice(..).unwrap()).unwrap_err()
+    };
+    assert!(matches!(refused, Error::PeerCopy { .. }), "{refused}");
+    assert_eq!(device.enable_peer(&stranger).is_ok(), device.is_emulator());
+}
+
+pub fn slices_are_cast(device: &Device) {
+    let words = device.from_slice(&[1u64, 2 << 32, 3]).unwrap();
+    let all = words.slice(..).unwrap();
+    assert_eq!(all.cast::<u32>().unwrap().read().unwrap(), [1, 0, 0, 2, 3, 0]);
+    assert_eq!(all.slice(1..).unwrap().cast::<[u32; 4]>().unwrap().read().unwrap(), [[0, 2, 3, 0]]);
+    for error in [
+        all.cast::<[u32; 4]>().unwrap_err(),
+        all.cast::<()>().unwrap_err(),
+        all.cast::<u32>().unwrap().slice(1..3).unwrap().cast::<u64>().unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Cast { .. }), "{error}");
+    }
+}

@@ -24,6 +24,7 @@ enum {
   INVALID_PTX = 218,
   UNSUPPORTED_PTX_VERSION = 222,
   NOT_FOUND = 500,
+  PEER_ACCESS_ENABLED = 704,
   LAUNCH_FAILED = 719,
   NOT_SUPPORTED = 801
 };
@@ -39,8 +40,11 @@ static struct {
 } things[1 << 16];
 static int thing_count, contexts;
 static Result lost;
-static char the_context;
+static char the_contexts[2];
+#define the_context the_contexts[0]
 static __thread void *current;
+
+static int is_context(void *context) { return context == &the_contexts[0] || context == &the_contexts[1]; }
 
 static void misused(const char *what) {
   fprintf(stderr, "the driver was misused: %s\n", what);
@@ -80,7 +84,7 @@ static size_t used(void) {
 #define ENTER()                                                                                              \
   do {                                                                                                       \
     if (lost) return lost;                                                                                   \
-    if (current != &the_context) return INVALID_CONTEXT;                                                     \
+    if (!is_context(current)) return INVALID_CONTEXT;                                                     \
   } while (0)
 
 Result cuInit(unsigned flags) { return flags ? INVALID_VALUE : SUCCESS; }
@@ -98,12 +102,13 @@ Result cuGetErrorString(unsigned code, const char **text) {
   return *text ? SUCCESS : INVALID_VALUE;
 }
 Result cuDeviceGetCount(int *count) {
-  *count = 1;
+  const char *told = getenv("FAKE_DEVICES");
+  *count = told ? atoi(told) : 1;
   return SUCCESS;
 }
 Result cuDeviceGet(int *device, int ordinal) {
   *device = ordinal;
-  return ordinal ? INVALID_DEVICE : SUCCESS;
+  return ordinal > 1 ? INVALID_DEVICE : SUCCESS;
 }
 Result cuDeviceGetName(char *name, int size, int device) {
   (void)device;
@@ -117,11 +122,10 @@ Result cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 
 Result cuDevicePrimaryCtxRetain(void **context, int device) {
-  (void)device;
   pthread_mutex_lock(&lock);
   contexts++;
   pthread_mutex_unlock(&lock);
-  *context = &the_context;
+  *context = &the_contexts[device];
   return SUCCESS;
 }
 Result cuDevicePrimaryCtxRelease_v2(int device) {
@@ -205,6 +209,27 @@ Result cuMemcpyAsync(Address to, Address from, size_t bytes, void *stream) {
   ENTER();
   (void)stream;
   memcpy((void *)to, (void *)from, bytes);
+  return SUCCESS;
+}
+Result cuMemcpyPeerAsync(Address to, void *to_context, Address from, void *from_context, size_t bytes,
+                         void *stream) {
+  ENTER();
+  if (!is_context(to_context) || !is_context(from_context) || to_context == from_context || !stream)
+    return INVALID_CONTEXT;
+  memcpy((void *)to, (void *)from, bytes);
+  return SUCCESS;
+}
+Result cuDeviceCanAccessPeer(int *can, int device, int other) {
+  *can = !getenv("FAKE_REFUSES_PEERS");
+  return device == other ? INVALID_DEVICE : SUCCESS;
+}
+Result cuCtxEnablePeerAccess(void *other, unsigned flags) {
+  ENTER();
+  static int enabled[2];
+  if (!is_context(other) || other == current || flags) return INVALID_CONTEXT;
+  int *of = &enabled[current == &the_contexts[1]];
+  if (*of) return PEER_ACCESS_ENABLED;
+  *of = 1;
   return SUCCESS;
 }
 Result cuMemsetD8Async(Address to, unsigned char byte, size_t bytes, void *stream) {

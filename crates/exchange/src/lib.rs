@@ -1,0 +1,45 @@
+//! Exchanges of device batches between ranks: an all-to-all of typed elements with variable counts.
+//!
+//! A *rank* is a thread or process with one device. Each rank has an end of the exchange, an [`Exchange`];
+//! all ranks call the same operations in the same order.
+//!
+//! | made by | ranks are | data move |
+//! |---|---|---|
+//! | [`Exchange::emulated`] | threads with emulated devices | through the memory of the host |
+//! | [`Exchange::peer`] | threads with devices of one process | by copies from device to device |
+//! | [`Exchange::nccl`] | threads or processes, also on several hosts | by NCCL |
+//!
+//! | operation | for |
+//! |---|---|
+//! | [`Exchange::rounds`], [`Exchange::all_to_all`] | batches of any size: counts first, then rounds of bounded size |
+//! | [`Exchange::padded`] | small batches: one exchange of slots of fixed size, without a wait of the host |
+//!
+//! The crate knows devices and their memory, and no data structure. The page `docs/scale-out.md` has the
+//! algorithm and the cost model.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "emulator")]
+mod emulated;
+mod error;
+mod exchange;
+mod hub;
+mod limits;
+#[cfg(target_os = "linux")]
+mod nccl;
+mod padded;
+mod peer;
+mod plant;
+mod rounds;
+mod transport;
+
+pub use error::{Error, Lost, Result};
+pub use exchange::{Exchange, Traffic};
+pub use hub::Meeting;
+pub use limits::Limits;
+#[cfg(target_os = "linux")]
+pub use nccl::nccl_id;
+#[cfg(target_os = "linux")]
+pub use nccl_late::UniqueId as NcclId;
+pub use padded::{Padded, SLOT_HEADER};
+pub use plant::{Fault, Planted};
+pub use rounds::{Received, Rounds};

@@ -1,0 +1,131 @@
+//! Interface between the algorithm and the three ways to move data.
+use crate::{Error, Result};
+use gpu::{Buffer, Event, Slice, Stream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Purpose of a round, which determines the window that receives its data. Requests alternate between two
+/// windows, so that those of a round arrive while the caller uses those of the round before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    Even,
+    Odd,
+    Answer,
+}
+
+/// Number of windows of a rank.
+pub const WINDOWS: usize = 3;
+
+impl Lane {
+    /// Returns the lane of the requests of a round.
+    pub fn request(round: usize) -> Self {
+        if round.is_multiple_of(2) { Self::Even } else { Self::Odd }
+    }
+}
+
+/// Points in the order of streams after which the data of a round have arrived.
+#[derive(Debug, Default)]
+pub struct Arrival(pub Vec<Arc<Event>>);
+
+impl Arrival {
+    /// Makes later work of a stream wait for the arrival.
+    pub fn order(&self, stream: &Stream) -> Result<()> {
+        self.0.iter().try_for_each(|event| stream.wait(event)).map_err(Error::from)
+    }
+}
+
+/// The data of a rank in a round.
+#[derive(Debug)]
+pub struct RoundPlan<'a> {
+    pub lane: Lane,
+    /// A number that must be the same on all ranks.
+    pub shape: u64,
+    /// Bytes for each rank.
+    pub sends: Vec<Slice<'a, u8>>,
+    /// Number of bytes from each rank.
+    pub receives: Vec<usize>,
+    /// Distance of the parts of a window, in bytes.
+    pub stride: usize,
+    pub deadline: Instant,
+}
+
+/// One rank's end of a way to move data.
+///
+/// All ranks call the same methods in the same order. After an error that [`Error::is_in_step`] does not
+/// name, only `leave` may be called.
+pub trait Transport: Send + std::fmt::Debug {
+    fn rank(&self) -> usize;
+
+    fn ranks(&self) -> usize;
+
+    /// Returns the stream in whose order data are read and windows are written.
+    fn stream(&self) -> &Stream;
+
+    fn window(&self, lane: Lane) -> &Buffer<u8>;
+
+    /// Returns the numbers of all ranks, which are as many on each.
+    fn gather(&mut self, words: Vec<u64>, deadline: Instant) -> Result<Vec<Vec<u64>>>;
+
+    /// Begins to move data to the windows of all ranks, after all work that their streams have now. The
+    /// window may be used in the order of the arrival that is returned, and until the next round of the lane.
+    /// The host waits for other ranks' threads or processes, not for devices.
+    fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival>;
+
+    /// Returns an error if the transport has noticed that a rank is lost.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Tells the other ranks that this one is lost.
+    fn leave(&mut self, cause: &str);
+}
+
+/// Returns an error unless `value` of all ranks is that of rank 0.
+pub fn check_equal(what: &'static str, values: impl IntoIterator<Item = u64>) -> Result<()> {
+    let mut values = values.into_iter();
+    let expected = values.next().unwrap_or_default();
+    match values.enumerate().find(|(_, found)| *found != expected) {
+        None => Ok(()),
+        Some((before, found)) => Err(Error::Mismatch { what, rank: before + 1, found, expected }),
+    }
+}
+
+/// Returns an error unless a rank sends as many bytes as its counts say.
+pub fn check_bytes(rank: usize, found: usize, expected: usize) -> Result<()> {
+    let (found, expected) = (found as u64, expected as u64);
+    if found == expected { Ok(()) } else { Err(Error::Damaged { rank, found, expected }) }
+}
+
+/// Time for which a wait keeps a core busy before it sleeps.
+const BUSY: Duration = Duration::from_micros(100);
+const NAP: Duration = Duration::from_micros(50);
+
+/// Waits until `is_done` returns `true`, or returns `false` at the deadline.
+pub fn poll(deadline: Instant, mut is_done: impl FnMut() -> Result<bool>) -> Result<bool> {
+    let start = Instant::now();
+    while !is_done()? {
+        let now = Instant::now();
+        if now >= deadline {
+            return Ok(false);
+        }
+        if now - start < BUSY { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+    }
+    Ok(true)
+}
+
+/// Waits for an event of the device, while the transport is `healthy`.
+pub fn wait_for(event: &Event, deadline: Instant, healthy: impl Fn() -> Result<()>) -> Result<()> {
+    match poll(deadline, || Ok(event.is_complete()? || healthy().map(|()| false)?))? {
+        true => Ok(()),
+        false => Err(Error::lost(None, "the device did not complete a round before the deadline")),
+    }
+}
+
+/// Submits a copy between parts of devices in the order of `stream`.
+///
+/// # Safety
+/// - As [`Stream::copy_peer`].
+pub unsafe fn copy(stream: &Stream, to: Slice<'_, u8>, from: Slice<'_, u8>) -> Result<()> {
+    // SAFETY: the caller's obligations.
+    unsafe { stream.copy_peer(to, from) }.map_err(Error::from)
+}
