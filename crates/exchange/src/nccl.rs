@@ -78,7 +78,7 @@ impl Memory {
         })
     }
 
-    fn empty(device: &Device) -> Result<Self> {
+    fn without_buffers(device: &Device) -> Result<Self> {
         let windows = [device.buffer(0)?, device.buffer(0)?, device.buffer(0)?];
         Ok(Self { windows, words: device.buffer(0)?, host: device.buffer(0)? })
     }
