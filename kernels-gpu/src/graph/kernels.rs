@@ -9,6 +9,7 @@
 //! vertex, [`graph_neighbors`] all slabs of a vertex; [`graph_inspect`] reads the whole graph, and compares
 //! the edges of each chain with each other.
 use super::batch::{Changes, Growth, Lookups, first_pass, look_up, repair, second_pass};
+use super::common::{BatchEdges, choose_ends, count_common};
 use super::grow::plan_all;
 use super::kind::Config;
 use super::view::{GraphView, SLAB_TILE};
@@ -258,4 +259,22 @@ pub fn graph_restore<M: Config + Instance>(graph: GraphView<M>, vertices: Global
         graph.clear_removed(vertex);
         M::restore_vertex(graph, vertex);
     }
+}
+
+/// Chooses the end of each edge of a batch whose neighbours [`graph_common`] visits, and writes the number of
+/// its parts. The grid has any number of threads.
+#[kernel]
+pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges) {
+    choose_ends(graph, batch);
+}
+
+/// Adds the number of triangles with edges of a batch to `total`, in sixths. The graph is undirected. The grid
+/// has any number of threads.
+#[kernel]
+pub fn graph_common<M: Config + Instance>(
+    graph: GraphView<M>,
+    batch: BatchEdges,
+    total: GlobalSlice<u64>,
+) {
+    count_common(graph, batch, total);
 }

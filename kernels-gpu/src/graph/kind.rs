@@ -1,4 +1,5 @@
 //! Kinds of graphs: the types that kernels are compiled for.
+use super::algorithms::Adjacency;
 use super::batch::Growth;
 use super::inspect::Findings;
 use super::record::Record;
@@ -24,7 +25,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Instance for Edges<S, P, W,
 /// # Safety
 /// - All functions access only the memory from which the view was made, and the slices that they take.
 #[device]
-pub unsafe trait Config: Copy + Send + Sync + 'static {
+pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// Word of the data of an edge; ignored if [`Self::HAS_DATA`] is false.
     type Data: Scalar;
     /// Pool of the slabs.

@@ -1,5 +1,5 @@
 //! Graphs as compressed sparse rows, and snapshots.
-use super::DynamicGraph;
+use super::{DynamicGraph, Kind};
 use super::data::Data;
 use super::kernels::{Launch, Whole};
 use crate::map::launch::nothing;
@@ -34,6 +34,7 @@ pub struct Csr<E: Data> {
     targets: Buffer<u32>,
     data: Buffer<E::Bits>,
     edges: usize,
+    kind: Kind,
 }
 
 /// A [`Csr`] on the host.
@@ -78,6 +79,11 @@ impl<E: Data> Csr<E> {
     /// Returns the number of edges. An edge of an undirected graph is in two rows and counts once.
     pub fn edge_count(&self) -> usize {
         self.edges
+    }
+
+    /// Returns whether edges have a direction. If not, each is in the rows of both ends.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Returns the offsets of the rows.
@@ -158,7 +164,7 @@ impl<E: Data> DynamicGraph<E> {
         drop(memory);
         stream.synchronize()?;
         let edges = self.edges_in(&targets, &offsets)?;
-        Ok(Csr { offsets, targets, data, edges })
+        Ok(Csr { offsets, targets, data, edges, kind: self.kind })
     }
 
     /// Returns the last offset.

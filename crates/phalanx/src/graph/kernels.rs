@@ -1,15 +1,16 @@
 //! Launches on graphs of the compiled kinds.
+use super::algorithms::{Bound, Steps};
 use super::memory::Memory;
 use crate::map::launch::THREADS;
 use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
 use phalanx_kernels::graph::kernels::{
-    GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire, GraphFlush, GraphFreeRemoved,
+    GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire, GraphFlush, GraphFreeRemoved,
     GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphMarkRemoved, GraphMove,
     GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
     GraphUpsertDeferred, GraphWeight,
 };
-use phalanx_kernels::graph::{Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
+use phalanx_kernels::graph::{BatchEdges, Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
 use phalanx_kernels::keyed::{OpCode, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance};
 use std::any::Any;
@@ -67,6 +68,10 @@ pub enum Whole<D> {
     FreeRemoved(GlobalSlice<u32>, GlobalSlice<u8>),
     /// Runs [`GraphRestore`] for vertices.
     Restore(GlobalSlice<u32>),
+    /// Runs [`GraphChooseEnds`].
+    ChooseEnds(BatchEdges),
+    /// Runs [`GraphCommon`].
+    Common(BatchEdges, GlobalSlice<u64>),
 }
 
 /// Properties of a kind of graph that the host needs.
@@ -91,6 +96,12 @@ pub trait Kernels<D>: HasVariant + Send + Sync {
     /// - The memory is that of a graph of this kind, and stays as it is until the kernel has ended, and so do
     ///   the slices. Kernels that need exclusive access to the graph have it.
     unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch<D>) -> gpu::Result<()>;
+
+    /// Returns the passes of algorithms over the graph.
+    ///
+    /// # Safety
+    /// - The memory is that of a graph of this kind, and stays as it is while the passes are used.
+    unsafe fn steps(&self, memory: &Memory) -> Box<dyn Steps>;
 }
 
 /// The kind `M` as a value.
@@ -111,6 +122,11 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
     fn shape(&self) -> Shape {
         let (record_bytes, slab_slots) = (M::RECORD_BYTES, M::SLAB_SLOTS as usize);
         Shape { has_data: M::HAS_DATA, record_bytes, slab_slots }
+    }
+
+    unsafe fn steps(&self, memory: &Memory) -> Box<dyn Steps> {
+        // SAFETY: the caller's obligations.
+        Box::new(Bound::<M>(unsafe { memory.view::<M>() }))
     }
 
     unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch<M::Data>) -> gpu::Result<()> {
@@ -162,6 +178,11 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
     }
 }
 
+/// Returns the number of threads that the device executes at once.
+fn resident(stream: &Stream) -> usize {
+    stream.device().resident_threads() as usize
+}
+
 /// Launches a kernel on the whole graph.
 ///
 /// # Safety
@@ -200,6 +221,13 @@ unsafe fn launch_whole<M: Config + Instance>(
                 stream.launch(lanes(vertices.len()), GraphFreeRemoved { graph, vertices, outcomes })
             }
             Whole::Restore(vertices) => stream.launch(over(vertices.len()), GraphRestore { graph, vertices }),
+            Whole::ChooseEnds(batch) => {
+                let threads = batch.parts.len().min(resident(stream));
+                stream.launch(over(threads), GraphChooseEnds { graph, batch })
+            }
+            Whole::Common(batch, total) => {
+                stream.launch(over(resident(stream)), GraphCommon { graph, batch, total })
+            }
         }
     }
 }

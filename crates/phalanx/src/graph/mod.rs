@@ -1,4 +1,5 @@
 //! A graph that changes while it is queried: [`DynamicGraph`].
+pub mod algorithms;
 mod batches;
 mod builder;
 mod csr;
