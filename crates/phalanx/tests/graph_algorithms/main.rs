@@ -3,6 +3,7 @@
 mod batches;
 #[path = "../common/mod.rs"]
 mod common;
+mod merge;
 mod oracle;
 mod samples;
 mod whole;

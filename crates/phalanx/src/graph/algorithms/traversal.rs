@@ -122,6 +122,25 @@ pub struct Traversal {
 }
 
 impl Traversal {
+    /// Returns the passes over rows with so many vertices and targets.
+    pub fn of_rows(
+        stream: &Stream,
+        steps: Box<dyn Steps>,
+        (vertices, targets): (usize, usize),
+        kind: Kind,
+    ) -> Self {
+        // Less than one part for each 128 targets, rounded up.
+        let most_parts = targets / SMALL_ROW + 1;
+        Self { stream: stream.clone(), steps, vertices, existing: vertices, kind, most_parts }
+    }
+
+    /// Calls `run`, and waits for the kernels that it has submitted.
+    pub fn run<R>(&self, run: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
+        let result = run(self)?;
+        self.stream.synchronize()?;
+        Ok(result)
+    }
+
     /// Returns a grid for `items` items, of which a thread may have several.
     pub fn grid(&self, items: usize) -> Grid {
         Grid::for_items(items.min(self.stream.device().resident_threads() as usize), THREADS)
@@ -204,19 +223,8 @@ impl<E: Data> Source for Csr<E> {
     }
 
     fn traverse<R>(&self, run: impl FnOnce(&Traversal) -> Result<R>) -> Result<R> {
-        let stream = self.device_of().stream()?;
         let view = RowsView { offsets: self.offsets().global(), targets: self.targets().global() };
-        let traversal = Traversal {
-            steps: Box::new(Bound::<CsrRows>(view)),
-            stream: stream.clone(),
-            vertices: self.vertices(),
-            existing: self.vertices(),
-            kind: self.kind(),
-            // Less than one part for each 128 targets, rounded up.
-            most_parts: self.targets().len() / SMALL_ROW + 1,
-        };
-        let result = run(&traversal)?;
-        stream.synchronize()?;
-        Ok(result)
+        let (stream, steps) = (self.device_of().stream()?, Box::new(Bound::<CsrRows>(view)));
+        Traversal::of_rows(&stream, steps, (self.vertices(), self.targets().len()), self.kind()).run(run)
     }
 }
