@@ -15,14 +15,14 @@
 //! | param | what |
 //! |---|---|
 //! | `edges` | `uniform` (default), `rmat`, `grid`, `geometric` |
-//! | `degree` | average number of edges per vertex, counted at one end, for `uniform`, `rmat` and `geometric` |
+//! | `degree` | edges per vertex, counted at one end, for `uniform`, `rmat` and `geometric`; default 16 |
 //! | `on` | `graph` (default) or `csr` |
 //! | `replaced` | 1: half of the edges are removed, and others inserted, before; default 0 |
 //! | `share` | share of the edges in the batch, default 0.01 |
 //!
-//! `n` is the number of vertices. Graphs are undirected. `counted` has the number of edges, the largest and the
-//! average degree, and for `bfs` the number of levels. All results are compared with those of the host, but
-//! triangles above 2^23 edges with those of the algorithm for batches, of all edges at once.
+//! `n` is the number of vertices. Graphs are undirected. `counted` has the number of edges, the largest and
+//! the average degree, and for `bfs` the number of levels. All results are compared with those of the host,
+//! but triangles above 2^23 edges with those of the algorithm for batches, of all edges at once.
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -174,7 +174,9 @@ impl Lists {
             while let Some(vertex) = open.pop() {
                 if labels[vertex as usize] == u32::MAX {
                     labels[vertex as usize] = first;
-                    open.extend(self.of(vertex).iter().filter(|&&target| labels[target as usize] == u32::MAX));
+                    open.extend(
+                        self.of(vertex).iter().filter(|&&target| labels[target as usize] == u32::MAX),
+                    );
                 }
             }
         }
@@ -331,7 +333,8 @@ impl<'a> Prepared<'a> {
         insert(&graph, last)?;
         let edges = graph.edge_count()?;
         ensure!(edges == self.kept, "the graph has {edges} edges instead of {}", self.kept);
-        self.subject = Some(if self.on_rows { Subject::Rows(graph.to_csr()?) } else { Subject::Graph(graph) });
+        self.subject =
+            Some(if self.on_rows { Subject::Rows(graph.to_csr()?) } else { Subject::Graph(graph) });
         Ok(())
     }
 
@@ -425,7 +428,8 @@ impl Benchmark for Prepared<'_> {
             (_, Found::Ranks(ranks)) => {
                 let expected = lists.ranks(f64::from(PageRank::default().damping));
                 let pairs = ranks.par_iter().zip(&expected);
-                let difference: f64 = pairs.map(|(&found, expected)| (f64::from(found) - expected).abs()).sum();
+                let difference: f64 =
+                    pairs.map(|(&found, expected)| (f64::from(found) - expected).abs()).sum();
                 ensure!(difference < 1e-5, "ranks differ by {difference} in all");
             }
             (_, Found::Count(count)) => {

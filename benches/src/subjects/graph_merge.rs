@@ -124,7 +124,18 @@ impl<'a> Prepared<'a> {
         let columns = [Columns::new(gpu, &batch)?, Columns::new(gpu, &new)?];
         let on_rows = case.choice("on", &[("graph", false), ("csr_merge", true)])?;
         let vertices = vertices as usize;
-        Ok(Self { gpu, removes, on_rows, vertices, base, batch, new, columns, subject: None, is_inserted: false })
+        Ok(Self {
+            gpu,
+            removes,
+            on_rows,
+            vertices,
+            base,
+            batch,
+            new,
+            columns,
+            subject: None,
+            is_inserted: false,
+        })
     }
 
     /// Builds the structure with the edges before.
@@ -154,8 +165,8 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Checks that of equal edges exactly one has the outcome `changed`, if the edge is new, and that the others
-    /// have the outcomes of edges without a change.
+    /// Checks that of equal edges exactly one has the outcome `changed`, if the edge is new, and that the
+    /// others have the outcomes of edges without a change.
     fn check_outcomes(&self) -> Result<()> {
         let outcomes = self.columns[0].outcomes.read()?;
         let mut results: Vec<(Edge, u8)> = self.batch.par_iter().copied().zip(outcomes).collect();

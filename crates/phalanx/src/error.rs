@@ -469,6 +469,11 @@ pub enum Error {
         vertices: usize,
     },
 
+    /// Compressed sparse rows are not those of a graph.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("the rows are no graph: {0}")]
+    Rows(&'static str),
+
     /// An algorithm for undirected graphs was called with a directed one.
     #[cfg(feature = "dynamic-graph")]
     #[error("the graph is directed: triangles are counted in undirected graphs, built by `Kind::Undirected`")]

@@ -102,8 +102,8 @@ pub fn grid((width, height): (u32, u32), kept: f64, seed: u64) -> Vec<Edge> {
 
 /// Returns the edges of a random geometric graph: `vertices` points at random places of a square, and an edge
 /// for each pair of points whose distance is below a radius, which is chosen such that vertices have about
-/// `degree` neighbours. Ids are in the order of rows of small squares, so neighbours are often near in memory.
-/// The source of an edge is smaller than its target.
+/// `degree` neighbours. Ids are in the order of rows of small squares, so neighbours are often near in
+/// memory. The source of an edge is smaller than its target.
 ///
 /// ```
 /// let edges = workloads::edges::geometric(10_000, 6.0, 7);

@@ -1,7 +1,7 @@
 //! Triangles of the edges of a batch: common neighbours of their ends.
 //!
-//! A triangle with `k` edges of the batch is found at each of them, and counts as a `k`-th there. The sum is in
-//! sixths, which have no remainder.
+//! A triangle with `k` edges of the batch is found at each of them, and counts as a `k`-th there. The sum is
+//! in sixths, which have no remainder.
 use super::algorithms::{Part, add_of_warp, lower_bound};
 use super::kind::Config;
 use super::search::Half;

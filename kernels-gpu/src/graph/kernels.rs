@@ -268,13 +268,9 @@ pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: Batch
     choose_ends(graph, batch);
 }
 
-/// Adds the number of triangles with edges of a batch to `total`, in sixths. The graph is undirected. The grid
-/// has any number of threads.
+/// Adds the number of triangles with edges of a batch to `total`, in sixths. The graph is undirected. The
+/// grid has any number of threads.
 #[kernel]
-pub fn graph_common<M: Config + Instance>(
-    graph: GraphView<M>,
-    batch: BatchEdges,
-    total: GlobalSlice<u64>,
-) {
+pub fn graph_common<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges, total: GlobalSlice<u64>) {
     count_common(graph, batch, total);
 }

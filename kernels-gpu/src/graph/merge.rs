@@ -11,15 +11,15 @@
 //! 2. [`merge_find`] searches each key in its row, reports outcomes and flags the keys that change the rows;
 //!    the host scans the flags.
 //! 3. [`merge_select`] compacts the flagged keys.
-//! 4. [`merge_offsets`] writes the new offsets, and [`merge_words`] the new targets and data, in one pass over
-//!    the old ones: an element moves by the number of selected keys before it.
+//! 4. [`merge_offsets`] writes the new offsets, and [`merge_words`] the new targets and data, in one pass
+//!    over the old ones: an element moves by the number of selected keys before it.
 //!
 //! Each kernel runs with any number of threads. All accesses are weak: a launch writes no word that it reads.
 //!
 //! # Cost
 //!
-//! The first three kernels read and write some 40 bytes per half, and search rows. The last ones read and write
-//! each offset and each target once.
+//! The first three kernels read and write some 40 bytes per half, and search rows. The last ones read and
+//! write each offset and each target once.
 use super::algorithms::lower_bound;
 use super::view::Flags;
 use crate::keyed::Outcome;
@@ -57,7 +57,8 @@ pub fn merge_keys(batch: KeyBatch) {
     let mut half = Thread::index();
     while half < batch.keys.len() {
         let (a, b) = (batch.sources.read(half / halves), batch.targets.read(half / halves));
-        let is_edge = a < vertices && b < vertices && (a != b || flags.has_self_edges() && half % halves == 0);
+        let is_edge =
+            a < vertices && b < vertices && (a != b || flags.has_self_edges() && half % halves == 0);
         let swaps = halves == 2 && (a > b) == (half % 2 == 0);
         let (source, target) = if swaps { (b, a) } else { (a, b) };
         let key = if is_edge { (source as u64) << bits | target as u64 } else { 1 << (2 * bits) };
@@ -133,8 +134,8 @@ impl SortedBatch {
     }
 }
 
-/// Searches the keys of a batch in the rows, flags those that change the rows, and writes an outcome per element
-/// if `outcomes` is not empty. `has_data` is 1 if edges have data.
+/// Searches the keys of a batch in the rows, flags those that change the rows, and writes an outcome per
+/// element if `outcomes` is not empty. `has_data` is 1 if edges have data.
 #[kernel]
 pub fn merge_find(batch: SortedBatch, has_data: u32, outcomes: GlobalSlice<u8>) {
     let mut place = Thread::index();
@@ -182,8 +183,8 @@ pub fn merge_select(batch: SortedBatch, positions: GlobalSlice<u32>, selected: S
     }
 }
 
-/// Writes the data of edges that are inserted and were present. `old` has the data of the rows, `data` those of
-/// the batch.
+/// Writes the data of edges that are inserted and were present. `old` has the data of the rows, `data` those
+/// of the batch.
 #[kernel]
 pub fn merge_replace<M: Moved + Instance>(
     batch: SortedBatch,
@@ -200,8 +201,8 @@ pub fn merge_replace<M: Moved + Instance>(
     }
 }
 
-/// Returns two places: the numbers of the first elements of `len` for which `is_below` holds, with `false` and
-/// with `true`. All lanes of the warp call it together, with the same arguments.
+/// Returns two places: the numbers of the first elements of `len` for which `is_below` holds, with `false`
+/// and with `true`. All lanes of the warp call it together, with the same arguments.
 #[device]
 fn range_of_warp(len: usize, is_below: impl Fn(usize, bool) -> bool) -> (usize, usize) {
     let warp = Tile::<32>::lockstep();
@@ -210,8 +211,8 @@ fn range_of_warp(len: usize, is_below: impl Fn(usize, bool) -> bool) -> (usize, 
     (warp.shuffle(place, 0) as usize, warp.shuffle(place, 1) as usize)
 }
 
-/// Writes the new offsets: the old ones, and the number of selected keys with smaller sources more, or less if
-/// `removes` is 1.
+/// Writes the new offsets: the old ones, and the number of selected keys with smaller sources more, or less
+/// if `removes` is 1.
 #[kernel]
 pub fn merge_offsets(
     old: GlobalSlice<u64>,
@@ -245,8 +246,8 @@ const RUN: usize = 1024;
 /// Number of elements of a lane that are read before they are written.
 const AT_ONCE: usize = 8;
 
-/// Writes the new targets or data. `places` are those of the selected keys, `values` their words; it is empty if
-/// `removes` is 1.
+/// Writes the new targets or data. `places` are those of the selected keys, `values` their words; it is empty
+/// if `removes` is 1.
 #[kernel]
 pub fn merge_words<M: Moved + Instance>(
     old: GlobalSlice<M::Word>,

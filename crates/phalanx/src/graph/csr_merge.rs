@@ -1,8 +1,8 @@
 //! A baseline: compressed sparse rows that sorted batches are merged into.
+use super::Kind;
 use super::algorithms::{Adjacent, Bound, Source, Steps, Traversal};
 use super::csr::Rows;
 use super::data::{Data, Weight};
-use super::Kind;
 use crate::map::batches::{check_same_device, optional_slice, slice};
 use crate::map::check;
 use crate::map::launch::{THREADS, nothing};
@@ -12,7 +12,8 @@ use gpu::{AsSlice, Buffer, Device, Grid, OptionalSliceMut, Stream};
 use phalanx_kernels::graph::Flags;
 use phalanx_kernels::graph::algorithms::{CsrRows, RowsView};
 use phalanx_kernels::graph::merge::{
-    KeyBatch, MergeFind, MergeKeys, MergeOffsets, MergeReplace, MergeSelect, MergeWords, Selection, SortedBatch,
+    KeyBatch, MergeFind, MergeKeys, MergeOffsets, MergeReplace, MergeSelect, MergeWords, Selection,
+    SortedBatch,
 };
 use phalanx_kernels::primitives::words::{GatherWords, Words};
 use simt::{GlobalSlice, Word};
@@ -48,10 +49,10 @@ const MOST_VERTICES: usize = 1 << 31;
 ///
 /// # Cost
 ///
-/// A batch: a radix sort of a key of 8 bytes and a number of 4 per half, some 60 bytes per half for searches and
-/// compaction, and a read and a write of all offsets (8 bytes per vertex), targets (4 bytes per half) and data;
-/// eight launches besides those of the sort. Waits once, for the number of changes. The memory of the rows is
-/// there twice, with up to a quarter more than needed. Slices of the host are copied in one piece.
+/// A batch: a radix sort of a key of 8 bytes and a number of 4 per half, some 60 bytes per half for searches
+/// and compaction, and a read and a write of all offsets (8 bytes per vertex), targets (4 bytes per half) and
+/// data; eight launches besides those of the sort. Waits once, for the number of changes. The memory of the
+/// rows is there twice, with up to a quarter more than needed. Slices of the host are copied in one piece.
 ///
 /// Source of the idea: the baseline that papers on dynamic graphs usually omit; merge by positions instead of
 /// a merge path, since the searches tell the positions.
@@ -194,11 +195,11 @@ impl<E: Data> CsrMerge<E> {
 
     /// Returns the bytes of device memory that the graph holds between batches.
     pub fn memory_usage(&self) -> usize {
-        let rows = |rows: &RowBuffers<E>| {
-            rows.offsets.byte_len() + rows.targets.byte_len() + rows.data.byte_len()
-        };
+        let rows =
+            |rows: &RowBuffers<E>| rows.offsets.byte_len() + rows.targets.byte_len() + rows.data.byte_len();
         let (s, halves) = (&self.scratch, self.scratch.keys.len());
-        let scratch = s.keys.byte_len() * 3 + s.numbers.byte_len() * 4 + s.values.byte_len() + 4 * (halves + 1);
+        let scratch =
+            s.keys.byte_len() * 3 + s.numbers.byte_len() * 4 + s.values.byte_len() + 4 * (halves + 1);
         rows(&self.rows) + rows(&self.spare) + scratch + self.work.memory_usage()
     }
 
@@ -387,7 +388,8 @@ impl<E: Data> CsrMerge<E> {
         // SAFETY: as for `run`.
         unsafe {
             let stream = self.stream();
-            stream.launch(self.grid(sorted.keys.len()), MergeSelect { batch: sorted, positions, selected })?;
+            stream
+                .launch(self.grid(sorted.keys.len()), MergeSelect { batch: sorted, positions, selected })?;
             stream.launch(self.grid(offsets.old.len()), offsets)?;
         }
         let moves = Moves { places, changes, removes };
@@ -435,8 +437,8 @@ struct Moves {
 }
 
 impl CsrMerge<()> {
-    /// Inserts edges. Outcomes: `Inserted`, `Found`, `Refused`. Refused are edges from a vertex to itself, and
-    /// those whose endpoint does not exist.
+    /// Inserts edges. Outcomes: `Inserted`, `Found`, `Refused`. Refused are edges from a vertex to itself,
+    /// and those whose endpoint does not exist.
     ///
     /// # Errors
     /// As [`Self::remove`].
@@ -478,8 +480,8 @@ impl<E: Weight> CsrMerge<E> {
     pub fn insert(&mut self, sources: &[u32], targets: &[u32], data: &[E]) -> Result<Outcomes> {
         check("data", sources.len(), data.len())?;
         let data = self.stream().device().from_slice(data)?;
-        // SAFETY: plain bytes of the size and alignment of their words; the buffer outlives the batch, which is
-        // waited for.
+        // SAFETY: plain bytes of the size and alignment of their words; the buffer outlives the batch, which
+        // is waited for.
         let words = unsafe { GlobalSlice::from_raw_parts(data.pointer().cast(), data.len()) };
         self.run_host((sources, targets), words, false)
     }

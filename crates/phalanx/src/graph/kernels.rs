@@ -5,10 +5,10 @@ use crate::map::launch::THREADS;
 use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
 use phalanx_kernels::graph::kernels::{
-    GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire, GraphFlush, GraphFreeRemoved,
-    GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphMarkRemoved, GraphMove,
-    GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
-    GraphUpsertDeferred, GraphWeight,
+    GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
+    GraphFlush, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall,
+    GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore,
+    GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use phalanx_kernels::graph::{BatchEdges, Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
 use phalanx_kernels::keyed::{OpCode, Scalar};

@@ -5,6 +5,7 @@ mod builder;
 mod csr;
 mod csr_merge;
 mod data;
+mod file;
 mod growth;
 mod host;
 mod inspect;

@@ -69,7 +69,7 @@ impl<E: Data> DynamicGraph<E> {
     }
 
     /// Lets the vertices of a batch grow to the size that they will have, and allocates the tables.
-    fn expect(&mut self, sources: &[u32], targets: &[u32]) -> Result<()> {
+    pub(super) fn expect(&mut self, sources: &[u32], targets: &[u32]) -> Result<()> {
         check("targets", sources.len(), targets.len())?;
         let counts = self.device().zeroed::<u32>(self.vertices())?;
         let slices = [self.device().from_slice(sources)?, self.device().from_slice(targets)?];
@@ -95,6 +95,36 @@ impl<E: Data> DynamicGraph<E> {
                 memory.grow_arena(lacking)?;
             }
             Ok(())
+        })
+    }
+
+    /// Removes all edges. Vertices stay, and removed ones stay removed. The memory stays with the graph.
+    ///
+    /// ```
+    /// let mut graph = phalanx::DynamicGraph::<()>::builder().vertices(3).build()?;
+    /// assert!(graph.insert(&[0, 1], &[1, 2])?.all_placed());
+    /// graph.clear()?;
+    /// assert_eq!((graph.edge_count()?, graph.vertices()), (0, 3));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: waits; two launches, which read all records and write all slabs; 5 bytes per vertex meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn clear(&mut self) -> Result<()> {
+        self.handle.exclusive(|stream, memory| {
+            self.order().changes += 1;
+            let mut exists = vec![true; memory.vertices as usize];
+            memory.free_ids.iter().for_each(|&vertex| exists[vertex as usize] = false);
+            let vertices = (0..memory.vertices).filter(|&vertex| exists[vertex as usize]).collect::<Vec<_>>();
+            let ids = stream.device().from_slice(&vertices)?;
+            let codes = stream.device().filled::<u8>(vertices.len(), Outcome::Removed as u8)?;
+            let (ids, codes) = (ids.global(), codes.global());
+            self.launch_on(stream, memory, Launch::Whole(Whole::FreeRemoved(ids, codes)))?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::Restore(ids)))?;
+            stream.synchronize()?;
+            Ok(memory.counters.fill_bytes(0)?)
         })
     }
 

@@ -110,10 +110,7 @@ fn refused_edges_join_nothing() {
     assert_eq!(components.read().unwrap(), [0, 1, 1]);
     assert!(matches!(components.insert(&[0], &[], &[]), Err(Error::Length { .. })));
     assert!(matches!(components.insert(&[0], &[1], &[]), Err(Error::Length { .. })));
-    assert!(matches!(
-        Triangles::of(&graph.to_csr().unwrap()).map(|_| ()),
-        Err(Error::Directed)
-    ));
+    assert!(matches!(Triangles::of(&graph.to_csr().unwrap()).map(|_| ()), Err(Error::Directed)));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// Data of edges.
 trait Sample: Data {
     fn of(number: u64) -> Self;
-    fn insert(graph: &mut CsrMerge<Self>, ends: (&[u32], &[u32]), data: &[Self]) -> phalanx::Result<Outcomes>;
+    fn insert(graph: &mut CsrMerge<Self>, ends: (&[u32], &[u32]), data: &[Self])
+    -> phalanx::Result<Outcomes>;
 }
 
 impl Sample for () {
@@ -100,7 +101,8 @@ impl<E: Sample> World<E> {
             let range = rows.offsets[vertex as usize] as usize..rows.offsets[vertex as usize + 1] as usize;
             found.extend(range.map(|place| (vertex, rows.targets[place], rows.data[place])));
         }
-        let mut expected: Vec<(u32, u32, E)> = self.edges.iter().map(|(&(a, b), &data)| (a, b, data)).collect();
+        let mut expected: Vec<(u32, u32, E)> =
+            self.edges.iter().map(|(&(a, b), &data)| (a, b, data)).collect();
         if self.kind == Kind::Undirected {
             expected.extend(self.edges.iter().map(|(&(a, b), &data)| (b, a, data)));
         }
@@ -149,7 +151,10 @@ fn batches_agree_with_a_map() {
 #[test]
 fn small_batches_change_long_rows() {
     let mut world = World::<u32>::new(5000, Kind::Directed);
-    world.insert(&(1..5000).step_by(2).map(|leaf| (7, leaf)).filter(|edge| edge.1 != 7).collect::<Vec<_>>(), 0);
+    world.insert(
+        &(1..5000).step_by(2).map(|leaf| (7, leaf)).filter(|edge| edge.1 != 7).collect::<Vec<_>>(),
+        0,
+    );
     world.check();
     world.insert(&[(7, 0), (7, 2), (7, 4998), (7, 2500), (6, 9), (4999, 0), (0, 4999)], 1 << 20);
     world.check();

@@ -2,7 +2,8 @@
 use crate::common::Rng;
 use workloads::edges::rmat;
 
-/// A graph as edges between the vertices below a number. Edges may repeat; none leads from a vertex to itself.
+/// A graph as edges between the vertices below a number. Edges may repeat; none leads from a vertex to
+/// itself.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub name: &'static str,

@@ -51,7 +51,8 @@ fn check_ranks(name: &str, graph: &impl Adjacent, lists: &Lists, exists: &[bool]
     let sum: f64 = found.iter().map(|&rank| f64::from(rank)).sum();
     assert!((sum - 1.0).abs() < 1e-5, "{name}: ranks add up to {sum}");
     // The ranks are at most the tolerance times d / (1 - d) away from the limit.
-    let differences = found.iter().zip(&expected).map(|(&found, &expected)| (f64::from(found) - expected).abs());
+    let differences =
+        found.iter().zip(&expected).map(|(&found, &expected)| (f64::from(found) - expected).abs());
     let difference: f64 = differences.sum();
     assert!(difference < 1e-6 * 0.85 / 0.15 + 1e-6, "{name}: ranks differ by {difference}");
 }
@@ -122,7 +123,10 @@ fn removed_vertices_have_no_rank_and_no_neighbours() {
         let lists = oracle::lists(sample.vertices, &left, kind == Kind::Undirected);
         let exists: Vec<bool> = (0..sample.vertices as u32).map(|vertex| !is_gone(vertex)).collect();
         check("vertices removed", &graph, kind, &lists, &exists);
-        assert_eq!(graph.remove_vertices(&(0..300).collect::<Vec<_>>()).unwrap().count(Outcome::Removed), 297);
+        assert_eq!(
+            graph.remove_vertices(&(0..300).collect::<Vec<_>>()).unwrap().count(Outcome::Removed),
+            297
+        );
         let ranks = page_rank(&graph, &PageRank::default()).unwrap().read().unwrap();
         assert!(ranks.into_iter().all(|rank| rank == 0.0));
     }
@@ -134,7 +138,8 @@ fn long_chains_are_visited() {
     for kind in KINDS {
         let builder = DynamicGraph::<()>::builder().vertices(400).kind(kind).table_slabs(2).slabs(900);
         let graph = builder.fixed(true).build().unwrap();
-        let edges: Vec<(u32, u32)> = (1..400).map(|leaf| (0, leaf)).chain(samples::uniform(400, 900, 6)).collect();
+        let edges: Vec<(u32, u32)> =
+            (1..400).map(|leaf| (0, leaf)).chain(samples::uniform(400, 900, 6)).collect();
         let (sources, targets) = split(&edges);
         assert!(graph.insert(&sources, &targets).unwrap().all_placed());
         let lists = oracle::lists(400, &edges, kind == Kind::Undirected);
@@ -157,7 +162,9 @@ fn bad_parameters_are_refused() {
     assert!(matches!(bfs(&graph, &[1, 2]), Err(Error::NoVertex { vertex: 2, vertices: 2 })));
     assert!(matches!(bfs(&graph.to_csr().unwrap(), &[u32::MAX]), Err(Error::NoVertex { .. })));
     let with = |damping, tolerance| PageRank { damping, tolerance, iterations: 3 };
-    for parameters in [with(1.5, 0.1), with(-0.1, 0.1), with(f32::NAN, 0.1), with(0.5, f32::NAN), with(0.5, -1.0)] {
+    for parameters in
+        [with(1.5, 0.1), with(-0.1, 0.1), with(f32::NAN, 0.1), with(0.5, f32::NAN), with(0.5, -1.0)]
+    {
         assert!(matches!(page_rank(&graph, &parameters), Err(Error::PageRank { .. })), "{parameters:?}");
     }
     let none = page_rank(&graph, &PageRank { iterations: 0, ..PageRank::default() }).unwrap();

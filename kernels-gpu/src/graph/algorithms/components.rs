@@ -58,9 +58,9 @@ fn join_with(labels: GlobalSlice<u32>, vertex: u32, is_undirected: bool) -> impl
     }
 }
 
-/// Joins small vertices with their neighbours, and lists the parts of large ones. Each vertex is its own label
-/// before. `is_undirected` is 1 if each edge is stored at both ends, otherwise 0. The grid has any number of
-/// threads.
+/// Joins small vertices with their neighbours, and lists the parts of large ones. Each vertex is its own
+/// label before. `is_undirected` is 1 if each edge is stored at both ends, otherwise 0. The grid has any
+/// number of threads.
 ///
 /// Cost: a pass over the vertices; per edge the path from both ends to their roots, one or two loads each at
 /// random addresses if paths are short; per joined pair of trees a compare-and-swap.
@@ -76,8 +76,8 @@ pub fn components_join<A: Adjacency + Instance>(
     });
 }
 
-/// Joins large vertices with the neighbours in the parts that [`components_join`] has listed. The grid has any
-/// number of threads.
+/// Joins large vertices with the neighbours in the parts that [`components_join`] has listed. The grid has
+/// any number of threads.
 ///
 /// Cost: as [`components_join`].
 #[kernel]

@@ -6,8 +6,8 @@ use simt::{GlobalSlice, Instance, Tile, kernel};
 /// Degree of a vertex that does not exist.
 pub const NO_VERTEX: u32 = u32::MAX;
 
-/// Writes the degree of each vertex, or [`NO_VERTEX`], and lists the parts of large vertices. The grid has any
-/// number of threads.
+/// Writes the degree of each vertex, or [`NO_VERTEX`], and lists the parts of large vertices. The grid has
+/// any number of threads.
 ///
 /// Cost: a pass over the vertices; 4 bytes written per vertex.
 #[kernel]

@@ -17,8 +17,8 @@ pub fn components_compress(labels: GlobalSlice<u32>) {
     }
 }
 
-/// Joins the components of the ends of each edge of a batch, except those that were refused; `outcomes` may be
-/// empty. Edges with a vertex beyond the labels are left out. The grid has any number of threads.
+/// Joins the components of the ends of each edge of a batch, except those that were refused; `outcomes` may
+/// be empty. Edges with a vertex beyond the labels are left out. The grid has any number of threads.
 ///
 /// Cost: 8 bytes read per edge and the paths of both ends; per joined pair of trees a compare-and-swap.
 #[kernel]
@@ -57,8 +57,8 @@ pub fn rank_update(ranking: Ranking) {
 
 /// Counts triangles in oriented rows: see [`count_in_rows`]. The grid has any number of threads.
 ///
-/// Cost: per directed edge the shorter of the rows of its ends, and for each of its targets a binary search in
-/// the longer one.
+/// Cost: per directed edge the shorter of the rows of its ends, and for each of its targets a binary search
+/// in the longer one.
 #[kernel]
 pub fn triangle_count(
     offsets: GlobalSlice<u32>,
@@ -69,9 +69,9 @@ pub fn triangle_count(
     count_in_rows(offsets, targets, sources, total);
 }
 
-/// Writes a key for each edge of a batch that has the outcome with the code `wanted` and two ends: the smaller
-/// one in the high half, the larger one in the low half. The others get the key of all ones. The grid has any number of
-/// threads.
+/// Writes a key for each edge of a batch that has the outcome with the code `wanted` and two ends: the
+/// smaller one in the high half, the larger one in the low half. The others get the key of all ones. The grid
+/// has any number of threads.
 ///
 /// Cost: 9 bytes read and 8 written per edge.
 #[kernel]

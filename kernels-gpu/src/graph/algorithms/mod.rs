@@ -1,10 +1,10 @@
 //! Algorithms on graphs: breadth-first search, connected components, PageRank and triangle counting. See
 //! `docs/structures/dynamic-graph.md`, section "Algorithms".
 //!
-//! Each algorithm is written once, over [`Adjacency`]: the neighbours of a vertex in a graph, or in compressed
-//! sparse rows. A kernel that passes over vertices serves small ones by tiles of [`VERTEX_TILE`] lanes, and
-//! lists the *parts* of large ones. A second kernel serves the listed parts, a warp each. So a vertex with a
-//! million neighbours is served by thousands of warps.
+//! Each algorithm is written once, over [`Adjacency`]: the neighbours of a vertex in a graph, or in
+//! compressed sparse rows. A kernel that passes over vertices serves small ones by tiles of [`VERTEX_TILE`]
+//! lanes, and lists the *parts* of large ones. A second kernel serves the listed parts, a warp each. So a
+//! vertex with a million neighbours is served by thousands of warps.
 //!
 //! ```text
 //! vertices   | 0 | 1 | 2 | 3 | ...      a tile each: neighbours of small vertices
@@ -21,8 +21,8 @@
 //!
 //! # Cost
 //!
-//! A pass over vertices reads a record and the slabs behind it, or two offsets and a row. A listed part costs 8
-//! bytes written and read. Each kernel states what it adds.
+//! A pass over vertices reads a record and the slabs behind it, or two offsets and a row. A listed part costs
+//! 8 bytes written and read. Each kernel states what it adds.
 mod components;
 mod degrees;
 #[cfg(feature = "dynamic-graph")]

@@ -22,8 +22,8 @@ pub struct Ranking {
     pub degrees: GlobalSlice<u32>,
     /// Sum of the shares that each vertex receives, in fixed point. 0 before an iteration.
     pub sums: GlobalSlice<u64>,
-    /// Two words for each iteration, in fixed point, 0 before it: the rank of vertices with edges, and the sum
-    /// of the changes of all ranks.
+    /// Two words for each iteration, in fixed point, 0 before it: the rank of vertices with edges, and the
+    /// sum of the changes of all ranks.
     pub totals: GlobalSlice<u64>,
     /// Parts of large vertices.
     pub parts: PartList,
@@ -79,9 +79,9 @@ impl Ranking {
         if degree == 0 { 0 } else { to_fixed(rank) }
     }
 
-    /// Calls `rank_of` for each vertex of the calling thread that exists, with its index, and sets its rank to
-    /// the result. Vertices that do not exist get 0. Adds the ranks of vertices with edges to the total of the
-    /// iteration `iteration`. All threads call it.
+    /// Calls `rank_of` for each vertex of the calling thread that exists, with its index, and sets its rank
+    /// to the result. Vertices that do not exist get 0. Adds the ranks of vertices with edges to the total of
+    /// the iteration `iteration`. All threads call it.
     fn set_all(self, iteration: u32, mut rank_of: impl FnMut(usize) -> f32) {
         let (mut vertex, mut with_edges) = (Thread::index(), 0);
         while vertex < self.degrees.len() {
@@ -102,9 +102,12 @@ impl Ranking {
 #[device]
 pub fn rank_begin(ranking: Ranking, previous: GlobalSlice<u32>) {
     let other = if previous.is_empty() { 1.0 / ranking.existing as f32 } else { 0.0 };
-    ranking.set_all(0, |vertex| {
-        if vertex < previous.len() { f32::from_bits(previous.read(vertex)) } else { other }
-    });
+    ranking.set_all(
+        0,
+        |vertex| {
+            if vertex < previous.len() { f32::from_bits(previous.read(vertex)) } else { other }
+        },
+    );
 }
 
 /// Computes the new ranks from the sums, and sets the sums to 0. The grid has any number of threads.
@@ -127,10 +130,11 @@ pub fn rank_update(ranking: Ranking) {
     add_of_warp(ranking.totals.at(2 * iteration as usize + 1), changes);
 }
 
-/// Adds up the shares of the neighbours of small vertices, in a graph whose edges are stored at both ends, and
-/// lists no parts: those of large vertices are listed before. The grid has any number of threads.
+/// Adds up the shares of the neighbours of small vertices, in a graph whose edges are stored at both ends,
+/// and lists no parts: those of large vertices are listed before. The grid has any number of threads.
 ///
-/// Cost: a pass over the vertices; per edge a load of a share at a random address; per vertex 8 bytes written.
+/// Cost: a pass over the vertices; per edge a load of a share at a random address; per vertex 8 bytes
+/// written.
 #[kernel]
 pub fn rank_gather<A: Adjacency + Instance>(graph: A::View, ranking: Ranking) {
     if ranking.is_done() {

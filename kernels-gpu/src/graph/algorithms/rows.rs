@@ -31,7 +31,8 @@ impl RowsView {
     fn row(self, vertex: Option<u32>) -> GlobalSlice<u32> {
         match vertex {
             Some(vertex) if (vertex as usize) + 1 < self.offsets.len() => {
-                let (first, end) = (self.offsets.read(vertex as usize), self.offsets.read(vertex as usize + 1));
+                let (first, end) =
+                    (self.offsets.read(vertex as usize), self.offsets.read(vertex as usize + 1));
                 self.targets.part(first as usize, end.saturating_sub(first) as usize)
             }
             _ => self.targets.part(0, 0),

@@ -1,9 +1,9 @@
 //! Triangle counting in oriented rows.
 //!
 //! Each edge is directed from the endpoint of lower degree to that of higher degree, by id if they are equal.
-//! The directed edges of a vertex are few, also of a hub. They are written to compressed sparse rows, which the
-//! host sorts. Then each triangle is a common target of the ends of exactly one directed edge: that between
-//! the two lowest of its vertices.
+//! The directed edges of a vertex are few, also of a hub. They are written to compressed sparse rows, which
+//! the host sorts. Then each triangle is a common target of the ends of exactly one directed edge: that
+//! between the two lowest of its vertices.
 use super::parts::{Adjacency, PartList, VERTEX_TILE, add_of_warp, for_each_item, visit_all};
 use simt::{GlobalSlice, Instance, Order, Scope, Tile, device, kernel};
 
@@ -71,8 +71,8 @@ pub fn triangle_orient<A: Adjacency + Instance>(graph: A::View, edges: Orientati
     });
 }
 
-/// Counts the directed edges in the listed parts of large vertices, or writes them. The grid has any number of
-/// threads.
+/// Counts the directed edges in the listed parts of large vertices, or writes them. The grid has any number
+/// of threads.
 ///
 /// Cost: as [`triangle_orient`]; an atomic per 32 neighbours.
 #[kernel]
@@ -126,8 +126,8 @@ fn is_in(row: GlobalSlice<u32>, target: u32) -> bool {
     place < row.len() && row.read(place) == target
 }
 
-/// Returns the number of the first elements of `len` for which `is_below` holds. It holds for no element after
-/// one for which it does not.
+/// Returns the number of the first elements of `len` for which `is_below` holds. It holds for no element
+/// after one for which it does not.
 #[device]
 pub(in crate::graph) fn lower_bound(len: usize, mut is_below: impl FnMut(usize) -> bool) -> usize {
     let (mut first, mut rest) = (0, len);

@@ -1,10 +1,10 @@
 //! Connected components.
 use super::traversal::{Adjacent, Step};
+use crate::Result;
 use crate::map::check;
 use crate::map::launch::THREADS;
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, Outcome, Outcomes};
-use crate::Result;
 use gpu::{Buffer, Grid, Stream};
 use phalanx_kernels::graph::algorithms::kernels::{ComponentsCompress, ComponentsJoinEdges};
 use phalanx_kernels::primitives::words::CountUp;
@@ -37,8 +37,8 @@ pub struct Components {
 impl Components {
     /// Computes the components of a graph. A vertex that was removed is a component by itself.
     ///
-    /// Cost: a pass over the graph, with the paths of both ends of each edge to their roots, mostly one or two
-    /// loads at random addresses; four launches. 4 bytes per vertex.
+    /// Cost: a pass over the graph, with the paths of both ends of each edge to their roots, mostly one or
+    /// two loads at random addresses; four launches. 4 bytes per vertex.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.

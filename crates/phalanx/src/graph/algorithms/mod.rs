@@ -1,8 +1,8 @@
 //! Algorithms on graphs: breadth-first search, connected components, PageRank and triangle counting.
 //!
-//! They run on a [`DynamicGraph`](super::DynamicGraph) itself, and on a [`Csr`](super::Csr), for example that of
-//! a [`Snapshot`](super::Snapshot), by the same kernels. The results are in device memory. The calls wait for
-//! the device.
+//! They run on a [`DynamicGraph`](super::DynamicGraph) itself, and on a [`Csr`](super::Csr), for example that
+//! of a [`Snapshot`](super::Snapshot), by the same kernels. The results are in device memory. The calls wait
+//! for the device.
 //!
 //! ```
 //! use phalanx::DynamicGraph;
@@ -26,23 +26,23 @@
 //! | [`triangles`], [`Triangles`] | number of triangles | refused |
 //!
 //! # Concurrency
-//! On a [`DynamicGraph`](super::DynamicGraph) an algorithm sees the state between two batches. Lookups that were
-//! submitted before it run beside it. Batches of other host threads wait on the host until it has ended; to let
-//! them go on, run it on a snapshot.
+//! On a [`DynamicGraph`](super::DynamicGraph) an algorithm sees the state between two batches. Lookups that
+//! were submitted before it run beside it. Batches of other host threads wait on the host until it has ended;
+//! to let them go on, run it on a snapshot.
 //!
 //! # Cost
 //!
-//! A pass over a graph reads its records and slabs, and tombstones in them; a pass over a CSR 8 bytes per vertex
-//! and 4 per edge. A vertex is served by a tile of eight lanes; one with a table (in a CSR, with more than 128
-//! neighbours) by a warp per eight buckets (256 neighbours), so hubs are spread over the device. Temporary
-//! memory besides the results: 8 bytes per part of a large vertex, and what each function states.
+//! A pass over a graph reads its records and slabs, and tombstones in them; a pass over a CSR 8 bytes per
+//! vertex and 4 per edge. A vertex is served by a tile of eight lanes; one with a table (in a CSR, with more
+//! than 128 neighbours) by a warp per eight buckets (256 neighbours), so hubs are spread over the device.
+//! Temporary memory besides the results: 8 bytes per part of a large vertex, and what each function states.
 //! `docs/structures/dynamic-graph.md` has the figures.
 //!
 //! Sources: level-synchronous search with queues as in Merrill, Garland and Grimshaw, "Scalable GPU Graph
 //! Traversal", PPoPP 2012, without their bitmaps; hooking of roots as in Jaiganesh and Burtscher, "A
-//! High-Performance Connected Components Implementation for GPUs", HPDC 2018; PageRank by Page, Brin and others,
-//! 1999; triangles by oriented edges as in Latapy, "Main-memory triangle computations", 2008. The sums in fixed
-//! point and the count of new triangles are ours.
+//! High-Performance Connected Components Implementation for GPUs", HPDC 2018; PageRank by Page, Brin and
+//! others, 1999; triangles by oriented edges as in Latapy, "Main-memory triangle computations", 2008. The
+//! sums in fixed point and the count of new triangles are ours.
 mod components;
 mod page_rank;
 mod search;

@@ -102,9 +102,9 @@ impl Ranks {
     }
 }
 
-/// Computes the PageRank of each vertex. The rank of vertices without edges is spread over all vertices. Removed
-/// vertices have the rank 0. The result is the same, bit for bit, for a graph and for its CSR, if no vertex was
-/// removed.
+/// Computes the PageRank of each vertex. The rank of vertices without edges is spread over all vertices.
+/// Removed vertices have the rank 0. The result is the same, bit for bit, for a graph and for its CSR, if no
+/// vertex was removed.
 ///
 /// ```
 /// use phalanx::DynamicGraph;
@@ -118,9 +118,9 @@ impl Ranks {
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
-/// Cost: an iteration is a pass over the graph; per edge, in an undirected graph, a load of 4 bytes at a random
-/// address, in a directed one an atomic addition of 8 bytes; 40 bytes per vertex; three launches. Waits after
-/// each eight iterations. 20 bytes per vertex meanwhile, of which 4 stay.
+/// Cost: an iteration is a pass over the graph; per edge, in an undirected graph, a load of 4 bytes at a
+/// random address, in a directed one an atomic addition of 8 bytes; 40 bytes per vertex; three launches.
+/// Waits after each eight iterations. 20 bytes per vertex meanwhile, of which 4 stay.
 ///
 /// # Errors
 /// [`Error::PageRank`] if the damping or the tolerance is not from 0 to 1; [`Error::Device`] if the device is

@@ -74,8 +74,8 @@ impl Distances {
 /// per level, and a wait for each 16 levels. 12 bytes per vertex meanwhile, of which 4 stay.
 ///
 /// # Errors
-/// [`Error::NoVertex`] if a source is not below the number of vertices; [`Error::Device`] if the device is lost
-/// or lacks the memory.
+/// [`Error::NoVertex`] if a source is not below the number of vertices; [`Error::Device`] if the device is
+/// lost or lacks the memory.
 pub fn bfs(graph: &impl Adjacent, sources: &[u32]) -> Result<Distances> {
     graph.traverse(|traversal| {
         let mut search = Search::new(traversal, sources)?;

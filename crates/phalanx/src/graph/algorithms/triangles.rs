@@ -6,9 +6,7 @@ use crate::graph::memory::Memory;
 use crate::graph::{Data, DynamicGraph, Kind};
 use crate::map::check;
 use crate::map::launch::nothing;
-use crate::primitives::{
-    Bits, Workspace, compact_bytes, scan_bytes, sort_bytes, sort_segments_bytes,
-};
+use crate::primitives::{Bits, Workspace, compact_bytes, scan_bytes, sort_bytes, sort_segments_bytes};
 use crate::{Error, Outcome, Result};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::graph::algorithms::Orientation;
@@ -28,9 +26,9 @@ use phalanx_kernels::graph::{BatchEdges, TRIANGLE};
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
-/// Cost: three passes over the graph, a sort of the rows of oriented edges, and for each of these edges as many
-/// binary searches as the shorter row of its ends has targets. 16 bytes per edge and 12 per vertex meanwhile,
-/// and the workspace of the sort. Waits.
+/// Cost: three passes over the graph, a sort of the rows of oriented edges, and for each of these edges as
+/// many binary searches as the shorter row of its ends has targets. 16 bytes per edge and 12 per vertex
+/// meanwhile, and the workspace of the sort. Waits.
 ///
 /// # Errors
 /// [`Error::Directed`] if the graph is directed; [`Error::TooMany`] for more than 2^30 - 1 edges;
@@ -114,8 +112,8 @@ fn last(stream: &Stream, offsets: &Buffer<u32>) -> Result<u32> {
 
 /// The number of triangles of an undirected graph, kept up to date over batches.
 ///
-/// Call [`Self::inserted`] after each insertion, and [`Self::removing`] before each removal. No other batch may
-/// change the graph between the batch and the call.
+/// Call [`Self::inserted`] after each insertion, and [`Self::removing`] before each removal. No other batch
+/// may change the graph between the batch and the call.
 ///
 /// ```
 /// use phalanx::DynamicGraph;
@@ -155,9 +153,9 @@ impl Triangles {
 
     /// Adds the triangles of a batch that was inserted with these outcomes.
     ///
-    /// Cost: copies the batch to the device, sorts its edges, and for each new edge looks up all neighbours of
-    /// the end with fewer buckets at the other end; 41 bytes per edge meanwhile, and the workspace of the sort.
-    /// Waits.
+    /// Cost: copies the batch to the device, sorts its edges, and for each new edge looks up all neighbours
+    /// of the end with fewer buckets at the other end; 41 bytes per edge meanwhile, and the workspace of the
+    /// sort. Waits.
     ///
     /// # Errors
     /// [`Error::Directed`] if the graph is directed; [`Error::Length`] if the slices differ in length;
