@@ -58,8 +58,8 @@ pub fn merge_keys(batch: KeyBatch) {
     while half < batch.keys.len() {
         let (a, b) = (batch.sources.read(half / halves), batch.targets.read(half / halves));
         let is_edge =
-            a < vertices && b < vertices && (a != b || flags.has_self_edges() && half % halves == 0);
-        let swaps = halves == 2 && (a > b) == (half % 2 == 0);
+            a < vertices && b < vertices && (a != b || flags.has_self_edges() && half.is_multiple_of(halves));
+        let swaps = halves == 2 && (a > b) == half.is_multiple_of(2);
         let (source, target) = if swaps { (b, a) } else { (a, b) };
         let key = if is_edge { (source as u64) << bits | target as u64 } else { 1 << (2 * bits) };
         batch.keys.write(half, key);
@@ -145,7 +145,7 @@ pub fn merge_find(batch: SortedBatch, has_data: u32, outcomes: GlobalSlice<u8>) 
         let is_selected = batch.is_first_edge(place) && is_present == (batch.removes != 0);
         batch.places.write(place, found);
         batch.flags.write(place, is_selected as u32);
-        if number % batch.halves == 0 {
+        if number.is_multiple_of(batch.halves) {
             let outcome = batch.outcome(key, is_selected, has_data != 0);
             write_if(outcomes, (number / batch.halves) as usize, outcome as u8);
         }

@@ -42,7 +42,7 @@ pub struct PartList {
 ///   [`Self::vertices`].
 #[device]
 pub unsafe trait Adjacency: Copy + Send + Sync + 'static {
-    /// What kernels take.
+    /// View of a graph, which kernels take.
     type View: Copy + Send + Sync + 'static;
 
     /// Returns the number of vertices.

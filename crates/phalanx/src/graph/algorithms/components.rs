@@ -49,7 +49,7 @@ impl Components {
             let words = components.labels.global();
             // SAFETY: the labels outlive the launch.
             unsafe { stream.launch(traversal.grid(words.len()), CountUp { words })? };
-            traversal.launch(Step::Join(words, traversal.is_undirected(), parts.list()))?;
+            traversal.launch(Step::Join(words, traversal.is_undirected(), parts.slices()))?;
             components.compress(stream)?;
             Ok(components)
         })

@@ -1,5 +1,5 @@
 //! PageRank.
-use super::traversal::{Adjacent, Parts, Step, Traversal};
+use super::traversal::{Adjacent, PartBuffers, Step, Traversal};
 use crate::graph::Kind;
 use crate::map::launch::nothing;
 use crate::{Error, Result};
@@ -165,7 +165,7 @@ struct Memory {
     degrees: Buffer<u32>,
     sums: Buffer<u64>,
     totals: Buffer<u64>,
-    parts: Parts,
+    parts: PartBuffers,
 }
 
 impl Memory {
@@ -188,7 +188,7 @@ impl Memory {
             degrees: self.degrees.global(),
             sums: self.sums.global(),
             totals: self.totals.global(),
-            parts: self.parts.list(),
+            parts: self.parts.slices(),
             damping: parameters.damping,
             existing: traversal.existing.max(1) as u32,
             tolerance: (f64::from(parameters.tolerance) * ONE as f64) as u64,

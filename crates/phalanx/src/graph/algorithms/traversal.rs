@@ -161,20 +161,20 @@ impl Traversal {
     }
 
     /// Allocates a list of parts.
-    pub fn parts(&self) -> Result<Parts> {
+    pub fn parts(&self) -> Result<PartBuffers> {
         let device = self.stream.device();
-        Ok(Parts { words: device.buffer(self.most_parts)?, count: device.zeroed(1)? })
+        Ok(PartBuffers { words: device.buffer(self.most_parts)?, count: device.zeroed(1)? })
     }
 }
 
 /// Memory of a list of parts.
-pub struct Parts {
+pub struct PartBuffers {
     pub words: Buffer<u64>,
     count: Buffer<u32>,
 }
 
-impl Parts {
-    pub fn list(&self) -> PartList {
+impl PartBuffers {
+    pub fn slices(&self) -> PartList {
         PartList { words: self.words.global(), count: self.count.global() }
     }
 }

@@ -1,6 +1,6 @@
 //! Triangle counting.
 use super::components::grid;
-use super::traversal::{Adjacent, Parts, Step, Traversal};
+use super::traversal::{Adjacent, PartBuffers, Step, Traversal};
 use crate::graph::kernels::{Launch, Whole};
 use crate::graph::memory::Memory;
 use crate::graph::{Data, DynamicGraph, Kind};
@@ -60,7 +60,7 @@ impl Oriented {
         let (device, parts) = (stream.device(), traversal.parts()?);
         let (degrees, counts) = (device.buffer::<u32>(vertices)?, device.buffer::<u32>(vertices)?);
         let mut offsets = device.buffer::<u32>(vertices + 1)?;
-        traversal.launch(Step::Degrees(degrees.global(), parts.list()))?;
+        traversal.launch(Step::Degrees(degrees.global(), parts.slices()))?;
         let count = orientation(&degrees, &counts, &parts);
         traversal.launch(Step::Orient(count))?;
         Workspace::new(stream, scan_bytes::<u32>(vertices))?.offsets(&counts, &mut offsets)?;
@@ -91,14 +91,14 @@ impl Oriented {
 }
 
 /// Returns the orientation that only counts edges.
-fn orientation(degrees: &Buffer<u32>, counts: &Buffer<u32>, parts: &Parts) -> Orientation {
+fn orientation(degrees: &Buffer<u32>, counts: &Buffer<u32>, parts: &PartBuffers) -> Orientation {
     Orientation {
         degrees: degrees.global(),
         counts: counts.global(),
         offsets: nothing(),
         targets: nothing(),
         sources: nothing(),
-        parts: parts.list(),
+        parts: parts.slices(),
     }
 }
 
