@@ -469,6 +469,11 @@ pub enum Error {
         vertices: usize,
     },
 
+    /// A directed graph does not store edges at their targets.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("the graph does not store edges at their targets: build it with `.in_edges(true)`")]
+    NoInEdges,
+
     /// Compressed sparse rows are not those of a graph.
     #[cfg(feature = "dynamic-graph")]
     #[error("the rows are no graph: {0}")]

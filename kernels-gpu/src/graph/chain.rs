@@ -61,7 +61,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
 
     /// Returns the first slot of a small vertex, or the end if there is none.
     pub fn of_small(graph: GraphView<Edges<S, P, W, L>>, vertex: Option<u32>) -> Self {
-        let vertex = vertex.filter(|&vertex| vertex < graph.vertices());
+        let vertex = vertex.filter(|&vertex| vertex < graph.record_count());
         // SAFETY: the vertex exists.
         Self::new(graph, vertex.map(|vertex| Piece::Record(unsafe { graph.record(vertex) })))
     }

@@ -1,6 +1,6 @@
 //! Graphs as compressed sparse rows, and snapshots.
 use super::data::Data;
-use super::kernels::{Launch, Whole};
+use super::kernels::{Launch, Side, Whole};
 use super::memory::MOST_VERTICES;
 use super::{DynamicGraph, Kind};
 use crate::map::launch::nothing;
@@ -205,7 +205,8 @@ impl<E: Data> DynamicGraph<E> {
             let halves = self.halves_in(&stream, &offsets)?;
             targets = self.device().buffer::<u32>(halves)?;
             data = self.device().buffer::<E::Bits>(if E::HAS_DATA { halves } else { 0 })?;
-            let launch = Launch::Neighbors(nothing(), offsets.global(), targets.global(), data.global());
+            let launch =
+                Launch::Neighbors(Side::Out, nothing(), offsets.global(), targets.global(), data.global());
             self.launch_on(&stream, &memory, launch)
         })?;
         drop(memory);

@@ -6,8 +6,8 @@
 //! · CRC-32 of all before
 //! ```
 //!
-//! All numbers are little-endian. The kind is 1 for undirected graphs, plus 2 if self-edges are allowed; an
-//! undirected edge is only in the row of its smaller vertex. The data are 0 (none), 1 (`u32`), 2 (`f32`) or 3
+//! All numbers are little-endian. The kind is 1 for undirected graphs, plus 2 if self-edges are allowed, plus 4
+//! if a directed graph stores edges also at their targets; an undirected edge is only in the row of its smaller vertex. The data are 0 (none), 1 (`u32`), 2 (`f32`) or 3
 //! (`u64`).
 use super::data::Data;
 use super::memory::MOST_VERTICES;
@@ -23,6 +23,7 @@ const VERSION: u16 = 1;
 struct Header {
     kind: Kind,
     self_edges: bool,
+    in_edges: bool,
     vertices: usize,
     removed: usize,
     edges: usize,
@@ -74,12 +75,13 @@ impl<E: Data> DynamicGraph<E> {
     /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
         let rows = self.snapshot()?.csr().read()?;
-        let (removed, self_edges) = {
+        let (removed, flags) = {
             let memory = self.handle.read();
-            (memory.free_ids.clone(), memory.flags.has_self_edges())
+            (memory.free_ids.clone(), memory.flags)
         };
         let edges = self.edges_once(&rows);
-        let kind = u16::from(self.kind == Kind::Undirected) + 2 * u16::from(self_edges);
+        let bits = [flags.is_undirected(), flags.has_self_edges(), flags.has_in_edges()];
+        let kind = bits.into_iter().rev().fold(0, |kind, bit| 2 * kind + u16::from(bit));
         let mut writer = Checked::new(writer);
         writer.put(MAGIC)?;
         writer.put(&VERSION.to_le_bytes())?;
@@ -133,7 +135,7 @@ impl<E: Data> DynamicGraph<E> {
             others.collect::<Vec<_>>().into_iter().for_each(|target| degrees[target as usize] += 1);
         }
         let builder = builder.vertices(header.vertices).kind(header.kind).self_edges(header.self_edges);
-        let mut graph = builder.degrees(&degrees).build()?;
+        let mut graph = builder.in_edges(header.in_edges).degrees(&degrees).build()?;
         graph.expect(&sources, &edges.targets)?;
         let outcomes = graph.insert_any(&sources, &edges.targets, &edges.data)?;
         if outcomes.count(Outcome::Inserted) != sources.len() {
@@ -159,7 +161,7 @@ fn read_header<E: Data, R: Read>(reader: &mut Checked<R>) -> Result<Header> {
         return wrong(format!("its format version is {version}; supported: {VERSION}"));
     }
     let kind = u16::from_le_bytes(reader.number()?);
-    if kind > 3 {
+    if ![0, 1, 2, 3, 4, 6].contains(&kind) {
         return wrong(format!("it has a graph of the unknown kind {kind}"));
     }
     let data = u32::from_le_bytes(reader.number()?);
@@ -177,7 +179,14 @@ fn read_header<E: Data, R: Read>(reader: &mut Checked<R>) -> Result<Header> {
         return wrong(format!("it has {vertices} vertices, {removed} of them removed"));
     }
     let kind_of = |bits| if bits & 1 == 1 { Kind::Undirected } else { Kind::Directed };
-    Ok(Header { kind: kind_of(kind), self_edges: kind & 2 == 2, vertices, removed, edges })
+    Ok(Header {
+        kind: kind_of(kind),
+        self_edges: kind & 2 == 2,
+        in_edges: kind & 4 == 4,
+        vertices,
+        removed,
+        edges,
+    })
 }
 
 /// Reads the edges and the checksum.

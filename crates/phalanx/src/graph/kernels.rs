@@ -38,11 +38,27 @@ pub enum Launch<D> {
     /// Runs [`GraphWeight`].
     Weight(Lookups<D>),
     /// Runs [`GraphDegree`] for vertices.
-    Degree(BoundedSlice<u32>, GlobalSlice<u32>),
+    Degree(Side, BoundedSlice<u32>, GlobalSlice<u32>),
     /// Runs [`GraphNeighbors`] for vertices.
-    Neighbors(GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>, GlobalSlice<D>),
+    Neighbors(Side, GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>, GlobalSlice<D>),
     /// Runs a kernel on the whole graph.
     Whole(Whole<D>),
+}
+
+/// Edges of a vertex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Edges from the vertex, or all of an undirected graph.
+    Out,
+    /// Edges that lead to the vertex, of a graph that stores them there.
+    In,
+}
+
+impl Side {
+    /// Returns the distance of their record from that of the vertex.
+    fn base(self, memory: &Memory) -> u32 {
+        if self == Self::In { memory.vertices } else { 0 }
+    }
 }
 
 /// A launch on the whole graph.
@@ -165,12 +181,13 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
                 Launch::Weight(batch) => {
                     stream.launch(over(batch.sources.max_len()), GraphWeight { graph, batch })
                 }
-                Launch::Degree(vertices, degrees) => {
-                    stream.launch(lanes(vertices.max_len()), GraphDegree { graph, vertices, degrees })
+                Launch::Degree(side, vertices, degrees) => {
+                    let base = side.base(memory);
+                    stream.launch(lanes(vertices.max_len()), GraphDegree { graph, base, vertices, degrees })
                 }
-                Launch::Neighbors(vertices, offsets, targets, data) => {
-                    let grid = over((offsets.len().max(1) - 1) * 32);
-                    stream.launch(grid, GraphNeighbors { graph, vertices, offsets, targets, data })
+                Launch::Neighbors(side, vertices, offsets, targets, data) => {
+                    let (base, grid) = (side.base(memory), over((offsets.len().max(1) - 1) * 32));
+                    stream.launch(grid, GraphNeighbors { graph, base, vertices, offsets, targets, data })
                 }
                 Launch::Whole(launch) => launch_whole(stream, memory, graph, launch),
             }
@@ -193,8 +210,9 @@ unsafe fn launch_whole<M: Config + Instance>(
     graph: GraphView<M>,
     launch: Whole<M::Data>,
 ) -> gpu::Result<()> {
-    let all = memory.vertices as usize;
-    let (each, lanes) = (over(all), |vertices: usize| over(vertices * SLAB_TILE as usize));
+    let (all, records) = (memory.vertices as usize, memory.record_count());
+    let (each, lanes) = (over(records), |records: usize| over(records * SLAB_TILE as usize));
+    let records_of = |vertices: GlobalSlice<u32>| vertices.len() * (records / all);
     // SAFETY: the caller's obligations.
     unsafe {
         match launch {
@@ -207,18 +225,17 @@ unsafe fn launch_whole<M: Config + Instance>(
             }
             Whole::Expect(counts, growth) => stream.launch(each, GraphExpect { graph, counts, growth }),
             Whole::Expire(before, removed) => {
-                stream.launch(lanes(all), GraphExpire { graph, before, removed })
+                stream.launch(lanes(records), GraphExpire { graph, before, removed })
             }
             Whole::MarkRemoved(vertices, outcomes) => {
                 stream.launch(over(vertices.len()), GraphMarkRemoved { graph, vertices, outcomes })
             }
             Whole::Unlink(vertices, outcomes) => {
-                let is_undirected = memory.flags.is_undirected();
-                let warps = if is_undirected { vertices.len() } else { all };
+                let warps = if memory.halves() == 2 { records_of(vertices) } else { all };
                 stream.launch(over(warps * 32), GraphUnlink { graph, vertices, outcomes })
             }
             Whole::FreeRemoved(vertices, outcomes) => {
-                stream.launch(lanes(vertices.len()), GraphFreeRemoved { graph, vertices, outcomes })
+                stream.launch(lanes(records_of(vertices)), GraphFreeRemoved { graph, vertices, outcomes })
             }
             Whole::Restore(vertices) => stream.launch(over(vertices.len()), GraphRestore { graph, vertices }),
             Whole::ChooseEnds(batch) => {

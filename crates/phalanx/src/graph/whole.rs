@@ -46,7 +46,7 @@ impl<E: Data> DynamicGraph<E> {
     fn exact_growth(&self, stream: &Stream, memory: &Memory) -> Result<Growth> {
         let mut order = self.order();
         order.changes += 1;
-        order.workspace.fit(memory.vertices as usize, memory)?;
+        order.workspace.fit(memory.record_count(), memory)?;
         let growth = Growth { load: EXACT_LOAD, ..order.workspace.growth() };
         // SAFETY: the caller has exclusive access to the graph.
         unsafe { stream.fill(growth.words.part(0, BATCH_WORDS), 0)? };
@@ -71,7 +71,7 @@ impl<E: Data> DynamicGraph<E> {
     /// Lets the vertices of a batch grow to the size that they will have, and allocates the tables.
     pub(super) fn expect(&mut self, sources: &[u32], targets: &[u32]) -> Result<()> {
         check("targets", sources.len(), targets.len())?;
-        let counts = self.device().zeroed::<u32>(self.vertices())?;
+        let counts = self.device().zeroed::<u32>(self.handle.read().record_count())?;
         let slices = [self.device().from_slice(sources)?, self.device().from_slice(targets)?];
         let edges = Changes {
             sources: slices[0].global().into(),
@@ -144,8 +144,9 @@ impl<E: Data> DynamicGraph<E> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: waits; three launches. In an undirected graph the edges of the vertices are read, and removed at
-    /// their other ends; in a directed graph all edges of the graph are read.
+    /// Cost: waits; three launches. In an undirected graph, and in a directed one with
+    /// [`Builder::in_edges`](super::Builder::in_edges), the edges of the vertices are read, and removed at their
+    /// other ends; in another directed graph all edges of the graph are read.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.

@@ -1,4 +1,5 @@
 //! The algorithms on the host, by definition rather than fast.
+#![allow(dead_code)] // each program uses some of these
 use std::collections::{BTreeSet, VecDeque};
 
 /// The neighbours of each vertex.

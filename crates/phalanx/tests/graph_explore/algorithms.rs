@@ -16,9 +16,9 @@ const VERTICES: usize = 150;
 
 type Ends = (Vec<u32>, Vec<u32>);
 
-/// Draws edges: of small vertices, and of hubs that have tables.
-fn draw(rng: &mut Rng) -> Vec<(u32, u32)> {
-    let (count, hubs) = (rng.pick(&[20, 150, 500]), rng.pick(&[0, 2, 8]));
+/// Draws edges, one of `counts` many: of small vertices, and of hubs that have tables.
+fn draw(rng: &mut Rng, counts: &[usize]) -> Vec<(u32, u32)> {
+    let (count, hubs) = (rng.pick(counts), rng.pick(&[0, 2, 8]));
     let edges = random_edges::<()>(rng, count, VERTICES as u64, hubs);
     edges.into_iter().map(|edge| (edge.0, edge.1)).collect()
 }
@@ -55,7 +55,7 @@ pub fn run(setting: &Setting, kind: Kind) -> Checked {
     let graph = DynamicGraph::<()>::builder().device(&device).vertices(VERTICES).kind(kind);
     let graph = graph.build().map_err(text)?;
     let mut merged = CsrMerge::<()>::new(&device, VERTICES, kind).map_err(text)?;
-    let edges = draw(&mut rng);
+    let edges = draw(&mut rng, &[20, 150, 500]);
     let (sources, targets) = split(&edges);
     let outcomes = graph.insert(&sources, &targets).map_err(text)?;
     same("edges of merged rows", merged.insert(&sources, &targets).map_err(text)?.refused(), 0)?;
@@ -64,6 +64,24 @@ pub fn run(setting: &Setting, kind: Kind) -> Checked {
     // The order of a vertex's edges does not matter.
     same("ranks of rows", check(&graph.to_csr().map_err(text)?, &edges, kind)?, ranks.clone())?;
     same("ranks of merged rows", check(&merged, &edges, kind)?, ranks)
+}
+
+/// Counts the triangles of a graph with four hubs that are neighbours, each of which has two parts.
+pub fn hubs(setting: &Setting) -> Checked {
+    let text = |error: phalanx::Error| error.to_string();
+    let mut rng = Rng::new(setting.seed);
+    let first = rng.below(40) as u32;
+    let hubs: Vec<u32> = (0..4).map(|hub| first + 11 * hub).collect();
+    let leaves = (100..340 + rng.below(40) as u32).collect::<Vec<u32>>();
+    let star = hubs.iter().flat_map(|&hub| leaves.iter().map(move |&leaf| (hub, leaf)));
+    let pairs = hubs.iter().flat_map(|&a| hubs.iter().map(move |&b| (a, b))).filter(|(a, b)| a < b);
+    let edges: Vec<(u32, u32)> = star.chain(pairs).collect();
+    let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(400);
+    let graph = graph.kind(Kind::Undirected).build().map_err(text)?;
+    let (sources, targets) = split(&edges);
+    same("refused", graph.insert(&sources, &targets).map_err(text)?.refused(), 0)?;
+    // Each pair of hubs with each leaf, and the triangles of hubs.
+    same("triangles", triangles(&graph).map_err(text)?, 6 * leaves.len() as u64 + 4)
 }
 
 /// Keeps components and triangles over the batches of a seed.
@@ -78,7 +96,7 @@ fn keep_results(setting: &Setting) -> Result<Checked> {
     let (mut count, mut components) = (Triangles::of(&graph)?, Components::of(&graph)?);
     let mut edges = Vec::new();
     for _ in 0..3 {
-        let batch = draw(&mut rng);
+        let batch = draw(&mut rng, &[10, 25, 50]);
         let (sources, targets) = split(&batch);
         let outcomes = graph.insert(&sources, &targets)?;
         count.inserted(&graph, &sources, &targets, &outcomes)?;
@@ -110,6 +128,11 @@ fn algorithms_on_directed_graphs_are_right() {
 #[test]
 fn algorithms_on_undirected_graphs_are_right() {
     all_are_sound(|setting| run(setting, Kind::Undirected));
+}
+
+#[test]
+fn hubs_are_served_in_parts() {
+    all_are_sound(hubs);
 }
 
 #[test]

@@ -121,7 +121,7 @@ faults! {
         Fault::tear(site("algorithms/page_rank.rs", "receive", "fetch_add(")), analysed_directed;
     /// Oriented edges of a hub get the same places.
     a_torn_count_of_oriented_edges_is_found:
-        Fault::tear(site("algorithms/triangles.rs", "triangle_orient_parts", "fetch_add(")), analysed;
+        Fault::tear(site("algorithms/triangles.rs", "triangle_orient_parts", "fetch_add(")), with_hubs;
     /// Triangles of a warp are lost.
     a_torn_total_is_found:
         Fault::tear(site("algorithms/parts.rs", "add_of_warp", "fetch_add(")), kept;
@@ -138,6 +138,11 @@ fn analysed(setting: &Setting) -> Checked {
 /// Algorithms on a directed graph.
 fn analysed_directed(setting: &Setting) -> Checked {
     algorithms::run(setting, Kind::Directed)
+}
+
+/// Triangles of a graph with hubs.
+fn with_hubs(setting: &Setting) -> Checked {
+    algorithms::hubs(setting)
 }
 
 /// Results that are kept over batches.
