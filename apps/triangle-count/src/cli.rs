@@ -1,7 +1,7 @@
 //! Command-line interface.
 use crate::edges::{Ids, Source};
 use crate::report;
-use crate::stream::{Counter, Moment};
+use crate::stream::{BatchState, Counter};
 use anyhow::{Context, Result};
 use clap::Parser;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// Reads the edges of an undirected graph in batches, and keeps the number of its triangles current.
 ///
-/// The file is an edge list (two ids per line) or a Matrix Market file of coordinates. Repeated edges and those
-/// from a vertex to itself are left out.
+/// The file is an edge list (two ids per line) or a Matrix Market file of coordinates. Repeated edges and
+/// those from a vertex to itself are left out.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "triangle-count", version)]
 pub struct Cli {
@@ -21,7 +21,8 @@ pub struct Cli {
     #[arg(value_name = "FILE", conflicts_with_all = ["scale", "edges", "seed"])]
     pub file: Option<PathBuf>,
     /// Binary logarithm of the number of vertices of the recursive matrix
-    #[arg(long, value_name = "BITS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=31))]
+    #[arg(long, value_name = "BITS", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=31))]
     pub scale: u32,
     /// Number of generated edges
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -64,7 +65,7 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
     let output =
         cli.output.as_deref().map(|path| File::create(path).with_context(|| name(path))).transpose()?;
     let mut counter = Counter::new(&device, cli.window)?;
-    let moments = match &cli.file {
+    let states = match &cli.file {
         Some(path) => {
             let file = File::open(path).with_context(|| name(path))?;
             let size = file.metadata().with_context(|| name(path))?.len();
@@ -79,10 +80,10 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
         }
     };
     if let Some((file, path)) = output.zip(cli.output.as_deref()) {
-        report::write(&moments, std::io::BufWriter::new(file)).with_context(|| name(path))?;
+        report::write(&states, std::io::BufWriter::new(file)).with_context(|| name(path))?;
     }
-    report::draw(&moments, out)?;
-    print_speed(&moments, &device, out)?;
+    report::draw(&states, out)?;
+    print_speed(&states, &device, out)?;
     if cli.check {
         let time = counter.check()?.as_secs_f64();
         writeln!(out, "checked     the graph has as many triangles, counted anew in {time:.3} s")?;
@@ -100,30 +101,30 @@ fn read_all(
     mut source: Source<impl BufRead>,
     counter: &mut Counter,
     progress: &ProgressBar,
-) -> Result<Vec<Moment>> {
-    let (mut ids, mut moments) = (Ids::default(), Vec::new());
+) -> Result<Vec<BatchState>> {
+    let (mut ids, mut states) = (Ids::default(), Vec::new());
     loop {
         let batch = source.next_batch(cli.batch, &mut ids)?;
         if batch.is_empty() {
             break;
         }
-        let moment = counter.add(&batch, &ids)?;
+        let state = counter.add(&batch, &ids)?;
         let position = match &source {
             Source::File(_) => source.progress(),
-            Source::Generated(_) => moment.read,
+            Source::Generated(_) => state.read,
         };
         progress.set_position(position);
-        progress.set_message(format!("{} triangles", HumanCount(moment.triangles)));
-        moments.push(moment);
+        progress.set_message(format!("{} triangles", HumanCount(state.triangles)));
+        states.push(state);
     }
     progress.finish_and_clear();
-    Ok(moments)
+    Ok(states)
 }
 
 /// Prints the time of all batches.
-fn print_speed(moments: &[Moment], device: &Device, out: &mut impl Write) -> Result<()> {
-    let seconds: f64 = moments.iter().map(|moment| moment.time.as_secs_f64()).sum();
-    let read = moments.last().map_or(0, |moment| moment.read);
+fn print_speed(states: &[BatchState], device: &Device, out: &mut impl Write) -> Result<()> {
+    let seconds: f64 = states.iter().map(|state| state.time.as_secs_f64()).sum();
+    let read = states.last().map_or(0, |state| state.read);
     let remark = if device.is_emulator() { " (on the emulator: no measurement of speed)" } else { "" };
     let rate = read as f64 / 1e6 / seconds.max(1e-9);
     writeln!(out, "device      {}", device.name())?;

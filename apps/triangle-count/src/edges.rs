@@ -1,8 +1,9 @@
 //! Edges from files and generators.
 //!
-//! An edge list has two ids per line, separated by blanks; what follows them is ignored, and so are empty lines
-//! and those that begin with `#` or `%`. A Matrix Market file begins with `%%MatrixMarket matrix coordinate`,
-//! has a line with the numbers of rows, columns and entries, and a line per entry, whose ids begin with 1.
+//! An edge list has two ids per line, separated by blanks; what follows them is ignored, and so are empty
+//! lines and those that begin with `#` or `%`. A Matrix Market file begins with `%%MatrixMarket matrix
+//! coordinate`, has a line with the numbers of rows, columns and entries, and a line per entry, whose ids
+//! begin with 1.
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
 use std::io::BufRead;

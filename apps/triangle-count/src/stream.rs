@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// State after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct BatchState {
     /// Number of edges that were read so far, repeated ones included.
     pub read: u64,
     /// Number of edges of the graph.
@@ -44,11 +44,12 @@ impl Counter {
         Ok(Self { graph, triangles, window: VecDeque::new(), most, read: 0, edges: 0 })
     }
 
-    /// Inserts a batch of edges between the vertices of `ids`, and removes the oldest edges beyond the window.
+    /// Inserts a batch of edges between the vertices of `ids`, and removes the oldest edges beyond the
+    /// window.
     ///
     /// # Errors
     /// Returns [`phalanx::Error`] when the device is lost or lacks the memory.
-    pub fn add(&mut self, batch: &[Edge], ids: &Ids) -> Result<Moment> {
+    pub fn add(&mut self, batch: &[Edge], ids: &Ids) -> Result<BatchState> {
         let start = Instant::now();
         if ids.len() > self.graph.vertices() {
             // Half as many more, so that few copies are made.
@@ -68,7 +69,7 @@ impl Counter {
         self.shrink()?;
         self.read += batch.len() as u64;
         let (read, edges) = (self.read, self.edges);
-        Ok(Moment { read, edges, triangles: self.triangles.count(), time: start.elapsed() })
+        Ok(BatchState { read, edges, triangles: self.triangles.count(), time: start.elapsed() })
     }
 
     /// Removes the oldest edges beyond the window.

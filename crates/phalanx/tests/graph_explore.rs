@@ -1,7 +1,8 @@
 //! Explores schedules of operations on graphs on the emulator, with every detector and a stale L1 cache:
 //! kernels that insert, remove and look up edges at the same time, whose outcomes are checked for
-//! linearizability, batches with growth, which are checked against a map of edges, and algorithms. `PHALANX_SEED` replays
-//! one seed. Without it a quarter of the seeds are explored; `PHALANX_SEEDS=1` explores all.
+//! linearizability, batches with growth, which are checked against a map of edges, and algorithms.
+//! `PHALANX_SEED` replays one seed. Without it a quarter of the seeds are explored; `PHALANX_SEEDS=1`
+//! explores all.
 #![cfg(feature = "dynamic-graph")]
 #[path = "graph_explore/algorithms.rs"]
 mod algorithms;

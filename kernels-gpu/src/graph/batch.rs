@@ -374,9 +374,9 @@ impl<M: Config> GraphView<M> {
     /// is stored as two, and counts the changes. All lanes of the warp call it together. Data are bits,
     /// and so is what is returned.
     ///
-    /// An insertion that finds no room is refused. If edges are stored as two halves, one may then be left, so
-    /// the pool should have room for all. Insertions and removals of one edge with two halves must not
-    /// run at the same time.
+    /// An insertion that finds no room is refused. If edges are stored as two halves, one may then be left,
+    /// so the pool should have room for all. Insertions and removals of one edge with two halves must not run
+    /// at the same time.
     pub fn apply<O: Operation>(self, pending: bool, operation: O, edge: Half<M::Data>) -> (Outcome, M::Data) {
         let (none, data) = (Half { source: 0, target: 0, data: edge.data }, self.flags().encode(edge.data));
         let is_loop = edge.source == edge.target;

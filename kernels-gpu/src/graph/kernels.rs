@@ -99,9 +99,9 @@ pub fn graph_weight<M: Config + Instance>(graph: GraphView<M>, batch: Lookups<M:
     look_up::<M, _>(graph, Get, batch);
 }
 
-/// Writes the degree of each vertex; 0 for vertices that do not exist. The record of a vertex is `base` records
-/// further on: 0, or the number of vertices for the edges that lead to it. The grid has four threads per
-/// vertex.
+/// Writes the degree of each vertex; 0 for vertices that do not exist. The record of a vertex is `base`
+/// records further on: 0, or the number of vertices for the edges that lead to it. The grid has four threads
+/// per vertex.
 #[kernel]
 pub fn graph_degree<M: Config + Instance>(
     graph: GraphView<M>,
@@ -131,8 +131,8 @@ pub fn graph_degree_all<M: Config + Instance>(graph: GraphView<M>, degrees: Glob
 }
 
 /// Writes targets and data of the edges of each vertex, or of all vertices of the graph if `vertices` is
-/// empty: those of vertex `i` from `offsets[i]` on, at most as many as there are up to `offsets[i + 1]`. `base`
-/// is that of [`graph_degree`]. The grid has a warp per vertex.
+/// empty: those of vertex `i` from `offsets[i]` on, at most as many as there are up to `offsets[i + 1]`.
+/// `base` is that of [`graph_degree`]. The grid has a warp per vertex.
 #[kernel]
 pub fn graph_neighbors<M: Config + Instance>(
     graph: GraphView<M>,
@@ -233,8 +233,8 @@ pub fn graph_mark_removed<M: Config + Instance>(
     mark_removed(graph, vertices, outcomes);
 }
 
-/// Erases the edges of removed vertices at their other ends. The grid has a warp per record of each element if
-/// edges are stored at both ends, otherwise one per vertex of the graph.
+/// Erases the edges of removed vertices at their other ends. The grid has a warp per record of each element
+/// if edges are stored at both ends, otherwise one per vertex of the graph.
 #[kernel(registers = M::REGISTERS)]
 pub fn graph_unlink<M: Config + Instance>(
     graph: GraphView<M>,

@@ -138,8 +138,8 @@ impl<M: Config> GraphView<M> {
     /// Returns a view of a graph with the vertices 0 to `vertices` - 1.
     ///
     /// # Safety
-    /// - `parts.records` points to [`Self::record_count`] records, aligned to 128 bytes, and `parts.counters` to
-    ///   `COUNTER_SHARDS * SHARD_WORDS` words, in device memory that outlives all uses of the view.
+    /// - `parts.records` points to [`Self::record_count`] records, aligned to 128 bytes, and `parts.counters`
+    ///   to `COUNTER_SHARDS * SHARD_WORDS` words, in device memory that outlives all uses of the view.
     /// - Every byte of the records and of the pool's free slabs was `0xFF` before the first operation, and
     ///   only operations of this kind have written to them.
     /// - `vertices` is at most 2^32 - 4.

@@ -204,8 +204,8 @@ pub(super) fn unlink<M: Config>(graph: GraphView<M>, vertices: GlobalSlice<u32>,
     graph.counters().record(delta);
 }
 
-/// Returns whether the removal of an edge counts where a visit has found this half. `own` tells whether a vertex
-/// of which only the edges from it are stored was removed, `is_gone` whether the target was.
+/// Returns whether the removal of an edge counts where a visit has found this half. `own` tells whether a
+/// vertex of which only the edges from it are stored was removed, `is_gone` whether the target was.
 #[device]
 fn counts_at<M: Config>(graph: GraphView<M>, half: Half<M::Data>, own: bool, is_gone: bool) -> bool {
     match (graph.flags().is_undirected(), graph.flags().has_in_edges()) {
@@ -216,8 +216,8 @@ fn counts_at<M: Config>(graph: GraphView<M>, half: Half<M::Data>, own: bool, is_
     }
 }
 
-/// Blanks removed vertices, and frees their memory. The grid has a tile of four threads for each record of each
-/// element.
+/// Blanks removed vertices, and frees their memory. The grid has a tile of four threads for each record of
+/// each element.
 #[device]
 pub(super) fn free_removed<M: Config>(
     graph: GraphView<M>,

@@ -107,8 +107,8 @@ impl<'a, E: Data> Batches<'a, E> {
         self.submit_lookup(Launch::HasEdge(lookups))
     }
 
-    /// Writes the number of edges that lead to each vertex; 0 for vertices that do not exist. In an undirected
-    /// graph, this is the degree.
+    /// Writes the number of edges that lead to each vertex; 0 for vertices that do not exist. In an
+    /// undirected graph, this is the degree.
     ///
     /// # Errors
     /// [`Error::NoInEdges`] if the graph is directed and was built without

@@ -107,9 +107,9 @@ impl<E: Data> Builder<E> {
     }
 
     /// Sets whether a directed graph stores each edge also at its target, as an undirected one does. Then
-    /// [`DynamicGraph::in_neighbors`] exists, and [`DynamicGraph::remove_vertices`] reads only the edges of the
-    /// removed vertices. Memory and the cost of batches that change the graph double. Default: only at the
-    /// source. Without effect on undirected graphs.
+    /// [`DynamicGraph::in_neighbors`] exists, and [`DynamicGraph::remove_vertices`] reads only the edges of
+    /// the removed vertices. Memory and the cost of batches that change the graph double. Default: only at
+    /// the source. Without effect on undirected graphs.
     pub fn in_edges(mut self, are_stored: bool) -> Self {
         self.in_edges = are_stored;
         self
@@ -171,9 +171,10 @@ impl<E: Data> Builder<E> {
     ///
     /// # Errors
     /// [`Error::Zero`] if there are no vertices; [`Error::TooLarge`] for more than 2^32 - 4 vertices, half as
-    /// many with in-edges, or more than 2^27 slabs of tables; [`Error::UnknownVariant`] if no variant has the name;
-    /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::TooManySlabs`]
-    /// or [`Error::Budget`] for too many slabs; [`Error::Device`] if the device lacks the memory.
+    /// many with in-edges, or more than 2^27 slabs of tables; [`Error::UnknownVariant`] if no variant has the
+    /// name; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
+    /// [`Error::TooManySlabs`] or [`Error::Budget`] for too many slabs; [`Error::Device`] if the device lacks
+    /// the memory.
     pub fn build(self) -> Result<DynamicGraph<E>> {
         let vertices = self.vertices.max(self.degrees.len());
         let most = Memory::most_vertices(self.flags());

@@ -6,9 +6,9 @@
 //! · CRC-32 of all before
 //! ```
 //!
-//! All numbers are little-endian. The kind is 1 for undirected graphs, plus 2 if self-edges are allowed, plus 4
-//! if a directed graph stores edges also at their targets; an undirected edge is only in the row of its smaller vertex. The data are 0 (none), 1 (`u32`), 2 (`f32`) or 3
-//! (`u64`).
+//! All numbers are little-endian. The kind is 1 for undirected graphs, plus 2 if self-edges are allowed, plus
+//! 4 if a directed graph stores edges also at their targets; an undirected edge is only in the row of its
+//! smaller vertex. The data are 0 (none), 1 (`u32`), 2 (`f32`) or 3 (`u64`).
 use super::data::Data;
 use super::memory::MOST_VERTICES;
 use super::{Builder, DynamicGraph, Kind, Rows};

@@ -145,8 +145,8 @@ impl<E: Data> DynamicGraph<E> {
     /// ```
     ///
     /// Cost: waits; three launches. In an undirected graph, and in a directed one with
-    /// [`Builder::in_edges`](super::Builder::in_edges), the edges of the vertices are read, and removed at their
-    /// other ends; in another directed graph all edges of the graph are read.
+    /// [`Builder::in_edges`](super::Builder::in_edges), the edges of the vertices are read, and removed at
+    /// their other ends; in another directed graph all edges of the graph are read.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
