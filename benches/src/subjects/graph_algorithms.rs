@@ -250,7 +250,7 @@ enum Expected {
 
 /// A graph, or its rows.
 enum Subject {
-    Graph(DynamicGraph<()>),
+    Graph(Box<DynamicGraph<()>>),
     Rows(Csr<()>),
 }
 
@@ -344,7 +344,7 @@ impl<'a> Prepared<'a> {
         let edges = graph.edge_count()?;
         ensure!(edges == self.kept, "the graph has {edges} edges instead of {}", self.kept);
         self.subject =
-            Some(if self.on_rows { Subject::Rows(graph.to_csr()?) } else { Subject::Graph(graph) });
+            Some(if self.on_rows { Subject::Rows(graph.to_csr()?) } else { Subject::Graph(Box::new(graph)) });
         Ok(())
     }
 
@@ -434,7 +434,7 @@ impl Benchmark for Prepared<'_> {
         let subject = self.subject.take().context("`restore` builds the graph")?;
         let found = match &subject {
             Subject::Graph(graph) if self.timed.is_kept() => self.update(graph)?,
-            Subject::Graph(graph) => self.run(graph)?,
+            Subject::Graph(graph) => self.run(&**graph)?,
             Subject::Rows(rows) => self.run(rows)?,
         };
         (self.found, self.subject) = (Some(found), Some(subject));

@@ -63,12 +63,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         Some((S::key(word).to_u64() as u32, self.flags().decode(data)))
     }
 
-    /// Reads the target of the edge in a slot, if there is one.
-    pub(super) fn target_in(self, slot: Global<S::Word>) -> Option<u32> {
-        let word = slot.load(Order::Relaxed, Scope::Device);
-        S::is_live(word).then(|| S::key(word).to_u64() as u32)
-    }
-
     /// Returns the number of edges in a record and behind it, 0 if there is no such record. The lanes of the
     /// tile pass the same one. Tiles in lockstep call it together.
     pub(super) fn degree(self, tile: Tile<SLAB_TILE, impl Convergence>, vertex: Option<u32>) -> u32 {

@@ -27,8 +27,8 @@
 //!
 //! # Concurrency
 //! On a [`DynamicGraph`](super::DynamicGraph) an algorithm sees the state between two batches. Lookups that
-//! were submitted before it run beside it. Batches of other host threads wait on the host until it has ended;
-//! to let them go on, run it on a snapshot.
+//! were submitted before it run beside it. Kernels of one's own must not change the graph meanwhile. Batches
+//! of other host threads wait on the host until it has ended; to let them go on, run it on a snapshot.
 //!
 //! # Cost
 //!
