@@ -384,8 +384,8 @@ impl<'a> Prepared<'a> {
             anyhow::bail!("results are kept for a graph, not for rows");
         };
         match self.timed {
-            Timed::TrianglesKept => self.count = Triangles::of(graph)?,
-            _ => self.components = Some(Components::of(graph)?),
+            Timed::TrianglesKept => self.count = Triangles::of(&**graph)?,
+            _ => self.components = Some(Components::of(&**graph)?),
         }
         self.outcomes = insert(graph, &self.edges[self.kept..])?;
         Ok(())
