@@ -251,7 +251,7 @@ enum Expected {
 /// A graph, or its rows.
 enum Subject {
     Graph(Box<DynamicGraph<()>>),
-    Rows(Csr<()>),
+    Rows(Box<Csr<()>>),
 }
 
 /// Prepared case.
@@ -343,8 +343,11 @@ impl<'a> Prepared<'a> {
         insert(&graph, last)?;
         let edges = graph.edge_count()?;
         ensure!(edges == self.kept, "the graph has {edges} edges instead of {}", self.kept);
-        self.subject =
-            Some(if self.on_rows { Subject::Rows(graph.to_csr()?) } else { Subject::Graph(Box::new(graph)) });
+        self.subject = Some(if self.on_rows {
+            Subject::Rows(Box::new(graph.to_csr()?))
+        } else {
+            Subject::Graph(Box::new(graph))
+        });
         Ok(())
     }
 
@@ -435,7 +438,7 @@ impl Benchmark for Prepared<'_> {
         let found = match &subject {
             Subject::Graph(graph) if self.timed.is_kept() => self.update(graph)?,
             Subject::Graph(graph) => self.run(&**graph)?,
-            Subject::Rows(rows) => self.run(rows)?,
+            Subject::Rows(rows) => self.run(&**rows)?,
         };
         (self.found, self.subject) = (Some(found), Some(subject));
         Ok(())
