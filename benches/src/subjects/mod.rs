@@ -19,6 +19,10 @@ pub mod driver;
 pub mod first_launch;
 #[cfg(feature = "graph")]
 pub mod graph;
+#[cfg(feature = "graph")]
+pub mod graph_algorithms;
+#[cfg(feature = "graph")]
+pub mod graph_merge;
 pub mod hash_map;
 pub mod increments;
 pub mod limits;
@@ -76,6 +80,10 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(tiered_map::TieredMaps::lists(gpu)),
         #[cfg(feature = "graph")]
         Box::new(graph::Graphs(gpu)),
+        #[cfg(feature = "graph")]
+        Box::new(graph_algorithms::Algorithms(gpu)),
+        #[cfg(feature = "graph")]
+        Box::new(graph_merge::Merges(gpu)),
         #[cfg(feature = "persistent")]
         Box::new(persistent_map::PersistentMaps(gpu)),
         #[cfg(feature = "trees")]

@@ -242,7 +242,7 @@ impl Nccl {
         tracing::error!("ncclCommAbort hangs: the memory of the exchange is leaked");
         let device = self.stream.device();
         // Buffers without elements have no memory.
-        let Ok(nothing) = Memory::empty(device) else { return };
+        let Ok(nothing) = Memory::without_buffers(device) else { return };
         std::mem::forget(std::mem::replace(&mut self.memory, nothing));
     }
 }

@@ -470,6 +470,41 @@ pub enum Error {
     #[error("the structure is corrupt: {0}")]
     Invalid(String),
 
+    /// An algorithm on a graph was given a vertex that does not exist.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("there is no vertex {vertex}: the graph has {vertices}")]
+    NoVertex {
+        /// The vertex.
+        vertex: u32,
+        /// Number of vertices.
+        vertices: usize,
+    },
+
+    /// A directed graph does not store edges at their targets.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("the graph does not store edges at their targets: build it with `.in_edges(true)`")]
+    NoInEdges,
+
+    /// Compressed sparse rows are not those of a graph.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("the rows are no graph: {0}")]
+    Rows(&'static str),
+
+    /// An algorithm for undirected graphs was called with a directed one.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("the graph is directed: triangles are counted in undirected graphs, built by `Kind::Undirected`")]
+    Directed,
+
+    /// A parameter of PageRank is not in its range.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("the {what} of PageRank is {value}; it must be from 0 to 1")]
+    PageRank {
+        /// Name of the parameter.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+    },
+
     /// The lower end of a range is above its upper end.
     #[error("the range from {low} to {high} has its ends swapped: pass the lower one first")]
     Range {

@@ -1,13 +1,18 @@
 //! Explores schedules of operations on graphs on the emulator, with every detector and a stale L1 cache:
 //! kernels that insert, remove and look up edges at the same time, whose outcomes are checked for
-//! linearizability, and batches with growth, which are checked against a map of edges. `PHALANX_SEED` replays
-//! one seed. Without it a quarter of the seeds are explored; `PHALANX_SEEDS=1` explores all.
+//! linearizability, batches with growth, which are checked against a map of edges, and algorithms.
+//! `PHALANX_SEED` replays one seed. Without it a quarter of the seeds are explored; `PHALANX_SEEDS=1`
+//! explores all.
 #![cfg(feature = "dynamic-graph")]
+#[path = "graph_explore/algorithms.rs"]
+mod algorithms;
 #[path = "graph_explore/batches.rs"]
 mod batches;
 mod common;
 #[path = "graph_explore/mutants.rs"]
 mod mutants;
+#[path = "graph_algorithms/oracle.rs"]
+mod oracle;
 #[path = "graph_explore/phases.rs"]
 mod phases;
 #[path = "graph_explore/setting.rs"]

@@ -255,7 +255,8 @@ impl<M: Config, O: Operation> Run<M, O> {
         let (source, target) = (self.edges.sources.words().read(index), self.edges.targets.read(index));
         let bits = read_if(self.edges.data, index, M::HAS_DATA && !self.edges.data.is_empty());
         let data = flags.encode(bits)?;
-        if source == target && (!flags.has_self_edges() || !item.is_first) {
+        let is_half = item.is_first || !flags.is_undirected();
+        if source == target && !(flags.has_self_edges() && is_half) || !self.graph.has_both(source, target) {
             return None;
         }
         Some(self.graph.turned(Half { source, target, data }, item.is_first))
@@ -369,23 +370,26 @@ pub(super) fn second_pass<M: Config, O: Operation>(
 
 #[device]
 impl<M: Config> GraphView<M> {
-    /// Executes an operation on an edge of each lane of the warp that passes `pending`, on both halves if the
-    /// graph is undirected, and counts the changes. All lanes of the warp call it together. Data are bits,
+    /// Executes an operation on an edge of each lane of the warp that passes `pending`, on both halves if it
+    /// is stored as two, and counts the changes. All lanes of the warp call it together. Data are bits,
     /// and so is what is returned.
     ///
-    /// An insertion that finds no room is refused. In an undirected graph it may then leave one half of the
-    /// edge, so the pool should have room for all. Insertions and removals of one undirected edge must not
-    /// run at the same time.
+    /// An insertion that finds no room is refused. If edges are stored as two halves, one may then be left,
+    /// so the pool should have room for all. Insertions and removals of one edge with two halves must not run
+    /// at the same time.
     pub fn apply<O: Operation>(self, pending: bool, operation: O, edge: Half<M::Data>) -> (Outcome, M::Data) {
         let (none, data) = (Half { source: 0, target: 0, data: edge.data }, self.flags().encode(edge.data));
         let is_loop = edge.source == edge.target;
-        let is_valid = pending && data.is_some() && (self.flags().has_self_edges() || !is_loop);
+        let is_valid = pending
+            && data.is_some()
+            && (self.flags().has_self_edges() || !is_loop)
+            && self.has_both(edge.source, edge.target);
         let first = data.filter(|_| is_valid).map_or(none, |data| self.turned(Half { data, ..edge }, true));
         let executed = M::execute::<O, false>(self, is_valid, operation, first);
         self.count::<O>(first.source, is_valid, executed, true);
-        if O::WRITES && self.flags().is_undirected() {
-            let second = Half { source: first.target, target: first.source, ..first };
-            let is_valid = is_valid && !is_loop;
+        if O::WRITES && self.halves() == 2 {
+            let second = self.other_half(first);
+            let is_valid = is_valid && !(is_loop && self.flags().is_undirected());
             let other = M::execute::<O, false>(self, is_valid, operation, second);
             self.count::<O>(second.source, is_valid, other, false);
             if is_valid && other.fate != Fate::Done {
@@ -397,10 +401,11 @@ impl<M: Config> GraphView<M> {
 
     /// Returns the half of an edge that determines the outcome, or the other one.
     fn turned(self, edge: Half<M::Data>, is_first: bool) -> Half<M::Data> {
-        if self.flags().is_undirected() && (edge.source > edge.target) == is_first {
-            return Half { source: edge.target, target: edge.source, ..edge };
-        }
-        edge
+        let is_other = match self.flags().is_undirected() {
+            true => (edge.source > edge.target) == is_first,
+            false => !is_first,
+        };
+        if is_other { self.other_half(edge) } else { edge }
     }
 
     /// Counts a change of each lane of the warp: in the table of the vertex, if it has one, and in the number
@@ -433,9 +438,10 @@ pub(super) fn look_up<M: Config, O: Operation>(graph: GraphView<M>, operation: O
     let index = Thread::index();
     let is_pending = index < sources.len();
     let (a, b) = (read_if(sources, index, is_pending), read_if(batch.targets, index, is_pending));
+    let is_edge = is_pending && graph.has_both(a, b);
     let (source, target) = if graph.flags().is_undirected() && a > b { (b, a) } else { (a, b) };
     let half = Half { source, target, data: M::Data::narrow(0) };
-    let executed = M::execute::<O, false>(graph, is_pending, operation, half);
+    let executed = M::execute::<O, false>(graph, is_edge, operation, half);
     if is_pending {
         write_if(batch.outcomes, index, executed.outcome as u8);
         if O::RETURNS && M::HAS_DATA && executed.outcome == Outcome::Found {
@@ -458,10 +464,10 @@ pub(super) fn repair<M: Config>(graph: GraphView<M>, edges: Changes<M::Data>, gr
     let run = Run { graph, operation: keyed::Get, edges, growth };
     let item = run.item(Thread::index() * 2, len);
     let half = if item.is_pending { run.read(item) } else { None };
-    let half = half.filter(|half| half.source != half.target);
+    let half = half.filter(|half| half.source != half.target || !graph.flags().is_undirected());
     let is_valid = half.is_some();
     let first = half.unwrap_or(Half { source: 0, target: 0, data: M::Data::narrow(0) });
-    let second = Half { source: first.target, target: first.source, ..first };
+    let second = graph.other_half(first);
     let one = M::execute::<_, false>(graph, is_valid, keyed::Get, first);
     let other = M::execute::<_, false>(graph, is_valid, keyed::Get, second);
     let (has_first, has_second) = (one.outcome == Outcome::Found, other.outcome == Outcome::Found);

@@ -1,7 +1,7 @@
 //! The slots of a vertex in the order in which they are filled: record, slabs, buckets.
 use super::kind::{Edges, slab_slots};
 use super::link::Link;
-use super::record::{RECORD_SLOTS, Record};
+use super::record::{RECORD_SLOTS, Record, Table};
 use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::Slot;
 use crate::slab::list::Node;
@@ -61,7 +61,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
 
     /// Returns the first slot of a small vertex, or the end if there is none.
     pub fn of_small(graph: GraphView<Edges<S, P, W, L>>, vertex: Option<u32>) -> Self {
-        let vertex = vertex.filter(|&vertex| vertex < graph.vertices());
+        let vertex = vertex.filter(|&vertex| vertex < graph.record_count());
         // SAFETY: the vertex exists.
         Self::new(graph, vertex.map(|vertex| Piece::Record(unsafe { graph.record(vertex) })))
     }
@@ -78,19 +78,35 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
 
     /// Returns the first slot of a vertex, or the end if there is none.
     pub fn of_vertex(graph: GraphView<Edges<S, P, W, L>>, vertex: Option<u32>) -> Self {
-        let chain = Self::of_small(graph, vertex);
-        let Some(Piece::Record(record)) = chain.piece else { return chain };
-        match Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) {
-            Link::TABLE => {
-                let (table, _) = record.load_table();
-                let (next_bucket, end_bucket) = (table.base, table.base + table.buckets);
-                let mut chain = Self { piece: None, next_bucket, end_bucket, ..chain };
-                chain.next_piece(None);
-                chain
-            }
-            Link::NO_VERTEX => Self { piece: None, ..chain },
-            _ => chain,
+        match Self::of_small_or_table(graph, vertex) {
+            (_, Some((table, _))) => Self::of_buckets(graph, table, 0, table.buckets),
+            (chain, None) => chain,
         }
+    }
+
+    /// Returns the first slot of a small vertex. If the vertex has a table, returns the end, the table and
+    /// the number of live edges; if there is no vertex, the end.
+    pub fn of_small_or_table(
+        graph: GraphView<Edges<S, P, W, L>>,
+        vertex: Option<u32>,
+    ) -> (Self, Option<(Table, u32)>) {
+        let chain = Self::of_small(graph, vertex);
+        let Some(Piece::Record(record)) = chain.piece else { return (chain, None) };
+        match Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) {
+            Link::TABLE => (Self { piece: None, ..chain }, Some(record.load_table())),
+            Link::NO_VERTEX => (Self { piece: None, ..chain }, None),
+            _ => (chain, None),
+        }
+    }
+
+    /// Returns the first slot of the buckets `first` to `end` - 1 of a table that has been read in a record,
+    /// or the end if there are none.
+    pub fn of_buckets(graph: GraphView<Edges<S, P, W, L>>, table: Table, first: u32, end: u32) -> Self {
+        let end = end.min(table.buckets);
+        let (next_bucket, end_bucket) = (table.base + first.min(end), table.base + end);
+        let mut chain = Self { next_bucket, end_bucket, ..Self::new(graph, None) };
+        chain.next_piece(None);
+        chain
     }
 
     /// Returns whether the position is that of a slot.

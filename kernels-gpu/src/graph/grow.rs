@@ -127,7 +127,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Plans the growth of the listed vertex `index`, by the calling lane alone.
     pub(super) fn plan(self, growth: Growth, index: u32) {
         let vertex = growth.listed.read(index as usize);
-        if vertex >= self.vertices() {
+        if vertex >= self.record_count() {
             return;
         }
         // SAFETY: the vertex exists.

@@ -2,6 +2,7 @@
 use super::chain::Chain;
 use super::kind::Edges;
 use super::link::Link;
+use super::search::Half;
 use super::view::{GraphView, Start};
 use crate::keyed::{Scalar, Slot};
 use crate::slab::Pool;
@@ -56,7 +57,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Examines a vertex, by the calling lane alone. Requires exclusive access to the graph.
     pub(super) fn inspect(self, vertex: u32) -> Findings {
         let mut found = Findings::default();
-        if vertex >= self.vertices() {
+        if vertex >= self.record_count() {
             return found;
         }
         // SAFETY: the vertex exists.
@@ -134,8 +135,12 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         mut rest: Chain<S, P, W, L>,
         found: &mut Findings,
     ) {
-        found.edges += (!self.flags().is_undirected() || vertex <= target) as u32;
-        if target >= self.vertices() || (target == vertex && !self.flags().has_self_edges()) {
+        let own = Half { source: vertex, target, data };
+        // Each half is the other one of its other one.
+        let (is_out, other) = (vertex < self.vertices(), self.other_half(own));
+        let is_loop = target == if is_out { vertex } else { other.target };
+        found.edges += (is_out && (!self.flags().is_undirected() || vertex <= target)) as u32;
+        if target >= self.vertices() || (is_loop && !self.flags().has_self_edges()) {
             found.wrong_edges += 1;
             return;
         }
@@ -145,7 +150,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             found.wrong_edges += (S::is_live(word) && S::key(word).to_u64() == target as u64) as u32;
             rest.advance(1);
         }
-        if self.flags().is_undirected() && self.find_alone(target, vertex) != Some(data) {
+        if self.halves() == 2 && self.find_alone(other.source, other.target) != Some(data) {
             found.single_halves += 1;
         }
     }

@@ -9,6 +9,7 @@
 //! vertex, [`graph_neighbors`] all slabs of a vertex; [`graph_inspect`] reads the whole graph, and compares
 //! the edges of each chain with each other.
 use super::batch::{Changes, Growth, Lookups, first_pass, look_up, repair, second_pass};
+use super::common::{BatchEdges, choose_ends, count_common};
 use super::grow::plan_all;
 use super::kind::Config;
 use super::view::{GraphView, SLAB_TILE};
@@ -98,10 +99,13 @@ pub fn graph_weight<M: Config + Instance>(graph: GraphView<M>, batch: Lookups<M:
     look_up::<M, _>(graph, Get, batch);
 }
 
-/// Writes the degree of each vertex; 0 for vertices that do not exist. The grid has four threads per vertex.
+/// Writes the degree of each vertex; 0 for vertices that do not exist. The record of a vertex is `base`
+/// records further on: 0, or the number of vertices for the edges that lead to it. The grid has four threads
+/// per vertex.
 #[kernel]
 pub fn graph_degree<M: Config + Instance>(
     graph: GraphView<M>,
+    base: u32,
     vertices: BoundedSlice<u32>,
     degrees: GlobalSlice<u32>,
 ) {
@@ -109,7 +113,8 @@ pub fn graph_degree<M: Config + Instance>(
     let index = Thread::index() / SLAB_TILE as usize;
     let is_pending = index < vertices.len();
     let vertex = read_if(vertices, index, is_pending);
-    let degree = M::degree(graph, is_pending.then_some(vertex));
+    let is_vertex = is_pending && vertex < graph.vertices();
+    let degree = M::degree(graph, is_vertex.then(|| vertex + base));
     if is_pending && (Thread::lane()).is_multiple_of(SLAB_TILE) {
         write_if(degrees, index, degree);
     }
@@ -126,11 +131,12 @@ pub fn graph_degree_all<M: Config + Instance>(graph: GraphView<M>, degrees: Glob
 }
 
 /// Writes targets and data of the edges of each vertex, or of all vertices of the graph if `vertices` is
-/// empty: those of vertex `i` from `offsets[i]` on, at most as many as there are up to `offsets[i + 1]`. The
-/// grid has a warp per vertex.
+/// empty: those of vertex `i` from `offsets[i]` on, at most as many as there are up to `offsets[i + 1]`.
+/// `base` is that of [`graph_degree`]. The grid has a warp per vertex.
 #[kernel]
 pub fn graph_neighbors<M: Config + Instance>(
     graph: GraphView<M>,
+    base: u32,
     vertices: GlobalSlice<u32>,
     offsets: GlobalSlice<u64>,
     targets: GlobalSlice<u32>,
@@ -144,7 +150,8 @@ pub fn graph_neighbors<M: Config + Instance>(
     let warp = Tile::<32>::lockstep();
     let (mut place, end) = (offsets.read(index) as usize, offsets.read(index + 1) as usize);
     let lower = (1u32 << warp.rank()) - 1;
-    M::for_each_neighbor(graph, Some(vertex), |edge| {
+    let record = (vertex < graph.vertices()).then(|| vertex + base);
+    M::for_each_in_record(graph, record, |edge| {
         let votes = warp.ballot(edge.is_some());
         let own = place + (votes & lower).count_ones() as usize;
         if let Some((target, bits)) = edge.filter(|_| own < end) {
@@ -156,11 +163,11 @@ pub fn graph_neighbors<M: Config + Instance>(
 }
 
 /// Examines the whole graph and adds to `report`: see [`super::Findings`]. Requires exclusive access to the
-/// graph. The grid has a thread per vertex.
+/// graph. The grid has a thread per record.
 #[kernel]
 pub fn graph_inspect<M: Config + Instance>(graph: GraphView<M>, report: GlobalSlice<u64>) {
     let index = Thread::index();
-    if index < graph.vertices() as usize {
+    if index < graph.record_count() as usize {
         M::inspect(graph, index as u32).add_to(report);
     }
 }
@@ -170,7 +177,7 @@ pub fn graph_inspect<M: Config + Instance>(graph: GraphView<M>, report: GlobalSl
 #[kernel]
 pub fn graph_flush<M: Config + Instance>(graph: GraphView<M>, growth: Growth) {
     let index = Thread::index();
-    if index < graph.vertices() as usize {
+    if index < graph.record_count() as usize {
         M::flush(graph, growth, index as u32);
     }
 }
@@ -204,7 +211,7 @@ pub fn graph_expire<M: Config + Instance>(
     removed: GlobalSlice<u64>,
 ) {
     let index = Thread::index() / SLAB_TILE as usize;
-    let vertex = (index < graph.vertices() as usize).then_some(index as u32);
+    let vertex = (index < graph.record_count() as usize).then_some(index as u32);
     let many = M::expire(graph, vertex, before.read(0));
     let mut delta = CounterDelta::default();
     delta.remove(many);
@@ -226,8 +233,8 @@ pub fn graph_mark_removed<M: Config + Instance>(
     mark_removed(graph, vertices, outcomes);
 }
 
-/// Erases the edges of removed vertices at their other ends. The grid has a warp per element if the graph is
-/// undirected, otherwise one per vertex of the graph.
+/// Erases the edges of removed vertices at their other ends. The grid has a warp per record of each element
+/// if edges are stored at both ends, otherwise one per vertex of the graph.
 #[kernel(registers = M::REGISTERS)]
 pub fn graph_unlink<M: Config + Instance>(
     graph: GraphView<M>,
@@ -238,7 +245,7 @@ pub fn graph_unlink<M: Config + Instance>(
 }
 
 /// Blanks removed vertices and frees their memory. Requires exclusive access to the graph. The grid has four
-/// threads per element.
+/// threads per record of each element.
 #[kernel]
 pub fn graph_free_removed<M: Config + Instance>(
     graph: GraphView<M>,
@@ -257,5 +264,22 @@ pub fn graph_restore<M: Config + Instance>(graph: GraphView<M>, vertices: Global
         let vertex = vertices.read(index);
         graph.clear_removed(vertex);
         M::restore_vertex(graph, vertex);
+        if graph.flags().has_in_edges() {
+            M::restore_vertex(graph, vertex.wrapping_add(graph.vertices()));
+        }
     }
+}
+
+/// Chooses the end of each edge of a batch whose neighbours [`graph_common`] visits, and writes the number of
+/// its parts. The grid has any number of threads.
+#[kernel]
+pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges) {
+    choose_ends(graph, batch);
+}
+
+/// Adds the number of triangles with edges of a batch to `total`, in sixths. The graph is undirected. The
+/// grid has any number of threads.
+#[kernel]
+pub fn graph_common<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges, total: GlobalSlice<u64>) {
+    count_common(graph, batch, total);
 }

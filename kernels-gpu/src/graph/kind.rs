@@ -1,4 +1,5 @@
 //! Kinds of graphs: the types that kernels are compiled for.
+use super::algorithms::Adjacency;
 use super::batch::Growth;
 use super::inspect::Findings;
 use super::record::Record;
@@ -24,7 +25,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Instance for Edges<S, P, W,
 /// # Safety
 /// - All functions access only the memory from which the view was made, and the slices that they take.
 #[device]
-pub unsafe trait Config: Copy + Send + Sync + 'static {
+pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// Word of the data of an edge; ignored if [`Self::HAS_DATA`] is false.
     type Data: Scalar;
     /// Pool of the slabs.
@@ -68,13 +69,15 @@ pub unsafe trait Config: Copy + Send + Sync + 'static {
     /// Installs tables, by all threads of the grid.
     fn install(graph: GraphView<Self>, growth: Growth);
 
-    /// Returns the degree of a vertex. The lanes of a tile of [`SLAB_TILE`] lanes pass the same one, or none.
-    fn degree(graph: GraphView<Self>, vertex: Option<u32>) -> u32;
+    /// Returns the number of edges in a record and behind it. The lanes of a tile of [`SLAB_TILE`] lanes pass
+    /// the same one, or none.
+    fn degree(graph: GraphView<Self>, record: Option<u32>) -> u32;
 
-    /// Calls `see` for the edges of a vertex, by a warp. See [`GraphView::for_each_neighbor`].
-    fn for_each_neighbor(
+    /// Calls `see` for the edges in a record and behind it, by a warp. See
+    /// [`GraphView::for_each_neighbor`].
+    fn for_each_in_record(
         graph: GraphView<Self>,
-        vertex: Option<u32>,
+        record: Option<u32>,
         see: impl FnMut(Option<(u32, Self::Data)>),
     );
 
@@ -140,16 +143,16 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
         graph.install(growth);
     }
 
-    fn degree(graph: GraphView<Self>, vertex: Option<u32>) -> u32 {
-        graph.degree(Tile::<SLAB_TILE>::lockstep(), vertex)
+    fn degree(graph: GraphView<Self>, record: Option<u32>) -> u32 {
+        graph.degree(Tile::<SLAB_TILE>::lockstep(), record)
     }
 
-    fn for_each_neighbor(
+    fn for_each_in_record(
         graph: GraphView<Self>,
-        vertex: Option<u32>,
+        record: Option<u32>,
         see: impl FnMut(Option<(u32, S::Value)>),
     ) {
-        graph.for_each_neighbor(Tile::<32>::lockstep(), vertex, see);
+        graph.for_each_in_record(Tile::<32>::lockstep(), record, see);
     }
 
     fn flush(graph: GraphView<Self>, growth: Growth, vertex: u32) {

@@ -19,8 +19,10 @@
 //! operation needs two words to agree. The kernels of a batch are launches of one stream, so what one writes
 //! is visible to the next one. Slots that are [published](crate::keyed::Published) in steps release and
 //! acquire their data.
+pub mod algorithms;
 mod batch;
 mod chain;
+mod common;
 mod grow;
 mod inspect;
 #[cfg(feature = "dynamic-graph")]
@@ -28,6 +30,8 @@ mod instances;
 pub mod kernels;
 mod kind;
 mod link;
+#[cfg(feature = "dynamic-graph")]
+pub mod merge;
 mod neighbors;
 mod record;
 mod search;
@@ -38,6 +42,7 @@ mod whole;
 pub use batch::{
     BATCH_WORDS, Changes, EXACT_LOAD, GROWTH_LOAD, GROWTH_WORDS, Growth, GrowthWord, Lookups, PLAN_WORDS,
 };
+pub use common::{BatchEdges, TRIANGLE};
 pub use inspect::{Findings, REPORT_WORDS};
 #[cfg(feature = "dynamic-graph")]
 pub use instances::*;

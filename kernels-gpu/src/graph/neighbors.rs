@@ -19,9 +19,33 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         self,
         tile: Tile<T, impl Convergence>,
         vertex: Option<u32>,
+        see: impl FnMut(Option<(u32, S::Value)>),
+    ) {
+        self.for_each_in_record(tile, vertex.filter(|&vertex| vertex < self.vertices()), see);
+    }
+
+    /// Calls `see` for the edges that lead to a vertex: source and bits of the data. Otherwise as
+    /// [`Self::for_each_neighbor`]. A graph that does not store them shows none; an undirected one stores
+    /// each edge at both ends, so its neighbours are both.
+    pub fn for_each_in_neighbor<const T: u32>(
+        self,
+        tile: Tile<T, impl Convergence>,
+        vertex: Option<u32>,
+        see: impl FnMut(Option<(u32, S::Value)>),
+    ) {
+        let has_any = self.flags().has_in_edges();
+        let vertex = vertex.filter(|&vertex| has_any && vertex < self.vertices());
+        self.for_each_in_record(tile, vertex.map(|vertex| vertex + self.vertices()), see);
+    }
+
+    /// Calls `see` for the edges in a record and behind it.
+    pub(super) fn for_each_in_record<const T: u32>(
+        self,
+        tile: Tile<T, impl Convergence>,
+        record: Option<u32>,
         mut see: impl FnMut(Option<(u32, S::Value)>),
     ) {
-        let mut chain = Chain::of_vertex(self, vertex);
+        let mut chain = Chain::of_vertex(self, record);
         while tile.any_converged(chain.is_at_slot()) {
             let edge = chain.slot(tile.rank()).and_then(|slot| self.edge_in(slot));
             chain.advance(T);
@@ -39,10 +63,10 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         Some((S::key(word).to_u64() as u32, self.flags().decode(data)))
     }
 
-    /// Returns the degree of a vertex, 0 if it does not exist. The lanes of the tile pass the same vertex.
-    /// Tiles in lockstep call it together.
+    /// Returns the number of edges in a record and behind it, 0 if there is no such record. The lanes of the
+    /// tile pass the same one. Tiles in lockstep call it together.
     pub(super) fn degree(self, tile: Tile<SLAB_TILE, impl Convergence>, vertex: Option<u32>) -> u32 {
-        let vertex = vertex.filter(|&vertex| vertex < self.vertices());
+        let vertex = vertex.filter(|&vertex| vertex < self.record_count());
         let record = vertex.map(|vertex| {
             // SAFETY: the vertex exists.
             unsafe { self.record(vertex) }

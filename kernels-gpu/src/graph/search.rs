@@ -14,7 +14,8 @@ use simt::{Convergence, CurrentOp, Order, Scope, Thread, Tile, device, share_wor
 /// An edge as its source stores it, with an argument of the operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Half<D> {
-    /// The vertex that stores the edge.
+    /// Index of the record that stores the edge: that of a vertex. If edges are also stored at their targets,
+    /// the index of those halves is the target plus the number of vertices.
     pub source: u32,
     /// The other vertex.
     pub target: u32,

@@ -1,6 +1,7 @@
 //! The view of a graph that kernels take.
 use super::kind::{Config, Edges};
 use super::record::Record;
+use super::search::Half;
 use super::table::Arena;
 use crate::keyed::{Counters, Scalar, Slot};
 use crate::slab::list::Node;
@@ -45,6 +46,11 @@ impl Flags {
         Self(self.0 | 4)
     }
 
+    /// Each edge of a directed graph is also stored at its target.
+    pub const fn in_edges(self) -> Self {
+        Self(self.0 | 8)
+    }
+
     /// Returns the properties of both.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -63,6 +69,11 @@ impl Flags {
     /// Returns whether the data of edges are floats.
     pub fn has_floats(self) -> bool {
         self.0 & 4 != 0
+    }
+
+    /// Returns whether each edge of a directed graph is also stored at its target.
+    pub fn has_in_edges(self) -> bool {
+        self.0 & 8 != 0
     }
 
     /// Returns the word of edge data with the bits `bits`, as slots have it, or `None` for a NaN.
@@ -127,8 +138,8 @@ impl<M: Config> GraphView<M> {
     /// Returns a view of a graph with the vertices 0 to `vertices` - 1.
     ///
     /// # Safety
-    /// - `parts.records` points to as many records as vertices, aligned to 128 bytes, and `parts.counters` to
-    ///   `COUNTER_SHARDS * SHARD_WORDS` words, in device memory that outlives all uses of the view.
+    /// - `parts.records` points to [`Self::record_count`] records, aligned to 128 bytes, and `parts.counters`
+    ///   to `COUNTER_SHARDS * SHARD_WORDS` words, in device memory that outlives all uses of the view.
     /// - Every byte of the records and of the pool's free slabs was `0xFF` before the first operation, and
     ///   only operations of this kind have written to them.
     /// - `vertices` is at most 2^32 - 4.
@@ -151,7 +162,25 @@ impl<M: Config> GraphView<M> {
 
     /// Returns the number of halves as which an edge is stored: 1 or 2.
     pub fn halves(self) -> usize {
-        1 + self.flags.is_undirected() as usize
+        1 + (self.flags.is_undirected() || self.flags.has_in_edges()) as usize
+    }
+
+    /// Returns the number of records: one for each vertex, and then, if edges are also stored at their
+    /// targets, another one for each vertex, which has the sources of the edges that lead to it.
+    pub fn record_count(self) -> u32 {
+        self.vertices << self.flags.has_in_edges() as u32
+    }
+
+    /// Returns the other half of an edge that is stored as two.
+    pub(super) fn other_half(self, half: Half<M::Data>) -> Half<M::Data> {
+        let (source, target) = if self.flags.is_undirected() {
+            (half.target, half.source)
+        } else if half.source < self.vertices {
+            (half.target.wrapping_add(self.vertices), half.source)
+        } else {
+            (half.target, half.source - self.vertices)
+        };
+        Half { source, target, ..half }
     }
 
     /// Returns the counters of the edges.
@@ -169,8 +198,13 @@ impl<M: Config> GraphView<M> {
         self.arena
     }
 
-    /// Returns whether both vertices exist, or were removed.
+    /// Returns whether there is a record `source` and a vertex `target`, or were before a removal.
     pub(super) fn has(self, source: u32, target: u32) -> bool {
+        source < self.record_count() && target < self.vertices
+    }
+
+    /// Returns whether both vertices exist, or were removed.
+    pub(super) fn has_both(self, source: u32, target: u32) -> bool {
         source < self.vertices && target < self.vertices
     }
 
@@ -223,10 +257,10 @@ impl Start {
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
-    /// Returns the record of a vertex.
+    /// Returns the record with this index: that of a vertex, or of the edges that lead to it.
     ///
     /// # Safety
-    /// - Nothing is accessed through the record unless the vertex exists.
+    /// - Nothing is accessed through the record unless the index is below [`Self::record_count`].
     pub(super) unsafe fn record(self, vertex: u32) -> Record<S, W, L> {
         let words = Record::<S, W, L>::BYTES / 8;
         // SAFETY: the caller's obligation.

@@ -17,7 +17,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Drops the tombstones of a small vertex, or lists a vertex that should get a table or another one, by
     /// the calling lane alone. Requires exclusive access to the graph.
     pub(super) fn flush(self, growth: Growth, vertex: u32) {
-        if vertex >= self.vertices() {
+        if vertex >= self.record_count() {
             return;
         }
         // SAFETY: the vertex exists.
@@ -40,7 +40,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Lists a vertex that gets a table with `many` more edges, by the calling lane alone. Requires exclusive
     /// access to the graph.
     pub(super) fn expect(self, growth: Growth, vertex: u32, many: u32) {
-        if many == 0 || vertex >= self.vertices() {
+        if many == 0 || vertex >= self.record_count() {
             return;
         }
         // SAFETY: the vertex exists.
@@ -64,7 +64,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// has removed, without those that count at the other vertex.
     pub(super) fn expire(self, vertex: Option<u32>, before: S::Value) -> u32 {
         let tile = Tile::<SLAB_TILE>::lockstep();
-        let vertex = vertex.filter(|&vertex| vertex < self.vertices());
+        let vertex = vertex.filter(|&vertex| vertex < self.record_count());
         let (mut chain, mut removed, mut counted) = (Chain::of_vertex(self, vertex), 0, 0);
         while tile.any_converged(chain.is_at_slot()) {
             let slot = chain.slot(tile.rank());
@@ -73,8 +73,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             let word = slot.load(Order::Relaxed, Scope::Device);
             if S::is_live(word) && S::read_value(slot, word) < before && S::erase(slot, S::key(word)) {
                 removed += 1;
-                let is_first = vertex.is_some_and(|vertex| vertex as u64 <= S::key(word).to_u64());
-                counted += (is_first || !self.flags().is_undirected()) as u32;
+                let is_first = |vertex: u32| match self.flags().is_undirected() {
+                    true => vertex as u64 <= S::key(word).to_u64(),
+                    false => vertex < self.vertices(),
+                };
+                counted += vertex.is_some_and(is_first) as u32;
             }
         }
         let removed = tile.reduce_add(removed);
@@ -93,7 +96,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// the same vertex, or none; tiles in lockstep call it together. Requires exclusive access to the graph.
     pub(super) fn free_vertex(self, vertex: Option<u32>) {
         let tile = Tile::<SLAB_TILE>::lockstep();
-        let record = vertex.filter(|&vertex| vertex < self.vertices()).map(|vertex| {
+        let record = vertex.filter(|&vertex| vertex < self.record_count()).map(|vertex| {
             // SAFETY: the vertex exists.
             unsafe { self.record(vertex) }
         });
@@ -119,14 +122,14 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 
     /// Lets a record that belongs to no vertex belong to one, by the calling lane alone.
     pub(super) fn restore_vertex(self, vertex: u32) {
-        if vertex < self.vertices() {
+        if vertex < self.record_count() {
             // SAFETY: there is such a record.
             unsafe { self.record(vertex) }.blank(Link::NONE);
         }
     }
 }
 
-/// Adds the numbers of edges of a batch to `counts`, a word per vertex. The grid has a thread for each half.
+/// Adds the numbers of edges of a batch to `counts`, a word per record. The grid has a thread for each half.
 #[device]
 pub(super) fn count_sources<M: Config>(
     graph: GraphView<M>,
@@ -138,7 +141,8 @@ pub(super) fn count_sources<M: Config>(
     let (element, half) = (number / halves, number % halves);
     let is_pending = element < sources.len();
     let ends = [read_if(sources, element, is_pending), read_if(edges.targets, element, is_pending)];
-    let vertex = if half == 0 { ends[0] } else { ends[1] };
+    let own = Half { source: ends[0], target: ends[1], data: M::Data::narrow(0) };
+    let vertex = if half == 0 { ends[0] } else { graph.other_half(own).source };
     let is_counted = is_pending && ends[0] < graph.vertices() && ends[1] < graph.vertices();
     let group = together(vertex, is_counted);
     if group.is_leader {
@@ -162,48 +166,63 @@ pub(super) fn mark_removed<M: Config>(
     write_if(outcomes, index, outcome as u8);
 }
 
-/// Returns the vertex that the calling thread's group of `width` threads processes: that of an element whose
-/// outcome is `Removed`.
+/// Returns the index of the record that the calling thread's group of `width` threads processes: one of an
+/// element whose outcome is `Removed`.
 #[device]
-fn removed_vertex(vertices: GlobalSlice<u32>, outcomes: GlobalSlice<u8>, width: u32) -> Option<u32> {
-    let index = Thread::index() / width as usize;
+fn removed_record<M: Config>(
+    graph: GraphView<M>,
+    (vertices, outcomes): (GlobalSlice<u32>, GlobalSlice<u8>),
+    width: u32,
+) -> Option<u32> {
+    let (number, has_two) = (Thread::index() / width as usize, graph.flags().has_in_edges() as usize);
+    let (index, which) = (number >> has_two, number & has_two);
     let is_there = index < vertices.len() && outcomes.read(index) == Outcome::Removed as u8;
-    is_there.then(|| vertices.read(index))
+    is_there.then(|| vertices.read(index) + which as u32 * graph.vertices())
 }
 
-/// Erases the edges of removed vertices at their other ends. The grid has a warp for each element if the
-/// graph is undirected, otherwise one for each vertex of the graph.
+/// Erases the edges of removed vertices at their other ends. The grid has a warp for each record of each
+/// element if edges are stored at both ends, otherwise one for each vertex of the graph.
 #[device]
 pub(super) fn unlink<M: Config>(graph: GraphView<M>, vertices: GlobalSlice<u32>, outcomes: GlobalSlice<u8>) {
-    let is_undirected = graph.flags().is_undirected();
-    let vertex = match is_undirected {
-        true => removed_vertex(vertices, outcomes, 32),
+    let has_both = graph.halves() == 2;
+    let record = match has_both {
+        true => removed_record(graph, (vertices, outcomes), 32),
         false => Some((Thread::index() / 32) as u32).filter(|&vertex| vertex < graph.vertices()),
     };
-    let own = vertex.is_some_and(|vertex| graph.is_removed(vertex));
-    let (source, mut delta) = (vertex.unwrap_or(0), CounterDelta::default());
-    M::for_each_neighbor(graph, vertex, |edge| {
-        let target = edge.map_or(source, |edge| edge.0);
-        let is_gone = edge.is_some() && graph.is_removed(target);
-        // An undirected edge between removed vertices counts at its first half.
-        let counts = if is_undirected { !is_gone || source <= target } else { own || is_gone };
-        delta.remove((edge.is_some() && counts) as u32);
-        let erases = edge.is_some() && if is_undirected { !is_gone } else { is_gone && !own };
-        let (a, b) = if is_undirected { (target, source) } else { (source, target) };
-        let half = Half { source: a, target: b, data: M::Data::narrow(0) };
+    let own = !has_both && record.is_some_and(|vertex| graph.is_removed(vertex));
+    let (source, mut delta) = (record.unwrap_or(0), CounterDelta::default());
+    M::for_each_in_record(graph, record, |edge| {
+        let half = Half { source, target: edge.map_or(0, |edge| edge.0), data: M::Data::narrow(0) };
+        let is_gone = edge.is_some() && graph.is_removed(half.target);
+        delta.remove((edge.is_some() && counts_at(graph, half, own, is_gone)) as u32);
+        let erases = edge.is_some() && if has_both { !is_gone } else { is_gone && !own };
+        let half = if has_both { graph.other_half(half) } else { half };
         let erased = M::execute::<_, false>(graph, erases, keyed::Remove, half);
         let is_erased = erases && erased.outcome == Outcome::Removed;
-        M::count_in_tables(graph, a, is_erased && erased.in_table, u64::MAX);
+        M::count_in_tables(graph, half.source, is_erased && erased.in_table, u64::MAX);
     });
     graph.counters().record(delta);
 }
 
-/// Blanks removed vertices, and frees their memory. The grid has a tile of four threads for each element.
+/// Returns whether the removal of an edge counts where a visit has found this half. `own` tells whether a
+/// vertex of which only the edges from it are stored was removed, `is_gone` whether the target was.
+#[device]
+fn counts_at<M: Config>(graph: GraphView<M>, half: Half<M::Data>, own: bool, is_gone: bool) -> bool {
+    match (graph.flags().is_undirected(), graph.flags().has_in_edges()) {
+        // An edge between removed vertices counts at its first half.
+        (true, _) => !is_gone || half.source <= half.target,
+        (_, true) => !is_gone || half.source < graph.vertices(),
+        _ => own || is_gone,
+    }
+}
+
+/// Blanks removed vertices, and frees their memory. The grid has a tile of four threads for each record of
+/// each element.
 #[device]
 pub(super) fn free_removed<M: Config>(
     graph: GraphView<M>,
     vertices: GlobalSlice<u32>,
     outcomes: GlobalSlice<u8>,
 ) {
-    M::free_vertex(graph, removed_vertex(vertices, outcomes, SLAB_TILE));
+    M::free_vertex(graph, removed_record(graph, (vertices, outcomes), SLAB_TILE));
 }

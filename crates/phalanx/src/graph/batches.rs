@@ -1,9 +1,9 @@
 //! Batches on device buffers, submitted to a stream.
+use super::DynamicGraph;
 use super::data::{Data, Weight};
-use super::kernels::Launch;
+use super::kernels::{Launch, Side};
 use super::memory::Memory;
 use super::order::Order;
-use super::{DynamicGraph, Kind};
 use crate::map::batches::{check_same_device, elements_of, optional_slice, slice};
 use crate::map::check;
 use crate::map::launch::nothing;
@@ -107,6 +107,18 @@ impl<'a, E: Data> Batches<'a, E> {
         self.submit_lookup(Launch::HasEdge(lookups))
     }
 
+    /// Writes the number of edges that lead to each vertex; 0 for vertices that do not exist. In an
+    /// undirected graph, this is the degree.
+    ///
+    /// # Errors
+    /// [`Error::NoInEdges`] if the graph is directed and was built without
+    /// [`Builder::in_edges`](super::Builder::in_edges); otherwise as [`Self::remove`].
+    pub fn in_degree(&self, vertices: impl AsBounded<u32>, degrees: impl AsSliceMut<u32>) -> Result<()> {
+        let vertices = elements_of(self.graph.device(), "vertices", vertices)?;
+        let degrees = slice(self.graph.device(), "degrees", degrees, vertices.max_len())?;
+        self.submit_lookup(Launch::Degree(self.graph.in_side()?, vertices, degrees))
+    }
+
     /// Writes the degree of each vertex; 0 for vertices that do not exist.
     ///
     /// # Errors
@@ -114,7 +126,7 @@ impl<'a, E: Data> Batches<'a, E> {
     pub fn degree(&self, vertices: impl AsBounded<u32>, degrees: impl AsSliceMut<u32>) -> Result<()> {
         let vertices = elements_of(self.graph.device(), "vertices", vertices)?;
         let degrees = slice(self.graph.device(), "degrees", degrees, vertices.max_len())?;
-        self.submit_lookup(Launch::Degree(vertices, degrees))
+        self.submit_lookup(Launch::Degree(Side::Out, vertices, degrees))
     }
 
     pub(super) fn changes(
@@ -177,8 +189,7 @@ impl<'a, E: Data> Batches<'a, E> {
     /// edges by the operation `merge`, if there is one; otherwise replaces them.
     pub(super) fn submit_insertion(&self, merge: Option<OpCode>, edges: Changes<E::Bits>) -> Result<()> {
         let memory = self.graph.handle.read();
-        let is_undirected = self.graph.kind == Kind::Undirected;
-        let halves = edges.sources.max_len() << is_undirected as usize;
+        let halves = edges.sources.max_len() * memory.halves();
         self.graph.order().change(&self.stream, |order| {
             order.workspace.fit(halves, &memory)?;
             let growth = order.workspace.growth();
@@ -188,7 +199,7 @@ impl<'a, E: Data> Batches<'a, E> {
             self.grow(order, &memory, halves)?;
             let most = self.threads(halves);
             self.launch(&memory, Launch::InsertDeferred(merge, edges, growth, most))?;
-            if is_undirected {
+            if memory.halves() == 2 {
                 self.launch(&memory, Launch::Repair(edges, growth))?;
             }
             Ok(())

@@ -1,7 +1,7 @@
 //! Construction of graphs.
 use super::data::Data;
 use super::kernels::{self, Shape};
-use super::memory::{MOST_VERTICES, Memory, Workspace};
+use super::memory::{Memory, Workspace};
 use super::order::Order;
 use super::{DynamicGraph, Kind};
 use crate::map::handle::Handle;
@@ -48,6 +48,7 @@ pub struct Builder<E> {
     vertices: usize,
     kind: Kind,
     self_edges: bool,
+    in_edges: bool,
     edges: usize,
     degrees: Vec<u32>,
     slabs: Option<usize>,
@@ -66,6 +67,7 @@ impl<E> Default for Builder<E> {
             vertices: 0,
             kind: Kind::Directed,
             self_edges: false,
+            in_edges: false,
             edges: 0,
             degrees: Vec::new(),
             slabs: None,
@@ -101,6 +103,15 @@ impl<E: Data> Builder<E> {
     /// Sets whether edges from a vertex to itself are allowed. Default: they are refused.
     pub fn self_edges(mut self, are_allowed: bool) -> Self {
         self.self_edges = are_allowed;
+        self
+    }
+
+    /// Sets whether a directed graph stores each edge also at its target, as an undirected one does. Then
+    /// [`DynamicGraph::in_neighbors`] exists, and [`DynamicGraph::remove_vertices`] reads only the edges of
+    /// the removed vertices. Memory and the cost of batches that change the graph double. Default: only at
+    /// the source. Without effect on undirected graphs.
+    pub fn in_edges(mut self, are_stored: bool) -> Self {
+        self.in_edges = are_stored;
         self
     }
 
@@ -159,21 +170,27 @@ impl<E: Data> Builder<E> {
     /// Creates a graph without edges.
     ///
     /// # Errors
-    /// [`Error::Zero`] if there are no vertices; [`Error::TooLarge`] for more than 2^32 - 4 vertices, or more
-    /// than 2^27 slabs of tables; [`Error::UnknownVariant`] if no variant has the name;
-    /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::TooManySlabs`]
-    /// or [`Error::Budget`] for too many slabs; [`Error::Device`] if the device lacks the memory.
+    /// [`Error::Zero`] if there are no vertices; [`Error::TooLarge`] for more than 2^32 - 4 vertices, half as
+    /// many with in-edges, or more than 2^27 slabs of tables; [`Error::UnknownVariant`] if no variant has the
+    /// name; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
+    /// [`Error::TooManySlabs`] or [`Error::Budget`] for too many slabs; [`Error::Device`] if the device lacks
+    /// the memory.
     pub fn build(self) -> Result<DynamicGraph<E>> {
         let vertices = self.vertices.max(self.degrees.len());
-        match vertices {
-            0 => return Err(Error::Zero { what: "vertices" }),
-            1..=MOST_VERTICES => {}
-            _ => return Err(Error::TooLarge { what: "vertices", asked: vertices, most: MOST_VERTICES }),
+        let most = Memory::most_vertices(self.flags());
+        if vertices == 0 {
+            return Err(Error::Zero { what: "vertices" });
+        }
+        if vertices > most {
+            return Err(Error::TooLarge { what: "vertices", asked: vertices, most });
         }
         let device = open(self.device.as_ref())?;
         let kernels = select(&device, self.variant.as_deref(), kernels::all::<E::Bits>(E::HAS_DATA))?;
         let shape = kernels.shape();
         let (slabs, tables) = self.sizes(vertices, shape);
+        // The targets of edges are assumed to be spread as their sources are.
+        let sides = 1 + usize::from(self.flags().has_in_edges());
+        let (slabs, tables) = (sides * slabs, sides * tables);
         let (slabs, tables) = (self.slabs.unwrap_or(slabs), self.tables.unwrap_or(tables));
         let pool = SlabAlloc::builder()
             .device(&device)
@@ -199,6 +216,8 @@ impl<E: Data> Builder<E> {
         let mut flags = E::FLAGS;
         if self.kind == Kind::Undirected {
             flags = flags.undirected();
+        } else if self.in_edges {
+            flags = flags.in_edges();
         }
         if self.self_edges { flags.self_edges() } else { flags }
     }

@@ -1,12 +1,13 @@
 //! Graphs as compressed sparse rows, and snapshots.
-use super::DynamicGraph;
 use super::data::Data;
-use super::kernels::{Launch, Whole};
+use super::kernels::{Launch, Side, Whole};
+use super::memory::MOST_VERTICES;
+use super::{DynamicGraph, Kind};
 use crate::map::launch::nothing;
 use crate::primitives::{Workspace, scan_bytes};
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, Result};
-use gpu::{Buffer, Stream};
+use gpu::{Buffer, Device, Stream};
 use std::sync::{Arc, PoisonError};
 
 /// A graph as compressed sparse rows in device memory: the neighbours of all vertices in one array, and the
@@ -34,6 +35,7 @@ pub struct Csr<E: Data> {
     targets: Buffer<u32>,
     data: Buffer<E::Bits>,
     edges: usize,
+    kind: Kind,
 }
 
 /// A [`Csr`] on the host.
@@ -70,6 +72,52 @@ impl<E> Rows<E> {
 }
 
 impl<E: Data> Csr<E> {
+    /// Copies rows to a device. The rows of an undirected graph have each edge at both ends, which is not
+    /// checked.
+    ///
+    /// ```
+    /// use phalanx::graph::algorithms::Components;
+    /// use phalanx::graph::{Csr, Kind, Rows};
+    ///
+    /// let rows = Rows { offsets: vec![0, 1, 2, 2], targets: vec![1, 0], data: vec![(); 2] };
+    /// let csr = Csr::from_rows(&phalanx::Device::from_environment()?, &rows, Kind::Undirected)?;
+    /// assert_eq!(Components::of(&csr)?.read()?, [0, 0, 2]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Rows`] if the offsets do not begin with 0, decrease, or do not end with the number of
+    /// targets, if a target has no row, or if the numbers of targets and data differ; [`Error::TooLarge`] for
+    /// more than 2^32 - 4 vertices; [`Error::Device`] if the device lacks the memory.
+    pub fn from_rows(device: &Device, rows: &Rows<E>, kind: Kind) -> Result<Self> {
+        let Rows { offsets, targets, data } = rows;
+        let vertices = offsets.len().saturating_sub(1);
+        let fault = match () {
+            _ if offsets.first() != Some(&0) => "the offsets do not begin with 0",
+            _ if !offsets.is_sorted() => "the offsets decrease",
+            _ if offsets.last() != Some(&(targets.len() as u64)) => "the last offset is not that of the end",
+            _ if targets.iter().any(|&target| target as usize >= vertices) => "a target has no row",
+            _ if data.len() != targets.len() => "the numbers of targets and data differ",
+            _ => "",
+        };
+        if !fault.is_empty() {
+            return Err(Error::Rows(fault));
+        }
+        if vertices > MOST_VERTICES {
+            return Err(Error::TooLarge { what: "vertices", asked: vertices, most: MOST_VERTICES });
+        }
+        crate::register_kernels(device);
+        let bits: &[E::Bits] = if E::HAS_DATA { bytemuck::cast_slice(data) } else { &[] };
+        let loops =
+            (0..vertices as u32).map(|vertex| rows.of(vertex).iter().filter(|&&to| to == vertex).count());
+        let edges = match kind {
+            Kind::Directed => targets.len(),
+            Kind::Undirected => (targets.len() + loops.sum::<usize>()) / 2,
+        };
+        let (offsets, targets) = (device.from_slice(offsets)?, device.from_slice(targets)?);
+        Ok(Self { offsets, targets, data: device.from_slice(bits)?, edges, kind })
+    }
+
     /// Returns the number of vertices, removed ones included.
     pub fn vertices(&self) -> usize {
         self.offsets.len() - 1
@@ -78,6 +126,11 @@ impl<E: Data> Csr<E> {
     /// Returns the number of edges. An edge of an undirected graph is in two rows and counts once.
     pub fn edge_count(&self) -> usize {
         self.edges
+    }
+
+    /// Returns whether edges have a direction. If not, each is in the rows of both ends.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Returns the offsets of the rows.
@@ -152,13 +205,14 @@ impl<E: Data> DynamicGraph<E> {
             let halves = self.halves_in(&stream, &offsets)?;
             targets = self.device().buffer::<u32>(halves)?;
             data = self.device().buffer::<E::Bits>(if E::HAS_DATA { halves } else { 0 })?;
-            let launch = Launch::Neighbors(nothing(), offsets.global(), targets.global(), data.global());
+            let launch =
+                Launch::Neighbors(Side::Out, nothing(), offsets.global(), targets.global(), data.global());
             self.launch_on(&stream, &memory, launch)
         })?;
         drop(memory);
         stream.synchronize()?;
         let edges = self.edges_in(&targets, &offsets)?;
-        Ok(Csr { offsets, targets, data, edges })
+        Ok(Csr { offsets, targets, data, edges, kind: self.kind })
     }
 
     /// Returns the last offset.

@@ -157,6 +157,15 @@ impl<E: Data> DynamicGraph<E> {
         Ok(outcomes.into_iter().map(|outcome| outcome == Outcome::Found).collect())
     }
 
+    /// Inserts edges. `data` is ignored unless edges have data.
+    pub(super) fn insert_any(&self, sources: &[u32], targets: &[u32], data: &[E]) -> Result<Outcomes> {
+        let request = match E::HAS_DATA {
+            true => Request::of_weights(sources, targets, data)?,
+            false => Request::of_edges(sources, targets, false)?,
+        };
+        self.insert_edges(request, None)
+    }
+
     /// Inserts edges, or merges into their data. If memory is lacking, adds some and tries the refused edges
     /// again.
     fn insert_edges(&self, request: Request<'_, E>, merge: Option<OpCode>) -> Result<Outcomes> {

@@ -1,15 +1,16 @@
 //! Launches on graphs of the compiled kinds.
+use super::algorithms::{Bound, Steps};
 use super::memory::Memory;
 use crate::map::launch::THREADS;
 use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
 use phalanx_kernels::graph::kernels::{
-    GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire, GraphFlush, GraphFreeRemoved,
-    GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphMarkRemoved, GraphMove,
-    GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
-    GraphUpsertDeferred, GraphWeight,
+    GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
+    GraphFlush, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall,
+    GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore,
+    GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
-use phalanx_kernels::graph::{Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
+use phalanx_kernels::graph::{BatchEdges, Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
 use phalanx_kernels::keyed::{OpCode, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance};
 use std::any::Any;
@@ -37,11 +38,27 @@ pub enum Launch<D> {
     /// Runs [`GraphWeight`].
     Weight(Lookups<D>),
     /// Runs [`GraphDegree`] for vertices.
-    Degree(BoundedSlice<u32>, GlobalSlice<u32>),
+    Degree(Side, BoundedSlice<u32>, GlobalSlice<u32>),
     /// Runs [`GraphNeighbors`] for vertices.
-    Neighbors(GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>, GlobalSlice<D>),
+    Neighbors(Side, GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>, GlobalSlice<D>),
     /// Runs a kernel on the whole graph.
     Whole(Whole<D>),
+}
+
+/// Edges of a vertex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Edges from the vertex, or all of an undirected graph.
+    Out,
+    /// Edges that lead to the vertex, of a graph that stores them there.
+    In,
+}
+
+impl Side {
+    /// Returns the distance of their record from that of the vertex.
+    fn base(self, memory: &Memory) -> u32 {
+        if self == Self::In { memory.vertices } else { 0 }
+    }
 }
 
 /// A launch on the whole graph.
@@ -67,6 +84,10 @@ pub enum Whole<D> {
     FreeRemoved(GlobalSlice<u32>, GlobalSlice<u8>),
     /// Runs [`GraphRestore`] for vertices.
     Restore(GlobalSlice<u32>),
+    /// Runs [`GraphChooseEnds`].
+    ChooseEnds(BatchEdges),
+    /// Runs [`GraphCommon`].
+    Common(BatchEdges, GlobalSlice<u64>),
 }
 
 /// Properties of a kind of graph that the host needs.
@@ -91,6 +112,12 @@ pub trait Kernels<D>: HasVariant + Send + Sync {
     /// - The memory is that of a graph of this kind, and stays as it is until the kernel has ended, and so do
     ///   the slices. Kernels that need exclusive access to the graph have it.
     unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch<D>) -> gpu::Result<()>;
+
+    /// Returns the passes of algorithms over the graph.
+    ///
+    /// # Safety
+    /// - The memory is that of a graph of this kind, and stays as it is while the passes are used.
+    unsafe fn steps(&self, memory: &Memory) -> Box<dyn Steps>;
 }
 
 /// The kind `M` as a value.
@@ -111,6 +138,11 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
     fn shape(&self) -> Shape {
         let (record_bytes, slab_slots) = (M::RECORD_BYTES, M::SLAB_SLOTS as usize);
         Shape { has_data: M::HAS_DATA, record_bytes, slab_slots }
+    }
+
+    unsafe fn steps(&self, memory: &Memory) -> Box<dyn Steps> {
+        // SAFETY: the caller's obligations.
+        Box::new(Bound::<M>(unsafe { memory.view::<M>() }))
     }
 
     unsafe fn launch(&self, stream: &Stream, memory: &Memory, launch: Launch<M::Data>) -> gpu::Result<()> {
@@ -149,17 +181,23 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
                 Launch::Weight(batch) => {
                     stream.launch(over(batch.sources.max_len()), GraphWeight { graph, batch })
                 }
-                Launch::Degree(vertices, degrees) => {
-                    stream.launch(lanes(vertices.max_len()), GraphDegree { graph, vertices, degrees })
+                Launch::Degree(side, vertices, degrees) => {
+                    let base = side.base(memory);
+                    stream.launch(lanes(vertices.max_len()), GraphDegree { graph, base, vertices, degrees })
                 }
-                Launch::Neighbors(vertices, offsets, targets, data) => {
-                    let grid = over((offsets.len().max(1) - 1) * 32);
-                    stream.launch(grid, GraphNeighbors { graph, vertices, offsets, targets, data })
+                Launch::Neighbors(side, vertices, offsets, targets, data) => {
+                    let (base, grid) = (side.base(memory), over((offsets.len().max(1) - 1) * 32));
+                    stream.launch(grid, GraphNeighbors { graph, base, vertices, offsets, targets, data })
                 }
                 Launch::Whole(launch) => launch_whole(stream, memory, graph, launch),
             }
         }
     }
+}
+
+/// Returns the number of threads that the device executes at once.
+fn resident(stream: &Stream) -> usize {
+    stream.device().resident_threads() as usize
 }
 
 /// Launches a kernel on the whole graph.
@@ -172,8 +210,9 @@ unsafe fn launch_whole<M: Config + Instance>(
     graph: GraphView<M>,
     launch: Whole<M::Data>,
 ) -> gpu::Result<()> {
-    let all = memory.vertices as usize;
-    let (each, lanes) = (over(all), |vertices: usize| over(vertices * SLAB_TILE as usize));
+    let (all, records) = (memory.vertices as usize, memory.record_count());
+    let (each, lanes) = (over(records), |records: usize| over(records * SLAB_TILE as usize));
+    let records_of = |vertices: GlobalSlice<u32>| vertices.len() * (records / all);
     // SAFETY: the caller's obligations.
     unsafe {
         match launch {
@@ -186,20 +225,26 @@ unsafe fn launch_whole<M: Config + Instance>(
             }
             Whole::Expect(counts, growth) => stream.launch(each, GraphExpect { graph, counts, growth }),
             Whole::Expire(before, removed) => {
-                stream.launch(lanes(all), GraphExpire { graph, before, removed })
+                stream.launch(lanes(records), GraphExpire { graph, before, removed })
             }
             Whole::MarkRemoved(vertices, outcomes) => {
                 stream.launch(over(vertices.len()), GraphMarkRemoved { graph, vertices, outcomes })
             }
             Whole::Unlink(vertices, outcomes) => {
-                let is_undirected = memory.flags.is_undirected();
-                let warps = if is_undirected { vertices.len() } else { all };
+                let warps = if memory.halves() == 2 { records_of(vertices) } else { all };
                 stream.launch(over(warps * 32), GraphUnlink { graph, vertices, outcomes })
             }
             Whole::FreeRemoved(vertices, outcomes) => {
-                stream.launch(lanes(vertices.len()), GraphFreeRemoved { graph, vertices, outcomes })
+                stream.launch(lanes(records_of(vertices)), GraphFreeRemoved { graph, vertices, outcomes })
             }
             Whole::Restore(vertices) => stream.launch(over(vertices.len()), GraphRestore { graph, vertices }),
+            Whole::ChooseEnds(batch) => {
+                let threads = batch.parts.len().min(resident(stream));
+                stream.launch(over(threads), GraphChooseEnds { graph, batch })
+            }
+            Whole::Common(batch, total) => {
+                stream.launch(over(resident(stream)), GraphCommon { graph, batch, total })
+            }
         }
     }
 }

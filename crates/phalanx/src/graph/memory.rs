@@ -43,11 +43,12 @@ impl Memory {
         pool: SlabAlloc,
     ) -> Result<Self> {
         check_arena(tables)?;
+        let has_in = usize::from(flags.has_in_edges());
         let mut arena_state = device.filled::<u32>(ARENA_WORDS, 0xff)?;
         arena_state.write_at(0, &[0; ARENA_LISTS])?;
         Ok(Self {
             vertices: vertices as u32,
-            records: device.filled(vertices * shape.record_bytes / 8, 0xff)?,
+            records: device.filled((vertices << has_in) * shape.record_bytes / 8, 0xff)?,
             arena: device.filled(tables * SLAB_WORDS, 0xff)?,
             arena_state,
             counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
@@ -77,7 +78,17 @@ impl Memory {
 
     /// Returns the number of halves as which an edge is stored.
     pub fn halves(&self) -> usize {
-        1 + usize::from(self.flags.is_undirected())
+        1 + usize::from(self.flags.is_undirected() || self.flags.has_in_edges())
+    }
+
+    /// Returns the number of records.
+    pub fn record_count(&self) -> usize {
+        (self.vertices as usize) << usize::from(self.flags.has_in_edges())
+    }
+
+    /// Returns the maximum number of vertices of a graph with these properties.
+    pub fn most_vertices(flags: Flags) -> usize {
+        MOST_VERTICES >> usize::from(flags.has_in_edges())
     }
 
     /// Returns the number of slabs of the arena.
@@ -141,12 +152,16 @@ impl Memory {
     pub fn add_vertices(&mut self, more: usize) -> Result<()> {
         let (before, device) = (self.vertices as usize, self.arena.device().clone());
         let vertices = before.saturating_add(more);
-        if vertices > MOST_VERTICES {
-            return Err(Error::TooLarge { what: "vertices", asked: vertices, most: MOST_VERTICES });
+        let most = Self::most_vertices(self.flags);
+        if vertices > most {
+            return Err(Error::TooLarge { what: "vertices", asked: vertices, most });
         }
-        let each = self.records.len() / before;
-        let mut records = device.filled(vertices * each, 0xff)?;
-        records.copy_at(0, &self.records)?;
+        let (sides, each) = (self.record_count() / before, self.records.len() / self.record_count());
+        let mut records = device.filled(sides * vertices * each, 0xff)?;
+        for side in 0..sides {
+            let old = self.records.slice(side * before * each..(side + 1) * before * each)?;
+            records.copy_at(side * vertices * each, old)?;
+        }
         if !self.removed.is_empty() {
             let mut removed = device.zeroed(vertices.div_ceil(32))?;
             removed.copy_at(0, &self.removed)?;
@@ -197,7 +212,7 @@ impl Workspace {
     /// Makes room for a batch of `halves` halves. If memory is replaced, waits for the batches that use it.
     pub fn fit(&mut self, halves: usize, memory: &Memory) -> Result<()> {
         let device = self.words.device().clone();
-        let listed = halves.min(memory.vertices as usize);
+        let listed = halves.min(memory.record_count());
         if self.deferred.len() < halves {
             self.deferred = device.buffer(halves)?;
         }

@@ -1,8 +1,11 @@
 //! A graph that changes while it is queried: [`DynamicGraph`].
+pub mod algorithms;
 mod batches;
 mod builder;
 mod csr;
+mod csr_merge;
 mod data;
+mod file;
 mod growth;
 mod host;
 mod inspect;
@@ -20,9 +23,10 @@ use crate::{Outcomes, Result};
 pub use batches::Batches;
 pub use builder::Builder;
 pub use csr::{Csr, Rows, Snapshot};
+pub use csr_merge::CsrMerge;
 pub use data::{Data, Weight};
 use gpu::{Device, Stream};
-use kernels::Kernels;
+use kernels::{Kernels, Side};
 use memory::Memory;
 pub use neighbors::Neighbors;
 use order::Order;
@@ -178,6 +182,12 @@ impl<E: Data> DynamicGraph<E> {
         self.kind
     }
 
+    /// Returns whether the graph is directed and stores each edge also at its target: see
+    /// [`Builder::in_edges`].
+    pub fn has_in_edges(&self) -> bool {
+        self.handle.read().flags.has_in_edges()
+    }
+
     /// Returns the number of ids of vertices, those of removed ones included.
     pub fn vertices(&self) -> usize {
         self.handle.read().vertices as usize
@@ -230,7 +240,7 @@ impl<E: Data> DynamicGraph<E> {
     ///   memory: no thread may submit a batch that inserts, nor call a method that takes `&mut self`.
     /// - Those kernels must run on the graph's device, and end before the graph is dropped.
     /// - They must change the graph only through [`GraphView::apply`], and must not insert and remove edges
-    ///   of an undirected graph at the same time.
+    ///   at the same time if each is stored at both ends.
     pub unsafe fn view<M: Config<Data = E::Bits> + Instance>(&self) -> Result<GraphView<M>> {
         self.handle.kernels().variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.
@@ -297,7 +307,7 @@ impl<E: Data> DynamicGraph<E> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn degree(&self, vertices: &[u32]) -> Result<Vec<u32>> {
-        self.degrees(vertices)
+        self.degrees(Side::Out, vertices)
     }
 
     /// Returns the edges of each vertex: targets and data, in any order. Vertices that do not exist have
@@ -317,6 +327,45 @@ impl<E: Data> DynamicGraph<E> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn neighbors(&self, vertices: &[u32]) -> Result<Neighbors<E>> {
-        self.edges_of(vertices)
+        self.edges_of(Side::Out, vertices)
+    }
+
+    /// Returns the number of edges that lead to each vertex. Vertices that do not exist have none. In an
+    /// undirected graph, this is the degree.
+    ///
+    /// ```
+    /// use phalanx::DynamicGraph;
+    ///
+    /// let graph = DynamicGraph::<()>::builder().vertices(3).in_edges(true).build()?;
+    /// assert!(graph.insert(&[0, 1], &[2, 2])?.all_placed());
+    /// assert_eq!(graph.in_degree(&[0, 2, 9])?, [0, 2, 0]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoInEdges`] if the graph is directed and was built without [`Builder::in_edges`];
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn in_degree(&self, vertices: &[u32]) -> Result<Vec<u32>> {
+        self.degrees(self.in_side()?, vertices)
+    }
+
+    /// Returns the edges that lead to each vertex: sources and data, in any order. Vertices that do not exist
+    /// have none. In an undirected graph, these are the edges of the vertex.
+    ///
+    /// ```
+    /// use phalanx::DynamicGraph;
+    ///
+    /// let graph = DynamicGraph::<u32>::builder().vertices(3).in_edges(true).build()?;
+    /// assert!(graph.insert(&[0, 1], &[2, 2], &[10, 20])?.all_placed());
+    /// let mut found = graph.in_neighbors(&[2])?;
+    /// found.sort();
+    /// assert_eq!((found.of(0), found.data(0)), (&[0, 1][..], &[10, 20][..]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::in_degree`].
+    pub fn in_neighbors(&self, vertices: &[u32]) -> Result<Neighbors<E>> {
+        self.edges_of(self.in_side()?, vertices)
     }
 }

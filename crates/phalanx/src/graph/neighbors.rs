@@ -1,9 +1,9 @@
 //! Degrees and edges of vertices, on the host.
-use super::DynamicGraph;
 use super::batches::Batches;
 use super::data::Data;
-use super::kernels::Launch;
-use crate::Result;
+use super::kernels::{Launch, Side};
+use super::{DynamicGraph, Kind};
+use crate::{Error, Result};
 use gpu::Buffer;
 use std::ops::Range;
 
@@ -78,25 +78,42 @@ impl<E: Data> Neighbors<E> {
 }
 
 impl<E: Data> DynamicGraph<E> {
-    pub(super) fn degrees(&self, vertices: &[u32]) -> Result<Vec<u32>> {
+    pub(super) fn degrees(&self, side: Side, vertices: &[u32]) -> Result<Vec<u32>> {
         let stream = self.device().stream()?;
         let vertices = self.device().from_slice(vertices)?;
-        Ok(self.degrees_of(&self.on(&stream), &vertices)?.read()?)
+        Ok(self.degrees_of(side, &self.on(&stream), &vertices)?.read()?)
     }
 
-    fn degrees_of(&self, batches: &Batches<'_, E>, vertices: &Buffer<u32>) -> Result<Buffer<u32>> {
+    /// Returns the side of the edges that lead to a vertex.
+    pub(super) fn in_side(&self) -> Result<Side> {
+        match self.kind() {
+            Kind::Undirected => Ok(Side::Out),
+            Kind::Directed if self.has_in_edges() => Ok(Side::In),
+            Kind::Directed => Err(Error::NoInEdges),
+        }
+    }
+
+    fn degrees_of(
+        &self,
+        side: Side,
+        batches: &Batches<'_, E>,
+        vertices: &Buffer<u32>,
+    ) -> Result<Buffer<u32>> {
         let mut degrees = self.device().buffer(vertices.len())?;
-        batches.degree(vertices, &mut degrees)?;
+        match side {
+            Side::Out => batches.degree(vertices, &mut degrees)?,
+            Side::In => batches.in_degree(vertices, &mut degrees)?,
+        }
         Ok(degrees)
     }
 
     /// Returns the edges of vertices. If batches that change the graph run meanwhile, the edges of a vertex
     /// are those that it has at the time of the second launch, but not more than it had before.
-    pub(super) fn edges_of(&self, vertices: &[u32]) -> Result<Neighbors<E>> {
+    pub(super) fn edges_of(&self, side: Side, vertices: &[u32]) -> Result<Neighbors<E>> {
         let stream = self.device().stream()?;
         let batches = self.on(&stream);
         let vertices = self.device().from_slice(vertices)?;
-        let degrees = self.degrees_of(&batches, &vertices)?.read()?;
+        let degrees = self.degrees_of(side, &batches, &vertices)?.read()?;
         let mut offsets = vec![0u64];
         offsets.extend(degrees.iter().scan(0u64, |sum, &degree| {
             *sum += u64::from(degree);
@@ -107,7 +124,8 @@ impl<E: Data> DynamicGraph<E> {
         // Places that the kernel does not write have no vertex's id.
         let targets = self.device().filled::<u32>(len, 0xff)?;
         let data = self.device().zeroed::<E::Bits>(if E::HAS_DATA { len } else { 0 })?;
-        let launch = Launch::Neighbors(vertices.global(), places.global(), targets.global(), data.global());
+        let (targets_of, data_of) = (targets.global(), data.global());
+        let launch = Launch::Neighbors(side, vertices.global(), places.global(), targets_of, data_of);
         batches.submit_lookup(launch)?;
         let (targets, bits) = (targets.read()?, data.read()?);
         let data = match E::HAS_DATA {

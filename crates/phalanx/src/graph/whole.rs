@@ -46,7 +46,7 @@ impl<E: Data> DynamicGraph<E> {
     fn exact_growth(&self, stream: &Stream, memory: &Memory) -> Result<Growth> {
         let mut order = self.order();
         order.changes += 1;
-        order.workspace.fit(memory.vertices as usize, memory)?;
+        order.workspace.fit(memory.record_count(), memory)?;
         let growth = Growth { load: EXACT_LOAD, ..order.workspace.growth() };
         // SAFETY: the caller has exclusive access to the graph.
         unsafe { stream.fill(growth.words.part(0, BATCH_WORDS), 0)? };
@@ -69,9 +69,9 @@ impl<E: Data> DynamicGraph<E> {
     }
 
     /// Lets the vertices of a batch grow to the size that they will have, and allocates the tables.
-    fn expect(&mut self, sources: &[u32], targets: &[u32]) -> Result<()> {
+    pub(super) fn expect(&mut self, sources: &[u32], targets: &[u32]) -> Result<()> {
         check("targets", sources.len(), targets.len())?;
-        let counts = self.device().zeroed::<u32>(self.vertices())?;
+        let counts = self.device().zeroed::<u32>(self.handle.read().record_count())?;
         let slices = [self.device().from_slice(sources)?, self.device().from_slice(targets)?];
         let edges = Changes {
             sources: slices[0].global().into(),
@@ -98,6 +98,36 @@ impl<E: Data> DynamicGraph<E> {
         })
     }
 
+    /// Removes all edges. Vertices stay, and removed ones stay removed. The memory stays with the graph.
+    ///
+    /// ```
+    /// let mut graph = phalanx::DynamicGraph::<()>::builder().vertices(3).build()?;
+    /// assert!(graph.insert(&[0, 1], &[1, 2])?.all_placed());
+    /// graph.clear()?;
+    /// assert_eq!((graph.edge_count()?, graph.vertices()), (0, 3));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: waits; two launches, which read all records and write all slabs; 5 bytes per vertex meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn clear(&mut self) -> Result<()> {
+        self.handle.exclusive(|stream, memory| {
+            self.order().changes += 1;
+            let mut exists = vec![true; memory.vertices as usize];
+            memory.free_ids.iter().for_each(|&vertex| exists[vertex as usize] = false);
+            let vertices = (0..memory.vertices).filter(|&vertex| exists[vertex as usize]).collect::<Vec<_>>();
+            let ids = stream.device().from_slice(&vertices)?;
+            let codes = stream.device().filled::<u8>(vertices.len(), Outcome::Removed as u8)?;
+            let (ids, codes) = (ids.global(), codes.global());
+            self.launch_on(stream, memory, Launch::Whole(Whole::FreeRemoved(ids, codes)))?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::Restore(ids)))?;
+            stream.synchronize()?;
+            Ok(memory.counters.fill_bytes(0)?)
+        })
+    }
+
     /// Removes vertices, and all their edges in both directions. Outcomes: `Removed`, `Absent`. Their ids are
     /// reused by [`Self::insert_vertices`]; until then edges of them are refused.
     ///
@@ -114,8 +144,9 @@ impl<E: Data> DynamicGraph<E> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: waits; three launches. In an undirected graph the edges of the vertices are read, and removed at
-    /// their other ends; in a directed graph all edges of the graph are read.
+    /// Cost: waits; three launches. In an undirected graph, and in a directed one with
+    /// [`Builder::in_edges`](super::Builder::in_edges), the edges of the vertices are read, and removed at
+    /// their other ends; in another directed graph all edges of the graph are read.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.

@@ -4,6 +4,7 @@ mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;
 mod growth;
+mod in_edges;
 mod model;
 mod room;
 mod threads;

@@ -169,6 +169,26 @@ impl<E: Sample> World<E> {
                 found.of(vertex).iter().copied().zip(found.data(vertex).iter().copied()).collect();
             same("edges of a vertex", of, edges)?;
         }
+        self.try_check_in_edges(&vertices)
+    }
+
+    /// Checks the edges that lead to each vertex, if the graph stores them.
+    fn try_check_in_edges(&self, vertices: &[u32]) -> Checked {
+        if !self.graph.has_in_edges() {
+            return Ok(());
+        }
+        let text = |error: phalanx::Error| error.to_string();
+        let degrees = self.graph.in_degree(vertices).map_err(text)?;
+        let mut found = self.graph.in_neighbors(vertices).map_err(text)?;
+        found.sort();
+        let mut expected = vec![Vec::new(); vertices.len()];
+        self.edges.iter().for_each(|(&(a, b), &data)| expected[b as usize].push((a, data)));
+        for (vertex, edges) in expected.into_iter().enumerate() {
+            same("in-degree", degrees[vertex] as usize, edges.len())?;
+            let of: Vec<(u32, E)> =
+                found.of(vertex).iter().copied().zip(found.data(vertex).iter().copied()).collect();
+            same("edges to a vertex", of, edges)?;
+        }
         Ok(())
     }
 

@@ -20,11 +20,16 @@ fn insert<E: Sample>(world: &mut World<E>, edges: &[(u32, u32, E)]) -> Checked {
 
 /// Runs the batches of a seed.
 pub fn run<E: Sample>(setting: &Setting, kind: Kind) -> Checked {
+    run_on::<E>(setting, kind, false)
+}
+
+/// Runs the batches of a seed on a graph that stores edges at their targets, too, if `in_edges`.
+fn run_on<E: Sample>(setting: &Setting, kind: Kind, in_edges: bool) -> Checked {
     let mut rng = Rng::new(setting.seed);
     let (slabs, tables) = (rng.pick(&[1, 32, 64]), rng.pick(&[0, 6, 40, 100]));
     let builder = DynamicGraph::<E>::builder().device(&setting.device()).vertices(120).kind(kind);
     let builder = builder.slabs(slabs).table_slabs(tables).fixed(rng.below(2) == 0);
-    let mut world = World::new(builder.large_batch(rng.pick(&[1, 1000])));
+    let mut world = World::new(builder.large_batch(rng.pick(&[1, 1000])).in_edges(in_edges));
     for _ in 0..2 + rng.below(3) {
         let count = 20 + rng.below(180) as usize;
         let hubs = rng.pick(&[0, 1, 3]);
@@ -41,13 +46,24 @@ pub fn run<E: Sample>(setting: &Setting, kind: Kind) -> Checked {
 }
 
 fn all_are_sound<E: Sample>(kind: Kind, count: u64) {
+    all_of(count, |setting| run::<E>(setting, kind));
+}
+
+fn all_of(count: u64, run: impl Fn(&Setting) -> Checked) {
     for seed in seeds(count) {
         let is_weak = seed % 4 == 3;
         let weak_memory = if is_weak { WeakMemory::Hardware } else { WeakMemory::Off };
         let setting = Setting { weak_memory, cas128: seed % 2 == 0, ..Setting::new(seed) };
-        let found = run::<E>(&setting, kind);
+        let found = run(&setting);
         assert!(found.is_ok(), "{}\n{}", found.unwrap_err(), replay(seed));
     }
+}
+
+#[test]
+fn batches_of_edges_at_both_ends_are_right() {
+    all_of(SEEDS / 2, |setting| run_on::<()>(setting, Kind::Directed, true));
+    all_of(SEEDS / 4, |setting| run_on::<u32>(setting, Kind::Directed, true));
+    all_of(SEEDS / 4, |setting| run_on::<u64>(setting, Kind::Directed, true));
 }
 
 #[test]

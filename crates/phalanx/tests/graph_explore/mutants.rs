@@ -3,7 +3,7 @@
 use crate::common::replay;
 use crate::setting::{Setting, told};
 use crate::world::Checked;
-use crate::{batches, phases};
+use crate::{algorithms, batches, phases};
 use phalanx::graph::Kind;
 use phalanx_kernels::graph::Edges;
 use phalanx_kernels::keyed::Bare;
@@ -104,9 +104,50 @@ faults! {
     /// A vertex with a table keeps its old description.
     a_record_without_its_link_is_found:
         Fault::skip(site("record.rs", "describe", "self.link().store")), directed;
+    /// Two warps reach a vertex, and both put it into the queue.
+    a_torn_claim_of_a_vertex_is_found:
+        Fault::tear(site("algorithms/search.rs", "claim", "compare_exchange(")), analysed;
+    /// Vertices get the same places in the queue.
+    a_torn_count_of_a_queue_is_found:
+        Fault::tear(site("algorithms/search.rs", "reach", "fetch_add(")), analysed;
+    /// Parts of large vertices get the same places in the list.
+    a_torn_count_of_parts_is_found:
+        Fault::tear(site("algorithms/parts.rs", "append", "fetch_add(")), analysed;
+    /// A root gets two labels, of which one is lost.
+    a_torn_join_of_components_is_found:
+        Fault::tear(site("algorithms/components.rs", "join", "compare_exchange(")), analysed;
+    /// A share of a rank is lost.
+    a_torn_sum_of_shares_is_found:
+        Fault::tear(site("algorithms/page_rank.rs", "receive", "fetch_add(")), analysed_directed;
+    /// Oriented edges of a hub get the same places.
+    a_torn_count_of_oriented_edges_is_found:
+        Fault::tear(site("algorithms/triangles.rs", "triangle_orient_parts", "fetch_add(")), with_hubs;
+    /// Triangles of a warp are lost.
+    a_torn_total_is_found:
+        Fault::tear(site("algorithms/parts.rs", "add_of_warp", "fetch_add(")), kept;
     /// The read of a record through the L1 cache misses edges.
     a_weak_read_of_records_is_found:
         Fault::order(site("search.rs", "round", "record.read("), Order::Weak), phase;
+}
+
+/// Algorithms on an undirected graph.
+fn analysed(setting: &Setting) -> Checked {
+    algorithms::run(setting, Kind::Undirected)
+}
+
+/// Algorithms on a directed graph.
+fn analysed_directed(setting: &Setting) -> Checked {
+    algorithms::run(setting, Kind::Directed)
+}
+
+/// Triangles of a graph with hubs.
+fn with_hubs(setting: &Setting) -> Checked {
+    algorithms::hubs(setting)
+}
+
+/// Results that are kept over batches.
+fn kept(setting: &Setting) -> Checked {
+    algorithms::keep(setting)
 }
 
 /// Batches that let several vertices grow together, some into tables that others leave.

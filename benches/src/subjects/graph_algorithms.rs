@@ -1,0 +1,490 @@
+//! Benchmarks of `phalanx::graph::algorithms`, on a graph without data of edges and on its compressed sparse
+//! rows.
+//!
+//! | op | what is timed | operations |
+//! |---|---|---|
+//! | `bfs` | a search from the vertex with most edges | edges |
+//! | `components` | connected components | edges |
+//! | `page_rank` | ten iterations | ten times the edges |
+//! | `triangles` | number of triangles | edges |
+//! | `components_kept` | components after an insertion of `share` of the edges | these edges |
+//! | `triangles_kept` | triangles after an insertion of `share` of the edges | these edges |
+//!
+//! The two last ones run on the graph only. Times include the allocation of temporary memory.
+//!
+//! | param | what |
+//! |---|---|
+//! | `edges` | `uniform` (default), `rmat`, `grid`, `geometric` |
+//! | `degree` | edges per vertex, counted at one end, for `uniform`, `rmat` and `geometric`; default 16 |
+//! | `on` | `graph` (default) or `csr` |
+//! | `replaced` | 1: half of the edges are removed, and others inserted, before; default 0 |
+//! | `share` | share of the edges in the batch, default 0.01 |
+//!
+//! `n` is the number of vertices. Graphs are undirected. `counted` has the number of edges, the largest and
+//! the average degree, and for `bfs` the number of levels. All results are compared with those of the host,
+//! but triangles above 2^23 edges with those of the algorithm for batches, of all edges at once.
+use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Context, Result, ensure};
+use phalanx::graph::algorithms::{Adjacent, Components, PageRank, Triangles, bfs, page_rank, triangles};
+use phalanx::graph::{Csr, Kind};
+use phalanx::{DynamicGraph, Outcome};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use workloads::edges::{Edge, geometric, grid, rmat, uniform};
+
+/// Number of iterations of PageRank.
+const ITERATIONS: u32 = 10;
+
+/// Number of edges up to which the host counts triangles.
+const MOST_ON_HOST: usize = 1 << 23;
+
+/// Algorithms on graphs.
+#[derive(Debug)]
+pub struct Algorithms<'a>(pub &'a Gpu);
+
+impl Structure for Algorithms<'_> {
+    fn name(&self) -> &'static str {
+        "GraphAlgorithms"
+    }
+
+    fn variants(&self) -> Vec<String> {
+        vec!["default".to_owned()]
+    }
+
+    fn ops(&self) -> Vec<&'static str> {
+        Timed::NAMES.iter().map(|&(name, _)| name).collect()
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        Ok(Box::new(Prepared::new(self.0, case)?))
+    }
+}
+
+/// Timed algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    Bfs,
+    Components,
+    PageRank,
+    Triangles,
+    ComponentsKept,
+    TrianglesKept,
+}
+
+impl Timed {
+    const NAMES: [(&'static str, Self); 6] = [
+        ("bfs", Self::Bfs),
+        ("components", Self::Components),
+        ("page_rank", Self::PageRank),
+        ("triangles", Self::Triangles),
+        ("components_kept", Self::ComponentsKept),
+        ("triangles_kept", Self::TrianglesKept),
+    ];
+
+    fn of(op: &str) -> Result<Self> {
+        let found = Self::NAMES.into_iter().find(|(name, _)| *name == op);
+        Ok(found.with_context(|| format!("no algorithm is called '{op}'"))?.1)
+    }
+
+    fn is_kept(self) -> bool {
+        matches!(self, Self::ComponentsKept | Self::TrianglesKept)
+    }
+}
+
+/// Draws the edges of a case: distinct ones, the smaller vertex first, in random order.
+fn draw(case: &Case) -> Result<(usize, Vec<Edge>)> {
+    let (n, seed) = (case.n as u32, case.seed);
+    let degree = case.number_if_given("degree")?.unwrap_or(16.0);
+    let (side, count) = (n.isqrt(), (f64::from(n) * degree) as usize);
+    let (vertices, drawn) = match case.text("edges")?.as_str() {
+        "uniform" => (n, uniform(n, (0, count), seed)?),
+        "rmat" => (1 << n.ilog2(), rmat(n.ilog2(), count, seed)),
+        "grid" => (side * side, grid((side, side), 0.65, seed)),
+        "geometric" => (n, geometric(n, 2.0 * degree, seed)),
+        other => anyhow::bail!("edges are 'uniform', 'rmat', 'grid' or 'geometric', not '{other}'"),
+    };
+    let mut edges: Vec<Edge> =
+        drawn.into_par_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b))).collect();
+    edges.par_sort_unstable();
+    edges.dedup();
+    // A multiplicative hash orders the edges at random, and alike in every run.
+    let order = |&(a, b): &Edge| (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    edges.par_sort_unstable_by_key(order);
+    Ok((vertices as usize, edges))
+}
+
+/// Neighbours of all vertices on the host.
+struct Lists {
+    offsets: Vec<usize>,
+    targets: Vec<u32>,
+}
+
+impl Lists {
+    fn new(vertices: usize, edges: &[Edge]) -> Self {
+        let mut halves: Vec<Edge> = edges.par_iter().flat_map_iter(|&(a, b)| [(a, b), (b, a)]).collect();
+        halves.par_sort_unstable();
+        let mut offsets = vec![0; vertices + 1];
+        halves.iter().for_each(|&(source, _)| offsets[source as usize + 1] += 1);
+        (0..vertices).for_each(|vertex| offsets[vertex + 1] += offsets[vertex]);
+        Self { offsets, targets: halves.into_par_iter().map(|half| half.1).collect() }
+    }
+
+    fn vertices(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    fn of(&self, vertex: u32) -> &[u32] {
+        &self.targets[self.offsets[vertex as usize]..self.offsets[vertex as usize + 1]]
+    }
+
+    fn degree(&self, vertex: u32) -> usize {
+        self.of(vertex).len()
+    }
+
+    /// Returns the vertex with most edges.
+    fn largest(&self) -> u32 {
+        (0..self.vertices() as u32).max_by_key(|&vertex| self.degree(vertex)).unwrap_or(0)
+    }
+
+    fn distances(&self, source: u32) -> Vec<u32> {
+        let mut distances = vec![u32::MAX; self.vertices()];
+        let (mut level, mut distance) = (vec![source], 0);
+        distances[source as usize] = 0;
+        while !level.is_empty() {
+            distance += 1;
+            let mut next = Vec::new();
+            for &target in level.iter().flat_map(|&vertex| self.of(vertex)) {
+                if distances[target as usize] == u32::MAX {
+                    distances[target as usize] = distance;
+                    next.push(target);
+                }
+            }
+            level = next;
+        }
+        distances
+    }
+
+    /// Returns the smallest vertex of each component.
+    fn components(&self) -> Vec<u32> {
+        let mut labels = vec![u32::MAX; self.vertices()];
+        for first in 0..self.vertices() as u32 {
+            let mut open = if labels[first as usize] == u32::MAX { vec![first] } else { vec![] };
+            while let Some(vertex) = open.pop() {
+                if labels[vertex as usize] == u32::MAX {
+                    labels[vertex as usize] = first;
+                    open.extend(
+                        self.of(vertex).iter().filter(|&&target| labels[target as usize] == u32::MAX),
+                    );
+                }
+            }
+        }
+        labels
+    }
+
+    /// Returns the ranks after [`ITERATIONS`] iterations.
+    fn ranks(&self, damping: f64) -> Vec<f64> {
+        let count = self.vertices() as f64;
+        let mut ranks = vec![1.0 / count; self.vertices()];
+        for _ in 0..ITERATIONS {
+            let share = |vertex: u32| ranks[vertex as usize] / self.degree(vertex) as f64;
+            let without = |vertex: &u32| self.degree(*vertex) == 0;
+            let lost: f64 = (0..self.vertices() as u32)
+                .into_par_iter()
+                .filter(without)
+                .map(|vertex| ranks[vertex as usize])
+                .sum();
+            let base = (1.0 - damping + damping * lost) / count;
+            let rank = |vertex: u32| {
+                base + damping * self.of(vertex).iter().map(|&target| share(target)).sum::<f64>()
+            };
+            ranks = (0..self.vertices() as u32).into_par_iter().map(rank).collect();
+        }
+        ranks
+    }
+
+    /// Returns the number of triangles: for each edge the common neighbours of its ends that come later.
+    fn triangles(&self) -> u64 {
+        let is_later = |a: u32, b: u32| (self.degree(a), a) < (self.degree(b), b);
+        let later: Vec<Vec<u32>> = (0..self.vertices() as u32)
+            .into_par_iter()
+            .map(|vertex| self.of(vertex).iter().copied().filter(|&to| is_later(vertex, to)).collect())
+            .collect();
+        let of = |row: &Vec<u32>| {
+            let common = |target: &u32| common(row, &later[*target as usize]);
+            row.iter().map(common).sum::<u64>()
+        };
+        later.par_iter().map(of).sum()
+    }
+}
+
+/// Returns the number of equal elements of two sorted rows.
+fn common(mut one: &[u32], mut other: &[u32]) -> u64 {
+    let mut found = 0;
+    while let ([first, rest @ ..], [second, others @ ..]) = (one, other) {
+        found += u64::from(first == second);
+        if first <= second {
+            one = rest;
+        }
+        if second <= first {
+            other = others;
+        }
+    }
+    found
+}
+
+/// Result of an algorithm.
+enum Found {
+    Labels(Vec<u32>),
+    Ranks(Vec<f32>),
+    Count(u64),
+}
+
+/// Result of an algorithm on the host.
+enum Expected {
+    Labels(Vec<u32>),
+    Ranks(Vec<f64>),
+    Count(u64),
+}
+
+/// A graph, or its rows.
+enum Subject {
+    Graph(Box<DynamicGraph<()>>),
+    Rows(Box<Csr<()>>),
+}
+
+/// Prepared case.
+struct Prepared<'a> {
+    gpu: &'a Gpu,
+    timed: Timed,
+    vertices: usize,
+    /// The edges of the graph, of which those from `kept` on are inserted after the first result.
+    edges: Vec<Edge>,
+    kept: usize,
+    is_replaced: bool,
+    on_rows: bool,
+    subject: Option<Subject>,
+    source: u32,
+    /// Results before the batch.
+    components: Option<Components>,
+    count: Triangles,
+    outcomes: Vec<Outcome>,
+    found: Option<Found>,
+    /// The right result, which the first check computes.
+    expected: Option<Expected>,
+    counted: BTreeMap<String, f64>,
+    operations: u64,
+}
+
+fn columns(edges: &[Edge]) -> (Vec<u32>, Vec<u32>) {
+    edges.iter().copied().unzip()
+}
+
+impl<'a> Prepared<'a> {
+    fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
+        let timed = Timed::of(&case.op)?;
+        let (vertices, edges) = draw(case)?;
+        let batch = edges.len() as f64 * case.number_if_given("share")?.unwrap_or(0.01);
+        let lists = Lists::new(vertices, &edges);
+        let (source, most) = (lists.largest(), lists.degree(lists.largest()));
+        let batch = if timed.is_kept() { (batch as usize).max(1).min(edges.len()) } else { 0 };
+        let kept = edges.len() - batch;
+        let counted = [
+            ("edges", edges.len() as f64),
+            ("largest_degree", most as f64),
+            ("average_degree", 2.0 * edges.len() as f64 / vertices.max(1) as f64),
+        ];
+        let empty = DynamicGraph::builder().device(&gpu.device).vertices(1).kind(Kind::Undirected).build()?;
+        Ok(Self {
+            gpu,
+            timed,
+            vertices,
+            kept,
+            is_replaced: case.number_if_given("replaced")?.unwrap_or(0.0) > 0.0,
+            on_rows: case.choice("on", &[("graph", false), ("csr", true)])?,
+            subject: None,
+            source,
+            components: None,
+            count: Triangles::of(&empty as &DynamicGraph<()>)?,
+            outcomes: Vec::new(),
+            found: None,
+            expected: None,
+            counted: counted.map(|(name, value)| (name.to_owned(), value)).into(),
+            operations: (edges.len() - if timed.is_kept() { kept } else { 0 }) as u64,
+            edges,
+        })
+    }
+
+    fn builder(&self) -> phalanx::graph::Builder<()> {
+        let mut degrees = vec![0; self.vertices];
+        self.edges.iter().for_each(|&(a, b)| [a, b].into_iter().for_each(|end| degrees[end as usize] += 1));
+        DynamicGraph::builder().device(&self.gpu.device).degrees(&degrees).kind(Kind::Undirected)
+    }
+
+    /// Builds the graph, without the edges of the batch.
+    fn build(&mut self) -> Result<()> {
+        self.subject = None;
+        let graph = self.builder().build()?;
+        let (first, last) = self.edges[..self.kept].split_at(self.kept / 2);
+        if self.is_replaced {
+            // Other edges take the place of the second half first.
+            let others: Vec<Edge> = last.iter().map(|&(a, b)| (a, (b + 1) % self.vertices as u32)).collect();
+            insert(&graph, &[first, &others].concat())?;
+            let mut kept = first.to_vec();
+            kept.par_sort_unstable();
+            let is_other = |&&(a, b): &&Edge| kept.binary_search(&(a.min(b), a.max(b))).is_err();
+            let (sources, targets) = columns(&others.iter().filter(is_other).copied().collect::<Vec<_>>());
+            let removed = graph.remove(&sources, &targets)?.len();
+            ensure!(removed == sources.len(), "a removal has {removed} outcomes");
+        } else {
+            insert(&graph, first)?;
+        }
+        insert(&graph, last)?;
+        let edges = graph.edge_count()?;
+        ensure!(edges == self.kept, "the graph has {edges} edges instead of {}", self.kept);
+        self.subject = Some(if self.on_rows {
+            Subject::Rows(Box::new(graph.to_csr()?))
+        } else {
+            Subject::Graph(Box::new(graph))
+        });
+        Ok(())
+    }
+
+    /// Runs an algorithm on a whole graph.
+    fn run(&mut self, graph: &impl Adjacent) -> Result<Found> {
+        Ok(match self.timed {
+            Timed::Bfs => {
+                let found = bfs(graph, &[self.source])?;
+                self.counted.insert("levels".to_owned(), f64::from(found.depth()));
+                Found::Labels(found.distances().read()?)
+            }
+            Timed::Components => Found::Labels(Components::of(graph)?.read()?),
+            Timed::PageRank => {
+                let parameters = PageRank { tolerance: 0.0, iterations: ITERATIONS, ..PageRank::default() };
+                Found::Ranks(page_rank(graph, &parameters)?.read()?)
+            }
+            _ => Found::Count(triangles(graph)?),
+        })
+    }
+
+    /// Updates the result after a batch.
+    fn update(&mut self, graph: &DynamicGraph<()>) -> Result<Found> {
+        let (sources, targets) = columns(&self.edges[self.kept..]);
+        if self.timed == Timed::TrianglesKept {
+            self.count.inserted(graph, &sources, &targets, &self.outcomes)?;
+            return Ok(Found::Count(self.count.count()));
+        }
+        let mut components = self.components.take().context("`restore` computes the components")?;
+        components.insert(&sources, &targets, &self.outcomes)?;
+        Ok(Found::Labels(components.read()?))
+    }
+
+    /// Computes the result before the batch, and inserts it.
+    fn begin(&mut self) -> Result<()> {
+        self.build()?;
+        let Some(Subject::Graph(graph)) = &self.subject else {
+            anyhow::bail!("results are kept for a graph, not for rows");
+        };
+        match self.timed {
+            Timed::TrianglesKept => self.count = Triangles::of(&**graph)?,
+            _ => self.components = Some(Components::of(&**graph)?),
+        }
+        self.outcomes = insert(graph, &self.edges[self.kept..])?;
+        Ok(())
+    }
+
+    /// Computes the right result.
+    fn expected(&self) -> Result<Expected> {
+        let lists = Lists::new(self.vertices, &self.edges);
+        Ok(match self.timed {
+            Timed::Bfs => Expected::Labels(lists.distances(self.source)),
+            Timed::Components | Timed::ComponentsKept => Expected::Labels(lists.components()),
+            Timed::PageRank => Expected::Ranks(lists.ranks(f64::from(PageRank::default().damping))),
+            _ if self.edges.len() <= MOST_ON_HOST => Expected::Count(lists.triangles()),
+            _ => Expected::Count(self.count_as_batch()?),
+        })
+    }
+
+    /// Counts the triangles as those of a batch with all edges.
+    fn count_as_batch(&self) -> Result<u64> {
+        let graph = self.builder().build()?;
+        let mut count = Triangles::of(&graph)?;
+        let (sources, targets) = columns(&self.edges);
+        let outcomes = graph.insert(&sources, &targets)?;
+        count.inserted(&graph, &sources, &targets, &outcomes)?;
+        Ok(count.count())
+    }
+}
+
+/// Inserts edges, and returns the outcomes.
+fn insert(graph: &DynamicGraph<()>, edges: &[Edge]) -> Result<Vec<Outcome>> {
+    let (sources, targets) = columns(edges);
+    Ok(graph.insert(&sources, &targets)?.iter().copied().collect())
+}
+
+impl Benchmark for Prepared<'_> {
+    fn restore(&mut self) -> Result<()> {
+        if self.timed.is_kept() {
+            self.begin()?;
+        } else if self.subject.is_none() {
+            self.build()?;
+        }
+        Ok(self.gpu.stream.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let subject = self.subject.take().context("`restore` builds the graph")?;
+        let found = match &subject {
+            Subject::Graph(graph) if self.timed.is_kept() => self.update(graph)?,
+            Subject::Graph(graph) => self.run(&**graph)?,
+            Subject::Rows(rows) => self.run(&**rows)?,
+        };
+        (self.found, self.subject) = (Some(found), Some(subject));
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let found = self.found.take().context("`launch` computes a result")?;
+        let expected = match self.expected.take() {
+            Some(expected) => expected,
+            None => self.expected()?,
+        };
+        match (found, &expected) {
+            (Found::Labels(found), Expected::Labels(expected)) => same(&found, expected)?,
+            (Found::Ranks(found), Expected::Ranks(expected)) => {
+                let pairs = found.par_iter().zip(expected);
+                let difference: f64 =
+                    pairs.map(|(&found, expected)| (f64::from(found) - expected).abs()).sum();
+                ensure!(difference < 1e-5, "ranks differ by {difference} in all");
+            }
+            (Found::Count(found), Expected::Count(expected)) => {
+                ensure!(found == *expected, "{found} triangles instead of {expected}");
+            }
+            _ => anyhow::bail!("a result of another algorithm"),
+        }
+        self.expected = Some(expected);
+        Ok(Verified::all(self.operations() as usize))
+    }
+
+    fn operations(&self) -> u64 {
+        let times = if self.timed == Timed::PageRank { u64::from(ITERATIONS) } else { 1 };
+        times * self.operations
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let bytes = match &self.subject {
+            Some(Subject::Graph(graph)) => graph.memory_usage(),
+            Some(Subject::Rows(rows)) => rows.offsets().byte_len() + rows.targets().byte_len(),
+            None => 0,
+        };
+        vec![Metric::TableBytes(bytes as u64), Metric::Counted(self.counted.clone())]
+    }
+}
+
+/// Checks that all labels are right.
+fn same(found: &[u32], expected: &[u32]) -> Result<()> {
+    let wrong = found.iter().zip(expected).enumerate().find(|(_, (found, expected))| found != expected);
+    ensure!(wrong.is_none() && found.len() == expected.len(), "vertex, label, expected: {wrong:?}");
+    Ok(())
+}

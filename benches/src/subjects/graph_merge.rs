@@ -1,0 +1,248 @@
+//! Benchmarks of batches on `phalanx::DynamicGraph` and on the baseline `phalanx::graph::CsrMerge`: directed
+//! graphs without data of edges, batches on device buffers.
+//!
+//! | op | before | what is timed |
+//! |---|---|---|
+//! | `insert` | `base` edges | insertion of `n` edges |
+//! | `remove` | `base` edges, and `n` others | removal of the others |
+//!
+//! | param | what |
+//! |---|---|
+//! | `on` | `graph` (default) or `csr_merge` |
+//! | `vertices` | number of vertices, for `rmat` a power of two |
+//! | `base` | number of edges before; for `rmat`, with repetitions |
+//! | `edges` | `uniform` (default): all distinct; `rmat`: edges repeat |
+//!
+//! After a repetition the batch is undone, and a graph is flushed.
+use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Context, Result, ensure};
+use gpu::Buffer;
+use phalanx::graph::{CsrMerge, Kind};
+use phalanx::{DynamicGraph, Outcome};
+use rayon::prelude::*;
+use workloads::edges::{Edge, rmat, uniform};
+
+/// Batches on both structures.
+#[derive(Debug)]
+pub struct Merges<'a>(pub &'a Gpu);
+
+impl Structure for Merges<'_> {
+    fn name(&self) -> &'static str {
+        "GraphBatches"
+    }
+
+    fn variants(&self) -> Vec<String> {
+        vec!["default".to_owned()]
+    }
+
+    fn ops(&self) -> Vec<&'static str> {
+        vec!["insert", "remove"]
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        Ok(Box::new(Prepared::new(self.0, case)?))
+    }
+}
+
+/// One of the structures.
+enum Subject {
+    Graph(DynamicGraph<()>),
+    Rows(CsrMerge<()>),
+}
+
+/// Edges on the device.
+struct Columns {
+    sources: Buffer<u32>,
+    targets: Buffer<u32>,
+    outcomes: Buffer<u8>,
+}
+
+impl Columns {
+    fn new(gpu: &Gpu, edges: &[Edge]) -> Result<Self> {
+        let (sources, targets): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
+        let (sources, targets) = (gpu.device.from_slice(&sources)?, gpu.device.from_slice(&targets)?);
+        Ok(Self { sources, targets, outcomes: gpu.device.zeroed(edges.len())? })
+    }
+
+    fn insert(&mut self, gpu: &Gpu, subject: &mut Subject) -> Result<()> {
+        let Self { sources, targets, outcomes } = self;
+        match subject {
+            Subject::Graph(graph) => graph.on(&gpu.stream).insert(&*sources, &*targets, outcomes)?,
+            Subject::Rows(rows) => rows.insert_on_device(&*sources, &*targets, outcomes)?,
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, gpu: &Gpu, subject: &mut Subject) -> Result<()> {
+        let Self { sources, targets, outcomes } = self;
+        match subject {
+            Subject::Graph(graph) => graph.on(&gpu.stream).remove(&*sources, &*targets, outcomes)?,
+            Subject::Rows(rows) => rows.remove_on_device(&*sources, &*targets, outcomes)?,
+        }
+        Ok(())
+    }
+}
+
+/// Prepared case.
+struct Prepared<'a> {
+    gpu: &'a Gpu,
+    removes: bool,
+    on_rows: bool,
+    vertices: usize,
+    base: Vec<Edge>,
+    batch: Vec<Edge>,
+    /// Edges of the batch that are not among the others, sorted.
+    new: Vec<Edge>,
+    /// The batch, and its new edges.
+    columns: [Columns; 2],
+    subject: Option<Subject>,
+    /// Whether the new edges are in the graph.
+    is_inserted: bool,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
+        let (vertices, count) = (case.number("vertices")? as u32, case.number("base")? as usize);
+        let n = case.n as usize;
+        let (mut base, drawn) = match case.choice("edges", &[("uniform", false), ("rmat", true)])? {
+            false => (uniform(vertices, (0, count), case.seed)?, uniform(vertices, (count, n), case.seed)?),
+            true => {
+                let draw = |len, seed| rmat(vertices.ilog2(), len, seed);
+                (draw(count, case.seed), draw(n, case.seed + 1))
+            }
+        };
+        base.par_sort_unstable();
+        base.dedup();
+        let is_new = |edge: &Edge| edge.0 != edge.1 && base.binary_search(edge).is_err();
+        let mut new: Vec<Edge> = drawn.par_iter().copied().filter(is_new).collect();
+        new.par_sort_unstable();
+        new.dedup();
+        let removes = case.op == "remove";
+        let batch = if removes { new.clone() } else { drawn };
+        let columns = [Columns::new(gpu, &batch)?, Columns::new(gpu, &new)?];
+        let on_rows = case.choice("on", &[("graph", false), ("csr_merge", true)])?;
+        let vertices = vertices as usize;
+        Ok(Self {
+            gpu,
+            removes,
+            on_rows,
+            vertices,
+            base,
+            batch,
+            new,
+            columns,
+            subject: None,
+            is_inserted: false,
+        })
+    }
+
+    /// Builds the structure with the edges before.
+    fn build(&self) -> Result<Subject> {
+        let device = &self.gpu.device;
+        let mut subject = match self.on_rows {
+            true => Subject::Rows(CsrMerge::new(device, self.vertices, Kind::Directed)?),
+            false => {
+                let mut degrees = vec![0; self.vertices];
+                let all = self.base.iter().chain(&self.new);
+                all.for_each(|edge| degrees[edge.0 as usize] += 1);
+                Subject::Graph(DynamicGraph::builder().device(device).degrees(&degrees).build()?)
+            }
+        };
+        // In parts, so that the batch's memory is not that of all edges.
+        for part in self.base.chunks(1 << 26) {
+            Columns::new(self.gpu, part)?.insert(self.gpu, &mut subject)?;
+            self.gpu.device.synchronize()?;
+        }
+        Ok(subject)
+    }
+
+    fn edge_count(&self) -> Result<usize> {
+        Ok(match self.subject.as_ref().context("`restore` builds the graph")? {
+            Subject::Graph(graph) => graph.edge_count()?,
+            Subject::Rows(rows) => rows.edge_count(),
+        })
+    }
+
+    /// Checks that of equal edges exactly one has the outcome `changed`, if the edge is new, and that the
+    /// others have the outcomes of edges without a change.
+    fn check_outcomes(&self) -> Result<()> {
+        let outcomes = self.columns[0].outcomes.read()?;
+        let mut results: Vec<(Edge, u8)> = self.batch.par_iter().copied().zip(outcomes).collect();
+        results.par_sort_unstable();
+        let (changed, other) = match self.removes {
+            true => (Outcome::Removed, Outcome::Absent),
+            false => (Outcome::Inserted, Outcome::Found),
+        };
+        let is_right = |equal: &[(Edge, u8)]| {
+            let edge = equal[0].0;
+            let count = |outcome: Outcome| equal.iter().filter(|(_, code)| *code == outcome as u8).count();
+            if edge.0 == edge.1 {
+                return count(Outcome::Refused) == equal.len();
+            }
+            let expected = usize::from(self.new.binary_search(&edge).is_ok());
+            count(changed) == expected && count(other) == equal.len() - expected
+        };
+        let mut groups = results.chunk_by(|left, right| left.0 == right.0);
+        let wrong = groups.find(|equal| !is_right(equal));
+        ensure!(wrong.is_none(), "outcomes of an edge: {wrong:?}");
+        Ok(())
+    }
+}
+
+impl Benchmark for Prepared<'_> {
+    fn restore(&mut self) -> Result<()> {
+        let mut subject = match self.subject.take() {
+            Some(subject) => subject,
+            None => self.build()?,
+        };
+        if self.is_inserted && !self.removes {
+            self.columns[1].remove(self.gpu, &mut subject)?;
+            if let Subject::Graph(graph) = &mut subject {
+                graph.flush()?;
+            }
+        } else if !self.is_inserted && self.removes {
+            self.columns[1].insert(self.gpu, &mut subject)?;
+        }
+        self.is_inserted = self.removes;
+        self.subject = Some(subject);
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let mut subject = self.subject.take().context("`restore` builds the graph")?;
+        match self.removes {
+            true => self.columns[0].remove(self.gpu, &mut subject)?,
+            false => self.columns[0].insert(self.gpu, &mut subject)?,
+        }
+        if let Subject::Rows(rows) = &subject {
+            rows.stream().synchronize()?;
+        }
+        self.is_inserted = !self.removes;
+        self.subject = Some(subject);
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        self.check_outcomes()?;
+        let loops = self.base.iter().filter(|edge| edge.0 == edge.1).count();
+        let expected = self.base.len() - loops + if self.removes { 0 } else { self.new.len() };
+        let edges = self.edge_count()?;
+        ensure!(edges == expected, "{edges} edges instead of {expected}");
+        Ok(Verified { compared: self.batch.len() as u64, succeeded: self.new.len() as u64 })
+    }
+
+    fn operations(&self) -> u64 {
+        self.batch.len() as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let bytes = match &self.subject {
+            Some(Subject::Graph(graph)) => graph.memory_usage(),
+            Some(Subject::Rows(rows)) => rows.memory_usage(),
+            None => 0,
+        };
+        vec![Metric::TableBytes(bytes as u64)]
+    }
+}

@@ -1,0 +1,252 @@
+//! Triangle counting.
+use super::components::grid;
+use super::traversal::{Adjacent, PartBuffers, Step, Traversal};
+use crate::graph::kernels::{Launch, Whole};
+use crate::graph::memory::Memory;
+use crate::graph::{Data, DynamicGraph, Kind};
+use crate::map::check;
+use crate::map::launch::nothing;
+use crate::primitives::{Bits, Workspace, compact_bytes, scan_bytes, sort_bytes, sort_segments_bytes};
+use crate::{Error, Outcome, Result};
+use gpu::{Buffer, Stream};
+use phalanx_kernels::graph::algorithms::Orientation;
+use phalanx_kernels::graph::algorithms::kernels::{EdgeKeys, TriangleCount};
+use phalanx_kernels::graph::{BatchEdges, TRIANGLE};
+
+/// Counts the triangles of an undirected graph.
+///
+/// ```
+/// use phalanx::DynamicGraph;
+/// use phalanx::graph::Kind;
+/// use phalanx::graph::algorithms::triangles;
+///
+/// let graph = DynamicGraph::<()>::builder().vertices(4).kind(Kind::Undirected).build()?;
+/// assert!(graph.insert(&[0, 0, 0, 1, 1, 2], &[1, 2, 3, 2, 3, 3])?.all_placed());
+/// assert_eq!(triangles(&graph)?, 4);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// Cost: three passes over the graph, a sort of the rows of oriented edges, and for each of these edges as
+/// many binary searches as the shorter row of its ends has targets. 16 bytes per edge and 12 per vertex
+/// meanwhile, and the workspace of the sort. Waits.
+///
+/// # Errors
+/// [`Error::Directed`] if the graph is directed; [`Error::TooMany`] for more than 2^30 - 1 edges;
+/// [`Error::Device`] if the device is lost or lacks the memory.
+pub fn triangles(graph: &impl Adjacent) -> Result<u64> {
+    graph.traverse(|traversal| {
+        check_undirected(traversal.kind)?;
+        Oriented::new(traversal)?.count(&traversal.stream)
+    })
+}
+
+fn check_undirected(kind: Kind) -> Result<()> {
+    match kind {
+        Kind::Undirected => Ok(()),
+        Kind::Directed => Err(Error::Directed),
+    }
+}
+
+/// Sorted rows of the oriented edges of a graph.
+struct Oriented {
+    offsets: Buffer<u32>,
+    targets: Buffer<u32>,
+    sources: Buffer<u32>,
+}
+
+impl Oriented {
+    fn new(traversal: &Traversal) -> Result<Self> {
+        let (stream, vertices) = (&traversal.stream, traversal.vertices);
+        let (device, parts) = (stream.device(), traversal.parts()?);
+        let (degrees, counts) = (device.buffer::<u32>(vertices)?, device.buffer::<u32>(vertices)?);
+        let mut offsets = device.buffer::<u32>(vertices + 1)?;
+        traversal.launch(Step::Degrees(degrees.global(), parts.slices()))?;
+        let count = orientation(&degrees, &counts, &parts);
+        traversal.launch(Step::Orient(count))?;
+        Workspace::new(stream, scan_bytes::<u32>(vertices))?.offsets(&counts, &mut offsets)?;
+        let edges = last(stream, &offsets)? as usize;
+        let (mut targets, sources) = (device.buffer::<u32>(edges)?, device.buffer::<u32>(edges)?);
+        traversal.launch(Step::Orient(Orientation {
+            offsets: offsets.global(),
+            targets: targets.global(),
+            sources: sources.global(),
+            ..count
+        }))?;
+        let mut work = Workspace::new(stream, sort_segments_bytes::<u32, ()>(edges, vertices))?;
+        work.sort_segments_in_place(&mut targets, &offsets)?;
+        stream.synchronize()?;
+        Ok(Self { offsets, targets, sources })
+    }
+
+    fn count(&self, stream: &Stream) -> Result<u64> {
+        let total = stream.device().zeroed::<u64>(1)?;
+        let (offsets, targets) = (self.offsets.global(), self.targets.global());
+        let (sources, lanes) = (self.sources.global(), targets.len().saturating_mul(8));
+        let kernel = TriangleCount { offsets, targets, sources, total: total.global() };
+        // SAFETY: the buffers outlive the launch, which is waited for.
+        unsafe { stream.launch(grid(stream, lanes), kernel)? };
+        stream.synchronize()?;
+        Ok(total.read()?[0])
+    }
+}
+
+/// Returns the orientation that only counts edges.
+fn orientation(degrees: &Buffer<u32>, counts: &Buffer<u32>, parts: &PartBuffers) -> Orientation {
+    Orientation {
+        degrees: degrees.global(),
+        counts: counts.global(),
+        offsets: nothing(),
+        targets: nothing(),
+        sources: nothing(),
+        parts: parts.slices(),
+    }
+}
+
+/// Waits, and returns the last element.
+fn last(stream: &Stream, offsets: &Buffer<u32>) -> Result<u32> {
+    stream.synchronize()?;
+    let mut last = [0];
+    offsets.read_into(offsets.len() - 1, &mut last)?;
+    Ok(last[0])
+}
+
+/// The number of triangles of an undirected graph, kept up to date over batches.
+///
+/// Call [`Self::inserted`] after each insertion, and [`Self::removing`] before each removal. No other batch
+/// may change the graph between the batch and the call.
+///
+/// ```
+/// use phalanx::DynamicGraph;
+/// use phalanx::graph::Kind;
+/// use phalanx::graph::algorithms::Triangles;
+///
+/// let graph = DynamicGraph::<()>::builder().vertices(4).kind(Kind::Undirected).build()?;
+/// let mut triangles = Triangles::of(&graph)?;
+/// let (sources, targets) = ([0, 1, 2, 0, 1], [1, 2, 0, 3, 3]);
+/// let outcomes = graph.insert(&sources, &targets)?;
+/// triangles.inserted(&graph, &sources, &targets, &outcomes)?;
+/// assert_eq!(triangles.count(), 2);
+/// triangles.removing(&graph, &[1], &[2])?;
+/// assert!(graph.remove(&[1], &[2])?.len() == 1 && triangles.count() == 1);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `count` is O(1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triangles(u64);
+
+impl Triangles {
+    /// Counts the triangles of a graph: see [`triangles`].
+    ///
+    /// # Errors
+    /// As [`triangles`].
+    pub fn of(graph: &impl Adjacent) -> Result<Self> {
+        Ok(Self(triangles(graph)?))
+    }
+
+    /// Returns the number of triangles.
+    pub fn count(self) -> u64 {
+        self.0
+    }
+
+    /// Adds the triangles of a batch that was inserted with these outcomes.
+    ///
+    /// Cost: copies the batch to the device, sorts its edges, and for each new edge looks up all neighbours
+    /// of the end with fewer buckets at the other end; 41 bytes per edge meanwhile, and the workspace of the
+    /// sort. Waits.
+    ///
+    /// # Errors
+    /// [`Error::Directed`] if the graph is directed; [`Error::Length`] if the slices differ in length;
+    /// [`Error::TooMany`] for more than 2^30 - 1 edges; [`Error::Device`] if the device is lost or lacks the
+    /// memory.
+    pub fn inserted<E: Data>(
+        &mut self,
+        graph: &DynamicGraph<E>,
+        sources: &[u32],
+        targets: &[u32],
+        outcomes: &[Outcome],
+    ) -> Result<()> {
+        self.0 += of_batch(graph, (sources, targets), outcomes, Outcome::Inserted)?;
+        Ok(())
+    }
+
+    /// Subtracts the triangles that a removal of these edges will destroy.
+    ///
+    /// Cost: as [`Self::inserted`], and a lookup of each edge.
+    ///
+    /// # Errors
+    /// As [`Self::inserted`].
+    pub fn removing<E: Data>(
+        &mut self,
+        graph: &DynamicGraph<E>,
+        sources: &[u32],
+        targets: &[u32],
+    ) -> Result<()> {
+        let present = graph.has_edge(sources, targets)?;
+        let outcome = |has: bool| if has { Outcome::Found } else { Outcome::Absent };
+        let outcomes: Vec<Outcome> = present.into_iter().map(outcome).collect();
+        let lost = of_batch(graph, (sources, targets), &outcomes, Outcome::Found)?;
+        self.0 = self.0.saturating_sub(lost);
+        Ok(())
+    }
+}
+
+/// Counts the triangles with edges of a batch that have the outcome `wanted`.
+fn of_batch<E: Data>(
+    graph: &DynamicGraph<E>,
+    (sources, targets): (&[u32], &[u32]),
+    outcomes: &[Outcome],
+    wanted: Outcome,
+) -> Result<u64> {
+    check_undirected(graph.kind())?;
+    check("targets", sources.len(), targets.len())?;
+    check("outcomes", sources.len(), outcomes.len())?;
+    graph.traverse_memory(|traversal, memory| {
+        let (stream, device) = (&traversal.stream, graph.device());
+        let codes: Vec<u8> = outcomes.iter().map(|&outcome| outcome as u8).collect();
+        let edges = [device.from_slice(sources)?, device.from_slice(targets)?];
+        let codes = device.from_slice(&codes)?;
+        let keys = device.buffer::<u64>(sources.len())?;
+        let kernel = EdgeKeys {
+            sources: edges[0].global(),
+            targets: edges[1].global(),
+            outcomes: codes.global(),
+            wanted: wanted as u32,
+            keys: keys.global(),
+        };
+        // SAFETY: the buffers outlive the launch, for which the count waits.
+        unsafe { stream.launch(grid(stream, keys.len()), kernel)? };
+        count_common(graph, memory, stream, keys)
+    })
+}
+
+/// Counts the triangles with edges that have these keys.
+fn count_common<E: Data>(
+    graph: &DynamicGraph<E>,
+    memory: &Memory,
+    stream: &Stream,
+    mut keys: Buffer<u64>,
+) -> Result<u64> {
+    let (device, len) = (graph.device(), keys.len());
+    let bytes = sort_bytes::<u64, ()>(len).max(compact_bytes(len)).max(scan_bytes::<u64>(len));
+    let mut work = Workspace::new(stream, bytes)?;
+    let (mut distinct, mut count) = (device.buffer::<u64>(len)?, device.zeroed::<u32>(1)?);
+    work.sort_keys_in_place(&mut keys, Bits::ALL)?;
+    work.unique(&keys, &mut distinct, &mut count)?;
+    let (ends, parts) = (device.buffer::<u64>(len)?, device.buffer::<u64>(len)?);
+    let (mut offsets, total) = (device.buffer::<u64>(len + 1)?, device.zeroed::<u64>(1)?);
+    let batch = BatchEdges {
+        keys: distinct.global(),
+        count: count.global(),
+        ends: ends.global(),
+        parts: parts.global(),
+        offsets: offsets.global(),
+    };
+    graph.launch_on(stream, memory, Launch::Whole(Whole::ChooseEnds(batch)))?;
+    work.offsets(&parts, &mut offsets)?;
+    graph.launch_on(stream, memory, Launch::Whole(Whole::Common(batch, total.global())))?;
+    stream.synchronize()?;
+    Ok(total.read()?[0] / TRIANGLE)
+}

@@ -1,0 +1,134 @@
+//! Results that are kept up to date over batches.
+use crate::common::Rng;
+use crate::oracle;
+use crate::samples::{self, Sample};
+use crate::whole::{graph_of, lists_of, split};
+use phalanx::graph::Kind;
+use phalanx::graph::algorithms::{Components, PageRank, Triangles, page_rank, page_rank_from};
+use phalanx::{DynamicGraph, Error, Outcome};
+use std::collections::BTreeSet;
+
+type Set = BTreeSet<(u32, u32)>;
+
+fn name((a, b): (u32, u32)) -> (u32, u32) {
+    (a.min(b), a.max(b))
+}
+
+fn count(vertices: usize, edges: &Set) -> u64 {
+    oracle::triangles(&oracle::lists(vertices, &edges.iter().copied().collect::<Vec<_>>(), true))
+}
+
+/// Inserts and removes parts of a sample, and compares the number of triangles after each batch.
+fn keep_triangles(sample: &Sample) {
+    let mut rng = Rng::new(sample.vertices as u64);
+    let empty = Sample { edges: Vec::new(), ..sample.clone() };
+    let (graph, mut edges) = (graph_of(&empty, Kind::Undirected), Set::new());
+    let mut triangles = Triangles::of(&graph).unwrap();
+    for round in 0..6 {
+        let drawn: Vec<(u32, u32)> = sample.edges.iter().copied().filter(|_| rng.below(3) == 0).collect();
+        // Both directions of an edge, edges twice, self-edges and ends beyond the graph.
+        let mut batch = drawn.clone();
+        batch.extend(drawn.iter().step_by(3).map(|&(a, b)| (b, a)));
+        batch.extend([(0, 0), (0, sample.vertices as u32), (u32::MAX, u32::MAX)]);
+        let (sources, targets) = split(&batch);
+        if round % 3 == 2 {
+            triangles.removing(&graph, &sources, &targets).unwrap();
+            let removed = graph.remove(&sources, &targets).unwrap().count(Outcome::Removed);
+            let present: Set = batch.into_iter().map(name).filter(|edge| edges.remove(edge)).collect();
+            assert_eq!(removed, present.len());
+        } else {
+            let outcomes = graph.insert(&sources, &targets).unwrap();
+            assert_eq!(outcomes.refused(), 3);
+            triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
+            edges.extend(drawn.into_iter().map(name));
+        }
+        assert_eq!(triangles.count(), count(sample.vertices, &edges), "{}, batch {round}", sample.name);
+    }
+    assert_eq!(triangles, Triangles::of(&graph).unwrap());
+}
+
+#[test]
+fn counts_of_triangles_are_kept() {
+    samples::all().iter().for_each(keep_triangles);
+}
+
+#[test]
+fn all_triangles_of_a_batch_count_once() {
+    // Triangles with one, two and three new edges.
+    let graph = DynamicGraph::<()>::builder().vertices(9).kind(Kind::Undirected).build().unwrap();
+    let mut triangles = Triangles::of(&graph).unwrap();
+    for (edges, expected) in [
+        (vec![(0, 1), (1, 2), (3, 4)], 0),
+        (vec![(2, 0), (4, 5), (5, 3), (6, 7), (7, 8), (8, 6)], 3),
+        (vec![], 3),
+    ] {
+        let (sources, targets) = split(&edges);
+        let outcomes = graph.insert(&sources, &targets).unwrap();
+        triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
+        assert_eq!(triangles.count(), expected);
+    }
+}
+
+#[test]
+fn self_edges_of_a_batch_are_no_triangles() {
+    let builder = DynamicGraph::<()>::builder().vertices(4).kind(Kind::Undirected).self_edges(true);
+    let graph = builder.build().unwrap();
+    let mut triangles = Triangles::of(&graph).unwrap();
+    let (sources, targets) = ([0, 0, 1, 2, 1], [0, 1, 2, 0, 1]);
+    let outcomes = graph.insert(&sources, &targets).unwrap();
+    triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
+    assert_eq!(triangles.count(), 1);
+    triangles.removing(&graph, &sources, &targets).unwrap();
+    assert_eq!(triangles.count(), 0);
+}
+
+#[test]
+fn components_are_joined_by_batches() {
+    for kind in [Kind::Directed, Kind::Undirected] {
+        for sample in samples::all() {
+            let half = Sample { edges: sample.edges.iter().copied().step_by(2).collect(), ..sample.clone() };
+            let graph = graph_of(&half, kind);
+            let mut components = Components::of(&graph).unwrap();
+            let mut batch = sample.edges.clone();
+            batch.extend([(0, 0), (0, sample.vertices as u32)]);
+            let (sources, targets) = split(&batch);
+            let outcomes = graph.insert(&sources, &targets).unwrap();
+            components.insert(&sources, &targets, &outcomes).unwrap();
+            let expected = oracle::components(&lists_of(&sample, kind));
+            let distinct: BTreeSet<u32> = expected.iter().copied().collect();
+            assert_eq!(components.read().unwrap(), expected, "{}", sample.name);
+            assert_eq!(components.count().unwrap(), distinct.len());
+        }
+    }
+}
+
+#[test]
+fn refused_edges_join_nothing() {
+    let graph = DynamicGraph::<()>::builder().vertices(3).build().unwrap();
+    let mut components = Components::of(&graph).unwrap();
+    components.insert(&[0, 1], &[1, 2], &[Outcome::Refused, Outcome::Inserted]).unwrap();
+    assert_eq!(components.read().unwrap(), [0, 1, 1]);
+    assert!(matches!(components.insert(&[0], &[], &[]), Err(Error::Length { .. })));
+    assert!(matches!(components.insert(&[0], &[1], &[]), Err(Error::Length { .. })));
+    assert!(matches!(Triangles::of(&graph.to_csr().unwrap()).map(|_| ()), Err(Error::Directed)));
+}
+
+#[test]
+fn ranks_are_updated_from_earlier_ones() {
+    for kind in [Kind::Directed, Kind::Undirected] {
+        let sample = samples::all().pop().unwrap();
+        let mut graph = graph_of(&sample, kind);
+        let parameters = PageRank { tolerance: 1e-5, ..PageRank::default() };
+        let before = page_rank(&graph, &parameters).unwrap();
+        let new = graph.insert_vertices(2).unwrap();
+        let (sources, targets) = (vec![1, 500, new[0]], vec![500, 2, 3]);
+        assert!(graph.insert(&sources, &targets).unwrap().all_placed());
+        let after = page_rank_from(&graph, &parameters, &before).unwrap();
+        let anew = page_rank(&graph, &parameters).unwrap();
+        assert!(after.iterations() < anew.iterations(), "{} {}", after.iterations(), anew.iterations());
+        let pairs = after.read().unwrap().into_iter().zip(anew.read().unwrap());
+        let difference: f32 = pairs.map(|(a, b)| (a - b).abs()).sum();
+        // Each is at most the tolerance times d / (1 - d) away from the limit.
+        assert!(difference < 2.0 * 1e-5 * 0.85 / 0.15, "{difference}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Algorithms, whose kernels run under explored schedules, against the host.
+use crate::common::{Rng, replay, seeds};
+use crate::oracle;
+use crate::setting::Setting;
+use crate::world::{Checked, random_edges};
+use phalanx::graph::algorithms::{Adjacent, Components, PageRank, Triangles, bfs, page_rank, triangles};
+use phalanx::graph::{CsrMerge, Kind};
+use phalanx::{DynamicGraph, Result};
+use simt::emulator::WeakMemory;
+
+/// Number of seeds per kind of graph.
+const SEEDS: u64 = 60;
+
+/// Number of vertices.
+const VERTICES: usize = 150;
+
+type Ends = (Vec<u32>, Vec<u32>);
+
+/// Draws edges, one of `counts` many: of small vertices, and of hubs that have tables.
+fn draw(rng: &mut Rng, counts: &[usize]) -> Vec<(u32, u32)> {
+    let (count, hubs) = (rng.pick(counts), rng.pick(&[0, 2, 8]));
+    let edges = random_edges::<()>(rng, count, VERTICES as u64, hubs);
+    edges.into_iter().map(|edge| (edge.0, edge.1)).collect()
+}
+
+fn split(edges: &[(u32, u32)]) -> Ends {
+    edges.iter().copied().unzip()
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Checked {
+    if found == expected { Ok(()) } else { Err(format!("{what}: expected {expected:?}, found {found:?}")) }
+}
+
+/// Compares the results on a graph with those on the host.
+fn check(graph: &impl Adjacent, edges: &[(u32, u32)], kind: Kind) -> std::result::Result<Vec<f32>, String> {
+    let text = |error: phalanx::Error| error.to_string();
+    let lists = oracle::lists(VERTICES, edges, kind == Kind::Undirected);
+    let found = bfs(graph, &[0, 9]).map_err(text)?;
+    let expected = oracle::distances(&lists, &[0, 9]);
+    same("reached", found.reached(), expected.iter().flatten().count())?;
+    same("distances", found.read().map_err(text)?, expected)?;
+    let components = Components::of(graph).and_then(|components| components.read()).map_err(text)?;
+    same("components", components, oracle::components(&lists))?;
+    if kind == Kind::Undirected {
+        same("triangles", triangles(graph).map_err(text)?, oracle::triangles(&lists))?;
+    }
+    let parameters = PageRank { iterations: 5, tolerance: 0.0, ..PageRank::default() };
+    page_rank(graph, &parameters).and_then(|ranks| ranks.read()).map_err(text)
+}
+
+/// Runs the algorithms on the graph, on its rows and on merged rows of a seed.
+pub fn run(setting: &Setting, kind: Kind) -> Checked {
+    let text = |error: phalanx::Error| error.to_string();
+    let (mut rng, device) = (Rng::new(setting.seed), setting.device());
+    let graph = DynamicGraph::<()>::builder().device(&device).vertices(VERTICES).kind(kind);
+    let graph = graph.build().map_err(text)?;
+    let mut merged = CsrMerge::<()>::new(&device, VERTICES, kind).map_err(text)?;
+    let edges = draw(&mut rng, &[20, 150, 500]);
+    let (sources, targets) = split(&edges);
+    let outcomes = graph.insert(&sources, &targets).map_err(text)?;
+    same("edges of merged rows", merged.insert(&sources, &targets).map_err(text)?.refused(), 0)?;
+    same("refused", outcomes.refused(), 0)?;
+    let ranks = check(&graph, &edges, kind)?;
+    // The order of a vertex's edges does not matter.
+    same("ranks of rows", check(&graph.to_csr().map_err(text)?, &edges, kind)?, ranks.clone())?;
+    same("ranks of merged rows", check(&merged, &edges, kind)?, ranks)
+}
+
+/// Counts the triangles of a graph with four hubs that are neighbours, each of which has two parts.
+pub fn hubs(setting: &Setting) -> Checked {
+    let text = |error: phalanx::Error| error.to_string();
+    let mut rng = Rng::new(setting.seed);
+    let first = rng.below(40) as u32;
+    let hubs: Vec<u32> = (0..4).map(|hub| first + 11 * hub).collect();
+    let leaves = (100..340 + rng.below(40) as u32).collect::<Vec<u32>>();
+    let star = hubs.iter().flat_map(|&hub| leaves.iter().map(move |&leaf| (hub, leaf)));
+    let pairs = hubs.iter().flat_map(|&a| hubs.iter().map(move |&b| (a, b))).filter(|(a, b)| a < b);
+    let edges: Vec<(u32, u32)> = star.chain(pairs).collect();
+    let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(400);
+    let graph = graph.kind(Kind::Undirected).build().map_err(text)?;
+    let (sources, targets) = split(&edges);
+    same("refused", graph.insert(&sources, &targets).map_err(text)?.refused(), 0)?;
+    // Each pair of hubs with each leaf, and the triangles of hubs.
+    same("triangles", triangles(&graph).map_err(text)?, 6 * leaves.len() as u64 + 4)
+}
+
+/// Keeps components and triangles over the batches of a seed.
+pub fn keep(setting: &Setting) -> Checked {
+    keep_results(setting).map_err(|error| error.to_string())?
+}
+
+fn keep_results(setting: &Setting) -> Result<Checked> {
+    let mut rng = Rng::new(setting.seed);
+    let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(VERTICES);
+    let graph = graph.kind(Kind::Undirected).build()?;
+    let (mut count, mut components) = (Triangles::of(&graph)?, Components::of(&graph)?);
+    let mut edges = Vec::new();
+    for _ in 0..3 {
+        let batch = draw(&mut rng, &[10, 25, 50]);
+        let (sources, targets) = split(&batch);
+        let outcomes = graph.insert(&sources, &targets)?;
+        count.inserted(&graph, &sources, &targets, &outcomes)?;
+        components.insert(&sources, &targets, &outcomes)?;
+        edges.extend(batch);
+        let lists = oracle::lists(VERTICES, &edges, true);
+        let checked = same("kept triangles", count.count(), oracle::triangles(&lists))
+            .and_then(|()| same("kept components", components.read().unwrap(), oracle::components(&lists)));
+        if checked.is_err() {
+            return Ok(checked);
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn all_are_sound(run: impl Fn(&Setting) -> Checked) {
+    for seed in seeds(SEEDS) {
+        let weak_memory = if seed % 4 == 3 { WeakMemory::Hardware } else { WeakMemory::Off };
+        let found = run(&Setting { weak_memory, ..Setting::new(seed) });
+        assert!(found.is_ok(), "{}\n{}", found.unwrap_err(), replay(seed));
+    }
+}
+
+#[test]
+fn algorithms_on_directed_graphs_are_right() {
+    all_are_sound(|setting| run(setting, Kind::Directed));
+}
+
+#[test]
+fn algorithms_on_undirected_graphs_are_right() {
+    all_are_sound(|setting| run(setting, Kind::Undirected));
+}
+
+#[test]
+fn hubs_are_served_in_parts() {
+    all_are_sound(hubs);
+}
+
+#[test]
+fn results_are_kept() {
+    all_are_sound(keep);
+}

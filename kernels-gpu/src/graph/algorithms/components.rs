@@ -1,0 +1,91 @@
+//! Connected components: a forest of labels that edges join.
+//!
+//! The label of a vertex is another vertex of its component, with an id that is not larger. A vertex that is
+//! its own label is a root. An edge joins two trees: the larger root gets the smaller one as its label, by a
+//! compare-and-swap, which fails if another thread has joined that root meanwhile. So labels only decrease,
+//! there are no cycles, and the root of a component is its smallest vertex in the end.
+use super::parts::{Adjacency, PartList, visit_all};
+use simt::{GlobalSlice, Instance, Order, Scope, device, kernel};
+
+/// Returns the root of a vertex, and shortens the path to it: each vertex on the way gets the label of its
+/// label.
+#[device]
+fn root(labels: GlobalSlice<u32>, mut vertex: u32) -> u32 {
+    let load = |vertex: u32| labels.at(vertex as usize).load(Order::Relaxed, Scope::Device);
+    let mut label = load(vertex);
+    while label != vertex {
+        let next = load(label);
+        if next == label {
+            return label;
+        }
+        // Another thread may have stored a smaller label. Both are on the path.
+        labels.at(vertex as usize).store(next, Order::Relaxed, Scope::Device);
+        (vertex, label) = (label, next);
+    }
+    vertex
+}
+
+/// Joins the components of two vertices.
+#[device]
+pub fn join(labels: GlobalSlice<u32>, one: u32, other: u32) {
+    let (mut one, mut other) = (root(labels, one), root(labels, other));
+    while one != other {
+        let (low, high) = if one < other { (one, other) } else { (other, one) };
+        let word = labels.at(high as usize);
+        if word.compare_exchange(high, low, Order::Relaxed, Scope::Device).is_ok() {
+            return;
+        }
+        // The larger one is no root any more.
+        (one, other) = (root(labels, high), root(labels, low));
+    }
+}
+
+/// Sets the label of a vertex to its root.
+#[device]
+pub fn compress(labels: GlobalSlice<u32>, vertex: usize) {
+    let root = root(labels, vertex as u32);
+    labels.at(vertex).store(root, Order::Relaxed, Scope::Device);
+}
+
+/// Returns the function that joins a vertex with its neighbours: all, or only those with smaller ids if each
+/// edge is stored at both ends.
+#[device]
+fn join_with(labels: GlobalSlice<u32>, vertex: u32, is_undirected: bool) -> impl Fn(Option<u32>) {
+    move |target| {
+        if let Some(target) = target.filter(|&target| target < vertex || !is_undirected) {
+            join(labels, vertex, target);
+        }
+    }
+}
+
+/// Joins small vertices with their neighbours, and lists the parts of large ones. Each vertex is its own
+/// label before. `is_undirected` is 1 if each edge is stored at both ends, otherwise 0. The grid has any
+/// number of threads.
+///
+/// Cost: a pass over the vertices; per edge the path from both ends to their roots, one or two loads each at
+/// random addresses if paths are short; per joined pair of trees a compare-and-swap.
+#[kernel]
+pub fn components_join<A: Adjacency + Instance>(
+    graph: A::View,
+    labels: GlobalSlice<u32>,
+    is_undirected: u32,
+    parts: PartList,
+) {
+    visit_all::<A>(graph, Some(parts), |vertex| {
+        A::visit(graph, vertex, join_with(labels, vertex.unwrap_or(0), is_undirected != 0))
+    });
+}
+
+/// Joins large vertices with the neighbours in the parts that [`components_join`] has listed. The grid has
+/// any number of threads.
+///
+/// Cost: as [`components_join`].
+#[kernel]
+pub fn components_join_parts<A: Adjacency + Instance>(
+    graph: A::View,
+    labels: GlobalSlice<u32>,
+    is_undirected: u32,
+    parts: PartList,
+) {
+    parts.for_each(|part| A::visit_part(graph, part, join_with(labels, part.vertex, is_undirected != 0)));
+}
