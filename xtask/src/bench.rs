@@ -26,7 +26,7 @@ const FEATURES: [(&str, &[&str]); 5] = [
     ("cache", &["CacheTable"]),
     ("tiered", &["ResidentMap", "TieredMap", "TieredSkipList"]),
     ("persistent", &["PersistentMap"]),
-    ("graph", &["DynamicGraph"]),
+    ("graph", &["DynamicGraph", "GraphAlgorithms", "GraphBatches"]),
 ];
 
 /// Options of the benchmark program that are followed by a value.
