@@ -16,11 +16,11 @@
 //! | `preallocated` | 1: tables are allocated for the degrees of the graph; by default memory for `n` edges that are spread uniformly, and vertices grow in the batch |
 //!
 //! `counted` has the largest degree, the average one, and the share of vertices without edges.
+use super::edge_batch::{EdgeBatch, named};
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
-use gpu::Buffer;
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -66,67 +66,47 @@ impl Timed {
     ];
 
     fn of(op: &str) -> Result<Self> {
-        let found = Self::NAMES.into_iter().find(|(name, _)| *name == op);
-        Ok(found.with_context(|| format!("no operation of a graph is called '{op}'"))?.1)
+        named(&Self::NAMES, op).with_context(|| format!("no operation of a graph is called '{op}'"))
     }
 }
 
 /// A batch of edges.
 struct Batch {
     edges: Vec<Edge>,
-    sources: Buffer<u32>,
-    targets: Buffer<u32>,
-    outcomes: Buffer<u8>,
+    columns: EdgeBatch,
 }
 
 impl Batch {
     fn new(gpu: &Gpu, edges: Vec<Edge>) -> Result<Self> {
-        let column = |of: fn(&Edge) -> u32| {
-            let words: Vec<u32> = edges.par_iter().map(of).collect();
-            gpu.device.from_slice(&words)
-        };
-        let (sources, targets) = (column(|edge| edge.0)?, column(|edge| edge.1)?);
-        Ok(Self { sources, targets, outcomes: gpu.device.zeroed(edges.len())?, edges })
+        Ok(Self { columns: EdgeBatch::new(gpu, &edges)?, edges })
     }
 
     fn insert(&mut self, gpu: &Gpu, graph: &DynamicGraph<()>) -> Result<()> {
-        Ok(graph.on(&gpu.stream).insert(&self.sources, &self.targets, &mut self.outcomes)?)
+        let EdgeBatch { sources, targets, outcomes } = &mut self.columns;
+        Ok(graph.on(&gpu.stream).insert(&*sources, &*targets, outcomes)?)
     }
 
     /// Lets the graph allocate its workspace for the batch, of which no element is executed.
     fn announce(&mut self, gpu: &Gpu, graph: &DynamicGraph<()>) -> Result<()> {
         let none = gpu.device.zeroed::<u32>(1)?;
-        let sources = self.sources.bounded_by(&none)?;
-        Ok(graph.on(&gpu.stream).insert(sources, &self.targets, &mut self.outcomes)?)
+        let EdgeBatch { sources, targets, outcomes } = &mut self.columns;
+        Ok(graph.on(&gpu.stream).insert(sources.bounded_by(&none)?, &*targets, outcomes)?)
     }
 
     /// Checks that of equal edges exactly one has the outcome `first`, all others `other`, and those from a
     /// vertex to itself `loops`.
     fn verify(&self, [first, other, loops]: [Outcome; 3]) -> Result<Verified> {
-        let outcomes = self.outcomes.read()?;
-        let mut results: Vec<(Edge, u8)> =
-            self.edges.par_iter().copied().zip(outcomes.par_iter().copied()).collect();
-        results.par_sort_unstable();
-        let is_right = |equal: &[(Edge, u8)]| {
-            let (source, target) = equal[0].0;
-            let count = |outcome: Outcome| equal.iter().filter(|(_, code)| *code == outcome as u8).count();
-            match source == target {
-                true => count(loops) == equal.len(),
-                false => count(first) == 1 && count(first) + count(other) == equal.len(),
-            }
-        };
-        let wrong = results
-            .par_chunk_by(|left, right| left.0 == right.0)
-            .find_any(|equal| !is_right(equal))
-            .map(|equal| (equal[0].0, equal.iter().map(|(_, code)| *code).collect::<Vec<_>>()));
-        ensure!(wrong.is_none(), "outcomes of an edge: {wrong:?}");
+        let results = self.columns.check(&self.edges, |(source, target), equal| match source == target {
+            true => equal.of(loops) == equal.all(),
+            false => equal.of(first) == 1 && equal.of(first) + equal.of(other) == equal.all(),
+        })?;
         let succeeded = results.par_iter().filter(|(_, code)| *code == first as u8).count() as u64;
         Ok(Verified { compared: results.len() as u64, succeeded })
     }
 
     /// Checks that all outcomes are the same, but for edges from a vertex to itself, which are absent.
     fn verify_lookups(&self, expected: Outcome) -> Result<Verified> {
-        let outcomes = self.outcomes.read()?;
+        let outcomes = self.columns.outcomes.read()?;
         let of = |(source, target): Edge| if source == target { Outcome::Absent } else { expected };
         let mut results = self.edges.iter().zip(&outcomes);
         let wrong = results.find(|(edge, code)| **code != of(**edge) as u8);
@@ -258,11 +238,12 @@ impl Benchmark for Prepared<'_> {
     fn launch(&mut self) -> Result<()> {
         let graph = self.graph.take().context("`restore` builds the graph")?;
         let batch = self.some.as_mut().unwrap_or(&mut self.all);
+        let EdgeBatch { sources, targets, outcomes } = &mut batch.columns;
         let batches = graph.on(&self.gpu.stream);
         match self.timed {
-            Timed::Insert => batches.insert(&batch.sources, &batch.targets, &mut batch.outcomes)?,
-            Timed::Remove => batches.remove(&batch.sources, &batch.targets, &mut batch.outcomes)?,
-            _ => batches.has_edge(&batch.sources, &batch.targets, &mut batch.outcomes)?,
+            Timed::Insert => batches.insert(&*sources, &*targets, outcomes)?,
+            Timed::Remove => batches.remove(&*sources, &*targets, outcomes)?,
+            _ => batches.has_edge(&*sources, &*targets, outcomes)?,
         }
         self.graph = Some(graph);
         Ok(())

@@ -23,6 +23,7 @@
 //! `n` is the number of vertices. Graphs are undirected. `counted` has the number of edges, the largest and
 //! the average degree, and for `bfs` the number of levels. All results are compared with those of the host,
 //! but triangles above 2^23 edges with those of the algorithm for batches, of all edges at once.
+use super::edge_batch::named;
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -84,8 +85,7 @@ impl Timed {
     ];
 
     fn of(op: &str) -> Result<Self> {
-        let found = Self::NAMES.into_iter().find(|(name, _)| *name == op);
-        Ok(found.with_context(|| format!("no algorithm is called '{op}'"))?.1)
+        named(&Self::NAMES, op).with_context(|| format!("no algorithm is called '{op}'"))
     }
 
     fn is_kept(self) -> bool {
@@ -261,6 +261,8 @@ struct Prepared<'a> {
     vertices: usize,
     /// The edges of the graph, of which those from `kept` on are inserted after the first result.
     edges: Vec<Edge>,
+    /// Their neighbours, on the host.
+    lists: Lists,
     kept: usize,
     is_replaced: bool,
     on_rows: bool,
@@ -268,7 +270,7 @@ struct Prepared<'a> {
     source: u32,
     /// Results before the batch.
     components: Option<Components>,
-    count: Triangles,
+    count: Option<Triangles>,
     outcomes: Vec<Outcome>,
     found: Option<Found>,
     /// The right result, which the first check computes.
@@ -287,15 +289,14 @@ impl<'a> Prepared<'a> {
         let (vertices, edges) = draw(case)?;
         let batch = edges.len() as f64 * case.number_if_given("share")?.unwrap_or(0.01);
         let lists = Lists::new(vertices, &edges);
-        let (source, most) = (lists.largest(), lists.degree(lists.largest()));
+        let source = lists.largest();
         let batch = if timed.is_kept() { (batch as usize).max(1).min(edges.len()) } else { 0 };
         let kept = edges.len() - batch;
         let counted = [
             ("edges", edges.len() as f64),
-            ("largest_degree", most as f64),
+            ("largest_degree", lists.degree(source) as f64),
             ("average_degree", 2.0 * edges.len() as f64 / vertices.max(1) as f64),
         ];
-        let empty = DynamicGraph::builder().device(&gpu.device).vertices(1).kind(Kind::Undirected).build()?;
         Ok(Self {
             gpu,
             timed,
@@ -306,13 +307,14 @@ impl<'a> Prepared<'a> {
             subject: None,
             source,
             components: None,
-            count: Triangles::of(&empty as &DynamicGraph<()>)?,
+            count: None,
             outcomes: Vec::new(),
             found: None,
             expected: None,
             counted: counted.map(|(name, value)| (name.to_owned(), value)).into(),
             operations: (edges.len() - if timed.is_kept() { kept } else { 0 }) as u64,
             edges,
+            lists,
         })
     }
 
@@ -372,8 +374,9 @@ impl<'a> Prepared<'a> {
     fn update(&mut self, graph: &DynamicGraph<()>) -> Result<Found> {
         let (sources, targets) = columns(&self.edges[self.kept..]);
         if self.timed == Timed::TrianglesKept {
-            self.count.inserted(graph, &sources, &targets, &self.outcomes)?;
-            return Ok(Found::Count(self.count.count()));
+            let mut count = self.count.take().context("`restore` counts the triangles")?;
+            count.inserted(graph, &sources, &targets, &self.outcomes)?;
+            return Ok(Found::Count(count.count()));
         }
         let mut components = self.components.take().context("`restore` computes the components")?;
         components.insert(&sources, &targets, &self.outcomes)?;
@@ -387,7 +390,7 @@ impl<'a> Prepared<'a> {
             anyhow::bail!("results are kept for a graph, not for rows");
         };
         match self.timed {
-            Timed::TrianglesKept => self.count = Triangles::of(&**graph)?,
+            Timed::TrianglesKept => self.count = Some(Triangles::of(&**graph)?),
             _ => self.components = Some(Components::of(&**graph)?),
         }
         self.outcomes = insert(graph, &self.edges[self.kept..])?;
@@ -396,7 +399,7 @@ impl<'a> Prepared<'a> {
 
     /// Computes the right result.
     fn expected(&self) -> Result<Expected> {
-        let lists = Lists::new(self.vertices, &self.edges);
+        let lists = &self.lists;
         Ok(match self.timed {
             Timed::Bfs => Expected::Labels(lists.distances(self.source)),
             Timed::Components | Timed::ComponentsKept => Expected::Labels(lists.components()),

@@ -14,11 +14,11 @@
 //! | `edges` | `uniform` (default): all distinct; `rmat`: edges repeat |
 //!
 //! After a repetition the batch is undone, and a graph is flushed.
+use super::edge_batch::EdgeBatch;
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
-use gpu::Buffer;
 use phalanx::graph::{CsrMerge, Kind};
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
@@ -52,34 +52,21 @@ enum Subject {
     Rows(CsrMerge<()>),
 }
 
-/// Edges on the device.
-struct Columns {
-    sources: Buffer<u32>,
-    targets: Buffer<u32>,
-    outcomes: Buffer<u8>,
-}
-
-impl Columns {
-    fn new(gpu: &Gpu, edges: &[Edge]) -> Result<Self> {
-        let (sources, targets): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
-        let (sources, targets) = (gpu.device.from_slice(&sources)?, gpu.device.from_slice(&targets)?);
-        Ok(Self { sources, targets, outcomes: gpu.device.zeroed(edges.len())? })
-    }
-
-    fn insert(&mut self, gpu: &Gpu, subject: &mut Subject) -> Result<()> {
-        let Self { sources, targets, outcomes } = self;
-        match subject {
-            Subject::Graph(graph) => graph.on(&gpu.stream).insert(&*sources, &*targets, outcomes)?,
-            Subject::Rows(rows) => rows.insert_on_device(&*sources, &*targets, outcomes)?,
+impl Subject {
+    fn insert(&mut self, gpu: &Gpu, batch: &mut EdgeBatch) -> Result<()> {
+        let EdgeBatch { sources, targets, outcomes } = batch;
+        match self {
+            Self::Graph(graph) => graph.on(&gpu.stream).insert(&*sources, &*targets, outcomes)?,
+            Self::Rows(rows) => rows.insert_on_device(&*sources, &*targets, outcomes)?,
         }
         Ok(())
     }
 
-    fn remove(&mut self, gpu: &Gpu, subject: &mut Subject) -> Result<()> {
-        let Self { sources, targets, outcomes } = self;
-        match subject {
-            Subject::Graph(graph) => graph.on(&gpu.stream).remove(&*sources, &*targets, outcomes)?,
-            Subject::Rows(rows) => rows.remove_on_device(&*sources, &*targets, outcomes)?,
+    fn remove(&mut self, gpu: &Gpu, batch: &mut EdgeBatch) -> Result<()> {
+        let EdgeBatch { sources, targets, outcomes } = batch;
+        match self {
+            Self::Graph(graph) => graph.on(&gpu.stream).remove(&*sources, &*targets, outcomes)?,
+            Self::Rows(rows) => rows.remove_on_device(&*sources, &*targets, outcomes)?,
         }
         Ok(())
     }
@@ -96,7 +83,7 @@ struct Prepared<'a> {
     /// Edges of the batch that are not among the others, sorted.
     new: Vec<Edge>,
     /// The batch, and its new edges.
-    columns: [Columns; 2],
+    columns: [EdgeBatch; 2],
     subject: Option<Subject>,
     /// Whether the new edges are in the graph.
     is_inserted: bool,
@@ -121,7 +108,7 @@ impl<'a> Prepared<'a> {
         new.dedup();
         let removes = case.op == "remove";
         let batch = if removes { new.clone() } else { drawn };
-        let columns = [Columns::new(gpu, &batch)?, Columns::new(gpu, &new)?];
+        let columns = [EdgeBatch::new(gpu, &batch)?, EdgeBatch::new(gpu, &new)?];
         let on_rows = case.choice("on", &[("graph", false), ("csr_merge", true)])?;
         let vertices = vertices as usize;
         Ok(Self {
@@ -152,7 +139,7 @@ impl<'a> Prepared<'a> {
         };
         // In parts, so that the batch's memory is not that of all edges.
         for part in self.base.chunks(1 << 26) {
-            Columns::new(self.gpu, part)?.insert(self.gpu, &mut subject)?;
+            subject.insert(self.gpu, &mut EdgeBatch::new(self.gpu, part)?)?;
             self.gpu.device.synchronize()?;
         }
         Ok(subject)
@@ -168,25 +155,17 @@ impl<'a> Prepared<'a> {
     /// Checks that of equal edges exactly one has the outcome `changed`, if the edge is new, and that the
     /// others have the outcomes of edges without a change.
     fn check_outcomes(&self) -> Result<()> {
-        let outcomes = self.columns[0].outcomes.read()?;
-        let mut results: Vec<(Edge, u8)> = self.batch.par_iter().copied().zip(outcomes).collect();
-        results.par_sort_unstable();
         let (changed, other) = match self.removes {
             true => (Outcome::Removed, Outcome::Absent),
             false => (Outcome::Inserted, Outcome::Found),
         };
-        let is_right = |equal: &[(Edge, u8)]| {
-            let edge = equal[0].0;
-            let count = |outcome: Outcome| equal.iter().filter(|(_, code)| *code == outcome as u8).count();
+        self.columns[0].check(&self.batch, |edge, equal| {
             if edge.0 == edge.1 {
-                return count(Outcome::Refused) == equal.len();
+                return equal.of(Outcome::Refused) == equal.all();
             }
             let expected = usize::from(self.new.binary_search(&edge).is_ok());
-            count(changed) == expected && count(other) == equal.len() - expected
-        };
-        let mut groups = results.chunk_by(|left, right| left.0 == right.0);
-        let wrong = groups.find(|equal| !is_right(equal));
-        ensure!(wrong.is_none(), "outcomes of an edge: {wrong:?}");
+            equal.of(changed) == expected && equal.of(other) == equal.all() - expected
+        })?;
         Ok(())
     }
 }
@@ -198,12 +177,12 @@ impl Benchmark for Prepared<'_> {
             None => self.build()?,
         };
         if self.is_inserted && !self.removes {
-            self.columns[1].remove(self.gpu, &mut subject)?;
+            subject.remove(self.gpu, &mut self.columns[1])?;
             if let Subject::Graph(graph) = &mut subject {
                 graph.flush()?;
             }
         } else if !self.is_inserted && self.removes {
-            self.columns[1].insert(self.gpu, &mut subject)?;
+            subject.insert(self.gpu, &mut self.columns[1])?;
         }
         self.is_inserted = self.removes;
         self.subject = Some(subject);
@@ -213,8 +192,8 @@ impl Benchmark for Prepared<'_> {
     fn launch(&mut self) -> Result<()> {
         let mut subject = self.subject.take().context("`restore` builds the graph")?;
         match self.removes {
-            true => self.columns[0].remove(self.gpu, &mut subject)?,
-            false => self.columns[0].insert(self.gpu, &mut subject)?,
+            true => subject.remove(self.gpu, &mut self.columns[0])?,
+            false => subject.insert(self.gpu, &mut self.columns[0])?,
         }
         if let Subject::Rows(rows) = &subject {
             rows.stream().synchronize()?;

@@ -16,6 +16,8 @@ pub mod cache_table;
 pub mod concurrent_mix;
 pub mod device_malloc;
 pub mod driver;
+#[cfg(feature = "graph")]
+pub mod edge_batch;
 pub mod first_launch;
 #[cfg(feature = "graph")]
 pub mod graph;

@@ -30,6 +30,11 @@ use workloads::{Key as Word, Permutation, ScrambledZipf, UniqueKeys, value_of};
 pub const OPS: &[&str] =
     &["batch_insert", "batch_insert_new", "batch_add", "batch_get", "batch_get_or_insert", "batch_remove"];
 
+/// Returns the name of the case's pattern.
+fn pattern(case: &Case) -> String {
+    case.params.get("pattern").map_or_else(|| "random".to_owned(), Param::to_string)
+}
+
 /// Returns the keys of a batch of `n`, by the case's pattern.
 fn keys<K: Word>(case: &Case, initial: u64) -> Result<Vec<K>> {
     let (n, unique) = (case.n, UniqueKeys::<K>::new(case.seed));
@@ -40,8 +45,7 @@ fn keys<K: Word>(case: &Case, initial: u64) -> Result<Vec<K>> {
         Ok(keys)
     };
     let counted = |of: &(dyn Fn(u64) -> u64 + Sync)| tabulate(n as usize, |index| K::truncate(of(index)));
-    let pattern = case.params.get("pattern").map_or_else(|| "random".to_owned(), Param::to_string);
-    Ok(match pattern.as_str() {
+    Ok(match pattern(case).as_str() {
         "random" => random()?,
         "ascending" => counted(&|index| index),
         "append" => counted(&|index| initial + index),
@@ -87,8 +91,7 @@ fn copies(case: &Case) -> Result<u64> {
 
 /// Returns the number of pairs for which the map is made.
 fn capacity(case: &Case, initial: usize) -> Result<usize> {
-    let is_repeated = case.params.get("pattern").is_some_and(|pattern| pattern.to_string() == "repeated");
-    Ok(initial + if is_repeated { case.n.div_ceil(copies(case)?) } else { case.n } as usize)
+    Ok(initial + if pattern(case) == "repeated" { case.n.div_ceil(copies(case)?) } else { case.n } as usize)
 }
 
 /// Prepared case.
@@ -118,7 +121,7 @@ impl<'a, M: Map<Key: MapWord + Word, Value: MapWord + Word>> Patterned<'a, M> {
     pub fn new(gpu: &'a Gpu, case: &Case, make: impl Fn(usize) -> Result<M>) -> Result<Self> {
         let initial = case.number_if_given("initial_n")?.unwrap_or(0.0) as u64;
         let keys = keys::<M::Key>(case, initial)?;
-        let is_append = case.params.get("pattern").is_some_and(|pattern| pattern.to_string() == "append");
+        let is_append = pattern(case) == "append";
         let others: Vec<M::Key> = match is_append {
             true => tabulate(initial as usize, <M::Key as Word>::truncate),
             false => UniqueKeys::<M::Key>::new(case.seed).absent(initial as usize)?,
