@@ -154,8 +154,8 @@ impl<K: Scalar, V: Scalar> Part<K, V> {
     }
 }
 
-/// Appends the first `count` elements of a buffer.
-fn append<T: Scalar>(to: &mut Vec<T>, from: &Buffer<T>, count: usize) -> Result<()> {
+/// Appends the first `count` elements of a buffer. Waits for all earlier launches.
+pub fn append<T: Scalar>(to: &mut Vec<T>, from: &Buffer<T>, count: usize) -> Result<()> {
     host::download(from.device(), from.global().part(0, count), &mut |words| {
         parallel::append(to, (words, words), |&word, _| Ok(word))
     })

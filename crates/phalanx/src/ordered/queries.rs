@@ -4,9 +4,10 @@ use super::kernels::Search;
 use crate::Error;
 use crate::map::batches::{check_same_device, elements_of, slice};
 use crate::map::encoding::{self, Word, decoded};
+use crate::map::export;
+use crate::map::fresh::room_for;
 use crate::map::host::{self, Chunk, Pipeline};
 use crate::map::launch::nothing;
-use crate::map::parallel;
 use crate::{Key, Outcome, Result, Value};
 use gpu::{AsBounded, AsSlice, AsSliceMut, Buffer, Column, Device, Layout, Reach, Staging, Stream};
 use phalanx_kernels::keyed::Scalar;
@@ -357,11 +358,9 @@ fn long_ranges<K: Key, V: Value>(
 }
 
 /// Copies a buffer to the host. Waits for all earlier launches.
-fn read<T: simt::Word + Send + Sync>(buffer: &Buffer<T>) -> Result<Vec<T>> {
-    let mut words = Vec::with_capacity(buffer.len());
-    host::download(buffer.device(), buffer.global(), &mut |part| {
-        parallel::append(&mut words, (part, part), |&word, _| Ok(word))
-    })?;
+fn read<T: Scalar>(buffer: &Buffer<T>) -> Result<Vec<T>> {
+    let mut words = room_for(buffer.len());
+    export::append(&mut words, buffer, buffer.len())?;
     Ok(words)
 }
 

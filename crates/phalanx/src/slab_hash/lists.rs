@@ -2,6 +2,7 @@
 use super::kernels::{Kernels, Task};
 use super::memory::{Heads, ListsRef, MOST_BUCKETS, Memory, check_buckets};
 use super::sizing::slabs_behind;
+use crate::error::or_later;
 use crate::map::checks::Checks;
 use crate::map::counts::{Counts, distinct};
 use crate::map::encoding::Word;
@@ -189,13 +190,10 @@ impl<K: Word, V: Word> Lists<K, V> {
         // The slabs of the present lists are free after the rehash.
         let now = needed(pairs).saturating_sub(slabs.free);
         let later = needed(2 * pairs).saturating_sub(slabs.capacity - slabs.retired).max(now);
-        let sizes = [later, now];
-        let provided = match later {
-            0 => Ok(()),
-            _ => memory.provide(kernels, stream, self.many, if now > 0 { &sizes } else { &sizes[..1] }),
-        };
-        if now > 0 || !provided.as_ref().is_err_and(Error::is_lack_of_room) {
-            provided?;
+        if now > 0 {
+            memory.provide(kernels, stream, self.many, &[later, now])?;
+        } else if later > 0 {
+            or_later(memory.provide(kernels, stream, self.many, &[later]))?;
         }
         self.rehash_in(stream, memory, buckets as u32)?;
         memory.generation += 1;
