@@ -5,9 +5,9 @@
 //! order of the elements; their copies overlap with the kernels of others.
 use super::CacheTable;
 use super::batches::{Batches, EvictedBuffers};
-use crate::map::check;
 use crate::map::host::{Chunk, Pipeline, put};
 use crate::map::parallel;
+use crate::map::{check, outcome_of};
 use crate::number::Number;
 use crate::{Outcome, Result};
 use bytemuck::Pod;
@@ -114,9 +114,7 @@ pub struct Results<'a, K, V, S> {
 impl<K, V, S> Results<'_, K, V, S> {
     /// Appends the outcomes.
     pub fn append_outcomes(&self, to: &mut Vec<Outcome>) -> Result<()> {
-        // Kernels write no other codes.
-        let decode = |&code: &u8, _: &u8| Ok(Outcome::from_code(code).unwrap_or(Outcome::Refused));
-        parallel::append(to, (self.codes, self.codes), decode)
+        parallel::append(to, (self.codes, self.codes), |&code, _| Ok(outcome_of(code)))
     }
 }
 

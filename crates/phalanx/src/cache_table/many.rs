@@ -5,8 +5,8 @@ use super::kernels::Launch;
 use super::merge::Merger;
 use super::{CacheTable, Rows};
 use crate::map::batches::{check_same_device, slice};
-use crate::map::check;
 use crate::map::launch::nothing;
+use crate::map::{check, outcome_of};
 use crate::number::Number;
 use crate::{Error, Outcome, Outcomes, Result};
 use bytemuck::Pod;
@@ -178,9 +178,7 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTables<K, V, S> {
         let of_table = |len: usize| {
             let (rest, later) = (rows.split_off(len * self.dim()), codes.split_off(len));
             let (rows, codes) = (std::mem::replace(&mut rows, rest), std::mem::replace(&mut codes, later));
-            // Kernels write no other codes.
-            let decode = |code| Outcome::from_code(code).unwrap_or(Outcome::Refused);
-            let outcomes: Outcomes = codes.into_iter().map(decode).collect::<Vec<_>>().into();
+            let outcomes: Outcomes = codes.into_iter().map(outcome_of).collect::<Vec<_>>().into();
             Rows::new(rows, outcomes, self.dim())
         };
         Ok(lens.into_iter().map(of_table).collect())

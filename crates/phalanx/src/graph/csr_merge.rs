@@ -3,9 +3,10 @@ use super::Kind;
 use super::algorithms::{Adjacent, Bound, Source, Steps, Traversal};
 use super::csr::Rows;
 use super::data::{Data, Weight};
+use super::kernels::resident_grid;
 use crate::map::batches::{check_same_device, optional_slice, slice};
-use crate::map::check;
-use crate::map::launch::{THREADS, nothing};
+use crate::map::launch::nothing;
+use crate::map::{check, outcome_of};
 use crate::primitives::{Bits, Workspace, scan_bytes, sort_bytes};
 use crate::{Error, Outcome, Outcomes, Result};
 use gpu::{AsSlice, Buffer, Device, Grid, OptionalSliceMut, Stream};
@@ -261,7 +262,7 @@ impl<E: Data> CsrMerge<E> {
     }
 
     fn grid(&self, items: usize) -> Grid {
-        Grid::for_items(items.min(self.stream().device().resident_threads() as usize), THREADS)
+        resident_grid(self.stream(), items)
     }
 
     /// Runs a batch of the host.
@@ -277,8 +278,7 @@ impl<E: Data> CsrMerge<E> {
         let (sources, targets) = (device.from_slice(sources)?, device.from_slice(targets)?);
         self.run_device((&sources, &targets), data, &mut codes, removes)?;
         self.stream().synchronize()?;
-        let outcome = |code: u8| Outcome::from_code(code).unwrap_or(Outcome::Refused);
-        Ok(codes.read()?.into_iter().map(outcome).collect::<Vec<_>>().into())
+        Ok(codes.read()?.into_iter().map(outcome_of).collect::<Vec<_>>().into())
     }
 
     fn run_device(

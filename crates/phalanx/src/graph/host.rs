@@ -3,9 +3,9 @@
 use super::DynamicGraph;
 use super::batches::Batches;
 use super::data::{Data, Weight};
-use crate::map::check;
 use crate::map::host::{Pipeline, put};
 use crate::map::launch::nothing;
+use crate::map::{check, outcome_of};
 use crate::{Merge, Outcome, Outcomes, Result};
 use gpu::{Column, Layout, Slice, SliceMut, Staging};
 use phalanx_kernels::keyed::OpCode;
@@ -104,11 +104,6 @@ impl<E: Data> Columns<E> {
     }
 }
 
-/// Returns the outcome with a code. Kernels write no others.
-fn outcome_of(code: &u8) -> Outcome {
-    Outcome::from_code(*code).unwrap_or(Outcome::Refused)
-}
-
 impl<E: Data> DynamicGraph<E> {
     /// Runs a batch by chunks, each of which `submit` submits. If a submission fails, no more chunks follow;
     /// the sink still receives the results of those before.
@@ -136,7 +131,7 @@ impl<E: Data> DynamicGraph<E> {
     fn outcomes(&self, request: &Request<'_, E>, submit: Submit<'_, E>) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::with_capacity(request.sources.len());
         self.by_chunks(request, submit, &mut |_, codes, _| {
-            outcomes.extend(codes.iter().map(outcome_of));
+            outcomes.extend(codes.iter().copied().map(outcome_of));
             Ok(())
         })?;
         Ok(outcomes)
@@ -262,7 +257,7 @@ impl<E: Weight> DynamicGraph<E> {
         };
         self.by_chunks(&request, &submit, &mut |_, codes, data| {
             let pairs = codes.iter().zip(data);
-            found.extend(pairs.map(|(code, &data)| (outcome_of(code) == Outcome::Found).then_some(data)));
+            found.extend(pairs.map(|(code, &data)| (outcome_of(*code) == Outcome::Found).then_some(data)));
             Ok(())
         })?;
         Ok(found)

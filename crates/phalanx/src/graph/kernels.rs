@@ -195,9 +195,10 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
     }
 }
 
-/// Returns the number of threads that the device executes at once.
-fn resident(stream: &Stream) -> usize {
-    stream.device().resident_threads() as usize
+/// Returns a grid for `items` items, of which a thread may have several: no more threads than the device
+/// executes at once.
+pub fn resident_grid(stream: &Stream, items: usize) -> Grid {
+    over(items.min(stream.device().resident_threads() as usize))
 }
 
 /// Launches a kernel on the whole graph.
@@ -239,11 +240,11 @@ unsafe fn launch_whole<M: Config + Instance>(
             }
             Whole::Restore(vertices) => stream.launch(over(vertices.len()), GraphRestore { graph, vertices }),
             Whole::ChooseEnds(batch) => {
-                let threads = batch.parts.len().min(resident(stream));
-                stream.launch(over(threads), GraphChooseEnds { graph, batch })
+                let grid = resident_grid(stream, batch.parts.len());
+                stream.launch(grid, GraphChooseEnds { graph, batch })
             }
             Whole::Common(batch, total) => {
-                stream.launch(over(resident(stream)), GraphCommon { graph, batch, total })
+                stream.launch(resident_grid(stream, usize::MAX), GraphCommon { graph, batch, total })
             }
         }
     }

@@ -25,6 +25,7 @@ pub use batches::Batches;
 pub use encoding::{Additive, Key, Merge, Value, Word};
 use gpu::{Device, Stream};
 use launch::BatchOp;
+pub(crate) use outcomes::outcome_of;
 pub use outcomes::{OldValues, Outcomes};
 pub use phalanx_kernels::keyed::{OpCode, Outcome};
 use phalanx_macros::inherent;

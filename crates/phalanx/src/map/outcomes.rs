@@ -3,6 +3,11 @@ use super::Outcome;
 use crate::{Error, Result};
 use std::ops::Deref;
 
+/// Returns the outcome with a code. Kernels write no other codes.
+pub(crate) fn outcome_of(code: u8) -> Outcome {
+    Outcome::from_code(code).unwrap_or(Outcome::Refused)
+}
+
 /// The outcome of each element of a batch, in the order of the elements.
 ///
 /// The batches that insert return it. It derefs to a slice, and is comparable to arrays, slices and vectors

@@ -4,7 +4,7 @@ use super::fresh::room_for;
 use super::host::{self, Request};
 use super::launch::{Batch, BatchOp, Scan, nothing};
 use super::structure::{HostKeys, Room, Structure};
-use super::{Key, OldValues, Outcomes, Pairs, Value, check, parallel};
+use super::{Key, OldValues, Outcomes, Pairs, Value, check, outcome_of, parallel};
 use crate::error::or_later;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
@@ -44,7 +44,7 @@ impl<V: Word> Results<V> {
     /// Appends the results of a part of the batch.
     fn append(&mut self, codes: &[u8], words: &[V]) -> Result<()> {
         parallel::append(&mut self.values, (words, words), |&word, _| Ok(word))?;
-        let outcome = |&code: &u8| Outcome::from_code(code).unwrap_or(Outcome::Refused);
+        let outcome = |&code: &u8| outcome_of(code);
         let is_refused = |&code: &u8| code == Outcome::Refused as u8;
         self.has_refused |= parallel::append_noting(&mut self.outcomes, codes, outcome, is_refused);
         Ok(())

@@ -1,8 +1,8 @@
 //! Batches on slices of the host, which reach the device by chunks through staging memory, as those of maps:
 //! see [`host`](crate::map::host) and decision 31.
 use super::{Batches, PersistentMap, Plain};
-use crate::map::check;
 use crate::map::host::{Pipeline, put};
+use crate::map::{check, outcome_of};
 use crate::{Outcome, Result};
 use gpu::{Column, Layout, Slice, SliceMut, Staging};
 use std::ops::Range;
@@ -129,8 +129,7 @@ impl<K: Plain, V: Plain> PersistentMap<K, V> {
     ) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::with_capacity(request.keys.len());
         self.by_chunks(request, submit, &mut |_, codes, _| {
-            // Kernels write no other codes.
-            outcomes.extend(codes.iter().map(|&code| Outcome::from_code(code).unwrap_or(Outcome::Refused)));
+            outcomes.extend(codes.iter().copied().map(outcome_of));
             Ok(())
         })?;
         Ok(outcomes)

@@ -1,11 +1,11 @@
 //! Connected components.
+use super::executed::Executed;
 use super::traversal::{Adjacent, Step};
 use crate::Result;
-use crate::map::check;
-use crate::map::launch::THREADS;
+use crate::graph::kernels::resident_grid;
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, Outcome, Outcomes};
-use gpu::{Buffer, Grid, Stream};
+use gpu::{Buffer, Stream};
 use phalanx_kernels::graph::algorithms::kernels::{ComponentsCompress, ComponentsJoinEdges};
 use phalanx_kernels::primitives::words::CountUp;
 
@@ -66,20 +66,16 @@ impl Components {
     /// [`Error::Length`] if the slices differ in length; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn insert(&mut self, sources: &[u32], targets: &[u32], outcomes: &[Outcome]) -> Result<()> {
-        check("targets", sources.len(), targets.len())?;
-        check("outcomes", sources.len(), outcomes.len())?;
-        let device = self.labels.device().clone();
-        let codes: Vec<u8> = outcomes.iter().map(|&outcome| outcome as u8).collect();
-        let (sources, targets) = (device.from_slice(sources)?, device.from_slice(targets)?);
-        let (codes, stream) = (device.from_slice(&codes)?, device.stream()?);
+        let device = self.labels.device();
+        let (batch, stream) = (Executed::new(device, (sources, targets), outcomes)?, device.stream()?);
         let join = ComponentsJoinEdges {
             labels: self.labels.global(),
-            sources: sources.global(),
-            targets: targets.global(),
-            outcomes: codes.global(),
+            sources: batch.sources.global(),
+            targets: batch.targets.global(),
+            outcomes: batch.outcomes.global(),
         };
         // SAFETY: the buffers outlive the launch, which is waited for.
-        unsafe { stream.launch(grid(&stream, join.sources.len()), join)? };
+        unsafe { stream.launch(resident_grid(&stream, join.sources.len()), join)? };
         self.compress(&stream)?;
         Ok(stream.synchronize()?)
     }
@@ -88,7 +84,7 @@ impl Components {
     fn compress(&self, stream: &Stream) -> Result<()> {
         let labels = self.labels.global();
         // SAFETY: dropping the labels waits for the launch.
-        unsafe { Ok(stream.launch(grid(stream, labels.len()), ComponentsCompress { labels })?) }
+        unsafe { Ok(stream.launch(resident_grid(stream, labels.len()), ComponentsCompress { labels })?) }
     }
 
     /// Returns the smallest vertex of each vertex's component, on the device.
@@ -111,9 +107,4 @@ impl Components {
     pub fn count(&self) -> Result<usize> {
         Ok(self.read()?.into_iter().zip(0..).filter(|(label, vertex)| label == vertex).count())
     }
-}
-
-/// Returns a grid for `items` items, of which a thread may have several.
-pub(super) fn grid(stream: &Stream, items: usize) -> Grid {
-    Grid::for_items(items.min(stream.device().resident_threads() as usize), THREADS)
 }

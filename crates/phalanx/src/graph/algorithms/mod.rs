@@ -44,6 +44,7 @@
 //! others, 1999; triangles by oriented edges as in Latapy, "Main-memory triangle computations", 2008. The
 //! sums in fixed point and the count of new triangles are ours.
 mod components;
+mod executed;
 mod page_rank;
 mod search;
 mod traversal;

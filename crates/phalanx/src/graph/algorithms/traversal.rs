@@ -1,8 +1,8 @@
 //! Passes over the edges of a graph, whatever its layout.
 use crate::Result;
+use crate::graph::kernels::resident_grid;
 use crate::graph::memory::Memory;
 use crate::graph::{Csr, Data, DynamicGraph, Kind};
-use crate::map::launch::THREADS;
 use gpu::{Buffer, Device, Grid, Stream};
 use phalanx_kernels::graph::algorithms::{
     Adjacency, ComponentsJoin, ComponentsJoinParts, CsrRows, DegreesCount, Orientation, PartList, RankGather,
@@ -143,7 +143,7 @@ impl Traversal {
 
     /// Returns a grid for `items` items, of which a thread may have several.
     pub fn grid(&self, items: usize) -> Grid {
-        Grid::for_items(items.min(self.stream.device().resident_threads() as usize), THREADS)
+        resident_grid(&self.stream, items)
     }
 
     /// Submits a pass.

@@ -1,10 +1,9 @@
 //! Triangle counting.
-use super::components::grid;
+use super::executed::Executed;
 use super::traversal::{Adjacent, PartBuffers, Step, Traversal};
-use crate::graph::kernels::{Launch, Whole};
+use crate::graph::kernels::{Launch, Whole, resident_grid};
 use crate::graph::memory::Memory;
 use crate::graph::{Data, DynamicGraph, Kind};
-use crate::map::check;
 use crate::map::launch::nothing;
 use crate::primitives::{Bits, Workspace, compact_bytes, scan_bytes, sort_bytes, sort_segments_bytes};
 use crate::{Error, Outcome, Result};
@@ -84,7 +83,7 @@ impl Oriented {
         let (sources, lanes) = (self.sources.global(), targets.len().saturating_mul(8));
         let kernel = TriangleCount { offsets, targets, sources, total: total.global() };
         // SAFETY: the buffers outlive the launch, which is waited for.
-        unsafe { stream.launch(grid(stream, lanes), kernel)? };
+        unsafe { stream.launch(resident_grid(stream, lanes), kernel)? };
         stream.synchronize()?;
         Ok(total.read()?[0])
     }
@@ -196,28 +195,23 @@ impl Triangles {
 /// Counts the triangles with edges of a batch that have the outcome `wanted`.
 fn of_batch<E: Data>(
     graph: &DynamicGraph<E>,
-    (sources, targets): (&[u32], &[u32]),
+    edges: (&[u32], &[u32]),
     outcomes: &[Outcome],
     wanted: Outcome,
 ) -> Result<u64> {
     check_undirected(graph.kind())?;
-    check("targets", sources.len(), targets.len())?;
-    check("outcomes", sources.len(), outcomes.len())?;
+    let batch = Executed::new(graph.device(), edges, outcomes)?;
     graph.traverse_memory(|traversal, memory| {
-        let (stream, device) = (&traversal.stream, graph.device());
-        let codes: Vec<u8> = outcomes.iter().map(|&outcome| outcome as u8).collect();
-        let edges = [device.from_slice(sources)?, device.from_slice(targets)?];
-        let codes = device.from_slice(&codes)?;
-        let keys = device.buffer::<u64>(sources.len())?;
+        let (stream, keys) = (&traversal.stream, graph.device().buffer::<u64>(batch.sources.len())?);
         let kernel = EdgeKeys {
-            sources: edges[0].global(),
-            targets: edges[1].global(),
-            outcomes: codes.global(),
+            sources: batch.sources.global(),
+            targets: batch.targets.global(),
+            outcomes: batch.outcomes.global(),
             wanted: wanted as u32,
             keys: keys.global(),
         };
         // SAFETY: the buffers outlive the launch, for which the count waits.
-        unsafe { stream.launch(grid(stream, keys.len()), kernel)? };
+        unsafe { stream.launch(resident_grid(stream, keys.len()), kernel)? };
         count_common(graph, memory, stream, keys)
     })
 }
