@@ -18,7 +18,7 @@ mod ptx {
 
     /// Features of `phalanx-kernels` whose kernels are files of their own, and the features of this package
     /// that need them.
-    const PARTS: [(&str, &str); 12] = [
+    const PARTS: [(&str, &str); 13] = [
         ("hash-map", "HASH_MAP"),
         ("slab-alloc", "_SLAB_ALLOC"),
         ("slab-hash", "SLAB_HASH"),
@@ -30,6 +30,7 @@ mod ptx {
         ("tiered-map", "TIERED_MAP"),
         ("persistent-map", "PERSISTENT_MAP"),
         ("dynamic-graph", "DYNAMIC_GRAPH"),
+        ("sharded-map", "SHARDED_MAP"),
         ("baselines", "VARIANTS"),
     ];
 

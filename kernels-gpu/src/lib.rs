@@ -9,9 +9,9 @@
 //!
 //! A family's module is always there, for kernels of one's own. The features `hash-map`, `slab-alloc`,
 //! `slab-hash`, `btree`, `mvbtree`, `skip-list`, `primitives`, `cache-table` and `tiered-map` (all on by
-//! default), `persistent-map` and `dynamic-graph` (off) add its list of compiled kernels for the default
-//! types; `variants` adds the types of the papers' experiments to these lists, and `baselines` the kernels of
-//! the benchmarks' baselines and limits.
+//! default), `persistent-map`, `dynamic-graph` and `sharded-map` (off) add its list of compiled kernels for
+//! the default types; `variants` adds the types of the papers' experiments to these lists, and `baselines`
+//! the kernels of the benchmarks' baselines and limits.
 //!
 //! # Cost
 //!
@@ -35,6 +35,7 @@ pub mod primitives;
 pub mod reclaim;
 #[cfg(feature = "baselines")]
 pub mod roofline;
+pub mod sharded;
 pub mod skiplist;
 pub mod slab;
 pub mod tiered;

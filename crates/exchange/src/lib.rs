@@ -12,6 +12,7 @@
 //! | operation | for |
 //! |---|---|
 //! | [`Exchange::rounds`], [`Exchange::all_to_all`] | batches of any size: counts first, then rounds of bounded size |
+//! | [`Exchange::agree`], [`Exchange::move_pieces`] | rounds that the caller plans, several in flight |
 //! | [`Exchange::padded`] | small batches: one exchange of slots of fixed size, without a wait of the host |
 //!
 //! The crate knows devices and their memory, and no data structure. The page `docs/scale-out.md` has the
@@ -28,6 +29,7 @@ mod limits;
 mod nccl;
 mod padded;
 mod peer;
+mod pieces;
 mod plant;
 mod rounds;
 mod transport;
@@ -41,5 +43,7 @@ pub use nccl::nccl_id;
 #[cfg(target_os = "linux")]
 pub use nccl_late::UniqueId as NcclId;
 pub use padded::{Padded, SLOT_HEADER};
+pub use pieces::Moving;
 pub use plant::{Fault, Planted};
 pub use rounds::{Received, Rounds};
+pub use transport::Lane;

@@ -7,7 +7,7 @@
 //!
 //! Loading a kernel or allocating memory while a kernel of NCCL waits may deadlock. So all memory is
 //! allocated before the communicator is made, and operations allocate none.
-use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, poll};
+use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, WORDS, poll};
 use crate::{Error, Limits, Result};
 use gpu::{Buffer, Device, Slice, Stream, Tier};
 use nccl_late::{Code, Communicator, Library, UniqueId};
@@ -40,9 +40,6 @@ pub fn nccl_id() -> Result<UniqueId> {
 /// States of a communicator that another rank or the network causes: a failed system call, and the end of
 /// another rank.
 const REMOTE: [Code; 2] = [Code(2), Code(6)];
-
-/// Most words that a rank tells the others, beside a count for each rank.
-const WORDS: usize = 16;
 
 /// A rank of a communicator.
 #[derive(Debug)]

@@ -6,18 +6,30 @@ use std::time::{Duration, Instant};
 
 /// Purpose of a round, which determines the window that receives its data. Requests alternate between two
 /// windows, so that those of a round arrive while the caller uses those of the round before.
+///
+/// ```
+/// use exchange::Lane;
+///
+/// assert_eq!((Lane::request(2), Lane::request(3)), (Lane::Even, Lane::Odd));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
+    /// Requests of rounds with even numbers.
     Even,
+    /// Requests of rounds with odd numbers.
     Odd,
+    /// Answers.
     Answer,
 }
+
+/// Most words that a rank tells the others in one step, beside a count for each rank.
+pub const WORDS: usize = 1024;
 
 /// Number of windows of a rank.
 pub const WINDOWS: usize = 3;
 
 impl Lane {
-    /// Returns the lane of the requests of a round.
+    /// Returns the lane of the requests of a round. O(1).
     pub fn request(round: usize) -> Self {
         if round.is_multiple_of(2) { Self::Even } else { Self::Odd }
     }
@@ -126,6 +138,9 @@ pub fn wait_for(event: &Event, deadline: Instant, healthy: impl Fn() -> Result<(
 /// # Safety
 /// - As [`Stream::copy_peer`].
 pub unsafe fn copy(stream: &Stream, to: Slice<'_, u8>, from: Slice<'_, u8>) -> Result<()> {
+    if from.is_empty() {
+        return Ok(());
+    }
     // SAFETY: the caller's obligations.
     unsafe { stream.copy_peer(to, from) }.map_err(Error::from)
 }

@@ -575,6 +575,12 @@ pub enum Error {
         known: String,
     },
 
+    /// Ranks of a map on several devices could not exchange elements: see
+    /// [`PeerLost`](exchange::Error::PeerLost) for the loss of a rank.
+    #[cfg(feature = "sharded-map")]
+    #[error(transparent)]
+    Exchange(#[from] exchange::Error),
+
     /// Reading or writing a saved structure failed.
     #[error("{doing} a saved structure failed: {source}")]
     Io {

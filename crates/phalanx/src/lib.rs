@@ -61,6 +61,8 @@ pub mod primitives;
 mod program;
 #[cfg(feature = "serde")]
 mod serialization;
+#[cfg(feature = "sharded-map")]
+pub mod sharded_map;
 #[cfg(feature = "skip-list")]
 pub mod skiplist;
 #[cfg(feature = "_slab-alloc")]
@@ -78,6 +80,8 @@ pub use btree::BTree;
 #[cfg(feature = "cache-table")]
 pub use cache_table::CacheTable;
 pub use error::{Error, Result};
+#[cfg(feature = "sharded-map")]
+pub use exchange;
 pub use gpu::{self, Device, emulator};
 #[cfg(feature = "dynamic-graph")]
 pub use graph::DynamicGraph;
@@ -91,6 +95,8 @@ pub use persistent_map::PersistentMap;
 pub use phalanx_kernels as kernels;
 pub use phalanx_macros::{Key, Value};
 pub use program::register_kernels;
+#[cfg(feature = "sharded-map")]
+pub use sharded_map::ShardedMap;
 #[cfg(feature = "skip-list")]
 pub use skiplist::SkipList;
 #[cfg(feature = "_slab-alloc")]

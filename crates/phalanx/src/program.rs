@@ -43,6 +43,8 @@ static PROGRAMS: &[Program] = &[
     program!("PERSISTENT_MAP"),
     #[cfg(all(feature = "cuda", feature = "dynamic-graph"))]
     program!("DYNAMIC_GRAPH"),
+    #[cfg(all(feature = "cuda", feature = "sharded-map"))]
+    program!("SHARDED_MAP"),
     #[cfg(all(feature = "cuda", feature = "variants"))]
     program!("BASELINES"),
 ];

@@ -59,7 +59,7 @@ impl<V: Word> Results<V> {
     }
 
     /// Returns the indices of the refused elements.
-    fn refused(&self) -> Vec<usize> {
+    pub fn refused(&self) -> Vec<usize> {
         if !self.has_refused {
             return Vec::new();
         }
@@ -68,7 +68,7 @@ impl<V: Word> Results<V> {
     }
 
     /// Stores the results of retried elements at their indices.
-    fn put(&mut self, places: &[usize], again: Self) {
+    pub fn put(&mut self, places: &[usize], again: Self) {
         for (&place, outcome) in places.iter().zip(again.outcomes) {
             self.outcomes[place] = outcome;
         }

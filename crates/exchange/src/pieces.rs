@@ -1,0 +1,156 @@
+//! Rounds that the caller plans: for an operation of many rounds whose counts all ranks know beforehand.
+//!
+//! [`Exchange::rounds`] plans by itself and waits for the counts of its batch. A caller with several batches
+//! in flight tells the others the counts of all of them once, by [`Exchange::agree`], and then moves pieces:
+//!
+//! ```text
+//! agree ── move_pieces(Even) ── move_pieces(Odd) ── arrive(first) ── kernels ── move_pieces(Answer) ...
+//! ```
+use crate::transport::{Arrival, Lane, RoundPlan};
+use crate::{Error, Exchange, Result};
+use gpu::Slice;
+
+/// Most words that one step tells the others; more go in several steps.
+const MOST: usize = crate::transport::WORDS;
+
+/// A round that was begun by [`Exchange::move_pieces`], and has not been taken yet.
+#[derive(Debug)]
+#[must_use = "the pieces have arrived only after `Exchange::arrive`"]
+pub struct Moving(Arrival);
+
+/// Rounds that the caller plans.
+impl Exchange {
+    /// Tells all ranks some words, as many on each rank, and returns those of all ranks, in their order.
+    ///
+    /// Cost: one step for each 1024 words; by NCCL, each waits for the device once.
+    ///
+    /// ```
+    /// use exchange::{Exchange, Limits, Meeting};
+    ///
+    /// let device = gpu::Device::auto();
+    /// let mut exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
+    /// assert_eq!(exchange.agree(&[7, 8])?, [[7, 8]]);
+    /// # Ok::<(), exchange::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] when a rank is lost; [`Error::Mismatch`] if another rank executes another
+    /// operation; [`Error::Device`] when a device failed.
+    pub fn agree(&mut self, words: &[u64]) -> Result<Vec<Vec<u64>>> {
+        let mut all = vec![Vec::with_capacity(words.len()); self.ranks()];
+        for piece in words.chunks(MOST) {
+            let parts = self.step(|transport, deadline| transport.gather(piece.to_vec(), deadline))?;
+            all.iter_mut().zip(parts).for_each(|(all, part)| all.extend(part));
+        }
+        Ok(all)
+    }
+
+    /// Begins to move `sends[i]` to rank `i`, for all ranks, into the [window](Self::window) of a lane. The
+    /// copies come after all work that the [streams](Self::stream) of all ranks have now. `receives[i]` is
+    /// the number of bytes that rank `i` sends to this one, and `shape` a number that all ranks agree on.
+    ///
+    /// The pieces must not change before the stream has executed [`arrive`](Self::arrive). All memory stays
+    /// allocated until then; methods of buffers, which wait for the device, are no danger.
+    ///
+    /// Cost: one step, `peer`: 2; no wait for the device.
+    ///
+    /// ```
+    /// use exchange::{Exchange, Lane, Limits, Meeting};
+    ///
+    /// let device = gpu::Device::auto();
+    /// let mut exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
+    /// let piece = device.from_slice(&[1u8, 2, 3])?;
+    /// let moving = exchange.move_pieces(Lane::Even, 0, vec![piece.slice(..)?], vec![3])?;
+    /// exchange.arrive(moving)?;
+    /// exchange.wait()?; // since the host reads
+    /// assert_eq!(exchange.window(Lane::Even)?.slice(..3)?.read()?, [1, 2, 3]);
+    /// # Ok::<(), exchange::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Arguments`] unless there is a piece and a number for each rank, none above
+    /// [`part_bytes`](crate::Limits::part_bytes); [`Error::PeerLost`] when a rank is lost;
+    /// [`Error::Mismatch`] if the shapes differ; [`Error::Damaged`] if a rank sends another number of bytes
+    /// than `receives` says; [`Error::Device`] when a device failed. After an error the exchange is at its
+    /// end.
+    pub fn move_pieces(
+        &mut self,
+        lane: Lane,
+        shape: u64,
+        sends: Vec<Slice<'_, u8>>,
+        receives: Vec<usize>,
+    ) -> Result<Moving> {
+        let (rank, stride) = (self.rank(), self.limits().part_bytes);
+        if let Err(error) = self.check_pieces(&sends, &receives) {
+            self.mark_lost(&error);
+            return Err(error);
+        }
+        let to_others = sends.iter().map(Slice::len).sum::<usize>() - sends[rank].len();
+        let arrival = self.step(|transport, deadline| {
+            transport.begin(RoundPlan { lane, shape, sends, receives, stride, deadline })
+        });
+        let arrival = arrival.inspect_err(|error| self.mark_lost(error))?;
+        self.count_round(to_others);
+        Ok(Moving(arrival))
+    }
+
+    fn check_pieces(&self, sends: &[Slice<'_, u8>], receives: &[usize]) -> Result<()> {
+        let (ranks, part) = (self.ranks(), self.limits().part_bytes);
+        for (what, found) in [("the number of pieces", sends.len()), ("the sizes", receives.len())] {
+            if found != ranks {
+                return Err(Error::arguments(what, found, format!("there are {ranks} ranks")));
+            }
+        }
+        let longest = sends.iter().map(Slice::len).chain(receives.iter().copied()).max().unwrap_or(0);
+        match longest <= part {
+            true => Ok(()),
+            false => Err(Error::arguments("a piece", longest, format!("a part has {part} bytes"))),
+        }
+    }
+
+    /// Makes later work of the [stream](Self::stream) wait until the pieces of all ranks have arrived.
+    ///
+    /// Cost: no wait of the host.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] when a rank is lost; [`Error::Device`] when a device failed. After an error the
+    /// exchange is at its end.
+    pub fn arrive(&mut self, moving: Moving) -> Result<()> {
+        self.step(|transport, _| moving.0.order(transport.stream()))
+    }
+
+    /// Returns the window of a lane: part `i`, which begins at byte `i` times
+    /// [`part_bytes`](crate::Limits::part_bytes), has what rank `i` has sent. It is valid from
+    /// [`arrive`](Self::arrive) until the next round of the lane, in the order of the [stream](Self::stream).
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the window has no memory, which does not happen.
+    pub fn window(&self, lane: Lane) -> Result<Slice<'_, u8>> {
+        Ok(self.transport().window(lane).slice(..)?)
+    }
+
+    /// Ends the exchange: all ranks get [`Error::PeerLost`] from now on. For a caller that cannot finish an
+    /// operation which others have begun.
+    ///
+    /// ```
+    /// use exchange::{Error, Exchange, Limits, Meeting};
+    ///
+    /// let device = gpu::Device::auto();
+    /// let mut exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
+    /// exchange.give_up("the map's memory is full");
+    /// assert!(matches!(exchange.agree(&[1]), Err(Error::PeerLost(_))));
+    /// # Ok::<(), exchange::Error>(())
+    /// ```
+    pub fn give_up(&mut self, cause: &str) {
+        let rank = self.rank();
+        self.mark_lost(&Error::lost(rank, cause));
+    }
+
+    /// Returns an error if a rank was lost before, without a step.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`].
+    pub fn check(&self) -> Result<()> {
+        self.check_alive()
+    }
+}

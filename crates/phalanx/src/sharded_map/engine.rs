@@ -1,0 +1,460 @@
+//! Batches of all ranks: partition, exchange, the shards' operations, and the way back of the answers.
+//!
+//! # Order of work
+//!
+//! All kernels are submitted to one stream, and all copies between ranks to another. Both are busy at the same
+//! time because a transfer is begun before the kernels that do not need it:
+//!
+//! ```text
+//! kernels   partition(q+1)   probe(q)            gather(q-1)   partition(q+2)   probe(q+1)     gather(q)
+//! copies                  └─ requests(q+1) ─────────────────┐              └─ requests(q+2) ──────────
+//!                                                           └─ answers(q) ────────────┘
+//! ```
+//!
+//! 1. A transfer waits for all kernels that the ranks have submitted before it. So `requests(q+1)` are begun
+//!    before `probe(q)` is submitted, and overlap with it.
+//! 2. `answers(q)` are begun after `gather(q-1)`, which frees the window of answers. They overlap with the
+//!    partition and the probe of later rounds, and are needed only after `probe(q+1)`.
+//! 3. Two buffers alternate for messages and own answers (by chunk), and for answers to others (by round): a
+//!    kernel that writes a buffer comes after the arrival that follows the buffer's last transfer.
+use super::geometry::{Geometry, Item, Plan, Sizes};
+use super::work::{Work, answer_stride, bytes_of, words, words_at};
+use crate::map::encoding::Word;
+use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
+use crate::map::structure::Structure;
+use crate::{Error, Result};
+use exchange::{Exchange, Lane, Moving};
+use gpu::Grid;
+use phalanx_kernels::sharded::kernels::{
+    Answers, Division, ShardedBounds, ShardedCount, ShardedGather, ShardedScatter,
+};
+use phalanx_kernels::sharded::{MESSAGE_WORDS, PIECE, Pair};
+use simt::GlobalSlice;
+use std::marker::PhantomData;
+
+/// What a batch has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Chunks into which the longest batch of a rank was divided; 0 if nothing was exchanged.
+    pub chunks: usize,
+    /// Rounds in which elements moved between ranks. Under skew there are more than chunks.
+    pub rounds: usize,
+    /// Elements of this rank's batch that other ranks have executed.
+    pub sent: usize,
+    /// Elements of other ranks' batches that this rank has executed.
+    pub received: usize,
+}
+
+/// One rank's end, without its shard.
+pub struct Engine<K, V> {
+    pub exchange: Exchange,
+    pub geometry: Geometry,
+    pub work: Work,
+    pub report: Report,
+    /// Whether batches go through the exchange even if there is one rank.
+    pub is_forced: bool,
+    pub of: PhantomData<fn() -> (K, V)>,
+}
+
+/// A batch, and its division.
+struct Job<'a, K, V> {
+    shard: &'a dyn Structure<Key = K, Value = V>,
+    batch: Batch<K, V>,
+    keys: GlobalSlice<K>,
+    pieces: usize,
+    /// Bytes of a key, and of an argument that moves with it.
+    sent: Sizes,
+    /// Bytes of an answer's value.
+    value: usize,
+    /// Whether outcomes are returned. All ranks agree on it, also those whose batch is empty.
+    has_answers: bool,
+}
+
+impl<K: Word, V: Word> Job<'_, K, V> {
+    /// Returns the chunk's elements of the batch.
+    fn chunk(&self, chunk: usize) -> Batch<K, V> {
+        let len = self.pieces * PIECE;
+        self.batch.part(chunk * len, len)
+    }
+
+    /// Returns the bytes of the answers to `count` elements.
+    fn answer_bytes(&self, count: usize) -> usize {
+        count * (self.value + 1)
+    }
+}
+
+/// What the ranks compare before a batch.
+const HEADER: [&str; 5] =
+    ["operation", "bytes per key", "bytes per argument", "bytes per value returned", "request for outcomes"];
+
+/// Returns the number that stands for an operation.
+fn number_of(op: BatchOp) -> u64 {
+    match op {
+        BatchOp::Insert => 1,
+        BatchOp::InsertNew => 2,
+        BatchOp::Get => 3,
+        BatchOp::ContainsKey => 4,
+        BatchOp::Remove => 5,
+        BatchOp::Take => 6,
+        BatchOp::Replace => 7,
+        BatchOp::GetOrInsert => 8,
+        BatchOp::Mixed => 9,
+        BatchOp::Upsert(operation) => 16 + u64::from(operation.code()),
+    }
+}
+
+/// Returns whether an operation takes an argument, and whether it returns values.
+fn columns_of(op: BatchOp) -> (bool, bool) {
+    match op {
+        BatchOp::Insert | BatchOp::InsertNew | BatchOp::Upsert(_) => (true, false),
+        BatchOp::Get | BatchOp::Take => (false, true),
+        BatchOp::Replace | BatchOp::GetOrInsert | BatchOp::Mixed => (true, true),
+        BatchOp::ContainsKey | BatchOp::Remove => (false, false),
+    }
+}
+
+impl<K: Word, V: Word> Engine<K, V> {
+    /// Runs a batch of this rank, while the others run theirs. An error in `batch` is one of arguments: the
+    /// others learn of it. `answers` says whether outcomes are returned. Returns what comes with the batch.
+    pub fn run<T>(
+        &mut self,
+        shard: &dyn Structure<Key = K, Value = V>,
+        (op, answers): (BatchOp, bool),
+        batch: Result<(Batch<K, V>, T)>,
+    ) -> Result<T> {
+        self.report = Report::default();
+        if self.geometry.ranks == 1 && !self.is_forced {
+            self.exchange.check()?;
+            let (batch, kept) = batch?;
+            return shard.submit(self.exchange.stream(), batch).map(|()| kept);
+        }
+        let counted = batch.and_then(|(batch, kept)| Ok((batch, kept, self.count(op, &batch)?)));
+        let chunks = self.begin((op, answers), counted.as_ref().map(|(.., chunks)| *chunks))?;
+        let (batch, kept, own_chunks) = counted?;
+        if chunks > 0 {
+            let ran = self.run_counted(shard, (op, answers, batch), (own_chunks, chunks));
+            ran.inspect_err(|error| self.exchange.give_up(&error.to_string()))?;
+        }
+        Ok(kept)
+    }
+
+    /// Submits the counting of a batch. Returns its number of chunks.
+    fn count(&mut self, op: BatchOp, batch: &Batch<K, V>) -> Result<usize> {
+        let len = batch.keys.max_len();
+        if len > u32::MAX as usize / 2 {
+            return Err(Error::TooMany { what: "a batch", asked: len, most: u32::MAX as usize / 2 });
+        }
+        let (ranks, pieces) = (self.geometry.ranks, self.geometry.pieces(len));
+        let chunks = len.div_ceil(pieces * PIECE);
+        self.work.reserve(self.exchange.device(), ranks, chunks, pieces)?;
+        if chunks > 0 {
+            self.submit_counts((op, batch), chunks, pieces)?;
+        }
+        Ok(chunks)
+    }
+
+    fn submit_counts(
+        &mut self,
+        (op, batch): (BatchOp, &Batch<K, V>),
+        chunks: usize,
+        pieces: usize,
+    ) -> Result<()> {
+        let (ranks, stream) = (self.geometry.ranks, self.exchange.stream().clone());
+        let (division, keys) = (self.geometry.division(pieces), batch.keys.words());
+        let value = if columns_of(op).0 { size_of::<V>() as u32 } else { 0 };
+        let numbers = chunks * ranks * pieces;
+        let counts = self.work.offsets.slice(..numbers)?.global();
+        // SAFETY: the buffers of the batch and of this map live until the stream has executed the launch. The
+        // counts have a word for each piece and owner.
+        unsafe {
+            stream.launch(warps(chunks * pieces), ShardedCount::<Pair<K, V>> { keys, division, counts })?;
+        }
+        self.work.scan(numbers)?;
+        let bounds = ShardedBounds {
+            offsets: counts,
+            division,
+            key: size_of::<K>() as u32,
+            value,
+            len: keys.len(),
+            messages: self.work.messages.global(),
+            counts: self.work.counts.slice(..chunks * ranks)?.global(),
+        };
+        // SAFETY: as above; the host reads the counts after a wait.
+        unsafe { Ok(stream.launch(warps(chunks), bounds)?) }
+    }
+
+    /// Compares the operations of all ranks, and returns the number of chunks of the longest batch.
+    fn begin(&mut self, (op, answers): (BatchOp, bool), chunks: Result<usize, &Error>) -> Result<usize> {
+        let (takes, returns) = columns_of(op);
+        let bytes = |has: bool| if has { size_of::<V>() as u64 } else { 0 };
+        let compared =
+            [number_of(op), size_of::<K>() as u64, bytes(takes), bytes(returns), u64::from(answers)];
+        let is_refused = u64::from(chunks.is_err());
+        let mut words = compared.to_vec();
+        words.extend([is_refused, chunks.unwrap_or(0) as u64]);
+        let all = self.exchange.agree(&words)?;
+        let [refused, chunks] = [HEADER.len(), HEADER.len() + 1];
+        for (word, what) in HEADER.into_iter().enumerate() {
+            let expected = all[0][word];
+            if let Some(rank) = all.iter().position(|words| words[word] != expected) {
+                let found = all[rank][word];
+                return Err(exchange::Error::Mismatch { what, rank, found, expected }.into());
+            }
+        }
+        match all.iter().position(|words| words[refused] != 0) {
+            // This rank's own error is more helpful.
+            Some(rank) if is_refused == 0 => Err(exchange::Error::Refused { rank }.into()),
+            _ => Ok(all.iter().map(|words| words[chunks] as usize).max().unwrap_or(0)),
+        }
+    }
+
+    /// Runs a batch whose counts are being computed.
+    fn run_counted(
+        &mut self,
+        shard: &dyn Structure<Key = K, Value = V>,
+        (op, has_answers, batch): (BatchOp, bool, Batch<K, V>),
+        (own_chunks, chunks): (usize, usize),
+    ) -> Result<()> {
+        let (keys, (takes, returns)) = (batch.keys.words(), columns_of(op));
+        let pieces = self.geometry.pieces(keys.len());
+        let bytes = |has: bool| if has { size_of::<V>() } else { 0 };
+        let sent = (size_of::<K>(), bytes(takes));
+        let plan = self.plan(own_chunks, chunks)?;
+        let job = Job { shard, batch, keys, pieces, sent, value: bytes(returns), has_answers };
+        self.note(&plan, chunks);
+        Flight { job: &job, plan: &plan, engine: self, requests: None, answers: None }.run()
+    }
+
+    /// Waits for the counts, and tells them all ranks.
+    fn plan(&mut self, own_chunks: usize, chunks: usize) -> Result<Plan> {
+        let ranks = self.geometry.ranks;
+        self.exchange.wait()?;
+        let mut counts: Vec<u64> =
+            self.work.read_counts(own_chunks * ranks).iter().map(|&count| count.into()).collect();
+        counts.resize(chunks * ranks, 0);
+        let all = self.exchange.agree(&counts)?;
+        let narrow = |words: Vec<u64>| words.into_iter().map(|word| word as u32).collect();
+        Ok(Plan::new(&self.geometry, all.into_iter().map(narrow).collect()))
+    }
+
+    fn note(&mut self, plan: &Plan, chunks: usize) {
+        let (rank, ranks) = (self.geometry.rank, self.geometry.ranks);
+        let count = |from, to| (0..chunks).map(|chunk| plan.of(from, chunk)[to] as usize).sum::<usize>();
+        let others = || (0..ranks).filter(|&other| other != rank);
+        self.report = Report {
+            chunks,
+            rounds: plan.items.iter().filter(|item| item.moves).count(),
+            sent: others().map(|to| count(rank, to)).sum(),
+            received: others().map(|from| count(from, rank)).sum(),
+        };
+    }
+}
+
+/// Returns the grid of a warp for each of `many`.
+fn warps(many: usize) -> Grid {
+    Grid::for_items(32 * many, THREADS)
+}
+
+/// A batch of which rounds are in flight.
+struct Flight<'a, K, V> {
+    job: &'a Job<'a, K, V>,
+    plan: &'a Plan,
+    engine: &'a mut Engine<K, V>,
+    /// Requests of the next round, on their way.
+    requests: Option<Moving>,
+    /// Answers of the last round, on their way.
+    answers: Option<Moving>,
+}
+
+impl<K: Word, V: Word> Flight<'_, K, V> {
+    /// Runs all rounds, in the order that the module describes.
+    fn run(&mut self) -> Result<()> {
+        self.send_requests(0)?;
+        for number in 0..self.plan.items.len() {
+            let arriving = self.requests.take();
+            self.send_requests(number + 1)?;
+            arriving.map_or(Ok(()), |moving| self.engine.exchange.arrive(moving))?;
+            self.probe(number)?;
+            if number > 0 {
+                self.finish(number - 1)?;
+            }
+            self.send_answers(number)?;
+        }
+        self.finish(self.plan.items.len() - 1)
+    }
+
+    fn rank(&self) -> usize {
+        self.engine.geometry.rank
+    }
+
+    fn item(&self, number: usize) -> Item {
+        self.plan.items[number]
+    }
+
+    /// Returns the number of this rank's elements for each owner.
+    fn own_counts(&self, item: Item) -> &[u32] {
+        self.plan.of(self.rank(), item.chunk)
+    }
+
+    /// Returns the number of elements that move from a rank to a rank in a round.
+    fn count(&self, item: Item, from: usize, to: usize) -> usize {
+        let count = self.plan.of(from, item.chunk)[to];
+        if from == to { 0 } else { self.engine.geometry.in_round(count, item.round) }
+    }
+
+    /// Returns the offsets and the messages of a chunk.
+    fn tables(&self, chunk: usize) -> (GlobalSlice<u32>, GlobalSlice<u32>) {
+        let (ranks, work) = (self.engine.geometry.ranks, &self.engine.work);
+        let (offsets, messages) = (ranks * self.job.pieces, ranks * MESSAGE_WORDS);
+        (
+            work.offsets.global().part(chunk * offsets, offsets),
+            work.messages.global().part(chunk * messages, messages),
+        )
+    }
+
+    fn division(&self) -> Division {
+        self.engine.geometry.division(self.job.pieces)
+    }
+
+    /// Submits the partition of a chunk.
+    fn partition(&self, chunk: usize) -> Result<()> {
+        let (part, send) = (self.job.chunk(chunk), &self.engine.work.send[chunk % 2]);
+        let keys = part.keys.words();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let (offsets, messages) = self.tables(chunk);
+        let (keys_to, values_to, division) = (words(send), words(send), self.division());
+        let values = part.arguments;
+        let kernel =
+            ShardedScatter::<Pair<K, V>> { keys, values, division, offsets, messages, keys_to, values_to };
+        // SAFETY: the buffers live until the stream has executed the launch. Transfers of the messages that
+        // were there before have ended: the stream has waited for them.
+        unsafe { Ok(self.engine.exchange.stream().launch(warps(keys.len().div_ceil(PIECE)), kernel)?) }
+    }
+
+    /// Begins to move the requests of a round, if there is one.
+    fn send_requests(&mut self, number: usize) -> Result<()> {
+        let Some(&item) = self.plan.items.get(number) else { return Ok(()) };
+        if item.round == 0 {
+            self.partition(item.chunk)?;
+        }
+        if !item.moves {
+            return Ok(());
+        }
+        let (rank, sizes, geometry) = (self.rank(), self.job.sent, self.engine.geometry);
+        let counts = self.plan.of(rank, item.chunk);
+        let Engine { exchange, work, .. } = &mut *self.engine;
+        let messages = bytes_of(&work.send[item.chunk % 2])?;
+        let piece = |owner| match owner == rank {
+            true => messages.slice(0..0),
+            false => messages.slice(geometry.sent(counts, item.round, owner, sizes)),
+        };
+        let sends = (0..geometry.ranks).map(piece).collect::<gpu::Result<_>>()?;
+        let count = |from: usize| {
+            let count = self.plan.of(from, item.chunk)[rank];
+            if from == rank { 0 } else { geometry.in_round(count, item.round) }
+        };
+        let receives = (0..geometry.ranks).map(|from| Geometry::part_bytes(count(from), sizes)).collect();
+        self.requests =
+            Some(exchange.move_pieces(Lane::request(number), 2 * number as u64, sends, receives)?);
+        Ok(())
+    }
+
+    /// Submits the operations of the elements of a round: those that have arrived, and in the first round of
+    /// a chunk this rank's own.
+    fn probe(&self, number: usize) -> Result<()> {
+        let (item, engine) = (self.item(number), &*self.engine);
+        let own = self.own_counts(item);
+        if item.round == 0 && own[self.rank()] > 0 {
+            let begin = engine.geometry.begins(own, self.job.sent)[self.rank()];
+            let messages = words(&engine.work.send[item.chunk % 2]).part(begin, usize::MAX);
+            self.probe_part(messages, own[self.rank()] as usize, words(&engine.work.own[item.chunk % 2]))?;
+        }
+        let window = engine.exchange.window(Lane::request(number))?.global();
+        let (stride, answers) =
+            (engine.exchange.limits().part_bytes, words(&engine.work.answers[number % 2]));
+        for from in 0..engine.geometry.ranks {
+            let count = self.count(item, from, self.rank());
+            let answers = answers.part(from * answer_stride(&engine.geometry, size_of::<V>()), usize::MAX);
+            self.probe_part(window.part(from * stride, stride), count, answers)?;
+        }
+        Ok(())
+    }
+
+    /// Submits the operations of a part of `count` elements, whose answers are written as a part, too.
+    fn probe_part(&self, part: GlobalSlice<u8>, count: usize, answers: GlobalSlice<u8>) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let ((key, argument), value) = (self.job.sent, self.job.value);
+        let mut batch = Batch::<K, V>::new(self.job.batch.op, words_at::<K>(part, 0, count));
+        if argument > 0 {
+            batch.arguments = words_at(part, phalanx_kernels::sharded::values_at(count, key), count);
+        }
+        if value > 0 {
+            batch.results = words_at(answers, 0, count);
+        }
+        batch.outcomes = if self.job.has_answers { answers.part(value * count, count) } else { nothing() };
+        self.job.shard.submit(self.engine.exchange.stream(), batch)
+    }
+
+    /// Begins to move the answers of a round.
+    fn send_answers(&mut self, number: usize) -> Result<()> {
+        let item = self.item(number);
+        if !item.moves || !self.job.has_answers {
+            return Ok(());
+        }
+        let (rank, ranks, job) = (self.rank(), self.engine.geometry.ranks, self.job);
+        let stride = answer_stride(&self.engine.geometry, size_of::<V>());
+        let bytes = |from: usize, to: usize| job.answer_bytes(self.count(item, from, to));
+        let receives: Vec<usize> = (0..ranks).map(|owner| bytes(rank, owner)).collect();
+        let lens: Vec<usize> = (0..ranks).map(|source| bytes(source, rank)).collect();
+        let Engine { exchange, work, .. } = &mut *self.engine;
+        let answers = bytes_of(&work.answers[number % 2])?;
+        let piece = |(source, len): (usize, &usize)| answers.slice(source * stride..source * stride + len);
+        let sends = lens.iter().enumerate().map(piece).collect::<gpu::Result<_>>()?;
+        self.answers = Some(exchange.move_pieces(Lane::Answer, 2 * number as u64 + 1, sends, receives)?);
+        Ok(())
+    }
+
+    /// Submits the way of a round's answers into the order of the batch.
+    fn finish(&mut self, number: usize) -> Result<()> {
+        let item = self.item(number);
+        if let Some(moving) = self.answers.take() {
+            self.engine.exchange.arrive(moving)?;
+        }
+        let part = self.job.chunk(item.chunk);
+        let keys = part.keys.words();
+        if !self.job.has_answers || keys.is_empty() {
+            return Ok(());
+        }
+        let (offsets, messages) = self.tables(item.chunk);
+        let kernel = ShardedGather::<Pair<K, V>> {
+            keys,
+            division: self.division(),
+            round: item.round as u32,
+            offsets,
+            messages,
+            answers: self.answers_of(item)?,
+            results: part.results,
+            outcomes: part.outcomes,
+        };
+        // SAFETY: the buffers live until the stream has executed the launch, and the stream has waited for the
+        // answers.
+        unsafe { Ok(self.engine.exchange.stream().launch(warps(keys.len().div_ceil(PIECE)), kernel)?) }
+    }
+
+    fn answers_of(&self, item: Item) -> Result<Answers<V>> {
+        let (exchange, own) = (&self.engine.exchange, &self.engine.work.own[item.chunk % 2]);
+        let window = exchange.window(Lane::Answer)?.global();
+        Ok(Answers {
+            values: words_at(window, 0, window.len() / size_of::<V>()),
+            outcomes: window,
+            stride: exchange.limits().part_bytes,
+            own_values: words(own),
+            own_outcomes: words(own),
+        })
+    }
+}

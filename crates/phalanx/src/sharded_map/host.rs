@@ -1,0 +1,229 @@
+//! Batches on host slices. Elements that a full shard refuses are tried again after it has grown.
+use super::{Outcomes, ShardedMap};
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
+use crate::Result;
+use crate::error::or_later;
+use crate::map::launch::{Batch, BatchOp};
+use crate::map::run::Results;
+use crate::map::structure::Room;
+use crate::map::{Key, Map, Merge, Outcome, Value, Word, check};
+use gpu::{Buffer, Device};
+
+/// The elements of a batch that are tried.
+struct Tried<K: Key, V: Value> {
+    keys: Vec<K::Word>,
+    values: Vec<V::Word>,
+}
+
+impl<K: Key, V: Value> Tried<K, V> {
+    fn pick(&self, places: &[usize]) -> Self {
+        let keys = places.iter().map(|&place| self.keys[place]).collect();
+        let values = places.iter().filter_map(|&place| self.values.get(place).copied()).collect();
+        Self { keys, values }
+    }
+}
+
+/// The results of elements, and the elements.
+type Attempt<K, V> = (Results<<V as Value>::Word>, Tried<K, V>);
+
+/// The columns of a batch on the device.
+struct OnDevice<K, V> {
+    keys: Buffer<K>,
+    arguments: Buffer<V>,
+    results: Buffer<V>,
+    outcomes: Buffer<u8>,
+}
+
+impl<K: Word, V: Word> OnDevice<K, V> {
+    fn new(device: &Device, keys: &[K], arguments: &[V], op: BatchOp) -> Result<Self> {
+        let results = if matches!(op, BatchOp::Get) { keys.len() } else { 0 };
+        Ok(Self {
+            keys: device.from_slice(keys)?,
+            arguments: device.from_slice(arguments)?,
+            results: device.buffer(results)?,
+            outcomes: device.buffer(keys.len())?,
+        })
+    }
+
+    fn batch(&self, op: BatchOp) -> Batch<K, V> {
+        let (arguments, results) = (self.arguments.global(), self.results.global());
+        Batch { arguments, results, outcomes: self.outcomes.global(), ..Batch::new(op, self.keys.global()) }
+    }
+}
+
+/// Number of operation of the exchange that brings refused keys to their owners.
+const REFUSED_KEYS: u32 = 1;
+
+/// Batches on host slices.
+impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
+    /// Inserts pairs, replacing the values of existing keys, as [`Map::insert`]. If several ranks or elements
+    /// have the same key, any of their values remains. Returns the outcomes of this rank's elements.
+    ///
+    /// # Errors
+    /// - [`Error::NoRoom`] if some of this rank's pairs do not fit and there is no memory for them. The other
+    ///   pairs are inserted; the error holds the outcome of each.
+    /// - [`Error::Length`] if the slices differ in length; [`Error::Device`] if the device fails or lacks the
+    ///   memory for the batch.
+    /// - [`Error::Exchange`] if another rank has such an error before anything is inserted
+    ///   ([`Refused`](exchange::Error::Refused)), executes another operation
+    ///   ([`Mismatch`](exchange::Error::Mismatch)), or is lost ([`PeerLost`](exchange::Error::PeerLost)).
+    pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        self.with_values(BatchOp::Insert, keys, values)
+    }
+
+    /// Inserts the pairs whose keys are absent, as [`Map::insert_new`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn insert_new(&mut self, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        self.with_values(BatchOp::InsertNew, keys, values)
+    }
+
+    /// Inserts pairs, merging their values with those of existing keys, as [`Map::upsert`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn upsert(&mut self, merge: Merge<V>, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        self.with_values(BatchOp::Upsert(merge.operation()), keys, values)
+    }
+
+    /// Returns the values of the keys, `None` for an absent key.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if a stored word is no value of the map's type; otherwise as [`Self::insert`], without
+    /// [`Error::NoRoom`].
+    pub fn get(&mut self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.of_keys(BatchOp::Get, keys)?.values_where(|outcome| outcome == Outcome::Found)
+    }
+
+    /// Returns for each key whether it is in the map.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn contains_key(&mut self, keys: &[K]) -> Result<Vec<bool>> {
+        let results = self.of_keys(BatchOp::ContainsKey, keys)?;
+        Ok(results.outcomes.into_iter().map(|outcome| outcome == Outcome::Found).collect())
+    }
+
+    /// Removes keys. Returns for each whether it was removed; of several equal keys in the batches of all
+    /// ranks, only one returns `true`.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn remove(&mut self, keys: &[K]) -> Result<Vec<bool>> {
+        let results = self.of_keys(BatchOp::Remove, keys)?.or_no_room()?;
+        Ok(results.outcomes.into_iter().map(|outcome| outcome == Outcome::Removed).collect())
+    }
+
+    /// Returns the number of pairs of all shards.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if this rank's device is lost; [`Error::Exchange`] if a rank is lost
+    /// ([`PeerLost`](exchange::Error::PeerLost)).
+    pub fn len(&mut self) -> Result<usize> {
+        self.engine.exchange.check()?;
+        let len = self.shard.inner().len();
+        let len = len.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
+        let all = self.engine.exchange.agree(&[len as u64])?;
+        Ok(all.iter().map(|words| words[0] as usize).sum())
+    }
+
+    /// Returns whether no shard has a pair.
+    ///
+    /// # Errors
+    /// As [`Self::len`].
+    pub fn is_empty(&mut self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    fn with_values(&mut self, op: BatchOp, keys: &[K], values: &[V]) -> Result<Outcomes> {
+        let tried = check("values", keys.len(), values.len()).map(|()| Tried::<K, V> {
+            keys: K::encode_all(keys).into_owned(),
+            values: V::encode_all(values).into_owned(),
+        });
+        let results = self.until_no_growth(op, tried)?;
+        let results = if self.shard.inner().grows() { results.or_no_room()? } else { results };
+        Ok(results.into_outcomes())
+    }
+
+    fn of_keys(&mut self, op: BatchOp, keys: &[K]) -> Result<Results<V::Word>> {
+        let keys = K::encode_all(keys).into_owned();
+        self.until_no_growth(op, Ok(Tried { keys, values: Vec::new() }))
+    }
+
+    /// Runs a batch, and tries refused elements of all ranks again as long as a shard grows.
+    fn until_no_growth(&mut self, op: BatchOp, tried: Result<Tried<K, V>>) -> Result<Results<V::Word>> {
+        let mut seen = Some(self.shard.inner().generation());
+        let (mut results, tried) = self.attempt(op, tried)?;
+        if !op.places() {
+            return Ok(results);
+        }
+        let mut before = usize::MAX;
+        loop {
+            let refused = results.refused();
+            let all = self.sum(refused.len())?;
+            if all == 0 {
+                or_later(self.shard.inner().grow())?;
+                return Ok(results);
+            }
+            let again = tried.pick(&refused);
+            let has_grown = self.grow(&again.keys, seen)?;
+            if !has_grown || all == before && seen.is_none() {
+                return Ok(results);
+            }
+            seen = (all < before).then(|| self.shard.inner().generation());
+            before = all;
+            results.put(&refused, self.attempt(op, Ok(again))?.0);
+        }
+    }
+
+    /// Returns the sum of a number of all ranks.
+    fn sum(&mut self, number: usize) -> Result<usize> {
+        let all = self.engine.exchange.agree(&[number as u64])?;
+        Ok(all.iter().map(|words| words[0] as usize).sum())
+    }
+
+    /// Grows each shard that has refused elements. `keys` are this rank's refused ones. Returns whether any
+    /// shard has got memory.
+    fn grow(&mut self, keys: &[K::Word], seen: Option<u64>) -> Result<bool> {
+        let refused = self.bring_to_owners(keys)?;
+        let room = match refused.is_empty() {
+            true => Ok(Room::None),
+            false => self.shard.inner().grow_for(&refused, seen),
+        };
+        let room = room.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
+        Ok(self.sum(usize::from(room != Room::None))? > 0)
+    }
+
+    /// Exchanges keys, and returns those that this rank owns.
+    fn bring_to_owners(&mut self, keys: &[K::Word]) -> Result<Vec<K::Word>> {
+        let (rank, ranks) = (self.rank(), self.ranks());
+        let mut parts = vec![Vec::new(); ranks];
+        keys.iter().for_each(|&key| parts[super::owner_of(key, ranks as u32) as usize].push(key));
+        let counts: Vec<_> = parts.iter().map(Vec::len).collect();
+        let all =
+            self.engine.exchange.agree(&counts.iter().map(|&count| count as u64).collect::<Vec<_>>())?;
+        let len = all.iter().map(|counts| counts[rank] as usize).sum();
+        let device = self.device().clone();
+        let buffers = device.from_slice(&parts.concat()).and_then(|send| Ok((send, device.buffer(len)?)));
+        let (send, mut into) =
+            buffers.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
+        let exchange = &mut self.engine.exchange;
+        exchange.all_to_all(REFUSED_KEYS, send.slice(..)?, &counts, into.slice_mut(..)?)?;
+        exchange.wait()?;
+        Ok(into.read()?)
+    }
+
+    /// Runs a batch once. Returns it with its results.
+    fn attempt(&mut self, op: BatchOp, tried: Result<Tried<K, V>>) -> Result<Attempt<K, V>> {
+        let device = self.device().clone();
+        let prepared = tried.and_then(|tried| {
+            let columns = OnDevice::<K::Word, V::Word>::new(&device, &tried.keys, &tried.values, op)?;
+            Ok((columns.batch(op), (tried, columns)))
+        });
+        let (tried, columns) = self.run((op, true), prepared)?;
+        self.wait()?;
+        Ok((Results::of_codes(&columns.outcomes.read()?, columns.results.read()?)?, tried))
+    }
+}

@@ -1,0 +1,242 @@
+//! A map that is divided among several devices.
+mod batches;
+mod engine;
+mod geometry;
+mod host;
+mod ranks;
+mod work;
+
+use crate::map::launch::{Batch, BatchOp};
+use crate::map::{Key, Map, Outcomes, Value};
+use crate::{Error, HashMap, Result, register_kernels};
+pub use batches::ShardedBatches;
+use engine::Engine;
+pub use engine::Report;
+use exchange::{Exchange, Traffic};
+use geometry::Geometry;
+use gpu::{Device, Stream};
+use phalanx_kernels::sharded::MOST_OWNERS;
+use phalanx_kernels::sharded::kernels::{ShardedBounds, ShardedCount, ShardedGather, ShardedScatter};
+use phalanx_kernels::sharded::{Pair, owner_of};
+pub use ranks::{on_devices, share};
+use std::fmt;
+use std::marker::PhantomData;
+use work::Work;
+
+/// One rank's end of a map that is divided among the devices of several ranks.
+///
+/// Each rank is a thread or process with a device and a *shard*: a [`HashMap`], or another [`Map`] `M`, with
+/// the keys that a hash assigns to this rank. All ranks call the same operations in the same order, each with
+/// a batch of its own, which may have any keys: an operation is *collective*, as those of an [`Exchange`] are.
+/// The repository's page `docs/scale-out.md` describes the algorithm and its costs.
+///
+/// ```
+/// use phalanx::exchange::Limits;
+/// use phalanx::sharded_map::on_devices;
+/// use phalanx::{Device, HashMap, ShardedMap};
+///
+/// let devices = [(); 3].map(|()| Device::emulator(Default::default()));
+/// let limits = Limits { part_bytes: 1 << 12, slot_bytes: 256, ..Limits::default() };
+/// let lens = on_devices(&devices, limits, |exchange| {
+///     let shard = HashMap::<u64, u64>::builder().device(exchange.device()).capacity(100).build()?;
+///     let mut map = ShardedMap::new(exchange, shard)?;
+///     let rank = map.rank() as u64;
+///     assert!(map.insert(&[rank, 10 + rank], &[1, 2])?.all_placed());
+///     assert_eq!(map.get(&[0, 11, 2, 3])?, [Some(1), Some(2), Some(1), None]);
+///     assert_eq!(map.remove(&[rank, 99])?, [true, false]);
+///     map.len()
+/// })?;
+/// assert_eq!(lens, [3; 3]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Guarantees
+/// - An operation has the outcomes of some serial order of the elements of all ranks' batches.
+/// - Results are in the order of the caller's batch.
+/// - An error of arguments is an error on all ranks, and nothing is done.
+/// - No call waits for other ranks longer than [`Limits::deadline`](exchange::Limits::deadline) in one step.
+///   When a rank is lost, all others return [`Error::Exchange`] with
+///   [`PeerLost`](exchange::Error::PeerLost), from then on. A batch in flight may be done in part. Each shard
+///   stays usable by [`shard`](Self::shard).
+///
+/// # Concurrency
+/// Operations take `&mut self`: one at a time. [`shard`](Self::shard) gives access to the pairs of this rank
+/// for calls that concern no other.
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | `new` | allocates messages and answers for two chunks, some hundred MiB with default limits, and loads the kernels |
+/// | operations on host slices | copies the batch to the device and the results back, as a whole; otherwise as [`batches`](Self::batches) |
+/// | `len`, `is_empty` | [`Map::len`] of the shard, and one step of the exchange |
+/// | the others | no access to the device |
+///
+/// With one rank, batches go straight to the shard (but see [`force_exchange`](Self::force_exchange)).
+pub struct ShardedMap<K: Key, V: Value, M = HashMap<K, V>> {
+    engine: Engine<K::Word, V::Word>,
+    shard: M,
+    of: PhantomData<fn() -> (K, V)>,
+}
+
+/// A batch, and what a call keeps until it has run.
+type BatchWith<K, V, T> = (Batch<<K as Key>::Word, <V as Value>::Word>, T);
+
+impl<K: Key, V: Value, M: fmt::Debug> fmt::Debug for ShardedMap<K, V, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Engine { exchange, report, .. } = &self.engine;
+        let mut debug = f.debug_struct("ShardedMap");
+        debug.field("exchange", exchange).field("shard", &self.shard).field("report", report).finish()
+    }
+}
+
+/// Making a map, and its properties.
+impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
+    /// Makes this rank's end of a map, with a shard on the exchange's device. All ranks call it. A shard with
+    /// pairs must have only keys of its rank: see [`owner`](Self::owner).
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`] if the shard is on another device; [`Error::TooMany`] for more than 32 ranks;
+    /// [`Error::Device`] if the device lacks the memory; [`Error::Exchange`] if the types of other ranks
+    /// differ ([`Mismatch`](exchange::Error::Mismatch)) or a rank has failed or not called in time
+    /// ([`PeerLost`](exchange::Error::PeerLost)).
+    pub fn new(exchange: Exchange, shard: M) -> Result<Self> {
+        let ranks = exchange.ranks();
+        if !geometry::is_possible(ranks) {
+            return Err(Error::TooMany { what: "a sharded map's ranks", asked: ranks, most: MOST_OWNERS });
+        }
+        crate::map::batches::check_same_device(exchange.device(), "shard", shard.inner().device())?;
+        let (key, value) = (size_of::<K::Word>(), size_of::<V::Word>());
+        let geometry = Geometry::new(&exchange.limits(), (exchange.rank(), ranks), key + value);
+        register_kernels(exchange.device());
+        let work = Work::new(exchange.stream(), &geometry, key + value, value)?;
+        let (report, is_forced, of) = (Report::default(), false, PhantomData);
+        let engine = Engine { exchange, geometry, work, report, is_forced, of };
+        let mut map = Self { engine, shard, of: PhantomData };
+        map.load_kernels()?;
+        map.agree_on_types()?;
+        Ok(map)
+    }
+
+    /// Loads all kernels: with NCCL, loading one while another rank waits may deadlock.
+    fn load_kernels(&self) -> Result<()> {
+        let device = self.device();
+        device.prepare::<ShardedCount<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedBounds>()?;
+        device.prepare::<ShardedScatter<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedGather<Pair<K::Word, V::Word>>>()?;
+        // Batches whose count on the device is 0 do nothing, but load the shard's kernels.
+        let (none, keys) = (device.zeroed::<u32>(1)?, device.zeroed::<K::Word>(1)?);
+        let (values, outcomes) = (device.zeroed::<V::Word>(1)?, device.zeroed::<u8>(1)?);
+        let [insert, get] = [BatchOp::Insert, BatchOp::Get];
+        let upsert = BatchOp::Upsert(crate::map::OpCode::MAX);
+        for op in [insert, BatchOp::InsertNew, upsert, get, BatchOp::ContainsKey, BatchOp::Remove] {
+            let mut batch = Batch::new(op, keys.bounded_by(&none)?.global());
+            batch.outcomes = outcomes.global();
+            match op {
+                BatchOp::Get => batch.results = values.global(),
+                _ => batch.arguments = values.global(),
+            }
+            self.shard.inner().submit(self.stream(), batch)?;
+        }
+        Ok(())
+    }
+
+    /// Compares the types of all ranks.
+    fn agree_on_types(&mut self) -> Result<()> {
+        let name = [K::name(), V::name()].join(" ");
+        let words = [crc32fast::hash(name.as_bytes()).into(), size_of::<K::Word>() as u64];
+        let all = self.engine.exchange.agree(&words)?;
+        match all.iter().position(|found| *found != words) {
+            None => Ok(()),
+            Some(rank) => {
+                let (what, found, expected) =
+                    ("types of keys and values, as a checksum", all[rank][0], words[0]);
+                Err(exchange::Error::Mismatch { what, rank, found, expected }.into())
+            }
+        }
+    }
+
+    /// Returns the number of this rank, counted from 0.
+    pub fn rank(&self) -> usize {
+        self.engine.geometry.rank
+    }
+
+    /// Returns the number of ranks.
+    pub fn ranks(&self) -> usize {
+        self.engine.geometry.ranks
+    }
+
+    /// Returns the rank whose shard has a key, or would have it.
+    pub fn owner(&self, key: K) -> usize {
+        owner_of(key.encode(), self.ranks() as u32) as usize
+    }
+
+    /// Returns the device of this rank.
+    pub fn device(&self) -> &Device {
+        self.engine.exchange.device()
+    }
+
+    /// Returns the stream in whose order batches read and write their buffers.
+    pub fn stream(&self) -> &Stream {
+        self.engine.exchange.stream()
+    }
+
+    /// Returns this rank's shard. Its own calls concern the pairs of this rank alone, and work also when
+    /// another rank is lost. A call that inserts must insert keys of this rank only.
+    pub fn shard(&self) -> &M {
+        &self.shard
+    }
+
+    /// Returns this rank's shard for exclusive operations such as [`HashMap::reserve`]: see
+    /// [`shard`](Self::shard).
+    pub fn shard_mut(&mut self) -> &mut M {
+        &mut self.shard
+    }
+
+    /// Ends the exchange, and returns the shard. The other ranks get
+    /// [`PeerLost`](exchange::Error::PeerLost) from now on, unless they do the same.
+    pub fn into_shard(self) -> M {
+        self.shard
+    }
+
+    /// Returns what the last batch has done.
+    pub fn report(&self) -> Report {
+        self.engine.report
+    }
+
+    /// Returns the data that this rank has sent since the exchange was made, and its waits for the device.
+    pub fn traffic(&self) -> Traffic {
+        self.engine.exchange.traffic()
+    }
+
+    /// Returns the bytes of device memory of the shard and of this rank's messages and windows.
+    pub fn memory_usage(&self) -> usize {
+        let windows = 3 * self.engine.exchange.limits().window_bytes(self.ranks());
+        self.shard.inner().memory_usage() + self.engine.work.memory_usage() + windows
+    }
+
+    /// Makes batches go through partition and exchange even if there is one rank, to measure them.
+    pub fn force_exchange(&mut self, is_forced: bool) {
+        self.engine.is_forced = is_forced;
+    }
+
+    /// Returns batches on device buffers.
+    pub fn batches(&mut self) -> ShardedBatches<'_, K, V, M> {
+        ShardedBatches::new(self)
+    }
+
+    /// Waits until the stream has executed all batches.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] when it has not before the deadline ([`PeerLost`](exchange::Error::PeerLost)), or
+    /// a kernel failed ([`Device`](exchange::Error::Device)).
+    pub fn wait(&mut self) -> Result<()> {
+        Ok(self.engine.exchange.wait()?)
+    }
+
+    /// Runs this rank's part of a collective batch. Returns what comes with it.
+    fn run<T>(&mut self, op: (BatchOp, bool), batch: Result<BatchWith<K, V, T>>) -> Result<T> {
+        self.engine.run(self.shard.inner(), op, batch)
+    }
+}

@@ -1,0 +1,105 @@
+//! Device memory of a sharded map, beside its shard and the windows of the exchange.
+use super::geometry::Geometry;
+use crate::Result;
+use crate::primitives::{Fold, Workspace, scan_bytes};
+use gpu::{Buffer, Device, Slice, Stream, Tier};
+use phalanx_kernels::sharded::MESSAGE_WORDS;
+use simt::{GlobalSlice, Word};
+
+/// Buffers that alternate between two chunks or rounds.
+pub type Two = [Buffer<u128>; 2];
+
+/// Memory for batches.
+pub struct Work {
+    /// Messages of a chunk.
+    pub send: Two,
+    /// Answers to the elements of other ranks in a round: a part for each rank.
+    pub answers: Two,
+    /// Answers to this rank's own elements of a chunk.
+    pub own: Two,
+    /// Counts of pieces, and then their offsets.
+    pub offsets: Buffer<u32>,
+    pub messages: Buffer<u32>,
+    /// Counts of chunks, in pinned memory.
+    pub counts: Buffer<u32>,
+    scan: Workspace,
+}
+
+/// Bytes from an answers' part to the next: as many as the answers to a full part have.
+pub fn answer_stride(geometry: &Geometry, value: usize) -> usize {
+    (geometry.room() * (value + 1)).next_multiple_of(256)
+}
+
+impl Work {
+    /// Allocates what does not depend on the length of batches. Pairs have `pair` bytes, and values `value`.
+    pub fn new(stream: &Stream, geometry: &Geometry, pair: usize, value: usize) -> Result<Self> {
+        let device = stream.device();
+        let two = |bytes: usize| {
+            let buffer = || device.buffer(bytes.div_ceil(size_of::<u128>()));
+            Ok::<_, gpu::Error>([buffer()?, buffer()?])
+        };
+        Ok(Self {
+            send: two(geometry.message_bytes(pair))?,
+            answers: two(geometry.ranks * answer_stride(geometry, value))?,
+            own: two(geometry.most_chunk() * (value + 1))?,
+            offsets: device.buffer(0)?,
+            messages: device.buffer(0)?,
+            counts: device.buffer_on(Tier::Pinned, 0)?,
+            scan: Workspace::new(stream, 0)?,
+        })
+    }
+
+    /// Provides memory for `chunks` chunks of `pieces` pieces. Waits for the device if it allocates.
+    pub fn reserve(&mut self, device: &Device, ranks: usize, chunks: usize, pieces: usize) -> Result<()> {
+        let (counts, offsets) = (chunks * ranks, chunks * ranks * pieces);
+        if counts > self.counts.len() {
+            self.counts = device.buffer_on(Tier::Pinned, counts)?;
+            self.messages = device.buffer(counts * MESSAGE_WORDS)?;
+        }
+        if offsets > self.offsets.len() {
+            self.offsets = device.buffer(offsets)?;
+        }
+        self.scan.reserve(scan_bytes::<u32>(offsets))
+    }
+
+    /// Submits the scan of the first `len` counts.
+    pub fn scan(&mut self, len: usize) -> Result<()> {
+        self.scan.scan_in_place(Fold::Sum, self.offsets.slice_mut(..len)?, false)
+    }
+
+    /// Returns the counts of chunks that a kernel has written, after a wait for it.
+    pub fn read_counts(&self, len: usize) -> &[u32] {
+        let Some(start) = self.counts.host_pointer() else { return &[] };
+        // SAFETY: the host can access these words. The kernel that has written them has ended.
+        let words = unsafe { std::slice::from_raw_parts(start.as_ptr(), self.counts.len()) };
+        &words[..len]
+    }
+
+    /// Returns the bytes of memory.
+    pub fn memory_usage(&self) -> usize {
+        let pairs = [&self.send, &self.answers, &self.own].into_iter().flatten();
+        pairs.map(Buffer::byte_len).sum::<usize>()
+            + [&self.offsets, &self.messages, &self.counts].map(Buffer::byte_len).iter().sum::<usize>()
+            + self.scan.memory_usage()
+    }
+}
+
+/// Returns all words of a buffer, as kernels take them.
+pub fn words<T: Word>(buffer: &Buffer<u128>) -> GlobalSlice<T> {
+    let len = buffer.byte_len() / size_of::<T>();
+    // SAFETY: the memory of the buffer, which is aligned. Kernels that use it are submitted before the buffer
+    // is dropped, which waits for them.
+    unsafe { GlobalSlice::from_raw_parts(buffer.pointer().cast(), len) }
+}
+
+/// Returns `len` words of a slice of bytes from byte `begin` on, which is a multiple of their size.
+pub fn words_at<T: Word>(bytes: GlobalSlice<u8>, begin: usize, len: usize) -> GlobalSlice<T> {
+    let part = bytes.part(begin, len * size_of::<T>());
+    // SAFETY: these bytes are in memory that is live, as for `bytes`; the begin is aligned.
+    unsafe { GlobalSlice::from_raw_parts(part.as_ptr().cast(), part.len() / size_of::<T>()) }
+}
+
+/// Returns the bytes of a buffer.
+pub fn bytes_of(buffer: &Buffer<u128>) -> Result<Slice<'_, u8>> {
+    Ok(buffer.slice(..)?.cast()?)
+}

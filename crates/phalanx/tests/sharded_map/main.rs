@@ -1,0 +1,9 @@
+//! Sharded maps against a model. Without a GPU, ranks have emulated devices. With `PHALANX_DEVICE=cuda` they
+//! have all CUDA devices of the machine, and NCCL takes part where it is installed.
+#![cfg(feature = "sharded-map")]
+
+mod arguments;
+mod faults;
+mod model;
+mod ranks;
+mod scripts;

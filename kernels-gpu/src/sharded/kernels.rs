@@ -1,0 +1,374 @@
+//! Kernels that bring the elements of a batch into the order of their owners, and answers back.
+//!
+//! Each takes a warp for each piece; its lanes work in lockstep. Lane `l` has the elements `32 i + l` of the
+//! piece, so that a warp reads neighbouring elements, and it keeps the numbers of owner `l`.
+use super::geometry::{Message, UNIT, message_units, values_at};
+use super::owner::owner_of;
+use super::{MESSAGE_WORDS, PIECE};
+use crate::keyed::Scalar;
+use crate::primitives::unrolled;
+use core::marker::PhantomData;
+use simt::{GlobalSlice, Instance, Lockstep, Name, Thread, Tile, device, kernel};
+
+/// Types of keys and values that are moved.
+pub trait Sharded: Copy + Send + Sync + 'static {
+    /// Type of the keys.
+    type Key: Scalar;
+    /// Type of the values.
+    type Value: Scalar;
+}
+
+/// Pairs of a key `K` and a value `V`.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<K, V>(PhantomData<fn() -> (K, V)>);
+
+impl<K: Scalar, V: Scalar> Sharded for Pair<K, V> {
+    type Key = K;
+    type Value = V;
+}
+
+impl<K: Scalar, V: Scalar> Instance for Pair<K, V> {
+    const NAME: &'static str = const { &Name::of("").unsigned::<K>().unsigned::<V>() }.as_str();
+}
+
+/// How a batch is divided.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Division {
+    /// Number of ranks.
+    pub owners: u32,
+    /// This rank. Its own elements form one part, however many they are.
+    pub own: u32,
+    /// Elements of a part, as a power of two; at least 4.
+    pub room_bits: u32,
+    /// Pieces of a chunk.
+    pub pieces: u32,
+}
+
+#[device]
+impl Division {
+    /// Returns the elements of a part for an owner, as a power of two.
+    fn bits(self, owner: u32) -> u32 {
+        if owner == self.own { 31 } else { self.room_bits }
+    }
+}
+
+/// A place in a message.
+#[derive(Clone, Copy)]
+struct Place {
+    part: u32,
+    /// Elements of the part.
+    count: u32,
+    /// Index in the part.
+    index: u32,
+}
+
+#[device]
+impl Place {
+    fn new(place: u32, count: u32, bits: u32) -> Self {
+        let (part, mask) = (place >> bits, (1 << bits) - 1);
+        let is_full = part < count >> bits;
+        Self { part, count: if is_full { mask + 1 } else { count & mask }, index: place & mask }
+    }
+}
+
+/// Elements that a lane has in registers at a time.
+const GROUP: usize = 8;
+
+/// Groups of a piece.
+const GROUPS: usize = super::ITEMS / GROUP;
+
+/// A piece of a batch, as one lane sees it.
+#[derive(Clone, Copy)]
+struct Piece<K> {
+    keys: GlobalSlice<K>,
+    warp: Tile<32, Lockstep>,
+    owners: u32,
+    /// Index of the lane's first element.
+    first: usize,
+}
+
+#[device(caller)]
+impl<K: Scalar> Piece<K> {
+    /// Returns a piece by its number.
+    fn new(keys: GlobalSlice<K>, owners: u32, number: usize) -> Self {
+        let warp = Tile::lockstep();
+        Self { keys, warp, owners, first: number * PIECE + warp.rank() as usize }
+    }
+
+    /// Returns the index of an element of the lane.
+    #[device]
+    fn at(self, group: usize, item: usize) -> usize {
+        self.first + 32 * (group * GROUP + item)
+    }
+
+    /// Reads a group of elements of a column, as far as they are there.
+    fn load<T: Scalar>(self, column: GlobalSlice<T>, group: usize) -> [T; GROUP] {
+        let mut items = [T::MAX; GROUP];
+        unrolled::<GROUP>(|item| {
+            let at = self.at(group, item);
+            if at < column.len() {
+                items[item] = column.read(at);
+            }
+        });
+        items
+    }
+
+    /// Returns the lanes whose elements have the same owner as the caller's, and those whose elements have
+    /// the caller's rank as their owner. Elements beyond the end of the batch belong to neither.
+    fn votes(self, owner: u32, at: usize) -> (u32, u32) {
+        let (lane, there) = (self.warp.rank(), self.warp.ballot(at < self.keys.len()));
+        let (mut same, mut own, mut bit) = (there, there, 0);
+        while (1 << bit) < self.owners {
+            let votes = self.warp.ballot(owner >> bit & 1 != 0);
+            same &= if owner >> bit & 1 != 0 { votes } else { !votes };
+            own &= if lane >> bit & 1 != 0 { votes } else { !votes };
+            bit += 1;
+        }
+        (same, own)
+    }
+}
+
+/// Writes for each piece of the batch and each owner the number of elements, in the order of the module's
+/// picture. Takes a warp for each piece of all chunks; those behind the end of the batch count nothing.
+#[kernel]
+pub fn sharded_count<P: Sharded + Instance>(
+    keys: GlobalSlice<P::Key>,
+    division: Division,
+    counts: GlobalSlice<u32>,
+) {
+    let (number, lane) = (Thread::index() / 32, Tile::<32>::lockstep().rank());
+    let (owners, pieces) = (division.owners as usize, division.pieces as usize);
+    if number * owners >= counts.len() {
+        return;
+    }
+    let (piece, mut count) = (Piece::new(keys, division.owners, number), 0);
+    unrolled::<GROUPS>(|group| {
+        let keys = piece.load(keys, group);
+        unrolled::<GROUP>(|item| {
+            let owner = owner_of(keys[item], division.owners);
+            count += piece.votes(owner, piece.at(group, item)).1.count_ones();
+        });
+    });
+    if lane < division.owners {
+        let place = (number / pieces * owners + lane as usize) * pieces + number % pieces;
+        counts.write(place, count);
+    }
+}
+
+/// Writes the [`Message`] of each chunk and owner, from the offsets of their pieces, and the counts again for
+/// the host. A key has `key` bytes, and a value `value`, 0 if none move. Takes a warp for each chunk.
+#[kernel]
+pub fn sharded_bounds(
+    offsets: GlobalSlice<u32>,
+    division: Division,
+    key: u32,
+    value: u32,
+    len: usize,
+    messages: GlobalSlice<u32>,
+    counts: GlobalSlice<u32>,
+) {
+    let (chunk, warp) = (Thread::index() / 32, Tile::<32>::lockstep());
+    let (owners, pieces, lane) = (division.owners as usize, division.pieces as usize, warp.rank());
+    if chunk * owners >= counts.len() {
+        return;
+    }
+    let is_owner = lane < division.owners;
+    let full = (chunk + 1) * pieces * PIECE;
+    let end = if full < len { full } else { len } as u32;
+    let first = if is_owner { offsets.read((chunk * owners + lane as usize) * pieces) } else { end };
+    let next = warp.shuffle_down(first, 1);
+    let next = if lane + 1 < division.owners { next } else { end };
+    let count = if is_owner { next - first } else { 0 };
+    let sizes = (key as usize, value as usize);
+    let units = message_units(count as usize, division.bits(lane), sizes) as u32;
+    let (mut sum, mut by) = (units, 1);
+    while by < 32 {
+        let below = warp.shuffle_up(sum, by);
+        sum += if lane >= by { below } else { 0 };
+        by *= 2;
+    }
+    if is_owner {
+        let place = chunk * owners + lane as usize;
+        Message { first, count, begin: sum - units }.write(messages, place);
+        counts.write(place, count);
+    }
+}
+
+#[device(caller)]
+impl Message {
+    fn write(self, messages: GlobalSlice<u32>, place: usize) {
+        messages.write(place * MESSAGE_WORDS, self.first);
+        messages.write(place * MESSAGE_WORDS + 1, self.count);
+        messages.write(place * MESSAGE_WORDS + 2, self.begin);
+    }
+
+    fn read(messages: GlobalSlice<u32>, place: usize) -> Self {
+        let word = |word| messages.read(place * MESSAGE_WORDS + word);
+        Self { first: word(0), count: word(1), begin: word(2) }
+    }
+}
+
+/// What a lane knows of the owner of its number, and the way to places of elements.
+#[derive(Clone, Copy)]
+struct Places<K> {
+    piece: Piece<K>,
+    division: Division,
+    message: Message,
+    /// Index of the next element in the message.
+    next: u32,
+}
+
+#[device(caller)]
+impl<K: Scalar> Places<K> {
+    /// Returns those of a piece of a chunk, whose offsets and messages are passed.
+    fn new(
+        piece: Piece<K>,
+        division: Division,
+        number: usize,
+        offsets: GlobalSlice<u32>,
+        messages: GlobalSlice<u32>,
+    ) -> Self {
+        let lane = piece.warp.rank();
+        let (mut message, mut next) = (Message { first: 0, count: 0, begin: 0 }, 0);
+        if lane < division.owners {
+            message = Message::read(messages, lane as usize);
+            next = offsets.read(lane as usize * division.pieces as usize + number) - message.first;
+        }
+        Self { piece, division, message, next }
+    }
+
+    /// Returns the owner of the lane's next element, the begin of its message, the elements of this message,
+    /// and the element's index in it. All lanes call it.
+    fn place(&mut self, key: K, at: usize) -> (u32, u32, u32, u32) {
+        let (warp, owner) = (self.piece.warp, owner_of(key, self.division.owners));
+        let (same, own) = self.piece.votes(owner, at);
+        let before = (same & ((1 << warp.rank()) - 1)).count_ones();
+        let place = warp.shuffle(self.next, owner) + before;
+        let (begin, count) =
+            (warp.shuffle(self.message.begin, owner), warp.shuffle(self.message.count, owner));
+        self.next += own.count_ones();
+        (owner, begin, count, place)
+    }
+}
+
+/// Writes the elements of a chunk to their places in the messages, which `keys_to` and `values_to` cover both:
+/// the same memory as words of keys and of values. Without `values`, no values are written. Takes a warp for
+/// each piece. `offsets` and `messages` are those of the chunk.
+#[kernel]
+pub fn sharded_scatter<P: Sharded + Instance>(
+    keys: GlobalSlice<P::Key>,
+    values: GlobalSlice<P::Value>,
+    division: Division,
+    offsets: GlobalSlice<u32>,
+    messages: GlobalSlice<u32>,
+    keys_to: GlobalSlice<P::Key>,
+    values_to: GlobalSlice<P::Value>,
+) {
+    let number = Thread::index() / 32;
+    if number * PIECE >= keys.len() {
+        return;
+    }
+    let piece = Piece::new(keys, division.owners, number);
+    let mut places = Places::new(piece, division, number, offsets, messages);
+    let key_bytes = size_of::<P::Key>();
+    let value_bytes = if values.is_empty() { 0 } else { size_of::<P::Value>() };
+    unrolled::<GROUPS>(|group| {
+        let (keys, values) = (piece.load(keys, group), piece.load(values, group));
+        unrolled::<GROUP>(|item| {
+            let at = piece.at(group, item);
+            let (owner, begin, count, place) = places.place(keys[item], at);
+            if at < piece.keys.len() {
+                let bits = division.bits(owner);
+                let place = Place::new(place, count, bits);
+                let part = (key_bytes + value_bytes) << bits;
+                let begin = begin as usize * UNIT + place.part as usize * part;
+                keys_to.write(begin / key_bytes + place.index as usize, keys[item]);
+                if value_bytes > 0 {
+                    let begin = begin + values_at(place.count as usize, key_bytes);
+                    values_to.write(begin / size_of::<P::Value>() + place.index as usize, values[item]);
+                }
+            }
+        });
+    });
+}
+
+/// Answers to a chunk, in device memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Answers<V> {
+    /// Values in the parts that have arrived.
+    pub values: GlobalSlice<V>,
+    /// The same memory as bytes, which has the outcomes, too.
+    pub outcomes: GlobalSlice<u8>,
+    /// Bytes from the begin of a part to that of the next.
+    pub stride: usize,
+    /// Values of this rank's own elements.
+    pub own_values: GlobalSlice<V>,
+    /// The same memory as bytes.
+    pub own_outcomes: GlobalSlice<u8>,
+}
+
+#[device(caller)]
+impl<V: Scalar> Answers<V> {
+    /// Reads the answer to an element: the outcome, and the value if there are any (`bytes` is not 0).
+    fn read(self, owner: u32, division: Division, place: Place, bytes: usize) -> (V, u8) {
+        let is_own = owner == division.own;
+        let begin = if is_own { 0 } else { owner as usize * self.stride };
+        let (index, count) = (place.index as usize, place.count as usize);
+        let (values, outcomes) = match is_own {
+            true => (self.own_values, self.own_outcomes),
+            false => (self.values, self.outcomes),
+        };
+        let mut value = V::MAX;
+        if bytes > 0 {
+            value = values.read(begin / size_of::<V>() + index);
+        }
+        (value, outcomes.read(begin + count * bytes + index))
+    }
+}
+
+/// Writes the answers to a chunk in the order of the batch: those that have arrived in round `round` of the
+/// chunk, and in round 0 those to this rank's own elements. Empty `results` or `outcomes` are not written; the
+/// answers have values if there are `results`. Otherwise as [`sharded_scatter`].
+#[kernel]
+pub fn sharded_gather<P: Sharded + Instance>(
+    keys: GlobalSlice<P::Key>,
+    division: Division,
+    round: u32,
+    offsets: GlobalSlice<u32>,
+    messages: GlobalSlice<u32>,
+    answers: Answers<P::Value>,
+    results: GlobalSlice<P::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let number = Thread::index() / 32;
+    if number * PIECE >= keys.len() {
+        return;
+    }
+    let piece = Piece::new(keys, division.owners, number);
+    let mut places = Places::new(piece, division, number, offsets, messages);
+    let bytes = if results.is_empty() { 0 } else { size_of::<P::Value>() };
+    unrolled::<GROUPS>(|group| {
+        let keys = piece.load(keys, group);
+        let (mut found, mut is_due) = ([(P::Value::MAX, 0u8); GROUP], [false; GROUP]);
+        unrolled::<GROUP>(|item| {
+            let at = piece.at(group, item);
+            let (owner, _, count, place) = places.place(keys[item], at);
+            let place = Place::new(place, count, division.bits(owner));
+            is_due[item] = at < piece.keys.len() && place.part == round;
+            if is_due[item] {
+                found[item] = answers.read(owner, division, place, bytes);
+            }
+        });
+        unrolled::<GROUP>(|item| {
+            let (at, (value, outcome)) = (piece.at(group, item), found[item]);
+            if is_due[item] && bytes > 0 {
+                results.write(at, value);
+            }
+            if is_due[item] && !outcomes.is_empty() {
+                outcomes.write(at, outcome);
+            }
+        });
+    });
+}
