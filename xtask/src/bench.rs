@@ -15,7 +15,7 @@ pub struct Options {
 }
 
 /// Features of the benchmark program, and the structures that each adds. The others are always there.
-const FEATURES: [(&str, &[&str]); 5] = [
+const FEATURES: [(&str, &[&str]); 6] = [
     (
         "trees",
         &[
@@ -27,6 +27,7 @@ const FEATURES: [(&str, &[&str]); 5] = [
     ("tiered", &["ResidentMap", "TieredMap", "TieredSkipList"]),
     ("persistent", &["PersistentMap"]),
     ("graph", &["DynamicGraph", "GraphAlgorithms", "GraphBatches"]),
+    ("sharded", &["Exchange"]),
 ];
 
 /// Options of the benchmark program that are followed by a value.

@@ -22,6 +22,16 @@ const PER_THREAD: u32 = 4 * BATCH;
 #[derive(Debug)]
 pub struct Limits<'a>(pub &'a Gpu);
 
+impl Limits<'_> {
+    /// Returns another device, whose memory kernels of this one can access.
+    fn remote(&self) -> Result<Device> {
+        let (device, other) = (&self.0.device, Device::cuda(1)?);
+        let (from, to) = (device.name(), other.name());
+        ensure!(device.enable_peer(&other)?, "{from} cannot access the memory of {to}");
+        Ok(other)
+    }
+}
+
 impl Structure for Limits<'_> {
     fn name(&self) -> &'static str {
         "Limits"
@@ -35,19 +45,23 @@ impl Structure for Limits<'_> {
         vec![
             "sector32", "half64", "line128", "line128_l2", "cas8", "cas16", "exchange8", "copy16",
             "pinned_row256", "pinned_sector32", "pinned_bucket64", "pinned_line128", "pinned_cas8",
-            "copy_duplex",
+            "copy_duplex", "remote_sector32", "remote_bucket64",
         ]
     }
 
     fn is_possible(&self, case: &Case) -> bool {
-        case.op != "cas16" || self.0.device.supports_cas128()
+        match case.op.as_str() {
+            "cas16" => self.0.device.supports_cas128(),
+            op if op.starts_with("remote") => !self.0.device.is_emulator() && self.remote().is_ok(),
+            _ => true,
+        }
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let Gpu { device, stream, .. } = self.0;
         let access = match case.op.as_str() {
-            "sector32" | "pinned_sector32" => Access::Sectors,
-            "half64" | "pinned_bucket64" => Access::HalfLines,
+            "sector32" | "pinned_sector32" | "remote_sector32" => Access::Sectors,
+            "half64" | "pinned_bucket64" | "remote_bucket64" => Access::HalfLines,
             "line128" | "line128_l2" | "pinned_line128" => Access::Lines,
             "pinned_row256" => Access::Rows,
             "cas8" | "pinned_cas8" => Access::Cas,
@@ -62,8 +76,13 @@ impl Structure for Limits<'_> {
             bytes >= 256 && bytes / 8 <= u32::MAX as usize,
             "a limit needs a buffer of 256 bytes to 32 GiB, not {bytes}"
         );
-        let tier = if case.op.starts_with("pinned") { Tier::Pinned } else { Tier::Device };
-        Ok(Box::new(Accesses::new((device, stream), (access, tier), case.n, bytes, case.seed as u32)?))
+        let len = bytes / 8 / ROW * ROW;
+        let words = match &case.op {
+            op if op.starts_with("pinned") => device.buffer_on(Tier::Pinned, len)?,
+            op if op.starts_with("remote") => self.remote()?.zeroed(len)?,
+            _ => device.zeroed(len)?,
+        };
+        Ok(Box::new(Accesses::new((device, stream), access, case.n, words, case.seed as u32)?))
     }
 }
 
@@ -118,9 +137,9 @@ struct Accesses<'a> {
 impl<'a> Accesses<'a> {
     fn new(
         (device, stream): (&Device, &'a Stream),
-        (access, tier): (Access, Tier),
+        access: Access,
         n: u64,
-        bytes: usize,
+        words: Buffer<u64>,
         seed: u32,
     ) -> Result<Self> {
         let blocks = (n * access.lanes() as u64).div_ceil(u64::from(PER_THREAD * THREADS));
@@ -129,11 +148,6 @@ impl<'a> Accesses<'a> {
             "{n} operations are more than a counter of 32 bits holds"
         );
         let grid = Grid { blocks: blocks as u32, threads: THREADS };
-        let len = bytes / 8 / ROW * ROW;
-        let words = match tier {
-            Tier::Device => device.zeroed(len)?,
-            tier => device.buffer_on(tier, len)?,
-        };
         if !access.writes() {
             let fill = LimitFill { words: words.global() };
             // SAFETY: the buffer lives until the stream has executed the launch, because dropping it waits.

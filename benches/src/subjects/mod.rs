@@ -18,6 +18,8 @@ pub mod device_malloc;
 pub mod driver;
 #[cfg(feature = "graph")]
 pub mod edge_batch;
+#[cfg(feature = "sharded")]
+pub mod exchange;
 pub mod first_launch;
 #[cfg(feature = "graph")]
 pub mod graph;
@@ -86,6 +88,8 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(graph_algorithms::Algorithms(gpu)),
         #[cfg(feature = "graph")]
         Box::new(graph_merge::Merges(gpu)),
+        #[cfg(feature = "sharded")]
+        Box::new(exchange::Exchanges(gpu)),
         #[cfg(feature = "persistent")]
         Box::new(persistent_map::PersistentMaps(gpu)),
         #[cfg(feature = "trees")]

@@ -48,6 +48,8 @@ pub struct Clicks<'a> {
     rows: Buffer<f32>,
     /// Scores of the elements, for the rule `Custom`.
     scores: Buffer<u64>,
+    /// Exponent of the keys' frequencies, if these are the scores; otherwise the scores are the batches.
+    frequencies: Option<f64>,
     /// Output: rows found.
     found: Buffer<f32>,
     outcomes: Buffer<u8>,
@@ -74,16 +76,21 @@ impl<'a> Clicks<'a> {
         let batches = |name| Ok::<_, anyhow::Error>((capacity * count(case, name)? as u64).div_ceil(case.n));
         let items = capacity * count(case, "universe")? as u64;
         ensure!(!retention || rule(case)? == Rule::Lru, "retention is measured with the rule Lru");
-        let row_len = n * table.dim();
+        let (row_len, theta) = (n * table.dim(), case.number("theta")?);
+        let by_frequency = case.choice("scores", &[("batches", false), ("frequencies", true)])?;
+        let frequencies = by_frequency.then_some(theta);
+        let is_custom = table.rule() == Some(Rule::Custom);
+        ensure!(frequencies.is_none() || is_custom, "frequencies are scores of the rule Custom only");
         Ok(Self {
             gpu,
             inputs: Inputs::new(case.seed, table.dim(), items as usize),
-            zipf: Zipf::new(items, case.number("theta")?)?,
+            zipf: Zipf::new(items, theta)?,
+            frequencies,
             seed: case.seed,
             now: 0,
             keys: device.zeroed(n)?,
             rows: device.zeroed(row_len)?,
-            scores: device.zeroed(if table.rule() == Some(Rule::Custom) { n } else { 0 })?,
+            scores: device.zeroed(if is_custom { n } else { 0 })?,
             found: device.zeroed(row_len)?,
             outcomes: device.zeroed(n)?,
             warmup: batches("warmup_fills")?,
@@ -104,7 +111,7 @@ impl<'a> Clicks<'a> {
         self.keys.write(&self.inputs.keys(&numbers))?;
         self.rows.write(&self.inputs.rows(numbers.len(), |index| RowOf::Loaded(numbers[index as usize])))?;
         if !self.scores.is_empty() {
-            self.scores.write(&vec![self.now; numbers.len()])?;
+            self.scores.write(&self.scores_of(&numbers))?;
         }
         let now = self.now as u32;
         if let Some(last) = &mut self.last {
@@ -113,6 +120,15 @@ impl<'a> Clicks<'a> {
         self.found.fill_bytes(0xff)?;
         self.forget_outcomes()?;
         Ok(numbers)
+    }
+
+    /// Returns the scores of a batch.
+    fn scores_of(&self, numbers: &[u64]) -> Vec<u64> {
+        let score = |rank: u64| match self.frequencies {
+            Some(theta) => (2f64.powi(50) / (rank as f64 + 1.0).powf(theta)) as u64,
+            None => self.now,
+        };
+        numbers.par_iter().map(|number| score(*number)).collect()
     }
 
     fn forget_outcomes(&mut self) -> Result<()> {
@@ -166,8 +182,12 @@ impl<'a> Clicks<'a> {
         let (placed, refused) = (of(Outcome::Inserted) + of(Outcome::Replaced), of(Outcome::Refused));
         let all = codes.len() as u64;
         ensure!(placed + refused == all, "batch {}: {placed} placed, {refused} refused of {all}", self.now);
-        let may_refuse = matches!(self.table.rule(), Some(Rule::Lfu | Rule::EpochLfu | Rule::LfuThenLru));
-        ensure!(may_refuse || refused == 0, "batch {}: {refused} of the newest keys were refused", self.now);
+        let by_uses = matches!(self.table.rule(), Some(Rule::Lfu | Rule::EpochLfu | Rule::LfuThenLru));
+        ensure!(
+            by_uses || self.frequencies.is_some() || refused == 0,
+            "batch {}: {refused} of the newest keys were refused",
+            self.now
+        );
         Ok(refused)
     }
 
