@@ -169,7 +169,7 @@ pub fn save_keys<K: Key>(keys: &[K::Word], writer: impl Write) -> Result<()> {
 }
 
 /// Reads the words in the output of [`save`]. Each stands for a key or value.
-fn read_pairs<K: Key, V: Value>(reader: impl Read) -> Result<Pairs<K::Word, V::Word>> {
+pub fn read_pairs<K: Key, V: Value>(reader: impl Read) -> Result<Pairs<K::Word, V::Word>> {
     let (keys, values) = read(reader, [Column::of_keys::<K>(), Column::of_values::<V>()])?;
     check_words(&keys, K::decode)?;
     check_words(&values, V::decode)?;

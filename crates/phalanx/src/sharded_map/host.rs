@@ -152,6 +152,15 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.until_no_growth(op, Ok(Tried { keys, values: Vec::new() }))
     }
 
+    /// Runs a batch of words, and tries refused elements again.
+    pub(super) fn of_words(
+        &mut self,
+        op: BatchOp,
+        (keys, values): (Vec<K::Word>, Vec<V::Word>),
+    ) -> Result<Results<V::Word>> {
+        self.until_no_growth(op, Ok(Tried { keys, values }))
+    }
+
     /// Runs a batch, and tries refused elements of all ranks again as long as a shard grows.
     fn until_no_growth(&mut self, op: BatchOp, tried: Result<Tried<K, V>>) -> Result<Results<V::Word>> {
         let mut seen = Some(self.shard.inner().generation());

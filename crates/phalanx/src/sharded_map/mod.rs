@@ -5,6 +5,7 @@ mod geometry;
 mod host;
 mod ranks;
 mod stages;
+mod whole;
 mod work;
 
 use crate::map::launch::{Batch, BatchOp};
@@ -73,6 +74,8 @@ use work::Work;
 /// | `new` | allocates messages and answers for two chunks, some hundred MiB with default limits, and loads the kernels |
 /// | operations on host slices | copies the batch to the device and the results back, as a whole; otherwise as [`batches`](Self::batches) |
 /// | `len`, `is_empty` | [`Map::len`] of the shard, and one step of the exchange |
+/// | `retain`, `retain_keys`, `clear`, `export`, `save` | those of the shard, and one step or two |
+/// | `load` | reads the parts on the host; then `insert_new` of up to 2^22 pairs at a time |
 /// | the others | no access to the device |
 ///
 /// With one rank, batches go straight to the shard (but see [`force_exchange`](Self::force_exchange)).

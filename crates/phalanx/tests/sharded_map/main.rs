@@ -3,7 +3,9 @@
 #![cfg(feature = "sharded-map")]
 
 mod arguments;
+mod failures;
 mod faults;
 mod model;
 mod ranks;
 mod scripts;
+mod whole;

@@ -1,0 +1,129 @@
+//! Ranks that are lost: an error on all others before the deadline, after which only own shards work.
+use crate::ranks::{Case, Kind, exchange_error, map, run_with, small};
+use phalanx::exchange::Error::PeerLost;
+use phalanx::exchange::{Exchange, Fault, Limits, Planted};
+use phalanx::{Error, HashMap, Result, ShardedMap};
+use std::time::{Duration, Instant};
+
+fn is_lost<R>(result: &Result<R>) -> bool {
+    matches!(exchange_error(result), Some(PeerLost(_)))
+}
+
+fn is_cuda() -> bool {
+    std::env::var("PHALANX_DEVICE").is_ok_and(|name| name.starts_with("cuda"))
+}
+
+/// Calls every operation once. A save is loaded again.
+fn all_operations(map: &mut ShardedMap<u32, u32>) -> Result<()> {
+    let first = 1000 * map.rank() as u32;
+    let keys: Vec<u32> = (first..first + 200).collect();
+    assert!(map.insert(&keys, &keys)?.all_placed());
+    map.get(&keys)?;
+    map.retain_keys(0..=10_000)?;
+    let mut saved = Vec::new();
+    map.save(&mut saved)?;
+    map.export()?;
+    map.clear()?;
+    map.load([&saved[..]])?;
+    assert_eq!(map.len()?, 200 * map.ranks());
+    Ok(())
+}
+
+/// Checks what remains of a rank when another one is lost.
+fn only_the_own_shard_works(map: &mut ShardedMap<u32, u32>) {
+    assert!(is_lost(&map.get(&[1])), "a lookup after a loss");
+    assert!(is_lost(&map.len()) && is_lost(&map.remove(&[1])) && is_lost(&map.retain(|_, _| true)));
+    assert!(is_lost(&map.export()) && is_lost(&map.clear()) && is_lost(&map.load([&[][..]])));
+    let own = (0..).find(|&key| map.owner(key) == map.rank()).unwrap();
+    map.shard().insert(&[own], &[7]).unwrap();
+    assert_eq!(map.shard().get(&[own]).unwrap(), [Some(7)]);
+}
+
+/// Runs all operations with faults. Returns the results of the ranks, and whether all faults have occurred.
+fn run_all(case: Case, limits: Limits, planted: Vec<Planted>) -> Vec<Result<()>> {
+    run_with(case, limits, planted, |exchange| {
+        let mut map = map::<u32, u32>(exchange, 2000)?;
+        let result = all_operations(&mut map);
+        if result.is_err() {
+            only_the_own_shard_works(&mut map);
+        }
+        result
+    })
+}
+
+#[test]
+fn a_rank_that_dies_at_any_step_is_an_error_on_all() {
+    if is_cuda() {
+        return; // Needs three ranks, whatever the machine has.
+    }
+    for kind in [Kind::Emulated, Kind::Peer] {
+        let mut step = 0;
+        loop {
+            let planted = vec![Planted { rank: 1, step, fault: Fault::Die }];
+            let results = run_all((kind, 3), small(), planted);
+            if results.iter().all(Result::is_ok) {
+                break; // There are fewer steps.
+            }
+            assert!(results.iter().all(is_lost), "{kind:?}, step {step}: {results:?}");
+            step += 1;
+        }
+        println!("{kind:?}: {step} steps");
+        assert!(step > 20, "{kind:?}: only {step} steps");
+    }
+}
+
+#[test]
+fn a_rank_that_stops_is_an_error_on_all_at_the_deadline() {
+    if is_cuda() {
+        return;
+    }
+    let limits = Limits { deadline: Duration::from_millis(1500), ..small() };
+    for step in [0, 3, 5, 6, 9] {
+        let start = Instant::now();
+        let planted = vec![Planted { rank: 0, step, fault: Fault::Stall }];
+        let results = run_all((Kind::Emulated, 3), limits, planted);
+        assert!(results.iter().all(is_lost), "step {step}: {results:?}");
+        assert!(start.elapsed() < Duration::from_secs(15), "step {step}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn two_ranks_that_die_at_once_are_an_error_on_all() {
+    if is_cuda() {
+        return;
+    }
+    let dies = |rank| Planted { rank, step: 5, fault: Fault::Die };
+    let results = run_all((Kind::Peer, 5), small(), vec![dies(1), dies(3)]);
+    assert!(results.iter().all(is_lost), "{results:?}");
+}
+
+/// A shard on another device than the exchange's: a rank that fails while the map is made.
+fn with_a_foreign_shard(exchange: Exchange) -> Result<ShardedMap<u32, u32>> {
+    let device = phalanx::Device::emulator(Default::default());
+    ShardedMap::new(exchange, HashMap::builder().device(&device).capacity(100).build()?)
+}
+
+#[test]
+fn a_rank_that_fails_while_the_map_is_made_or_drops_it_is_an_error_on_all() {
+    if is_cuda() {
+        return;
+    }
+    let results = run_with((Kind::Peer, 3), small(), Vec::new(), |exchange| match exchange.rank() {
+        2 => with_a_foreign_shard(exchange).map(drop),
+        _ => map::<u32, u32>(exchange, 100).map(drop),
+    });
+    assert!(matches!(results[2], Err(Error::OtherDevice { what: "shard", .. })), "{:?}", results[2]);
+    assert!(is_lost(&results[0]) && is_lost(&results[1]), "{results:?}");
+    let results = run_with((Kind::Emulated, 3), small(), Vec::new(), |exchange| {
+        let mut map = map::<u32, u32>(exchange, 100)?;
+        if map.rank() == 1 {
+            drop(map.into_shard());
+            return Ok(());
+        }
+        let result = map.insert(&[1, 2, 3], &[1, 2, 3]);
+        assert!(is_lost(&result), "{result:?}");
+        only_the_own_shard_works(&mut map);
+        Ok(())
+    });
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+}
