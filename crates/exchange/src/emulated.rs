@@ -1,5 +1,5 @@
 //! Exchange between emulated devices: data are messages in the memory of the host.
-use crate::hub::{Post, Seat, shape};
+use crate::hub::{Post, Seat, Shared, shape};
 use crate::plant::Fault;
 use crate::transport::{Arrival, Lane, RoundPlan, Transport, WINDOWS, check_bytes, check_equal};
 use crate::{Error, Limits, Meeting, Result};
@@ -69,6 +69,10 @@ impl Transport for Emulated {
             self.receive(&plan, source, message)?;
         }
         Ok(Arrival::default())
+    }
+
+    fn share(&mut self, value: Shared, deadline: Instant) -> Result<Option<Vec<Shared>>> {
+        self.seat.gather_shared(value, deadline).map(Some)
     }
 
     fn leave(&mut self, cause: &str) {

@@ -29,6 +29,7 @@ pub struct Traffic {
 /// | [`rounds`](Self::rounds) | 1, for the counts | 0 between threads; 1 by NCCL |
 /// | [`Rounds::next`](crate::Rounds::next), [`Rounds::answer`](crate::Rounds::answer) | 1 a round, which is begun one call ahead; `peer`: 2 | 0 |
 /// | [`agree`](Self::agree) | 1 for each 1024 words | 0 between threads; 1 a step by NCCL |
+/// | [`share`](Self::share) | 1; 0 by NCCL | 0 |
 /// | [`move_pieces`](Self::move_pieces) | 1; `peer`: 2 | 0 |
 /// | [`padded`](Self::padded), [`Padded::answer`](crate::Padded::answer) | 1; `peer`: 2 | 0 |
 /// | [`Padded::counts`](crate::Padded::counts), [`wait`](Self::wait) | 0 | 1 |

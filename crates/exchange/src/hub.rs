@@ -9,6 +9,7 @@ use crate::plant::{Fault, Planted};
 use crate::transport::{WINDOWS, check_equal};
 use crate::{Error, Result};
 use gpu::{Buffer, Event};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -48,6 +49,9 @@ struct State {
     lost: Option<Lost>,
 }
 
+/// A value that a rank shares with the others of its process.
+pub type Shared = Arc<dyn Any + Send + Sync>;
+
 /// The posts of a step, and the number of ranks that have taken them.
 #[derive(Debug)]
 struct Step {
@@ -70,6 +74,8 @@ pub enum Post {
     Ready(u64, Vec<usize>, Event),
     /// The point at which the rank's copies to others have completed.
     Done(Arc<Event>),
+    /// A value of the caller's.
+    Shared(Shared),
 }
 
 impl Meeting {
@@ -229,6 +235,19 @@ impl Seat {
         let words: Vec<_> = posts.iter().map(words).collect();
         check_equal("number of words", words.iter().map(|words| words.len() as u64))?;
         Ok(words)
+    }
+
+    /// Returns the shared values of all ranks.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn gather_shared(&mut self, value: Shared, deadline: Instant) -> Result<Vec<Shared>> {
+        let posts = self.gather(Post::Shared(value), deadline)?;
+        let value = |post: &Arc<Post>| match &**post {
+            Post::Shared(value) => Some(value.clone()),
+            _ => None,
+        };
+        Ok(posts.iter().filter_map(value).collect())
     }
 
     fn await_posts(

@@ -36,7 +36,7 @@ mod transport;
 
 pub use error::{Error, Lost, Result};
 pub use exchange::{Exchange, Traffic};
-pub use hub::Meeting;
+pub use hub::{Meeting, Shared};
 pub use limits::Limits;
 #[cfg(target_os = "linux")]
 pub use nccl::nccl_id;

@@ -7,7 +7,7 @@
 //! for those of all when the caller takes the round. No step waits for a device.
 //!
 //! All ranks own all windows, so a window lives as long as any rank that may copy to it.
-use crate::hub::{Post, Seat, shape};
+use crate::hub::{Post, Seat, Shared, shape};
 use crate::plant::Fault;
 use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, check_bytes, check_equal};
 use crate::{Error, Limits, Meeting, Result};
@@ -113,6 +113,10 @@ impl Transport for Peer {
         }
         self.send(&plan, &posts)?;
         self.receive(self.copies.record()?, plan.deadline)
+    }
+
+    fn share(&mut self, value: Shared, deadline: Instant) -> Result<Option<Vec<Shared>>> {
+        self.seat.gather_shared(value, deadline).map(Some)
     }
 
     fn leave(&mut self, cause: &str) {

@@ -6,6 +6,7 @@
 //! ```text
 //! agree ── move_pieces(Even) ── move_pieces(Odd) ── arrive(first) ── kernels ── move_pieces(Answer) ...
 //! ```
+use crate::hub::Shared;
 use crate::transport::{Arrival, Lane, RoundPlan};
 use crate::{Error, Exchange, Result};
 use gpu::Slice;
@@ -127,6 +128,30 @@ impl Exchange {
     /// [`Error::Device`] when the window has no memory, which does not happen.
     pub fn window(&self, lane: Lane) -> Result<Slice<'_, u8>> {
         Ok(self.transport().window(lane).slice(..)?)
+    }
+
+    /// Shares a value with the other ranks, and returns the values of all, in their order; `None` if the ranks
+    /// may be in several processes, as by NCCL. For memory that other ranks access directly: each of them then
+    /// keeps it alive.
+    ///
+    /// Cost: one step; by NCCL none.
+    ///
+    /// ```
+    /// use exchange::{Exchange, Limits, Meeting};
+    /// use std::sync::Arc;
+    ///
+    /// let device = gpu::Device::auto();
+    /// let mut exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
+    /// let all = exchange.share(Arc::new(7u32))?.unwrap();
+    /// assert_eq!(all[0].downcast_ref(), Some(&7u32));
+    /// # Ok::<(), exchange::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] when a rank is lost; [`Error::Mismatch`] if another rank executes another
+    /// operation.
+    pub fn share(&mut self, value: Shared) -> Result<Option<Vec<Shared>>> {
+        self.step(|transport, deadline| transport.share(value, deadline))
     }
 
     /// Ends the exchange: all ranks get [`Error::PeerLost`] from now on. For a caller that cannot finish an

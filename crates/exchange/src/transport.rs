@@ -1,4 +1,5 @@
 //! Interface between the algorithm and the three ways to move data.
+use crate::hub::Shared;
 use crate::{Error, Result};
 use gpu::{Buffer, Event, Slice, Stream};
 use std::sync::Arc;
@@ -82,6 +83,11 @@ pub trait Transport: Send + std::fmt::Debug {
     /// window may be used in the order of the arrival that is returned, and until the next round of the lane.
     /// The host waits for other ranks' threads or processes, not for devices.
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival>;
+
+    /// Returns the values that all ranks share, or `None` if they may be in several processes.
+    fn share(&mut self, _value: Shared, _deadline: Instant) -> Result<Option<Vec<Shared>>> {
+        Ok(None)
+    }
 
     /// Returns an error if the transport has noticed that a rank is lost.
     fn check(&self) -> Result<()> {

@@ -209,7 +209,10 @@ impl machine::Machine for Machine {
         null_mut()
     }
 
-    fn enable_peer(&self, _other: &dyn machine::Machine) -> Result<bool> {
+    fn enable_peer(&self, other: &dyn machine::Machine) -> Result<bool> {
+        if let Some(other) = other.emulator() {
+            self.shared.emulator.add_peer(other);
+        }
         Ok(true)
     }
 

@@ -581,6 +581,14 @@ pub enum Error {
     #[error(transparent)]
     Exchange(Box<exchange::Error>),
 
+    /// This rank cannot read the tables of the other ranks.
+    #[cfg(feature = "sharded-map")]
+    #[error(
+        "the tables of other ranks cannot be read from here: that needs ranks in one process, peer access \
+         between their devices, and hash maps as shards; use `get`"
+    )]
+    NotReadable,
+
     /// Reading or writing a saved structure failed.
     #[error("{doing} a saved structure failed: {source}")]
     Io {

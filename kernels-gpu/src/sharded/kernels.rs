@@ -55,12 +55,12 @@ impl Division {
 
 /// A place in a message.
 #[derive(Clone, Copy)]
-struct Place {
-    part: u32,
+pub(super) struct Place {
+    pub part: u32,
     /// Elements of the part.
-    count: u32,
+    pub count: u32,
     /// Index in the part.
-    index: u32,
+    pub index: u32,
 }
 
 #[device]
@@ -80,7 +80,7 @@ const GROUPS: usize = super::ITEMS / GROUP;
 
 /// A piece of a batch, as one lane sees it.
 #[derive(Clone, Copy)]
-struct Piece<K> {
+pub(super) struct Piece<K> {
     keys: GlobalSlice<K>,
     warp: Tile<32, Lockstep>,
     owners: u32,
@@ -91,9 +91,20 @@ struct Piece<K> {
 #[device(caller)]
 impl<K: Scalar> Piece<K> {
     /// Returns a piece by its number.
-    fn new(keys: GlobalSlice<K>, owners: u32, number: usize) -> Self {
+    pub fn new(keys: GlobalSlice<K>, owners: u32, number: usize) -> Self {
         let warp = Tile::lockstep();
         Self { keys, warp, owners, first: number * PIECE + warp.rank() as usize }
+    }
+
+    /// Returns the lane's rank in the warp.
+    #[device]
+    pub fn rank(self) -> u32 {
+        self.warp.rank()
+    }
+
+    /// Returns a word of another lane. All lanes call it.
+    pub fn from(self, word: u32, lane: u32) -> u32 {
+        self.warp.shuffle(word, lane)
     }
 
     /// Returns the index of an element of the lane.
@@ -116,7 +127,7 @@ impl<K: Scalar> Piece<K> {
 
     /// Returns the lanes whose elements have the same owner as the caller's, and those whose elements have
     /// the caller's rank as their owner. Elements beyond the end of the batch belong to neither.
-    fn votes(self, owner: u32, at: usize) -> (u32, u32) {
+    pub fn votes(self, owner: u32, at: usize) -> (u32, u32) {
         let (lane, there) = (self.warp.rank(), self.warp.ballot(at < self.keys.len()));
         let (mut same, mut own, mut bit) = (there, there, 0);
         while (1 << bit) < self.owners {
@@ -312,7 +323,7 @@ pub struct Answers<V> {
 #[device(caller)]
 impl<V: Scalar> Answers<V> {
     /// Reads the answer to an element: the outcome, and the value if there are any (`bytes` is not 0).
-    fn read(self, owner: u32, division: Division, place: Place, bytes: usize) -> (V, u8) {
+    pub(super) fn read(self, owner: u32, division: Division, place: Place, bytes: usize) -> (V, u8) {
         let is_own = owner == division.own;
         let begin = if is_own { 0 } else { owner as usize * self.stride };
         let (index, count) = (place.index as usize, place.count as usize);

@@ -24,12 +24,14 @@
 //! [`kernels::sharded_count`] reads each key once, [`kernels::sharded_scatter`] reads and writes each key and
 //! value once, and [`kernels::sharded_gather`] reads each key and answer, and writes each answer once. Each
 //! hashes each key, and executes up to five ballots for 32 keys. [`kernels::sharded_bounds`] reads two offsets
-//! for each owner of a chunk. There is no atomic and no barrier.
+//! for each owner of a chunk. There is no atomic and no barrier. For batches without counts on the host see
+//! [`small`].
 mod geometry;
 #[cfg(feature = "sharded-map")]
 mod instances;
 pub mod kernels;
 mod owner;
+pub mod small;
 
 pub use geometry::{Message, UNIT, message_units, values_at};
 #[cfg(feature = "sharded-map")]

@@ -3,6 +3,8 @@
 use super::HashMap;
 use super::kernels::Kernels;
 use super::table::Table;
+#[cfg(feature = "sharded-map")]
+use super::table::{Current, Memory};
 use crate::Result;
 use crate::error::made_room;
 use crate::map::checks::Checks;
@@ -12,9 +14,13 @@ use crate::map::frozen::Freezer;
 use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::sketch;
+#[cfg(feature = "sharded-map")]
+use crate::map::structure::Readable;
 use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use gpu::{Device, Stream};
 use simt::BoundedSlice;
+#[cfg(feature = "sharded-map")]
+use std::sync::{Arc, PoisonError};
 
 /// Policy for a full map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +235,12 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
     fn memory_usage(&self) -> usize {
         self.handle.read().memory_usage()
     }
+
+    #[cfg(feature = "sharded-map")]
+    fn readable(&self) -> Option<Arc<dyn Readable<K, V>>> {
+        let (kernels, current) = (self.handle.kernels().boxed(), self.handle.read().current());
+        Some(Arc::new(SharedTable { kernels, current }))
+    }
 }
 
 #[cfg(test)]
@@ -271,5 +283,36 @@ mod tests {
         assert!(!grows_for(BatchOp::Insert, &few), "ten keys fit");
         assert!(!grows_for(BatchOp::Remove, &many) && !grows_for(BatchOp::Mixed, &many), "may add nothing");
         assert!(!grows_for(BatchOp::Insert, &many[1..]), "a small batch");
+    }
+}
+
+/// A map's table, for other devices. It follows the map through rehashes.
+#[cfg(feature = "sharded-map")]
+struct SharedTable<K, V> {
+    kernels: Box<dyn Kernels<K, V>>,
+    current: Current,
+}
+
+#[cfg(feature = "sharded-map")]
+impl<K: Word, V: Word> SharedTable<K, V> {
+    fn memory(&self) -> Arc<Memory> {
+        // The pointer is valid even after a panic.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(feature = "sharded-map")]
+impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
+    fn device(&self) -> Device {
+        self.memory().device().clone()
+    }
+
+    fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<Arc<dyn Send + Sync>> {
+        debug_assert!(!batch.op.writes());
+        let memory = self.memory();
+        // SAFETY: the caller keeps the memory until the launch has ended. The batch only reads the table, with
+        // which operations of its owner may overlap.
+        unsafe { self.kernels.launch_batch(stream, &memory.raw(), batch)? };
+        Ok(memory)
     }
 }

@@ -5,13 +5,15 @@ use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::hash_map::{Config, MapView, OVERFLOW_BUCKETS};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of buckets: bucket indices have 31 bits.
 const MOST_BUCKETS: usize = (1 << 31) - 64;
 
-/// Device memory of a map.
+/// Device memory of a table, and what describes it. Other devices that read the table keep it alive, also when
+/// the map has replaced it.
 #[derive(Debug)]
-pub struct Table {
+pub struct Memory {
     buckets: Buffer<u64>,
     filters: Buffer<u32>,
     counters: Buffer<u64>,
@@ -19,6 +21,17 @@ pub struct Table {
     max_probes: u32,
     /// Seed of the hash function.
     seed: u64,
+}
+
+/// The memory that a map has now, for other devices that read it.
+pub type Current = Arc<Mutex<Arc<Memory>>>;
+
+/// Device memory of a map.
+#[derive(Debug)]
+pub struct Table {
+    memory: Arc<Memory>,
+    /// That of the table which replaced all earlier ones.
+    current: Current,
     slots: usize,
     /// Number of earlier tables of the map.
     generation: u64,
@@ -37,13 +50,17 @@ impl Table {
         let shape = kernels.shape();
         let count = bucket_count(shape, slots)?;
         let words = (count + OVERFLOW_BUCKETS) as usize * shape.bucket_bytes / 8;
-        Ok(Self {
+        let memory = Arc::new(Memory {
             buckets: device.filled(words, 0xff)?,
             filters: device.filled(kernels.filter_words(count).max(1), 0xff)?,
             counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
             count,
             max_probes,
             seed,
+        });
+        Ok(Self {
+            current: Arc::new(Mutex::new(memory.clone())),
+            memory,
             slots: count as usize * shape.slots,
             generation: 0,
             long: 0,
@@ -58,7 +75,13 @@ impl Table {
 
     /// Returns the seed of the hash function.
     pub fn seed(&self) -> u64 {
-        self.seed
+        self.memory.seed
+    }
+
+    /// Returns where other devices find the memory of the map, also after a rehash.
+    #[cfg(feature = "sharded-map")]
+    pub fn current(&self) -> Current {
+        self.current.clone()
     }
 
     /// Returns the number of slots, without those of the overflow buckets.
@@ -68,14 +91,18 @@ impl Table {
 
     /// Returns the bytes of device memory.
     pub fn memory_usage(&self) -> usize {
-        self.buckets.byte_len() + self.filters.byte_len() + self.counters.byte_len()
+        let Memory { buckets, filters, counters, .. } = &*self.memory;
+        buckets.byte_len() + filters.byte_len() + counters.byte_len()
     }
 
     /// Removes all pairs.
     pub fn clear(&mut self) -> Result<()> {
-        self.buckets.fill_bytes(0xff)?;
-        self.filters.fill_bytes(0xff)?;
-        Ok(self.counters.fill_bytes(0)?)
+        let device = self.memory.buckets.device().clone();
+        device.synchronize()?;
+        // SAFETY: nothing else runs on the device, and the caller has exclusive access until the fills have
+        // been executed.
+        unsafe { self.clear_on(&device.default_stream())? };
+        Ok(device.synchronize()?)
     }
 
     /// [`Self::clear`] in stream order.
@@ -83,11 +110,13 @@ impl Table {
     /// # Safety
     /// - From this call until the stream has executed its work so far, only that work may use the table.
     pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
-        // SAFETY: the caller's obligation, for each of the buffers.
+        let Memory { buckets, filters, counters, .. } = &*self.memory;
+        // SAFETY: the caller's obligation, for each of the buffers, which live until the fills have been
+        // executed: dropping them waits.
         unsafe {
-            self.buckets.fill_bytes_on(stream, 0xff)?;
-            self.filters.fill_bytes_on(stream, 0xff)?;
-            Ok(self.counters.fill_bytes_on(stream, 0)?)
+            stream.fill(buckets.global(), 0xff)?;
+            stream.fill(filters.global(), 0xff)?;
+            Ok(stream.fill(counters.global(), 0)?)
         }
     }
 
@@ -103,10 +132,11 @@ impl Table {
         kernels: &dyn Kernels<K, V>,
         slots: usize,
     ) -> Result<Option<Self>> {
-        let device = self.buckets.device();
+        let (device, old) = (self.memory.buckets.device(), &*self.memory);
         device.synchronize()?;
-        let table = Self::new(device, kernels, slots, (self.max_probes, self.seed))?;
-        let mut into = Self { generation: self.generation + 1, ..table };
+        let table = Self::new(device, kernels, slots, (old.max_probes, old.seed))?;
+        let current = self.current.clone();
+        let mut into = Self { generation: self.generation + 1, current, ..table };
         let refused = device.zeroed::<u64>(1)?;
         let stream = device.default_stream();
         // SAFETY: both tables are of this variant. The caller has exclusive access to this one, and nothing
@@ -114,9 +144,25 @@ impl Table {
         unsafe { kernels.launch_rehash(&stream, &self.raw(), &into.raw(), refused.global())? };
         let fits = refused.read()?[0] == 0;
         into.long = into.counts()?.long;
+        if fits {
+            // A lock is poisoned only by a panic of a clone or of this line.
+            *into.current.lock().unwrap_or_else(PoisonError::into_inner) = into.memory.clone();
+        }
         Ok(fits.then_some(into))
     }
 
+    /// Returns the addresses and the size of the table.
+    pub fn raw(&self) -> RawTable {
+        self.memory.raw()
+    }
+
+    /// Reads the counters. Waits for all earlier launches.
+    pub fn counts(&self) -> Result<Counts> {
+        Counts::read(&self.memory.counters)
+    }
+}
+
+impl Memory {
     /// Returns the addresses and the size of the table.
     pub fn raw(&self) -> RawTable {
         RawTable {
@@ -129,9 +175,10 @@ impl Table {
         }
     }
 
-    /// Reads the counters. Waits for all earlier launches.
-    pub fn counts(&self) -> Result<Counts> {
-        Counts::read(&self.counters)
+    /// Returns the device that has the memory.
+    #[cfg(feature = "sharded-map")]
+    pub fn device(&self) -> &Device {
+        self.buckets.device()
     }
 }
 
@@ -209,19 +256,24 @@ mod tests {
     #[test]
     fn a_cleared_table_is_as_new() {
         let mut used = table();
-        used.buckets.fill_bytes(7).unwrap();
-        used.filters.fill_bytes(0).unwrap();
-        used.counters.fill_bytes(1).unwrap();
+        let stream = used.memory.buckets.device().default_stream();
+        let Memory { buckets, filters, counters, .. } = &*used.memory;
+        // SAFETY: nothing else uses the table.
+        unsafe {
+            stream.fill(buckets.global(), 7).unwrap();
+            stream.fill(filters.global(), 0).unwrap();
+            stream.fill(counters.global(), 1).unwrap();
+        }
         used.clear().unwrap();
-        assert!(used.buckets.read().unwrap().into_iter().all(|word| word == u64::MAX));
-        assert!(used.filters.read().unwrap().into_iter().all(|word| word == u32::MAX));
+        assert!(used.memory.buckets.read().unwrap().into_iter().all(|word| word == u64::MAX));
+        assert!(used.memory.filters.read().unwrap().into_iter().all(|word| word == u32::MAX));
         assert_eq!(used.counts().unwrap(), Counts::default());
     }
 
     #[test]
     fn a_rehash_keeps_the_bound_of_probes_and_the_seed() {
         let larger = table().rehashed(&VARIANT, 1000).unwrap().unwrap();
-        assert_eq!((larger.max_probes, larger.seed), (MAX_PROBES, 7));
+        assert_eq!((larger.memory.max_probes, larger.memory.seed), (MAX_PROBES, 7));
         assert_eq!((larger.generation, larger.slots >= 1000), (1, true));
     }
 

@@ -71,6 +71,23 @@ pub trait Structure {
 
     /// Returns the bytes of device memory.
     fn memory_usage(&self) -> usize;
+
+    /// Returns the structure as other devices of this process can read it, or `None` if they cannot.
+    #[cfg(feature = "sharded-map")]
+    fn readable(&self) -> Option<std::sync::Arc<dyn Readable<Self::Key, Self::Value>>> {
+        None
+    }
+}
+
+/// A structure that other devices read through peer access, while its owner keeps it.
+#[cfg(feature = "sharded-map")]
+pub trait Readable<K, V>: Send + Sync {
+    /// Returns the device that holds the structure.
+    fn device(&self) -> Device;
+
+    /// Submits a read-only batch to a stream of another device, which can access the structure's device.
+    /// Returns what must live until the stream has executed the batch.
+    fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<std::sync::Arc<dyn Send + Sync>>;
 }
 
 /// Words of the keys of a batch on the host.

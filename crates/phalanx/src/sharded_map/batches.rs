@@ -134,6 +134,22 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
         self.0.run((BatchOp::Get, true), batch.map(|batch| (batch, ())))
     }
 
+    /// Submits [`ShardedMap::get_remote`]. Only this rank calls it.
+    ///
+    /// # Errors
+    /// [`Error::NotReadable`] unless [`ShardedMap::is_readable`]; [`Error::Length`] if the buffers differ in
+    /// length; [`Error::OtherDevice`] if a buffer is on another device; [`Error::Device`] if a device is lost;
+    /// [`Error::Exchange`] if a rank was lost before ([`PeerLost`](exchange::Error::PeerLost)).
+    pub fn get_remote(
+        &mut self,
+        keys: impl AsSlice<K::Word>,
+        values: impl AsSliceMut<V::Word>,
+        outcomes: impl AsSliceMut<u8>,
+    ) -> Result<()> {
+        let batch = get(self.0.device(), keys.view(), values, outcomes)?;
+        self.0.engine.get_remote(&batch)
+    }
+
     /// Submits [`ShardedMap::contains_key`].
     ///
     /// # Errors

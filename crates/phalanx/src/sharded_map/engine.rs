@@ -17,7 +17,9 @@
 //!    partition and the probe of later rounds, and are needed only after `probe(q+1)`.
 //! 3. Two buffers alternate for messages and own answers (by chunk), and for answers to others (by round): a
 //!    kernel that writes a buffer comes after the arrival that follows the buffer's last transfer.
-use super::geometry::{Geometry, Item, Plan, Sizes};
+use super::geometry::{Geometry, Item, Plan};
+use super::remote::Remote;
+use super::shape::{COMPARED, Shape};
 use super::stages::{Begin, Clock, Stage};
 use super::work::{Work, answer_stride, bytes_of, words, words_at};
 use crate::map::encoding::Word;
@@ -33,7 +35,8 @@ use phalanx_kernels::sharded::{MESSAGE_WORDS, PIECE, Pair};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
 
-/// What a batch has done.
+/// What a batch has done. All numbers are 0 for small batches, whose counts stay on the device, and for one
+/// rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -56,21 +59,18 @@ pub struct Engine<K, V> {
     /// Whether batches go through the exchange even if there is one rank.
     pub is_forced: bool,
     pub clock: Clock,
+    /// The tables of all ranks, if this rank can read them.
+    pub remote: Option<Remote<K, V>>,
     pub of: PhantomData<fn() -> (K, V)>,
 }
 
 /// A batch, and its division.
 struct Job<'a, K, V> {
     shard: &'a dyn Structure<Key = K, Value = V>,
+    shape: Shape,
     batch: Batch<K, V>,
     keys: GlobalSlice<K>,
     pieces: usize,
-    /// Bytes of a key, and of an argument that moves with it.
-    sent: Sizes,
-    /// Bytes of an answer's value.
-    value: usize,
-    /// Whether outcomes are returned. All ranks agree on it, also those whose batch is empty.
-    has_answers: bool,
 }
 
 impl<K: Word, V: Word> Job<'_, K, V> {
@@ -79,50 +79,15 @@ impl<K: Word, V: Word> Job<'_, K, V> {
         let len = self.pieces * PIECE;
         self.batch.part(chunk * len, len)
     }
-
-    /// Returns the bytes of the answers to `count` elements.
-    fn answer_bytes(&self, count: usize) -> usize {
-        count * (self.value + 1)
-    }
-}
-
-/// What the ranks compare before a batch.
-const HEADER: [&str; 5] =
-    ["operation", "bytes per key", "bytes per argument", "bytes per value returned", "request for outcomes"];
-
-/// Returns the number that stands for an operation.
-fn number_of(op: BatchOp) -> u64 {
-    match op {
-        BatchOp::Insert => 1,
-        BatchOp::InsertNew => 2,
-        BatchOp::Get => 3,
-        BatchOp::ContainsKey => 4,
-        BatchOp::Remove => 5,
-        BatchOp::Take => 6,
-        BatchOp::Replace => 7,
-        BatchOp::GetOrInsert => 8,
-        BatchOp::Mixed => 9,
-        BatchOp::Upsert(operation) => 16 + u64::from(operation.code()),
-    }
-}
-
-/// Returns whether an operation takes an argument, and whether it returns values.
-fn columns_of(op: BatchOp) -> (bool, bool) {
-    match op {
-        BatchOp::Insert | BatchOp::InsertNew | BatchOp::Upsert(_) => (true, false),
-        BatchOp::Get | BatchOp::Take => (false, true),
-        BatchOp::Replace | BatchOp::GetOrInsert | BatchOp::Mixed => (true, true),
-        BatchOp::ContainsKey | BatchOp::Remove => (false, false),
-    }
 }
 
 impl<K: Word, V: Word> Engine<K, V> {
     /// Runs a batch of this rank, while the others run theirs. An error in `batch` is one of arguments: the
-    /// others learn of it. `answers` says whether outcomes are returned. Returns what comes with the batch.
+    /// others learn of it. `op` also says whether outcomes are returned. Returns what comes with the batch.
     pub fn run<T>(
         &mut self,
         shard: &dyn Structure<Key = K, Value = V>,
-        (op, answers): (BatchOp, bool),
+        op: (BatchOp, bool),
         batch: Result<(Batch<K, V>, T)>,
     ) -> Result<T> {
         self.report = Report::default();
@@ -131,11 +96,17 @@ impl<K: Word, V: Word> Engine<K, V> {
             let (batch, kept) = batch?;
             return shard.submit(self.exchange.stream(), batch).map(|()| kept);
         }
-        let counted = batch.and_then(|(batch, kept)| Ok((batch, kept, self.count(op, &batch)?)));
-        let chunks = self.begin((op, answers), counted.as_ref().map(|(.., chunks)| *chunks))?;
-        let (batch, kept, own_chunks) = counted?;
-        if chunks > 0 {
-            let ran = self.run_counted(shard, (op, answers, batch), (own_chunks, chunks));
+        let shape = Shape::new::<K, V>(op);
+        let prepared =
+            batch.and_then(|(batch, kept)| self.prepare(&batch).map(|chunks| (batch, kept, chunks)));
+        let announced = prepared.as_ref().map(|(batch, _, chunks)| [batch.keys.max_len(), *chunks]);
+        let [longest, chunks] = self.begin(&shape, announced)?;
+        let (batch, kept, own_chunks) = prepared?;
+        if longest > 0 {
+            let ran = match self.fixed(longest, &shape) {
+                Some(fixed) => self.run_small(shard, (&shape, &batch), fixed),
+                None => self.run_counted(shard, (shape, batch), (own_chunks, chunks)),
+            };
             ran.inspect_err(|error| self.exchange.give_up(&error.to_string()))?;
         }
         Ok(kept)
@@ -149,8 +120,8 @@ impl<K: Word, V: Word> Engine<K, V> {
         self.clock.end(stage, begin, self.exchange.stream())
     }
 
-    /// Submits the counting of a batch. Returns its number of chunks.
-    fn count(&mut self, op: BatchOp, batch: &Batch<K, V>) -> Result<usize> {
+    /// Provides the memory for a batch. Returns its number of chunks.
+    fn prepare(&mut self, batch: &Batch<K, V>) -> Result<usize> {
         let len = batch.keys.max_len();
         if len > u32::MAX as usize / 2 {
             return Err(Error::TooMany { what: "a batch", asked: len, most: u32::MAX as usize / 2 });
@@ -158,36 +129,27 @@ impl<K: Word, V: Word> Engine<K, V> {
         let (ranks, pieces) = (self.geometry.ranks, self.geometry.pieces(len));
         let chunks = len.div_ceil(pieces * PIECE);
         self.work.reserve(self.exchange.device(), ranks, chunks, pieces)?;
-        if chunks > 0 {
-            let begin = self.begin_stage()?;
-            self.submit_counts((op, batch), chunks, pieces)?;
-            self.end_stage(Stage::Count, begin)?;
-        }
         Ok(chunks)
     }
 
-    fn submit_counts(
-        &mut self,
-        (op, batch): (BatchOp, &Batch<K, V>),
-        chunks: usize,
-        pieces: usize,
-    ) -> Result<()> {
+    /// Submits the counting of a batch.
+    fn count(&mut self, job: &Job<'_, K, V>, chunks: usize) -> Result<()> {
         let (ranks, stream) = (self.geometry.ranks, self.exchange.stream().clone());
-        let (division, keys) = (self.geometry.division(pieces), batch.keys.words());
-        let value = if columns_of(op).0 { size_of::<V>() as u32 } else { 0 };
-        let numbers = chunks * ranks * pieces;
+        let (division, keys) = (self.geometry.division(job.pieces), job.keys);
+        let numbers = chunks * ranks * job.pieces;
         let counts = self.work.offsets.slice(..numbers)?.global();
         // SAFETY: the buffers of the batch and of this map live until the stream has executed the launch. The
         // counts have a word for each piece and owner.
         unsafe {
-            stream.launch(warps(chunks * pieces), ShardedCount::<Pair<K, V>> { keys, division, counts })?;
+            stream
+                .launch(warps(chunks * job.pieces), ShardedCount::<Pair<K, V>> { keys, division, counts })?;
         }
         self.work.scan(numbers)?;
         let bounds = ShardedBounds {
             offsets: counts,
             division,
-            key: size_of::<K>() as u32,
-            value,
+            key: job.shape.sent.0 as u32,
+            value: job.shape.sent.1 as u32,
             len: keys.len(),
             messages: self.work.messages.global(),
             counts: self.work.counts.slice(..chunks * ranks)?.global(),
@@ -196,44 +158,43 @@ impl<K: Word, V: Word> Engine<K, V> {
         unsafe { Ok(stream.launch(warps(chunks), bounds)?) }
     }
 
-    /// Compares the operations of all ranks, and returns the number of chunks of the longest batch.
-    fn begin(&mut self, (op, answers): (BatchOp, bool), chunks: Result<usize, &Error>) -> Result<usize> {
-        let (takes, returns) = columns_of(op);
-        let bytes = |has: bool| if has { size_of::<V>() as u64 } else { 0 };
-        let compared =
-            [number_of(op), size_of::<K>() as u64, bytes(takes), bytes(returns), u64::from(answers)];
-        let is_refused = u64::from(chunks.is_err());
-        let mut words = compared.to_vec();
-        words.extend([is_refused, chunks.unwrap_or(0) as u64]);
+    /// Compares the operations of all ranks. Returns the largest length and number of chunks of their batches.
+    fn begin(&mut self, shape: &Shape, announced: Result<[usize; 2], &Error>) -> Result<[usize; 2]> {
+        let mut words = shape.words().to_vec();
+        words.push(announced.is_err().into());
+        words.extend(announced.unwrap_or_default().map(|number| number as u64));
         let all = self.exchange.agree(&words)?;
-        let [refused, chunks] = [HEADER.len(), HEADER.len() + 1];
-        for (word, what) in HEADER.into_iter().enumerate() {
+        for (word, what) in COMPARED.into_iter().enumerate() {
             let expected = all[0][word];
             if let Some(rank) = all.iter().position(|words| words[word] != expected) {
                 let found = all[rank][word];
                 return Err(exchange::Error::Mismatch { what, rank, found, expected }.into());
             }
         }
-        match all.iter().position(|words| words[refused] != 0) {
+        const REFUSED: usize = COMPARED.len();
+        let most = |word: usize| all.iter().map(|words| words[word] as usize).max().unwrap_or(0);
+        match all.iter().position(|words| words[REFUSED] != 0) {
             // This rank's own error is more helpful.
-            Some(rank) if is_refused == 0 => Err(exchange::Error::Refused { rank }.into()),
-            _ => Ok(all.iter().map(|words| words[chunks] as usize).max().unwrap_or(0)),
+            Some(rank) if announced.is_ok() => Err(exchange::Error::Refused { rank }.into()),
+            _ => Ok([most(REFUSED + 1), most(REFUSED + 2)]),
         }
     }
 
-    /// Runs a batch whose counts are being computed.
+    /// Runs a batch by counts.
     fn run_counted(
         &mut self,
         shard: &dyn Structure<Key = K, Value = V>,
-        (op, has_answers, batch): (BatchOp, bool, Batch<K, V>),
+        (shape, batch): (Shape, Batch<K, V>),
         (own_chunks, chunks): (usize, usize),
     ) -> Result<()> {
-        let (keys, (takes, returns)) = (batch.keys.words(), columns_of(op));
-        let pieces = self.geometry.pieces(keys.len());
-        let bytes = |has: bool| if has { size_of::<V>() } else { 0 };
-        let sent = (size_of::<K>(), bytes(takes));
+        let keys = batch.keys.words();
+        let job = Job { shard, shape, batch, keys, pieces: self.geometry.pieces(keys.len()) };
+        if own_chunks > 0 {
+            let begin = self.begin_stage()?;
+            self.count(&job, own_chunks)?;
+            self.end_stage(Stage::Count, begin)?;
+        }
         let plan = self.plan(own_chunks, chunks)?;
-        let job = Job { shard, batch, keys, pieces, sent, value: bytes(returns), has_answers };
         self.note(&plan, chunks);
         Flight { job: &job, plan: &plan, engine: self, requests: None, answers: None }.run()
     }
@@ -367,7 +328,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if !item.moves {
             return Ok(());
         }
-        let (rank, sizes, geometry) = (self.rank(), self.job.sent, self.engine.geometry);
+        let (rank, sizes, geometry) = (self.rank(), self.job.shape.sent, self.engine.geometry);
         let counts = self.plan.of(rank, item.chunk);
         let Engine { exchange, work, .. } = &mut *self.engine;
         let messages = bytes_of(&work.send[item.chunk % 2])?;
@@ -392,7 +353,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let (item, engine) = (self.item(number), &*self.engine);
         let own = self.own_counts(item);
         if item.round == 0 && own[self.rank()] > 0 {
-            let begin = engine.geometry.begins(own, self.job.sent)[self.rank()];
+            let begin = engine.geometry.begins(own, self.job.shape.sent)[self.rank()];
             let messages = words(&engine.work.send[item.chunk % 2]).part(begin, usize::MAX);
             self.probe_part(messages, own[self.rank()] as usize, words(&engine.work.own[item.chunk % 2]))?;
         }
@@ -412,27 +373,28 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if count == 0 {
             return Ok(());
         }
-        let ((key, argument), value) = (self.job.sent, self.job.value);
-        let mut batch = Batch::<K, V>::new(self.job.batch.op, words_at::<K>(part, 0, count));
+        let ((key, argument), value) = (self.job.shape.sent, self.job.shape.value);
+        let mut batch = Batch::<K, V>::new(self.job.shape.op, words_at::<K>(part, 0, count));
         if argument > 0 {
             batch.arguments = words_at(part, phalanx_kernels::sharded::values_at(count, key), count);
         }
         if value > 0 {
             batch.results = words_at(answers, 0, count);
         }
-        batch.outcomes = if self.job.has_answers { answers.part(value * count, count) } else { nothing() };
+        batch.outcomes =
+            if self.job.shape.has_answers { answers.part(value * count, count) } else { nothing() };
         self.job.shard.submit(self.engine.exchange.stream(), batch)
     }
 
     /// Begins to move the answers of a round.
     fn send_answers(&mut self, number: usize) -> Result<()> {
         let item = self.item(number);
-        if !item.moves || !self.job.has_answers {
+        if !item.moves || !self.job.shape.has_answers {
             return Ok(());
         }
         let (rank, ranks, job) = (self.rank(), self.engine.geometry.ranks, self.job);
         let stride = answer_stride(&self.engine.geometry, size_of::<V>());
-        let bytes = |from: usize, to: usize| job.answer_bytes(self.count(item, from, to));
+        let bytes = |from: usize, to: usize| job.shape.answer_bytes(self.count(item, from, to));
         let receives: Vec<usize> = (0..ranks).map(|owner| bytes(rank, owner)).collect();
         let lens: Vec<usize> = (0..ranks).map(|source| bytes(source, rank)).collect();
         let Engine { exchange, work, .. } = &mut *self.engine;
@@ -456,7 +418,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     fn gather(&self, item: Item) -> Result<()> {
         let part = self.job.chunk(item.chunk);
         let keys = part.keys.words();
-        if !self.job.has_answers || keys.is_empty() {
+        if !self.job.shape.has_answers || keys.is_empty() {
             return Ok(());
         }
         let (offsets, messages) = self.tables(item.chunk);

@@ -97,6 +97,45 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.of_keys(BatchOp::Get, keys)?.values_where(|outcome| outcome == Outcome::Found)
     }
 
+    /// Returns the values of the keys, as [`get`](Self::get), by kernels of this rank that read the tables of
+    /// all ranks. No other rank takes part, so this is no collective operation.
+    ///
+    /// No rank may change the map from before this call until it has ended: the call may then miss pairs, or
+    /// return a value that is half an old one. If the tables have grown since, it reads the new ones.
+    ///
+    /// ```
+    /// use phalanx::exchange::Limits;
+    /// use phalanx::sharded_map::on_devices;
+    /// use phalanx::{Device, HashMap, ShardedMap};
+    ///
+    /// let devices = [(); 2].map(|()| Device::emulator(Default::default()));
+    /// let limits = Limits { part_bytes: 1 << 12, slot_bytes: 256, ..Limits::default() };
+    /// on_devices(&devices, limits, |exchange| {
+    ///     let shard = HashMap::<u32, u32>::builder().device(exchange.device()).capacity(100).build()?;
+    ///     let mut map = ShardedMap::new(exchange, shard)?;
+    ///     let rank = map.rank() as u32;
+    ///     assert!(map.insert(&[rank], &[10 * rank])?.all_placed());
+    ///     assert_eq!(map.len()?, 2); // now the pairs of both ranks are there
+    ///     if map.is_readable() && rank == 0 {
+    ///         assert_eq!(map.get_remote(&[0, 1, 2])?, [Some(0), Some(10), None]);
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ShardedBatches::get_remote`](super::ShardedBatches::get_remote); [`Error::Format`] if a stored word
+    /// is no value of the map's type.
+    pub fn get_remote(&mut self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let (device, words) = (self.device().clone(), K::encode_all(keys));
+        let columns = OnDevice::<K::Word, V::Word>::new(&device, &words, &[], BatchOp::Get)?;
+        self.engine.get_remote(&columns.batch(BatchOp::Get))?;
+        self.wait()?;
+        let results = Results::of_codes(&columns.outcomes.read()?, columns.results.read()?)?;
+        results.values_where(|outcome| outcome == Outcome::Found)
+    }
+
     /// Returns for each key whether it is in the map.
     ///
     /// # Errors

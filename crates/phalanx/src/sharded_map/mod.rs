@@ -4,6 +4,9 @@ mod engine;
 mod geometry;
 mod host;
 mod ranks;
+mod remote;
+mod shape;
+mod small;
 mod stages;
 mod whole;
 mod work;
@@ -19,8 +22,10 @@ use geometry::Geometry;
 use gpu::{Device, Stream};
 use phalanx_kernels::sharded::MOST_OWNERS;
 use phalanx_kernels::sharded::kernels::{ShardedBounds, ShardedCount, ShardedGather, ShardedScatter};
+use phalanx_kernels::sharded::small::{ShardedCollect, ShardedRoute};
 use phalanx_kernels::sharded::{Pair, owner_of};
 pub use ranks::{on_devices, share};
+use remote::Remote;
 use stages::Clock;
 pub use stages::Stages;
 use std::fmt;
@@ -117,10 +122,11 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         register_kernels(exchange.device());
         let work = Work::new(exchange.stream(), &geometry, key + value, value)?;
         let (report, clock, of) = (Report::default(), Clock::default(), PhantomData);
-        let engine = Engine { exchange, geometry, work, report, is_forced: false, clock, of };
+        let engine = Engine { exchange, geometry, work, report, is_forced: false, clock, remote: None, of };
         let mut map = Self { engine, shard, of: PhantomData };
         map.load_kernels()?;
         map.agree_on_types()?;
+        map.engine.remote = Remote::connect(&mut map.engine.exchange, map.shard.inner())?;
         Ok(map)
     }
 
@@ -131,6 +137,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         device.prepare::<ShardedBounds>()?;
         device.prepare::<ShardedScatter<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedGather<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedRoute<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedCollect<Pair<K::Word, V::Word>>>()?;
         // Batches whose count on the device is 0 do nothing, but load the shard's kernels.
         let (none, keys) = (device.zeroed::<u32>(1)?, device.zeroed::<K::Word>(1)?);
         let (values, outcomes) = (device.zeroed::<V::Word>(1)?, device.zeroed::<u8>(1)?);
@@ -222,6 +230,12 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.shard.inner().memory_usage() + self.engine.work.memory_usage() + windows
     }
 
+    /// Returns whether [`get_remote`](Self::get_remote) is possible: all ranks are threads of this process, this
+    /// device can access the memory of all others, and the shards are hash maps.
+    pub fn is_readable(&self) -> bool {
+        self.engine.remote.is_some()
+    }
+
     /// Makes batches go through partition and exchange even if there is one rank, to measure them.
     pub fn force_exchange(&mut self, is_forced: bool) {
         self.engine.is_forced = is_forced;
@@ -252,7 +266,9 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// [`Error::Exchange`] when it has not before the deadline ([`PeerLost`](exchange::Error::PeerLost)), or
     /// a kernel failed ([`Device`](exchange::Error::Device)).
     pub fn wait(&mut self) -> Result<()> {
-        Ok(self.engine.exchange.wait()?)
+        self.engine.exchange.wait()?;
+        self.engine.remote.iter_mut().for_each(Remote::forget);
+        Ok(())
     }
 
     /// Runs this rank's part of a collective batch. Returns what comes with it.

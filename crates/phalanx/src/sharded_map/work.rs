@@ -20,6 +20,8 @@ pub struct Work {
     /// Counts of pieces, and then their offsets.
     pub offsets: Buffer<u32>,
     pub messages: Buffer<u32>,
+    /// Places of the elements of a small batch.
+    pub places: Buffer<u32>,
     /// Counts of chunks, in pinned memory.
     pub counts: Buffer<u32>,
     scan: Workspace,
@@ -44,6 +46,7 @@ impl Work {
             own: two(geometry.most_chunk() * (value + 1))?,
             offsets: device.buffer(0)?,
             messages: device.buffer(0)?,
+            places: device.buffer(geometry.most_chunk())?,
             counts: device.buffer_on(Tier::Pinned, 0)?,
             scan: Workspace::new(stream, 0)?,
         })
@@ -79,7 +82,10 @@ impl Work {
     pub fn memory_usage(&self) -> usize {
         let pairs = [&self.send, &self.answers, &self.own].into_iter().flatten();
         pairs.map(Buffer::byte_len).sum::<usize>()
-            + [&self.offsets, &self.messages, &self.counts].map(Buffer::byte_len).iter().sum::<usize>()
+            + [&self.offsets, &self.messages, &self.places, &self.counts]
+                .map(Buffer::byte_len)
+                .iter()
+                .sum::<usize>()
             + self.scan.memory_usage()
     }
 }

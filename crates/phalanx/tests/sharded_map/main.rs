@@ -8,4 +8,5 @@ mod faults;
 mod model;
 mod ranks;
 mod scripts;
+mod small;
 mod whole;

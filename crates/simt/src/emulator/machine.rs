@@ -267,6 +267,21 @@ impl Emulator {
         self.world.registry.disown(pointer as usize);
     }
 
+    /// Lets kernels of this device access the memory of another one. Repeated calls have no effect.
+    ///
+    /// A buffer of the other device must not be freed while a launch on this one accesses it: such an access is
+    /// not always reported, as it would not be on a GPU.
+    ///
+    /// ```
+    /// use simt::emulator::{Emulator, Options};
+    ///
+    /// let [one, two] = [(), ()].map(|()| Emulator::new(Options::default()));
+    /// one.add_peer(&two);
+    /// ```
+    pub fn add_peer(&self, other: &Emulator) {
+        self.world.registry.add_peer(&other.world);
+    }
+
     /// Marks device memory as written by the host. Bytes outside every buffer are ignored.
     ///
     /// # Safety

@@ -40,7 +40,7 @@ pub fn check(lane: &Lane, address: usize, bytes: usize, usage: Use, site: Site) 
 fn look_up(lane: &Lane, address: usize, bytes: usize, site: Site) -> Option<usize> {
     let worker = lane.worker();
     let detect = worker.detect();
-    match worker.run.world.registry.find(address, bytes) {
+    match worker.run.world.registry.find_anywhere(address, bytes) {
         Found::Live(buffer) => return Some(worker.ranges.insert(buffer)),
         Found::Freed(within) if detect.use_after_free => {
             lane.fail(FailureKind::UseAfterFree { bytes, within }, site, None)

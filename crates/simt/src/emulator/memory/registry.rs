@@ -1,10 +1,11 @@
 //! The buffers of a device: live and freed addresses, and initialised bytes.
 use super::super::failure::Nearest;
 use super::super::options::{Mode, Options};
+use super::super::world::World;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 /// Unused bytes after each buffer, so that an overrun does not reach the next buffer.
 const GAP: usize = 128;
@@ -81,6 +82,9 @@ struct Tables {
 /// The buffers of a device.
 pub struct Registry {
     tables: RwLock<Tables>,
+    /// Devices whose buffers kernels of this one can access, too.
+    peers: RwLock<Vec<Weak<World>>>,
+    has_peers: AtomicBool,
     /// Number that changes whenever a buffer is added or removed.
     version: AtomicU64,
     /// Parts of buffers that kernels have freed: bytes and name, by address.
@@ -110,6 +114,8 @@ impl Registry {
     pub fn new(options: &Options) -> Self {
         Self {
             tables: RwLock::default(),
+            peers: RwLock::default(),
+            has_peers: AtomicBool::new(false),
             version: AtomicU64::new(1),
             poisoned: RwLock::default(),
             poisons: AtomicUsize::new(0),
@@ -128,8 +134,39 @@ impl Registry {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns a number that changes whenever a buffer that kernels can access is added or removed.
     pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+        let own = self.version.load(Ordering::Acquire);
+        if !self.has_peers.load(Ordering::Acquire) {
+            return own;
+        }
+        let peers = self.peers();
+        let peers = peers.iter().filter_map(Weak::upgrade);
+        peers.fold(own, |sum, peer| sum.wrapping_add(peer.registry.version.load(Ordering::Acquire)))
+    }
+
+    fn peers(&self) -> RwLockReadGuard<'_, Vec<Weak<World>>> {
+        self.peers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets kernels access the buffers of another device. Repeated calls have no effect.
+    pub fn add_peer(&self, peer: &Arc<World>) {
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        if !peers.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(peer))) {
+            peers.push(Arc::downgrade(peer));
+            self.has_peers.store(true, Ordering::Release);
+        }
+    }
+
+    /// As [`find`](Self::find), also among the buffers of peers.
+    pub fn find_anywhere(&self, address: usize, bytes: usize) -> Found {
+        let own = self.find(address, bytes);
+        if matches!(own, Found::Live(_)) {
+            return own;
+        }
+        let peers = self.peers().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        let in_peers = peers.iter().map(|peer| peer.registry.find(address, bytes));
+        in_peers.filter(|found| !matches!(found, Found::Nothing(_))).last().unwrap_or(own)
     }
 
     pub fn start_launch(&self) -> Running<'_> {

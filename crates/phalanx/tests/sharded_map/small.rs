@@ -1,0 +1,95 @@
+//! Small batches, and lookups in the tables of other ranks.
+use crate::ranks::{Kind, cases, exchange_error, map, run, run_with, small};
+use phalanx::exchange::{Error::PeerLost, Limits};
+use phalanx::{Error, Merge};
+use std::sync::Barrier;
+
+#[test]
+fn a_small_batch_waits_for_the_device_once() {
+    let limits = Limits { part_bytes: 1 << 20, ..Limits::default() };
+    for case in cases() {
+        run(case, limits, |exchange| {
+            let mut map = map::<u64, u64>(exchange, 1000)?;
+            let keys: Vec<u64> = (0..300).map(|number| number * 7 + map.rank() as u64).collect();
+            let waits = |map: &phalanx::ShardedMap<u64, u64>| map.traffic().waits;
+            let before = waits(&map);
+            assert!(map.insert(&keys, &keys)?.all_placed());
+            assert_eq!(waits(&map) - before, 1, "{case:?}: an insertion");
+            assert_eq!(map.get(&keys)?, keys.iter().copied().map(Some).collect::<Vec<_>>());
+            assert_eq!(waits(&map) - before, 2, "{case:?}: a lookup");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn small_and_large_batches_meet() {
+    // One rank has too many elements for a small batch, the others few or none.
+    let limits = Limits { part_bytes: 1 << 20, ..Limits::default() };
+    for case in cases().into_iter().filter(|case| case.1 <= 3) {
+        run(case, limits, |exchange| {
+            let mut map = map::<u32, u32>(exchange, 30_000)?;
+            let keys: Vec<u32> = match map.rank() {
+                0 => (0..17_000).collect(),
+                rank => (0..100 * (rank as u32 - 1)).collect(),
+            };
+            let ones = vec![1; keys.len()];
+            assert!(map.upsert(Merge::Add, &keys, &ones)?.all_placed());
+            assert_eq!(map.len()?, 17_000);
+            assert_eq!(map.report().chunks, 1, "a large batch");
+            let expected = |key: u32| Some(1 + u32::from(map.ranks() == 3 && key < 100));
+            let expected = [expected(5), expected(16_999), None];
+            assert_eq!(map.get(&[5, 16_999, 17_000])?, expected);
+            assert_eq!(map.report().chunks, 0, "a small batch");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn tables_of_other_ranks_are_read_without_them() {
+    for case in cases() {
+        let barrier = Barrier::new(case.1);
+        run(case, small(), |exchange| {
+            let mut map = map::<u64, u64>(exchange, 50)?;
+            assert_eq!(map.is_readable(), case.0 != Kind::Nccl, "{case:?}");
+            let first = 1000 * map.rank() as u64;
+            let keys: Vec<u64> = (first..first + 150).collect();
+            assert!(map.insert(&keys, &keys)?.all_placed()); // all tables have grown
+            let all = map.len()?;
+            assert_eq!(all, 150 * map.ranks());
+            // One rank after the other: no other takes part.
+            for turn in 0..map.ranks() {
+                barrier.wait();
+                if turn != map.rank() {
+                    continue;
+                }
+                let asked: Vec<u64> = (0..map.ranks() as u64 * 1000).step_by(3).collect();
+                let found = map.get_remote(&asked);
+                if !map.is_readable() {
+                    assert!(matches!(found, Err(Error::NotReadable)), "{found:?}");
+                    continue;
+                }
+                let expected = asked.iter().map(|&key| (key % 1000 < 150).then_some(key));
+                assert_eq!(found?, expected.collect::<Vec<_>>(), "{case:?}");
+            }
+            barrier.wait();
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn tables_are_not_read_after_a_loss() {
+    let Some(case) = cases().into_iter().find(|case| case.1 > 1 && case.0 == Kind::Peer) else { return };
+    let results = run_with(case, small(), Vec::new(), |exchange| {
+        let mut map = map::<u64, u64>(exchange, 50)?;
+        if map.rank() == 0 {
+            return Ok(()); // drops its end
+        }
+        assert!(map.len().is_err());
+        map.get_remote(&[1]).map(drop)
+    });
+    assert!(results[0].is_ok());
+    assert!(results[1..].iter().all(|result| matches!(exchange_error(result), Some(PeerLost(_)))));
+}
