@@ -142,6 +142,10 @@ struct PersistentPage;
 #[doc = include_str!("../../../docs/structures/dynamic-graph.md")]
 struct GraphPage;
 
+#[cfg(all(doctest, feature = "sharded-map"))]
+#[doc = include_str!("../../../docs/scale-out.md")]
+struct ScaleOutPage;
+
 // Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -81,13 +81,7 @@ pub fn sharded_route<P: Sharded + Instance>(
 
 /// Returns the index of the caller's element in its message. All lanes call it.
 #[device(caller)]
-fn draw<K: Scalar>(
-    piece: Piece<K>,
-    owner: u32,
-    at: usize,
-    counts: GlobalSlice<u32>,
-    fixed: Fixed,
-) -> u32 {
+fn draw<K: Scalar>(piece: Piece<K>, owner: u32, at: usize, counts: GlobalSlice<u32>, fixed: Fixed) -> u32 {
     let (same, _) = piece.votes(owner, at);
     let (rank, leader) = (piece.rank(), same.trailing_zeros());
     let mut first = 0;

@@ -17,6 +17,8 @@
 //!    partition and the probe of later rounds, and are needed only after `probe(q+1)`.
 //! 3. Two buffers alternate for messages and own answers (by chunk), and for answers to others (by round): a
 //!    kernel that writes a buffer comes after the arrival that follows the buffer's last transfer.
+use super::Combining;
+use super::combine::Equal;
 use super::geometry::{Geometry, Item, Plan};
 use super::remote::Remote;
 use super::shape::{COMPARED, Shape};
@@ -44,6 +46,8 @@ pub struct Report {
     pub chunks: usize,
     /// Rounds in which elements moved between ranks. Under skew there are more than chunks.
     pub rounds: usize,
+    /// Elements of this rank's batch that took their answer from another one with an equal key.
+    pub combined: usize,
     /// Elements of this rank's batch that other ranks have executed.
     pub sent: usize,
     /// Elements of other ranks' batches that this rank has executed.
@@ -61,6 +65,10 @@ pub struct Engine<K, V> {
     pub clock: Clock,
     /// The tables of all ranks, if this rank can read them.
     pub remote: Option<Remote<K, V>>,
+    /// When equal keys of a batch are combined.
+    pub combining: Combining,
+    /// Memory of batches that are combined; none before the first one.
+    pub equal: Option<Equal<K, V>>,
     pub of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -96,6 +104,25 @@ impl<K: Word, V: Word> Engine<K, V> {
             let (batch, kept) = batch?;
             return shard.submit(self.exchange.stream(), batch).map(|()| kept);
         }
+        let combined = batch.and_then(|(batch, kept)| Ok((batch, self.combined(op.0, batch)?, kept)));
+        match combined {
+            Ok((batch, Some(distinct), kept)) => {
+                self.exchanged(shard, op, Ok((distinct, ())))?;
+                self.expand(op.0, &batch)?;
+                Ok(kept)
+            }
+            Ok((batch, None, kept)) => self.exchanged(shard, op, Ok((batch, kept))),
+            Err(error) => self.exchanged(shard, op, Err(error)),
+        }
+    }
+
+    /// Runs a batch whose equal keys have been combined.
+    fn exchanged<T>(
+        &mut self,
+        shard: &dyn Structure<Key = K, Value = V>,
+        op: (BatchOp, bool),
+        batch: Result<(Batch<K, V>, T)>,
+    ) -> Result<T> {
         let shape = Shape::new::<K, V>(op);
         let prepared =
             batch.and_then(|(batch, kept)| self.prepare(&batch).map(|chunks| (batch, kept, chunks)));
@@ -219,6 +246,7 @@ impl<K: Word, V: Word> Engine<K, V> {
             chunks,
             rounds: plan.items.iter().filter(|item| item.moves).count(),
             sent: others().map(|to| count(rank, to)).sum(),
+            combined: self.report.combined,
             received: others().map(|from| count(from, rank)).sum(),
         };
     }

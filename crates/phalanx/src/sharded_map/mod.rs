@@ -1,5 +1,6 @@
 //! A map that is divided among several devices.
 mod batches;
+mod combine;
 mod engine;
 mod geometry;
 mod host;
@@ -21,6 +22,7 @@ use exchange::{Exchange, Traffic};
 use geometry::Geometry;
 use gpu::{Device, Stream};
 use phalanx_kernels::sharded::MOST_OWNERS;
+use phalanx_kernels::sharded::equal::{ShardedDistinct, ShardedExpand, ShardedHeads, ShardedSample};
 use phalanx_kernels::sharded::kernels::{ShardedBounds, ShardedCount, ShardedGather, ShardedScatter};
 use phalanx_kernels::sharded::small::{ShardedCollect, ShardedRoute};
 use phalanx_kernels::sharded::{Pair, owner_of};
@@ -90,6 +92,28 @@ pub struct ShardedMap<K: Key, V: Value, M = HashMap<K, V>> {
     of: PhantomData<fn() -> (K, V)>,
 }
 
+/// When equal keys of a batch are combined before the exchange: one of them goes to its owner, and the others
+/// take their answers from its. The elements of an `upsert` are never combined here; kernels of the shard
+/// combine those of a warp.
+///
+/// ```
+/// use phalanx::sharded_map::Combining;
+///
+/// assert_eq!(Combining::default(), Combining::BySample);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Combining {
+    /// If a sample of 1024 keys says that it pays: some keys are so frequent that their owners would have much
+    /// more work than others. Batches of less than 2^20 elements are not combined.
+    #[default]
+    BySample,
+    /// Always. Sorts each batch, and waits for the device once more.
+    Always,
+    /// Never.
+    Never,
+}
+
 /// A batch, and what a call keeps until it has run.
 type BatchWith<K, V, T> = (Batch<<K as Key>::Word, <V as Value>::Word>, T);
 
@@ -122,7 +146,18 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         register_kernels(exchange.device());
         let work = Work::new(exchange.stream(), &geometry, key + value, value)?;
         let (report, clock, of) = (Report::default(), Clock::default(), PhantomData);
-        let engine = Engine { exchange, geometry, work, report, is_forced: false, clock, remote: None, of };
+        let engine = Engine {
+            exchange,
+            geometry,
+            work,
+            report,
+            is_forced: false,
+            clock,
+            remote: None,
+            combining: Combining::default(),
+            equal: None,
+            of,
+        };
         let mut map = Self { engine, shard, of: PhantomData };
         map.load_kernels()?;
         map.agree_on_types()?;
@@ -139,6 +174,10 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         device.prepare::<ShardedGather<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedRoute<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedCollect<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedSample<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedHeads<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedDistinct<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedExpand<Pair<K::Word, V::Word>>>()?;
         // Batches whose count on the device is 0 do nothing, but load the shard's kernels.
         let (none, keys) = (device.zeroed::<u32>(1)?, device.zeroed::<K::Word>(1)?);
         let (values, outcomes) = (device.zeroed::<V::Word>(1)?, device.zeroed::<u8>(1)?);
@@ -234,6 +273,11 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// device can access the memory of all others, and the shards are hash maps.
     pub fn is_readable(&self) -> bool {
         self.engine.remote.is_some()
+    }
+
+    /// Selects when equal keys of this rank's batches are combined before the exchange. Ranks may differ.
+    pub fn set_combining(&mut self, combining: Combining) {
+        self.engine.combining = combining;
     }
 
     /// Makes batches go through partition and exchange even if there is one rank, to measure them.

@@ -35,7 +35,7 @@ fn only_the_own_shard_works(map: &mut ShardedMap<u32, u32>) {
     assert!(is_lost(&map.len()) && is_lost(&map.remove(&[1])) && is_lost(&map.retain(|_, _| true)));
     assert!(is_lost(&map.export()) && is_lost(&map.clear()) && is_lost(&map.load([&[][..]])));
     let own = (0..).find(|&key| map.owner(key) == map.rank()).unwrap();
-    map.shard().insert(&[own], &[7]).unwrap();
+    assert!(map.shard().insert(&[own], &[7]).unwrap().all_placed());
     assert_eq!(map.shard().get(&[own]).unwrap(), [Some(7)]);
 }
 

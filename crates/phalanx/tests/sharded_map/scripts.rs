@@ -4,6 +4,7 @@ use crate::ranks::{Case, cases, map, run, run_with, small};
 use phalanx::exchange::{Exchange, Limits, Planted};
 use phalanx::kernels::sharded::owner_of;
 use phalanx::map::Word;
+use phalanx::sharded_map::Combining;
 use phalanx::{Merge, Outcome, Result, ShardedMap};
 
 /// Distribution of the keys of a step.
@@ -129,8 +130,15 @@ fn on_device<K: Word, V: Word>(map: &mut ShardedMap<K, V>, op: Op, batch: &Batch
 }
 
 /// Runs a rank's part of a script. Returns the results of the steps, and the number of pairs in the end.
-fn play<K: Word, V: Word>(exchange: Exchange, steps: &[Step]) -> Result<(Vec<Results>, usize)> {
+fn play<K: Word, V: Word>(
+    exchange: Exchange,
+    steps: &[Step],
+    is_combined: bool,
+) -> Result<(Vec<Results>, usize)> {
     let mut map = map::<K, V>(exchange, 1 << 14)?;
+    if is_combined {
+        map.set_combining(Combining::Always);
+    }
     let rank = map.rank();
     let mut results = Vec::new();
     for (number, step) in steps.iter().enumerate() {
@@ -155,7 +163,8 @@ fn compare(steps: &[Step], results: &[(Vec<Results>, usize)], mask: u64) -> std:
 
 fn check<K: Word, V: Word>(case: Case, limits: Limits, size: (usize, usize), seed: u64) {
     let steps = script(case.1, size, seed);
-    let results = run(case, limits, |exchange| play::<K, V>(exchange, &steps));
+    let is_combined = seed.is_multiple_of(2);
+    let results = run(case, limits, |exchange| play::<K, V>(exchange, &steps, is_combined));
     let mask = if size_of::<V>() == 4 { u32::MAX.into() } else { u64::MAX };
     compare(&steps, &results, mask).unwrap_or_else(|error| panic!("{case:?}, seed {seed}: {error}"));
 }
@@ -163,7 +172,7 @@ fn check<K: Word, V: Word>(case: Case, limits: Limits, size: (usize, usize), see
 /// Returns whether a script with faults fails or has wrong results: whether its faults are found.
 pub fn finds(case: Case, limits: Limits, planted: Vec<Planted>, seed: u64) -> bool {
     let steps = script(case.1, (4, 300), seed);
-    let results = run_with(case, limits, planted, |exchange| play::<u32, u32>(exchange, &steps));
+    let results = run_with(case, limits, planted, |exchange| play::<u32, u32>(exchange, &steps, false));
     match results.into_iter().collect::<Result<Vec<_>>>() {
         Ok(results) => compare(&steps, &results, u32::MAX.into()).is_err(),
         Err(_) => true,
@@ -185,6 +194,36 @@ fn scripts_of_mixed_widths() {
     for case in cases() {
         check::<u32, u64>(case, small(), (7, 300), 3);
         check::<u64, u32>(case, small(), (7, 300), 4);
+    }
+}
+
+#[test]
+fn scripts_with_combined_keys() {
+    for case in cases() {
+        check::<u64, u64>(case, small(), (7, 300), 10);
+        check::<u32, u64>(case, small(), (7, 300), 12);
+    }
+}
+
+/// Each rank looks up a hot key, and a few others.
+#[test]
+fn a_hot_key_moves_once() {
+    for case in cases() {
+        run(case, small(), |exchange| {
+            let mut map = map::<u64, u64>(exchange, 1000)?;
+            map.set_combining(Combining::Always);
+            let others: Vec<u64> = (0..100).map(|number| number + 1000 * map.rank() as u64).collect();
+            assert!(map.insert(&others, &others)?.all_placed());
+            let before = map.traffic().bytes;
+            let keys = [vec![5; 900], others.clone()].concat();
+            let found = map.get(&keys)?;
+            assert!(found[..900].iter().all(|value| *value == Some(5)) && found[950] == Some(others[50]));
+            assert_eq!(map.report().combined, 899 + usize::from(map.rank() == 0));
+            // A key of 8 bytes, and 9 bytes of an answer to another rank's key.
+            let most = 2 * map.ranks() * 101 * 17;
+            assert!((map.traffic().bytes - before) as usize <= most, "{case:?}");
+            Ok(())
+        });
     }
 }
 
