@@ -1,5 +1,6 @@
 //! Command-line interface.
 use crate::count::{Options, count, read_only};
+use crate::gpus::{self, count_on};
 use crate::report;
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -43,6 +44,9 @@ pub struct Cli {
     /// Read and pack only, to measure the reader
     #[arg(long, conflicts_with_all = ["output", "spectrum"])]
     pub read_only: bool,
+    /// Count on this number of GPUs, each with a part of the table
+    #[arg(long, value_name = "N", conflicts_with = "budget")]
+    pub gpus: Option<usize>,
     /// The device, and the table on it
     #[command(flatten)]
     pub table: TableArgs,
@@ -62,12 +66,19 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
         progress.finish_and_clear();
         return Ok(report::print_reading(&reading?, out)?);
     }
-    let device = open(&cli.table.device)?;
+    let devices = match cli.gpus {
+        Some(gpus) => gpus::devices(&cli.table.device, gpus)?,
+        None => vec![open(&cli.table.device)?],
+    };
+    let device = &devices[0];
     // Output files are opened first, so that a missing folder shows before counting rather than after an
     // hour.
     let output = cli.output.as_deref().map(|path| create(path, &cli.files)).transpose()?;
     let spectrum = cli.spectrum.as_deref().map(|path| create(path, &cli.files)).transpose()?;
-    let counts = count(&cli.files, &device, &options, &progress);
+    let counts = match cli.gpus {
+        Some(_) => count_on(&cli.files, &devices, &options, &progress),
+        None => count(&cli.files, device, &options, &progress),
+    };
     progress.finish_and_clear();
     let counts = counts?;
     if let Some((file, path)) = output.zip(cli.output.as_deref()) {
@@ -76,7 +87,11 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
     if let Some((file, path)) = spectrum.zip(cli.spectrum.as_deref()) {
         report::write_spectrum(&counts, file).with_context(|| cannot_write(path))?;
     }
-    report::print_totals(&counts, &device.name(), out)?;
+    let name = match devices.len() {
+        1 => device.name(),
+        many => format!("{many} x {}", device.name()),
+    };
+    report::print_totals(&counts, &name, out)?;
     report::print_speed(&counts, device.is_emulator(), out)?;
     report::print_top(&counts, cli.top, cli.min_count, out)?;
     Ok(report::print_spectrum(&counts, out)?)

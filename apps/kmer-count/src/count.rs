@@ -77,9 +77,7 @@ pub fn count(
     let compiling = Duration::from_secs_f64(device.jit_ms() / 1e3);
     let Counter { upserts, counting, ref table, .. } = counter;
     let cost = Cost { upserts, memory: table.memory(), reading: reading.time, counting, time, compiling };
-    let counts = Counts { length: options.length, input: reading.input, pairs, cost };
-    counts.check()?;
-    Ok(counts.sorted())
+    Counts::of(options.length, reading.input, pairs, cost)
 }
 
 /// Reads the files and packs the k-mers, without counting them: measures the reader alone.
@@ -94,7 +92,7 @@ pub fn read_only(files: &[PathBuf], options: &Options, progress: &ProgressBar) -
 }
 
 /// Reads the files on all cores, and passes what they send to `receive`.
-fn with_reader(
+pub(crate) fn with_reader(
     files: &[PathBuf],
     options: &Options,
     progress: &ProgressBar,
@@ -182,6 +180,13 @@ impl Counter {
 }
 
 impl Counts {
+    /// Returns the result of counting, sorted.
+    pub(crate) fn of(length: Length, input: Input, pairs: Vec<(u64, u64)>, cost: Cost) -> Result<Self> {
+        let counts = Self { length, input, pairs, cost };
+        counts.check()?;
+        Ok(counts.sorted())
+    }
+
     /// Checks that the counts add up to the number of k-mers read.
     fn check(&self) -> Result<()> {
         let sum: u64 = self.pairs.iter().map(|&(_, count)| count).sum();

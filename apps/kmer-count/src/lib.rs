@@ -3,8 +3,9 @@
 //!
 //! All cores read the files, pack the k-mers ([`genomes`]) and combine nearby occurrences ([`combine`]).
 //! Another thread submits batches to the device ([`count`]), where a table adds them up. [`report`] writes
-//! the results.
+//! the results. With several GPUs, each has a shard of the table ([`gpus`]).
 pub mod cli;
 pub mod combine;
 pub mod count;
+pub mod gpus;
 pub mod report;

@@ -4,6 +4,7 @@ mod support;
 use genomes::kmers::{Length, Strand};
 use genomes::table::{Baseline, TableOptions};
 use kmer_count::count::{Counts, Options, count};
+use kmer_count::gpus::{count_on, devices};
 use proptest::prelude::*;
 use std::path::PathBuf;
 use support::{by_definition, counted, emulator, file, gzip, options, sequences, texts};
@@ -63,6 +64,24 @@ fn gzip_in_one_and_in_several_members() {
     let expected = by_definition(&all, 5, Strand::Canonical);
     for paths in [&[one][..], &[several], &apart] {
         assert_eq!(texts(&counted(paths, &emulator(), &options(5, Strand::Canonical))), expected);
+    }
+}
+
+#[test]
+fn several_devices_change_no_count() {
+    let genome = Genome::random(9_000, 3);
+    let mut fasta = Vec::new();
+    genome.write_fasta(&mut fasta, "genome", 70).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = [file(folder.path(), "genome.fa", &fasta), file(folder.path(), "short.fa", ">a\nACGTACGT\n")];
+    for (bases, strand) in [(5, Strand::Plain), (21, Strand::Canonical)] {
+        let options = options(bases, strand);
+        let one = counted(&path, &emulator(), &options);
+        for gpus in [1, 2, 3] {
+            let devices = devices("emulator", gpus).unwrap();
+            let several = count_on(&path, &devices, &options, &indicatif::ProgressBar::hidden()).unwrap();
+            assert_eq!((several.pairs, several.input), (one.pairs.clone(), one.input), "{gpus} devices");
+        }
     }
 }
 

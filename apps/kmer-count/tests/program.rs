@@ -51,6 +51,9 @@ fn each_error_says_what_to_do() {
         ("a.fa --output a.fa", "name another file"),
         ("a.fa --output none/out.tsv", "check that its folder is there"),
         ("a.fa --plain --canonical", "cannot be used with"),
+        ("a.fa --device emulator --gpus 0", "give at least 1"),
+        ("a.fa --device cuda:1 --gpus 2", "is one GPU"),
+        ("a.fa --gpus 2 --budget 1G", "cannot be used with"),
     ];
     for (arguments, expected) in cases {
         let output = start(folder.path(), arguments);

@@ -164,9 +164,9 @@ impl Registry {
         if matches!(own, Found::Live(_)) {
             return own;
         }
-        let peers = self.peers().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
-        let in_peers = peers.iter().map(|peer| peer.registry.find(address, bytes));
-        in_peers.filter(|found| !matches!(found, Found::Nothing(_))).last().unwrap_or(own)
+        let peers: Vec<_> = self.peers().iter().filter_map(Weak::upgrade).collect();
+        let mut in_peers = peers.iter().map(|peer| peer.registry.find(address, bytes));
+        in_peers.find(|found| matches!(found, Found::Live(_))).unwrap_or(own)
     }
 
     pub fn start_launch(&self) -> Running<'_> {
