@@ -579,7 +579,7 @@ pub enum Error {
     /// [`PeerLost`](exchange::Error::PeerLost) for the loss of a rank.
     #[cfg(feature = "sharded-map")]
     #[error(transparent)]
-    Exchange(#[from] exchange::Error),
+    Exchange(Box<exchange::Error>),
 
     /// Reading or writing a saved structure failed.
     #[error("{doing} a saved structure failed: {source}")]
@@ -615,6 +615,17 @@ impl Error {
         }
     }
 
+    /// Returns whether a rank of a map on several devices is lost, after which only the own shard can be used.
+    /// O(1).
+    ///
+    /// ```
+    /// assert!(!phalanx::Error::ZeroCapacity.is_peer_lost());
+    /// ```
+    #[cfg(feature = "sharded-map")]
+    pub fn is_peer_lost(&self) -> bool {
+        matches!(self, Self::Exchange(error) if matches!(**error, exchange::Error::PeerLost(_)))
+    }
+
     /// Returns whether the cause is a lack of memory or capacity: a smaller request could succeed.
     pub(crate) fn is_lack_of_room(&self) -> bool {
         use gpu::Error::{OutOfMemory, TooLarge};
@@ -637,6 +648,13 @@ impl Error {
                 | Self::TooManySlabs { .. }
                 | Self::Device(OutOfMemory { .. } | TooLarge { .. })
         )
+    }
+}
+
+#[cfg(feature = "sharded-map")]
+impl From<exchange::Error> for Error {
+    fn from(error: exchange::Error) -> Self {
+        Self::Exchange(Box::new(error))
     }
 }
 

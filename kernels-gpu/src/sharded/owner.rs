@@ -58,7 +58,7 @@ mod tests {
                 check(|number| number, owners, seed);
                 check(|number| number as u32, owners, seed);
                 check(|number| number << 20, owners, seed);
-                check(|number| mix64(number), owners, seed);
+                check(mix64, owners, seed);
             }
         }
     }

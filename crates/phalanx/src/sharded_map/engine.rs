@@ -18,6 +18,7 @@
 //! 3. Two buffers alternate for messages and own answers (by chunk), and for answers to others (by round): a
 //!    kernel that writes a buffer comes after the arrival that follows the buffer's last transfer.
 use super::geometry::{Geometry, Item, Plan, Sizes};
+use super::stages::{Begin, Clock, Stage};
 use super::work::{Work, answer_stride, bytes_of, words, words_at};
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
@@ -54,6 +55,7 @@ pub struct Engine<K, V> {
     pub report: Report,
     /// Whether batches go through the exchange even if there is one rank.
     pub is_forced: bool,
+    pub clock: Clock,
     pub of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -139,6 +141,14 @@ impl<K: Word, V: Word> Engine<K, V> {
         Ok(kept)
     }
 
+    fn begin_stage(&self) -> Result<Begin> {
+        self.clock.begin(self.exchange.stream())
+    }
+
+    fn end_stage(&mut self, stage: Stage, begin: Begin) -> Result<()> {
+        self.clock.end(stage, begin, self.exchange.stream())
+    }
+
     /// Submits the counting of a batch. Returns its number of chunks.
     fn count(&mut self, op: BatchOp, batch: &Batch<K, V>) -> Result<usize> {
         let len = batch.keys.max_len();
@@ -149,7 +159,9 @@ impl<K: Word, V: Word> Engine<K, V> {
         let chunks = len.div_ceil(pieces * PIECE);
         self.work.reserve(self.exchange.device(), ranks, chunks, pieces)?;
         if chunks > 0 {
+            let begin = self.begin_stage()?;
             self.submit_counts((op, batch), chunks, pieces)?;
+            self.end_stage(Stage::Count, begin)?;
         }
         Ok(chunks)
     }
@@ -274,14 +286,24 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         for number in 0..self.plan.items.len() {
             let arriving = self.requests.take();
             self.send_requests(number + 1)?;
-            arriving.map_or(Ok(()), |moving| self.engine.exchange.arrive(moving))?;
+            self.arrive(arriving, Stage::Arrival)?;
+            let begin = self.engine.begin_stage()?;
             self.probe(number)?;
+            self.engine.end_stage(Stage::Probe, begin)?;
             if number > 0 {
                 self.finish(number - 1)?;
             }
             self.send_answers(number)?;
         }
         self.finish(self.plan.items.len() - 1)
+    }
+
+    /// Makes the stream wait for what has been sent, if anything has.
+    fn arrive(&mut self, moving: Option<Moving>, stage: Stage) -> Result<()> {
+        let Some(moving) = moving else { return Ok(()) };
+        let begin = self.engine.begin_stage()?;
+        self.engine.exchange.arrive(moving)?;
+        self.engine.end_stage(stage, begin)
     }
 
     fn rank(&self) -> usize {
@@ -338,7 +360,9 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     fn send_requests(&mut self, number: usize) -> Result<()> {
         let Some(&item) = self.plan.items.get(number) else { return Ok(()) };
         if item.round == 0 {
+            let begin = self.engine.begin_stage()?;
             self.partition(item.chunk)?;
+            self.engine.end_stage(Stage::Partition, begin)?;
         }
         if !item.moves {
             return Ok(());
@@ -422,9 +446,14 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     /// Submits the way of a round's answers into the order of the batch.
     fn finish(&mut self, number: usize) -> Result<()> {
         let item = self.item(number);
-        if let Some(moving) = self.answers.take() {
-            self.engine.exchange.arrive(moving)?;
-        }
+        let arriving = self.answers.take();
+        self.arrive(arriving, Stage::Answers)?;
+        let begin = self.engine.begin_stage()?;
+        self.gather(item)?;
+        self.engine.end_stage(Stage::Gather, begin)
+    }
+
+    fn gather(&self, item: Item) -> Result<()> {
         let part = self.job.chunk(item.chunk);
         let keys = part.keys.words();
         if !self.job.has_answers || keys.is_empty() {

@@ -4,6 +4,7 @@ mod engine;
 mod geometry;
 mod host;
 mod ranks;
+mod stages;
 mod work;
 
 use crate::map::launch::{Batch, BatchOp};
@@ -19,6 +20,8 @@ use phalanx_kernels::sharded::MOST_OWNERS;
 use phalanx_kernels::sharded::kernels::{ShardedBounds, ShardedCount, ShardedGather, ShardedScatter};
 use phalanx_kernels::sharded::{Pair, owner_of};
 pub use ranks::{on_devices, share};
+use stages::Clock;
+pub use stages::Stages;
 use std::fmt;
 use std::marker::PhantomData;
 use work::Work;
@@ -110,8 +113,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let geometry = Geometry::new(&exchange.limits(), (exchange.rank(), ranks), key + value);
         register_kernels(exchange.device());
         let work = Work::new(exchange.stream(), &geometry, key + value, value)?;
-        let (report, is_forced, of) = (Report::default(), false, PhantomData);
-        let engine = Engine { exchange, geometry, work, report, is_forced, of };
+        let (report, clock, of) = (Report::default(), Clock::default(), PhantomData);
+        let engine = Engine { exchange, geometry, work, report, is_forced: false, clock, of };
         let mut map = Self { engine, shard, of: PhantomData };
         map.load_kernels()?;
         map.agree_on_types()?;
@@ -219,6 +222,20 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Makes batches go through partition and exchange even if there is one rank, to measure them.
     pub fn force_exchange(&mut self, is_forced: bool) {
         self.engine.is_forced = is_forced;
+    }
+
+    /// Measures the stages of later batches, or no longer. The measurement adds some events to the stream.
+    pub fn measure_stages(&mut self, is_measured: bool) {
+        self.engine.clock.is_on = is_measured;
+    }
+
+    /// Returns the times of the stages since the last call. Waits for the stream.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); [`Error::Device`] if the clock of the device fails.
+    pub fn stages(&mut self) -> Result<Stages> {
+        self.wait()?;
+        self.engine.clock.take()
     }
 
     /// Returns batches on device buffers.

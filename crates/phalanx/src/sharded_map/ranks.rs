@@ -1,5 +1,5 @@
 //! Ranks that are threads of one process.
-use crate::Result;
+use crate::{Error, Result};
 use exchange::{Exchange, Limits, Meeting};
 use gpu::Device;
 use std::ops::Range;
@@ -26,7 +26,7 @@ use std::thread;
 ///
 /// # Errors
 /// The first error of a rank, and before all that is not the loss of another;
-/// [`Error::Exchange`](crate::Error::Exchange) for no device and for limits out of range. A panic of a rank
+/// [`Error::Exchange`] for no device and for limits out of range. A panic of a rank
 /// is passed on when all have ended.
 pub fn on_devices<R: Send>(
     devices: &[Device],
@@ -50,10 +50,10 @@ pub fn on_devices<R: Send>(
 
 /// Returns all results, or the error that explains the others.
 fn first_cause<R>(results: Vec<Result<R>>) -> Result<Vec<R>> {
-    use crate::Error::Exchange;
     use exchange::Error::{PeerLost, Refused};
     let follows = |result: &Result<R>| match result {
-        Ok(_) | Err(Exchange(PeerLost(_) | Refused { .. })) => true,
+        Ok(_) => true,
+        Err(Error::Exchange(error)) => matches!(**error, PeerLost(_) | Refused { .. }),
         Err(_) => false,
     };
     let mut results = results;

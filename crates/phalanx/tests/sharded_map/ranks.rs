@@ -1,5 +1,5 @@
 //! Ranks as threads.
-use phalanx::exchange::{Exchange, Limits, Meeting, Planted, nccl_id};
+use phalanx::exchange::{Error, Exchange, Limits, Meeting, Planted, nccl_id};
 use phalanx::{Device, HashMap, Key, Result, ShardedMap, Value};
 use std::thread;
 use std::time::Duration;
@@ -89,4 +89,12 @@ pub fn map<K: Key, V: Value>(exchange: Exchange, capacity: usize) -> Result<Shar
     let mut map = ShardedMap::new(exchange, shard)?;
     map.force_exchange(true);
     Ok(map)
+}
+
+/// Returns the error of the exchange that a call has returned.
+pub fn exchange_error<R>(result: &Result<R>) -> Option<&Error> {
+    match result {
+        Err(phalanx::Error::Exchange(error)) => Some(error),
+        _ => None,
+    }
 }
