@@ -86,7 +86,7 @@ impl Structure for Exchanges<'_> {
 pub fn devices(gpu: &Gpu, ranks: usize) -> Result<Vec<Device>> {
     ensure!(ranks > 0, "there is at least one rank, not 0");
     let device = |rank: usize| match gpu.device.is_emulator() {
-        true => Ok(Device::emulator(Default::default())),
+        true => Ok(Device::named("emulator")?),
         false => Device::cuda(rank as u32).with_context(|| format!("rank {rank} needs a device of its own")),
     };
     let others = (1..ranks).map(device);
