@@ -27,7 +27,7 @@ const FEATURES: [(&str, &[&str]); 6] = [
     ("tiered", &["ResidentMap", "TieredMap", "TieredSkipList"]),
     ("persistent", &["PersistentMap"]),
     ("graph", &["DynamicGraph", "GraphAlgorithms", "GraphBatches"]),
-    ("sharded", &["Exchange"]),
+    ("sharded", &["Exchange", "ShardedMap"]),
 ];
 
 /// Options of the benchmark program that are followed by a value.

@@ -86,7 +86,7 @@ impl Structure for Exchanges<'_> {
 pub fn devices(gpu: &Gpu, ranks: usize) -> Result<Vec<Device>> {
     ensure!(ranks > 0, "there is at least one rank, not 0");
     let device = |rank: usize| match gpu.device.is_emulator() {
-        true => Ok(Device::emulator(Default::default())),
+        true => Ok(Device::named("emulator")?),
         false => Device::cuda(rank as u32).with_context(|| format!("rank {rank} needs a device of its own")),
     };
     let others = (1..ranks).map(device);
@@ -152,7 +152,10 @@ fn element(rank: usize, index: usize) -> u64 {
 }
 
 /// Calls a function in a thread for each of some values, and returns the results in their order.
-fn on_threads<T: Send, R: Send>(
+///
+/// # Errors
+/// Returns the first error of a thread.
+pub fn on_threads<T: Send, R: Send>(
     values: impl IntoIterator<Item = T>,
     run: impl Fn(T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
@@ -326,7 +329,10 @@ impl Benchmark for AllToAll {
 }
 
 /// Returns the milliseconds from the moment when all ranks are ready until all have called `run`.
-fn timed(barrier: &Barrier, run: impl FnOnce() -> Result<()>) -> Result<f64> {
+///
+/// # Errors
+/// Returns that of `run`.
+pub fn timed(barrier: &Barrier, run: impl FnOnce() -> Result<()>) -> Result<f64> {
     barrier.wait();
     let start = Instant::now();
     let result = run();

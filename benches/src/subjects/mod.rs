@@ -47,6 +47,8 @@ pub mod resident_map;
 #[cfg(feature = "trees")]
 pub mod segments;
 pub mod sets;
+#[cfg(feature = "sharded")]
+pub mod sharded_map;
 #[cfg(feature = "trees")]
 pub mod skip_list;
 pub mod slab_alloc;
@@ -90,6 +92,8 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(graph_merge::Merges(gpu)),
         #[cfg(feature = "sharded")]
         Box::new(exchange::Exchanges(gpu)),
+        #[cfg(feature = "sharded")]
+        Box::new(sharded_map::ShardedMaps(gpu)),
         #[cfg(feature = "persistent")]
         Box::new(persistent_map::PersistentMaps(gpu)),
         #[cfg(feature = "trees")]

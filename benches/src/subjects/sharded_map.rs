@@ -1,0 +1,315 @@
+//! Benchmarks of `phalanx::ShardedMap`, with batches on device buffers: a thread and a device for each rank.
+//!
+//! Each rank has `pairs` pairs when the batch has ended, if it inserts, else before it. A batch has `n` elements
+//! on each rank, of any owners. The time is that of the host, from the moment when all ranks are ready until the
+//! last one has its answers.
+use super::exchange::{devices, on_threads, timed};
+use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Context, Result, bail, ensure};
+use gpu::{Buffer, Device};
+use phalanx::exchange::{Exchange, Limits, Meeting, NcclId, nccl_id};
+use phalanx::map::Word as MapWord;
+use phalanx::sharded_map::Report;
+use phalanx::{HashMap, Merge, Outcome, ShardedMap};
+use std::sync::Barrier;
+use workloads::random::{Source, below};
+use workloads::{Key as Word, UniqueKeys, Zipf, parallel, updated_value_of, value_of};
+
+/// Sharded maps as a structure. Its variants are the ways to move data.
+#[derive(Debug)]
+pub struct ShardedMaps<'a>(pub &'a Gpu);
+
+/// Timed operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Insert,
+    Get,
+    Contains,
+    Upsert,
+}
+
+const VERBS: [(&str, Verb); 4] = [
+    ("insert", Verb::Insert),
+    ("get", Verb::Get),
+    ("contains_key", Verb::Contains),
+    ("upsert", Verb::Upsert),
+];
+
+const WAYS: [&str; 2] = ["peer", "nccl"];
+
+impl Structure for ShardedMaps<'_> {
+    fn name(&self) -> &'static str {
+        "ShardedMap"
+    }
+
+    fn variants(&self) -> Vec<String> {
+        WAYS.map(str::to_owned).to_vec()
+    }
+
+    fn ops(&self) -> Vec<&'static str> {
+        VERBS.iter().map(|(name, _)| *name).collect()
+    }
+
+    fn is_possible(&self, case: &Case) -> bool {
+        let ranks = case.number("ranks").unwrap_or(1.0) as usize;
+        let has_way = case.variant == "peer" || !self.0.device.is_emulator() && nccl_id().is_ok();
+        has_way && devices(self.0, ranks).is_ok()
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        match (case.key_bits, case.value_bits) {
+            (32, 32) => Ok(Box::new(Sharded::<u32, u32>::new(self.0, case)?)),
+            (64, 64) => Ok(Box::new(Sharded::<u64, u64>::new(self.0, case)?)),
+            (key, value) => bail!("there are no pairs of {key}-bit keys and {value}-bit values here"),
+        }
+    }
+}
+
+/// Prepared case.
+struct Sharded<K: MapWord, V: MapWord> {
+    verb: Verb,
+    ranks: Vec<Rank<K, V>>,
+    ms: f64,
+}
+
+/// One rank.
+struct Rank<K: MapWord, V: MapWord> {
+    map: ShardedMap<K, V>,
+    /// Keys that this rank inserts before the batch, and their values.
+    fill: (Buffer<K>, Buffer<V>),
+    /// Keys of the batch, on the host and on the device.
+    asked: Vec<K>,
+    keys: Buffer<K>,
+    /// Values of the batch, or those found.
+    values: Buffer<V>,
+    outcomes: Buffer<u8>,
+    is_filled: bool,
+}
+
+/// What all ranks share.
+struct Plan<'a> {
+    case: &'a Case,
+    verb: Verb,
+    ranks: usize,
+    /// Pairs of a rank before the batch.
+    before: usize,
+    load_factor: f64,
+    zipf: Option<Zipf>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(case: &'a Case) -> Result<Self> {
+        let verb = VERBS.iter().find(|(name, _)| *name == case.op);
+        let (_, verb) = *verb.with_context(|| format!("no operation is called '{}'", case.op))?;
+        let (pairs, ranks) = (case.number("pairs")? as usize, case.number("ranks")? as usize);
+        let placed = if verb == Verb::Insert { case.n as usize } else { 0 };
+        let before = pairs.checked_sub(placed).context("a rank inserts more than `pairs`")?;
+        let theta = case.number_if_given("theta")?.filter(|theta| *theta > 0.0);
+        let zipf = theta.map(|theta| Zipf::new((ranks * before) as u64, theta)).transpose()?;
+        ensure!(zipf.is_none() || placed == 0, "insertions are of new keys, which have no distribution");
+        Ok(Self { case, verb, ranks, before, load_factor: case.number("load_factor")?, zipf })
+    }
+
+    /// Returns the keys of a rank's batch: new ones, or some of all ranks.
+    fn keys<K: Word>(&self, rank: usize) -> Vec<K> {
+        let (keys, n) = (UniqueKeys::<K>::new(self.case.seed), self.case.n as usize);
+        let all = (self.ranks * self.before) as u64;
+        if self.verb == Verb::Insert {
+            return parallel::tabulate(n, |index| keys.at(all + (rank * n + index) as u64));
+        }
+        let source = Source::new(self.case.seed.wrapping_add(rank as u64), "sharded batch");
+        source.generate(n, |generator, _| match &self.zipf {
+            Some(zipf) => keys.at(zipf.rank(generator)),
+            None => keys.at(below(generator, all)),
+        })
+    }
+
+    /// Returns the keys that a rank inserts before the batch.
+    fn first_keys<K: Word>(&self, rank: usize) -> Vec<K> {
+        let keys = UniqueKeys::<K>::new(self.case.seed);
+        parallel::tabulate(self.before, |index| keys.at((rank * self.before + index) as u64))
+    }
+}
+
+impl<K: MapWord + Word, V: MapWord + Word> Sharded<K, V> {
+    fn new(gpu: &Gpu, case: &Case) -> Result<Self> {
+        let plan = Plan::new(case)?;
+        let (devices, meeting) = (devices(gpu, plan.ranks)?, Meeting::new(plan.ranks)?);
+        let id = (case.variant == "nccl").then(nccl_id).transpose()?;
+        let ranks = on_threads(devices.iter().enumerate(), |(rank, device)| {
+            let limits = limits(case)?;
+            let exchange = match &id {
+                Some(id) => by_nccl(id, (rank, plan.ranks), device, limits)?,
+                None => Exchange::peer(&meeting, rank, device, limits)?,
+            };
+            Rank::new(exchange, &plan)
+        })?;
+        Ok(Self { verb: plan.verb, ranks, ms: 0.0 })
+    }
+
+    /// Calls a function on each rank, in threads, and returns the results.
+    fn on_ranks<R: Send>(&mut self, run: impl Fn(&mut Rank<K, V>) -> Result<R> + Sync) -> Result<Vec<R>> {
+        on_threads(self.ranks.iter_mut(), run)
+    }
+}
+
+/// Returns the bounds of the exchange: those that the case has, or the default.
+fn limits(case: &Case) -> Result<Limits> {
+    let mut limits = Limits::default();
+    if let Some(bytes) = case.number_if_given("part_bytes")? {
+        limits.part_bytes = bytes as usize;
+    }
+    Ok(limits)
+}
+
+fn by_nccl(id: &NcclId, rank: (usize, usize), device: &Device, limits: Limits) -> Result<Exchange> {
+    Ok(Exchange::nccl(id, rank, device, limits)?)
+}
+
+impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
+    fn new(exchange: Exchange, plan: &Plan<'_>) -> Result<Self> {
+        let (rank, device) = (exchange.rank(), exchange.device().clone());
+        let placed = if plan.verb == Verb::Insert { plan.case.n as usize } else { 0 };
+        let (asked, first) = (plan.keys::<K>(rank), plan.first_keys::<K>(rank));
+        // Shards differ by some standard deviations.
+        let pairs = plan.before + placed;
+        let capacity = pairs + 6 * (pairs as f64).sqrt() as usize;
+        let shard = HashMap::builder().device(&device).load_factor(plan.load_factor).capacity(capacity);
+        let values: Vec<V> = parallel::map(&first, |key| value_of(*key));
+        let given: Vec<V> = parallel::map(&asked, |key| match plan.verb {
+            Verb::Insert => value_of(*key),
+            _ => updated_value_of(*key),
+        });
+        let mut map = ShardedMap::new(exchange, shard.build()?)?;
+        map.force_exchange(plan.case.number_if_given("forced")?.unwrap_or(0.0) > 0.0);
+        Ok(Self {
+            map,
+            fill: (device.from_slice(&first)?, device.from_slice(&values)?),
+            keys: device.from_slice(&asked)?,
+            values: device.from_slice(&given)?,
+            outcomes: device.zeroed(asked.len())?,
+            asked,
+            is_filled: false,
+        })
+    }
+
+    /// Brings the map to its state before the batch.
+    fn restore(&mut self, verb: Verb) -> Result<()> {
+        if !self.is_filled || verb == Verb::Insert {
+            self.map.shard_mut().clear()?;
+            self.map.batches().insert(&self.fill.0, &self.fill.1, None)?;
+            self.map.wait()?;
+            self.is_filled = true;
+        }
+        self.outcomes.fill_bytes(0xff)?;
+        if verb == Verb::Get {
+            self.values.fill_bytes(0xff)?;
+        }
+        Ok(self.map.device().synchronize()?)
+    }
+
+    /// Runs the batch, and waits for it.
+    fn launch(&mut self, verb: Verb) -> Result<()> {
+        let Self { map, keys, values, outcomes, .. } = self;
+        let mut batches = map.batches();
+        match verb {
+            Verb::Insert => batches.insert(&*keys, &*values, outcomes)?,
+            Verb::Get => batches.get(&*keys, values, outcomes)?,
+            Verb::Contains => batches.contains_key(&*keys, outcomes)?,
+            Verb::Upsert => batches.upsert(Merge::Max, &*keys, &*values, outcomes)?,
+        }
+        Ok(map.wait()?)
+    }
+
+    /// Checks every outcome, and the values that the map has for the keys of the batch.
+    fn verify(&mut self, verb: Verb) -> Result<usize> {
+        let (rank, codes) = (self.map.rank(), self.outcomes.read()?);
+        let expected = match verb {
+            Verb::Insert => Outcome::Inserted,
+            Verb::Get | Verb::Contains => Outcome::Found,
+            Verb::Upsert => Outcome::Replaced,
+        };
+        let wrong = parallel::first(codes.len(), |index| codes[index] != expected as u8);
+        ensure!(wrong.is_none(), "rank {rank}: the outcome of element {wrong:?} is not {expected:?}");
+        let found = match verb {
+            Verb::Get => self.values.read()?,
+            _ => self.look_up()?,
+        };
+        let value = |key: K| match verb {
+            Verb::Upsert => value_of::<K, V>(key).max(updated_value_of(key)),
+            _ => value_of(key),
+        };
+        let wrong = parallel::first(codes.len(), |index| found[index] != value(self.asked[index]));
+        ensure!(wrong.is_none(), "rank {rank}: the value of element {wrong:?} is wrong");
+        Ok(codes.len())
+    }
+
+    /// Returns the values of the keys of the batch, each of which is present.
+    fn look_up(&mut self) -> Result<Vec<V>> {
+        let (device, len) = (self.map.device().clone(), self.asked.len());
+        let (mut values, mut outcomes) = (device.zeroed(len)?, device.zeroed(len)?);
+        self.map.batches().get(&self.keys, &mut values, &mut outcomes)?;
+        self.map.wait()?;
+        Ok(values.read()?)
+    }
+}
+
+impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
+    fn restore(&mut self) -> Result<()> {
+        let verb = self.verb;
+        self.on_ranks(|rank| rank.restore(verb)).map(drop)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let (verb, barrier) = (self.verb, Barrier::new(self.ranks.len()));
+        let times = self.on_ranks(|rank| timed(&barrier, || rank.launch(verb)))?;
+        self.ms = times.into_iter().fold(0.0, f64::max);
+        Ok(())
+    }
+
+    fn own_ms(&self) -> Option<f64> {
+        Some(self.ms)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let verb = self.verb;
+        Ok(Verified::all(self.on_ranks(|rank| rank.verify(verb))?.into_iter().sum()))
+    }
+
+    fn operations(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.asked.len() as u64).sum()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let bytes = self.ranks.iter().map(|rank| rank.map.memory_usage() as u64).sum();
+        let Report { chunks, rounds, sent, .. } = self.ranks[0].map.report();
+        let counted = [("chunks", chunks), ("rounds", rounds), ("sent", sent)];
+        let counted = counted.map(|(name, value)| (name.to_owned(), value as f64));
+        vec![Metric::TableBytes(bytes), Metric::Counted(counted.into())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::catalog::first_case;
+    use crate::machine::DeviceChoice;
+
+    #[test]
+    fn answers_that_are_missing_or_wrong_are_faults() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut case = first_case("sharded/weak", 0);
+        for (op, _) in VERBS {
+            case.op = op.to_owned();
+            let mut sharded = Sharded::<u32, u32>::new(&gpu, &case).unwrap();
+            sharded.restore().unwrap();
+            assert!(sharded.verify().unwrap_err().to_string().contains("outcome of element Some(0)"));
+            sharded.launch().unwrap();
+            assert_eq!(sharded.verify().unwrap().succeeded, sharded.operations());
+            sharded.ranks.iter_mut().for_each(|rank| rank.asked[3] ^= 1);
+            assert!(sharded.verify().unwrap_err().to_string().contains("value of element Some(3)"));
+        }
+    }
+}
