@@ -1,7 +1,7 @@
 //! Counting on several GPUs: a shard of the table on each, and a thread for each.
 //!
-//! All cores read the files as for one GPU. Batches go to the ranks in turn; all ranks count theirs at the same
-//! time, and each k-mer is counted on the GPU that owns it.
+//! All cores read the files as for one GPU. Batches go to the ranks in turn; all ranks count theirs at the
+//! same time, and each k-mer is counted on the GPU that owns it.
 use crate::count::{Cost, Counts, Options, with_reader};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use genomes::feed::{Batches, Segments};
@@ -17,8 +17,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Returns `gpus` devices: the first CUDA devices, or emulated ones if `name` names the emulator or there is no
-/// GPU.
+/// Returns `gpus` devices: the first CUDA devices, or emulated ones if `name` names the emulator or there is
+/// no GPU.
 ///
 /// # Errors
 /// Returns [`anyhow::Error`] when the machine has fewer devices, or `name` names a single one of them.
@@ -40,7 +40,7 @@ pub fn devices(name: &str, gpus: usize) -> Result<Vec<Device>> {
 /// K-mers and their counts.
 type Pairs = (Vec<u64>, Vec<u64>);
 
-/// What a rank has counted.
+/// Result of a rank.
 struct Counted {
     pairs: Pairs,
     memory: usize,

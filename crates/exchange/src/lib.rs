@@ -43,7 +43,7 @@ pub use nccl::nccl_id;
 #[cfg(target_os = "linux")]
 pub use nccl_late::UniqueId as NcclId;
 pub use padded::{Padded, SLOT_HEADER};
-pub use pieces::Moving;
+pub use pieces::Transfer;
 pub use plant::{Fault, Planted};
 pub use rounds::{Received, Rounds};
 pub use transport::Lane;

@@ -17,7 +17,7 @@ const MOST: usize = crate::transport::WORDS;
 /// A round that was begun by [`Exchange::move_pieces`], and has not been taken yet.
 #[derive(Debug)]
 #[must_use = "the pieces have arrived only after `Exchange::arrive`"]
-pub struct Moving(Arrival);
+pub struct Transfer(Arrival);
 
 /// Rounds that the caller plans.
 impl Exchange {
@@ -80,7 +80,7 @@ impl Exchange {
         shape: u64,
         sends: Vec<Slice<'_, u8>>,
         receives: Vec<usize>,
-    ) -> Result<Moving> {
+    ) -> Result<Transfer> {
         let (rank, stride) = (self.rank(), self.limits().part_bytes);
         if let Err(error) = self.check_pieces(&sends, &receives) {
             self.mark_lost(&error);
@@ -92,7 +92,7 @@ impl Exchange {
         });
         let arrival = arrival.inspect_err(|error| self.mark_lost(error))?;
         self.count_round(to_others);
-        Ok(Moving(arrival))
+        Ok(Transfer(arrival))
     }
 
     fn check_pieces(&self, sends: &[Slice<'_, u8>], receives: &[usize]) -> Result<()> {
@@ -116,7 +116,7 @@ impl Exchange {
     /// # Errors
     /// [`Error::PeerLost`] when a rank is lost; [`Error::Device`] when a device failed. After an error the
     /// exchange is at its end.
-    pub fn arrive(&mut self, moving: Moving) -> Result<()> {
+    pub fn arrive(&mut self, moving: Transfer) -> Result<()> {
         self.step(|transport, _| moving.0.order(transport.stream()))
     }
 
@@ -130,9 +130,9 @@ impl Exchange {
         Ok(self.transport().window(lane).slice(..)?)
     }
 
-    /// Shares a value with the other ranks, and returns the values of all, in their order; `None` if the ranks
-    /// may be in several processes, as by NCCL. For memory that other ranks access directly: each of them then
-    /// keeps it alive.
+    /// Shares a value with the other ranks, and returns the values of all, in their order; `None` if the
+    /// ranks may be in several processes, as by NCCL. For memory that other ranks access directly: each of
+    /// them then keeps it alive.
     ///
     /// Cost: one step; by NCCL none.
     ///

@@ -623,8 +623,8 @@ impl Error {
         }
     }
 
-    /// Returns whether a rank of a map on several devices is lost, after which only the own shard can be used.
-    /// O(1).
+    /// Returns whether a rank of a map on several devices is lost, after which only the own shard can be
+    /// used. O(1).
     ///
     /// ```
     /// assert!(!phalanx::Error::ZeroCapacity.is_peer_lost());

@@ -9,7 +9,9 @@ pub mod pairs {
         types {
             u32_u32: Pair<u32, u32>, u32_u64: Pair<u32, u64>, u64_u32: Pair<u64, u32>, u64_u64: Pair<u64, u64>
         }
-        kernels { ShardedCount, ShardedScatter, ShardedGather, ShardedRoute, ShardedCollect, ShardedSample, ShardedHeads, ShardedDistinct,
-            ShardedExpand }
+        kernels {
+            ShardedCount, ShardedScatter, ShardedGather, ShardedRoute, ShardedCollect, ShardedSample,
+            ShardedHeads, ShardedDistinct, ShardedExpand,
+        }
     }
 }

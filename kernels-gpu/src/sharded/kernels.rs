@@ -220,7 +220,7 @@ impl Message {
     }
 }
 
-/// What a lane knows of the owner of its number, and the way to places of elements.
+/// A lane's copy of the message of the owner with its number, and its counter.
 #[derive(Clone, Copy)]
 struct Places<K> {
     piece: Piece<K>,
@@ -263,9 +263,9 @@ impl<K: Scalar> Places<K> {
     }
 }
 
-/// Writes the elements of a chunk to their places in the messages, which `keys_to` and `values_to` cover both:
-/// the same memory as words of keys and of values. Without `values`, no values are written. Takes a warp for
-/// each piece. `offsets` and `messages` are those of the chunk.
+/// Writes the elements of a chunk to their places in the messages, which `keys_to` and `values_to` cover
+/// both: the same memory as words of keys and of values. Without `values`, no values are written. Takes a
+/// warp for each piece. `offsets` and `messages` are those of the chunk.
 #[kernel]
 pub fn sharded_scatter<P: Sharded + Instance>(
     keys: GlobalSlice<P::Key>,
@@ -340,8 +340,8 @@ impl<V: Scalar> Answers<V> {
 }
 
 /// Writes the answers to a chunk in the order of the batch: those that have arrived in round `round` of the
-/// chunk, and in round 0 those to this rank's own elements. Empty `results` or `outcomes` are not written; the
-/// answers have values if there are `results`. Otherwise as [`sharded_scatter`].
+/// chunk, and in round 0 those to this rank's own elements. Empty `results` or `outcomes` are not written;
+/// the answers have values if there are `results`. Otherwise as [`sharded_scatter`].
 #[kernel]
 pub fn sharded_gather<P: Sharded + Instance>(
     keys: GlobalSlice<P::Key>,

@@ -23,9 +23,9 @@
 //!
 //! [`kernels::sharded_count`] reads each key once, [`kernels::sharded_scatter`] reads and writes each key and
 //! value once, and [`kernels::sharded_gather`] reads each key and answer, and writes each answer once. Each
-//! hashes each key, and executes up to five ballots for 32 keys. [`kernels::sharded_bounds`] reads two offsets
-//! for each owner of a chunk. There is no atomic and no barrier. For batches without counts on the host see
-//! [`small`], for equal keys [`equal`].
+//! hashes each key, and executes up to five ballots for 32 keys. [`kernels::sharded_bounds`] reads two
+//! offsets for each owner of a chunk. There is no atomic and no barrier. For batches without counts on the
+//! host see [`small`], for equal keys [`equal`].
 pub mod equal;
 mod geometry;
 #[cfg(feature = "sharded-map")]

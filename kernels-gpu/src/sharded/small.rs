@@ -6,8 +6,8 @@
 //! answers   values · outcomes
 //! ```
 //!
-//! Each message has room for all elements of the batch, so that no count matters to the host. The order of the
-//! elements in a message is that in which warps draw places, and `places` keeps it for the answers.
+//! Each message has room for all elements of the batch, so that no count matters to the host. The order of
+//! the elements in a message is that in which warps draw places, and `places` keeps it for the answers.
 //!
 //! # Cost
 //!

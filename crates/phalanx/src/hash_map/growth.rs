@@ -310,8 +310,8 @@ impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<Arc<dyn Send + Sync>> {
         debug_assert!(!batch.op.writes());
         let memory = self.memory();
-        // SAFETY: the caller keeps the memory until the launch has ended. The batch only reads the table, with
-        // which operations of its owner may overlap.
+        // SAFETY: the caller keeps the memory until the launch has ended. The batch only reads the table,
+        // with which operations of its owner may overlap.
         unsafe { self.kernels.launch_batch(stream, &memory.raw(), batch)? };
         Ok(memory)
     }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Maximum number of buckets: bucket indices have 31 bits.
 const MOST_BUCKETS: usize = (1 << 31) - 64;
 
-/// Device memory of a table, and what describes it. Other devices that read the table keep it alive, also when
-/// the map has replaced it.
+/// Device memory of a table, and what describes it. Other devices that read the table keep it alive, also
+/// when the map has replaced it.
 #[derive(Debug)]
 pub struct Memory {
     buckets: Buffer<u64>,

@@ -43,8 +43,8 @@ use gpu::{AsSlice, AsSliceMut, OptionalSliceMut};
 ///
 /// # Cost
 /// Each call waits once for the device, for the counts of the batch. A chunk of up to 2^22 elements takes
-/// three launches of its own, two for each other rank, and two transfers. Memory is allocated only for a batch
-/// that is longer than all before: then the call waits for the device before it begins.
+/// three launches of its own, two for each other rank, and two transfers. Memory is allocated only for a
+/// batch that is longer than all before: then the call waits for the device before it begins.
 #[derive(Debug)]
 pub struct ShardedBatches<'a, K: Key, V: Value, M>(&'a mut ShardedMap<K, V, M>);
 
@@ -53,7 +53,7 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
         Self(map)
     }
 
-    fn pairs(
+    fn submit_pairs(
         &mut self,
         op: BatchOp,
         keys: impl AsSlice<K::Word>,
@@ -89,7 +89,7 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
         values: impl AsSlice<V::Word>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        self.pairs(BatchOp::Insert, keys, values, outcomes)
+        self.submit_pairs(BatchOp::Insert, keys, values, outcomes)
     }
 
     /// Submits [`ShardedMap::insert_new`].
@@ -102,7 +102,7 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
         values: impl AsSlice<V::Word>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        self.pairs(BatchOp::InsertNew, keys, values, outcomes)
+        self.submit_pairs(BatchOp::InsertNew, keys, values, outcomes)
     }
 
     /// Submits [`ShardedMap::upsert`].
@@ -116,7 +116,7 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
         values: impl AsSlice<V::Word>,
         outcomes: impl OptionalSliceMut<u8>,
     ) -> Result<()> {
-        self.pairs(BatchOp::Upsert(merge.operation()), keys, values, outcomes)
+        self.submit_pairs(BatchOp::Upsert(merge.operation()), keys, values, outcomes)
     }
 
     /// Submits [`ShardedMap::get`]. Writes the values, which are valid where the outcome is
@@ -138,8 +138,8 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
     ///
     /// # Errors
     /// [`Error::NotReadable`] unless [`ShardedMap::is_readable`]; [`Error::Length`] if the buffers differ in
-    /// length; [`Error::OtherDevice`] if a buffer is on another device; [`Error::Device`] if a device is lost;
-    /// [`Error::Exchange`] if a rank was lost before ([`PeerLost`](exchange::Error::PeerLost)).
+    /// length; [`Error::OtherDevice`] if a buffer is on another device; [`Error::Device`] if a device is
+    /// lost; [`Error::Exchange`] if a rank was lost before ([`PeerLost`](exchange::Error::PeerLost)).
     pub fn get_remote(
         &mut self,
         keys: impl AsSlice<K::Word>,

@@ -1,10 +1,10 @@
-//! Equal keys of a batch are combined before the exchange if that pays: one of them goes to its owner, and the
-//! others take their answers from its.
+//! Equal keys of a batch are combined before the exchange if that pays: one of them goes to its owner, and
+//! the others take their answers from its.
 //!
-//! A sample of the keys decides. Let d be the share of distinct keys in it, and m the largest share of an owner,
-//! of N. Without combination, the batch takes as long as the busiest owner, m N times as long as with uniform
-//! keys. With it, the remaining share d of the elements is uniform enough, and the sort of the batch takes about
-//! as long as the rest of an uncombined uniform batch.
+//! A sample of the keys decides. Let d be the share of distinct keys in it, and m the largest share of an
+//! owner, of N. Without combination, the batch takes as long as the busiest owner, m N times as long as with
+//! uniform keys. With it, the remaining share d of the elements is uniform enough, and the sort of the batch
+//! takes about as long as the rest of an uncombined uniform batch.
 use super::Combining;
 use super::engine::Engine;
 use crate::Result;

@@ -2,8 +2,8 @@
 //!
 //! # Order of work
 //!
-//! All kernels are submitted to one stream, and all copies between ranks to another. Both are busy at the same
-//! time because a transfer is begun before the kernels that do not need it:
+//! All kernels are submitted to one stream, and all copies between ranks to another. Both are busy at the
+//! same time because a transfer is begun before the kernels that do not need it:
 //!
 //! ```text
 //! kernels   partition(q+1)   probe(q)            gather(q-1)   partition(q+2)   probe(q+1)     gather(q)
@@ -28,7 +28,7 @@ use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
 use crate::map::structure::Structure;
 use crate::{Error, Result};
-use exchange::{Exchange, Lane, Moving};
+use exchange::{Exchange, Lane, Transfer};
 use gpu::Grid;
 use phalanx_kernels::sharded::kernels::{
     Answers, Division, ShardedBounds, ShardedCount, ShardedGather, ShardedScatter,
@@ -37,7 +37,7 @@ use phalanx_kernels::sharded::{MESSAGE_WORDS, PIECE, Pair};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
 
-/// What a batch has done. All numbers are 0 for small batches, whose counts stay on the device, and for one
+/// Report of a batch. All numbers are 0 for small batches, whose counts stay on the device, and for one
 /// rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -185,7 +185,8 @@ impl<K: Word, V: Word> Engine<K, V> {
         unsafe { Ok(stream.launch(warps(chunks), bounds)?) }
     }
 
-    /// Compares the operations of all ranks. Returns the largest length and number of chunks of their batches.
+    /// Compares the operations of all ranks. Returns the largest length and number of chunks of their
+    /// batches.
     fn begin(&mut self, shape: &Shape, announced: Result<[usize; 2], &Error>) -> Result<[usize; 2]> {
         let mut words = shape.words().to_vec();
         words.push(announced.is_err().into());
@@ -263,9 +264,9 @@ struct Flight<'a, K, V> {
     plan: &'a Plan,
     engine: &'a mut Engine<K, V>,
     /// Requests of the next round, on their way.
-    requests: Option<Moving>,
+    requests: Option<Transfer>,
     /// Answers of the last round, on their way.
-    answers: Option<Moving>,
+    answers: Option<Transfer>,
 }
 
 impl<K: Word, V: Word> Flight<'_, K, V> {
@@ -288,7 +289,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     }
 
     /// Makes the stream wait for what has been sent, if anything has.
-    fn arrive(&mut self, moving: Option<Moving>, stage: Stage) -> Result<()> {
+    fn arrive(&mut self, moving: Option<Transfer>, stage: Stage) -> Result<()> {
         let Some(moving) = moving else { return Ok(()) };
         let begin = self.engine.begin_stage()?;
         self.engine.exchange.arrive(moving)?;
@@ -460,8 +461,8 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
             results: part.results,
             outcomes: part.outcomes,
         };
-        // SAFETY: the buffers live until the stream has executed the launch, and the stream has waited for the
-        // answers.
+        // SAFETY: the buffers live until the stream has executed the launch, and the stream has waited for
+        // the answers.
         unsafe { Ok(self.engine.exchange.stream().launch(warps(keys.len().div_ceil(PIECE)), kernel)?) }
     }
 

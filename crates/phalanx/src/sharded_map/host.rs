@@ -91,8 +91,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Returns the values of the keys, `None` for an absent key.
     ///
     /// # Errors
-    /// [`Error::Format`] if a stored word is no value of the map's type; otherwise as [`Self::insert`], without
-    /// [`Error::NoRoom`].
+    /// [`Error::Format`] if a stored word is no value of the map's type; otherwise as [`Self::insert`],
+    /// without [`Error::NoRoom`].
     pub fn get(&mut self, keys: &[K]) -> Result<Vec<Option<V>>> {
         self.of_keys(BatchOp::Get, keys)?.values_where(|outcome| outcome == Outcome::Found)
     }
@@ -125,8 +125,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// ```
     ///
     /// # Errors
-    /// As [`ShardedBatches::get_remote`](super::ShardedBatches::get_remote); [`Error::Format`] if a stored word
-    /// is no value of the map's type.
+    /// As [`ShardedBatches::get_remote`](super::ShardedBatches::get_remote); [`Error::Format`] if a stored
+    /// word is no value of the map's type.
     pub fn get_remote(&mut self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let (device, words) = (self.device().clone(), K::encode_all(keys));
         let columns = OnDevice::<K::Word, V::Word>::new(&device, &words, &[], BatchOp::Get)?;

@@ -38,8 +38,8 @@ use work::Work;
 ///
 /// Each rank is a thread or process with a device and a *shard*: a [`HashMap`], or another [`Map`] `M`, with
 /// the keys that a hash assigns to this rank. All ranks call the same operations in the same order, each with
-/// a batch of its own, which may have any keys: an operation is *collective*, as those of an [`Exchange`] are.
-/// The repository's page `docs/scale-out.md` describes the algorithm and its costs.
+/// a batch of its own, which may have any keys: an operation is *collective*, as those of an [`Exchange`]
+/// are. The repository's page `docs/scale-out.md` describes the algorithm and its costs.
 ///
 /// ```
 /// use phalanx::exchange::Limits;
@@ -104,8 +104,8 @@ pub struct ShardedMap<K: Key, V: Value, M = HashMap<K, V>> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Combining {
-    /// If a sample of 1024 keys says that it pays: some keys are so frequent that their owners would have much
-    /// more work than others. Batches of less than 2^20 elements are not combined.
+    /// If a sample of 1024 keys says that it pays: some keys are so frequent that their owners would have
+    /// much more work than others. Batches of less than 2^20 elements are not combined.
     #[default]
     BySample,
     /// Always. Sorts each batch, and waits for the device once more.
@@ -269,8 +269,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.shard.inner().memory_usage() + self.engine.work.memory_usage() + windows
     }
 
-    /// Returns whether [`get_remote`](Self::get_remote) is possible: all ranks are threads of this process, this
-    /// device can access the memory of all others, and the shards are hash maps.
+    /// Returns whether [`get_remote`](Self::get_remote) is possible: all ranks are threads of this process,
+    /// this device can access the memory of all others, and the shards are hash maps.
     pub fn is_readable(&self) -> bool {
         self.engine.remote.is_some()
     }

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, THREADS, nothing};
 use crate::map::structure::Structure;
-use exchange::{Lane, Moving};
+use exchange::{Lane, Transfer};
 use gpu::Grid;
 use phalanx_kernels::sharded::kernels::Answers;
 use phalanx_kernels::sharded::small::{Fixed, HEADER, ShardedCollect, ShardedRoute};
@@ -89,7 +89,7 @@ impl<K: Word, V: Word> Engine<K, V> {
     }
 
     /// Begins to move messages or answers of fixed size to the other ranks, if there are any.
-    fn move_fixed(&mut self, lane: Lane, (bytes, stride): (usize, usize)) -> Result<Option<Moving>> {
+    fn move_fixed(&mut self, lane: Lane, (bytes, stride): (usize, usize)) -> Result<Option<Transfer>> {
         let (rank, ranks) = (self.geometry.rank, self.geometry.ranks);
         if ranks == 1 {
             return Ok(None);

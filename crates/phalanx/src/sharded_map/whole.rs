@@ -54,7 +54,7 @@ impl PartHeader {
 }
 
 /// The parts that a rank has read: which they are, and their pairs.
-struct Parts<K: Key, V: Value> {
+struct SavedParts<K: Key, V: Value> {
     /// A bit for each part.
     which: u64,
     /// Header of one of them.
@@ -63,7 +63,7 @@ struct Parts<K: Key, V: Value> {
     values: Vec<V::Word>,
 }
 
-impl<K: Key, V: Value> Parts<K, V> {
+impl<K: Key, V: Value> SavedParts<K, V> {
     fn read<R: Read>(readers: impl IntoIterator<Item = R>) -> Result<Self> {
         let mut parts = Self { which: 0, header: None, keys: Vec::new(), values: Vec::new() };
         for mut reader in readers {
@@ -121,8 +121,8 @@ fn check_parts(all: &[Vec<u64>]) -> Result<()> {
 
 /// Operations on all pairs.
 impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
-    /// Tells all ranks whether this rank's part of an operation has succeeded. Returns its result, or an error
-    /// if another rank's has failed.
+    /// Tells all ranks whether this rank's part of an operation has succeeded. Returns its result, or an
+    /// error if another rank's has failed.
     pub(super) fn together<R>(&mut self, own: Result<R>) -> Result<R> {
         let all = self.engine.exchange.agree(&[u64::from(own.is_err())])?;
         match (own, all.iter().position(|words| words[0] != 0)) {
@@ -215,17 +215,18 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.together(own)
     }
 
-    /// Inserts the pairs of a saved map. Each of its parts is passed on exactly one rank; their number need not
-    /// be that of the ranks. All keys must be new.
+    /// Inserts the pairs of a saved map. Each of its parts is passed on exactly one rank; their number need
+    /// not be that of the ranks. All keys must be new.
     ///
     /// # Errors
-    /// [`Error::Format`] if a part is no part of a saved map, is damaged or of other types, or if the parts of
-    /// all ranks are not exactly those of one save, or a key is there already; [`Error::DoesNotFit`] if some
-    /// pairs do not fit; [`Error::Io`] if a reader fails; [`Error::Exchange`] as for [`Self::retain`], and if
-    /// the parts of another rank are damaged. Before the parts of all ranks are read, nothing is inserted.
+    /// [`Error::Format`] if a part is no part of a saved map, is damaged or of other types, or if the parts
+    /// of all ranks are not exactly those of one save, or a key is there already; [`Error::DoesNotFit`] if
+    /// some pairs do not fit; [`Error::Io`] if a reader fails; [`Error::Exchange`] as for [`Self::retain`],
+    /// and if the parts of another rank are damaged. Before the parts of all ranks are read, nothing is
+    /// inserted.
     pub fn load<R: Read>(&mut self, parts: impl IntoIterator<Item = R>) -> Result<()> {
         self.engine.exchange.check()?;
-        let parts = self.together(Parts::<K, V>::read(parts))?;
+        let parts = self.together(SavedParts::<K, V>::read(parts))?;
         check_parts(&self.engine.exchange.agree(&parts.words())?)?;
         let (len, mut left_over, mut is_twice) = (parts.keys.len(), 0, false);
         let all = self.engine.exchange.agree(&[len as u64])?;

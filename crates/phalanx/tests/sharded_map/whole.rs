@@ -7,7 +7,7 @@ use phalanx::{Error, HashMap, Outcome, Result, ShardedMap};
 use std::collections::BTreeMap;
 
 /// Returns the pairs of the tests.
-fn pairs(len: u64) -> (Vec<u64>, Vec<u64>) {
+fn squares(len: u64) -> (Vec<u64>, Vec<u64>) {
     (0..len).map(|number| (number * number + 3, 7 * number)).unzip()
 }
 
@@ -34,7 +34,7 @@ fn expected(pairs: &(Vec<u64>, Vec<u64>), keep: impl Fn(u64, u64) -> bool) -> BT
 
 #[test]
 fn pairs_are_exported_retained_and_cleared() {
-    let pairs = pairs(700);
+    let pairs = squares(700);
     for case in cases() {
         let exports = run(case, small(), |exchange| {
             let mut map = map::<u64, u64>(exchange, 2000)?;
@@ -71,7 +71,7 @@ fn parts_of(parts: &[Vec<u8>], rank: usize, ranks: usize) -> impl Iterator<Item 
 
 #[test]
 fn maps_that_were_saved_on_some_ranks_are_loaded_on_others() {
-    let (pairs, cases) = (pairs(500), cases());
+    let (pairs, cases) = (squares(500), cases());
     for from in &cases {
         let parts = saved(*from, &pairs);
         for to in cases.iter().filter(|to| to.0 == from.0) {
@@ -89,7 +89,7 @@ fn maps_that_were_saved_on_some_ranks_are_loaded_on_others() {
 fn parts_that_are_missing_twice_damaged_or_of_two_saves_are_errors_on_all() {
     let cases = cases();
     let case = *cases.iter().find(|case| case.1 == 2).unwrap_or(&cases[0]);
-    let (good, other) = (saved(case, &pairs(300)), saved(case, &pairs(300)));
+    let (good, other) = (saved(case, &squares(300)), saved(case, &squares(300)));
     let mut damaged = good.clone();
     let end = damaged[0].len() - 50;
     damaged[0][end] ^= 1;
@@ -131,7 +131,7 @@ fn with_growth(exchange: Exchange, capacity: usize, growth: Growth) -> Result<Sh
 
 #[test]
 fn a_full_shard_grows_and_the_others_do_not() {
-    let pairs = pairs(3000);
+    let pairs = squares(3000);
     for case in cases() {
         let results = run(case, small(), |exchange| {
             let capacity = if exchange.rank() == 0 { 20 } else { 6000 };
@@ -150,7 +150,7 @@ fn a_full_shard_grows_and_the_others_do_not() {
 
 #[test]
 fn shards_of_fixed_capacity_refuse_what_does_not_fit() {
-    let pairs = pairs(3000);
+    let pairs = squares(3000);
     for case in cases() {
         let results = run(case, small(), |exchange| {
             let mut map = with_growth(exchange, 100, Growth::Fixed)?;

@@ -269,8 +269,8 @@ impl Emulator {
 
     /// Lets kernels of this device access the memory of another one. Repeated calls have no effect.
     ///
-    /// A buffer of the other device must not be freed while a launch on this one accesses it: such an access is
-    /// not always reported, as it would not be on a GPU.
+    /// A buffer of the other device must not be freed while a launch on this one accesses it: such an access
+    /// is not always reported, as it would not be on a GPU.
     ///
     /// ```
     /// use simt::emulator::{Emulator, Options};
