@@ -20,7 +20,7 @@ use simt::{GlobalSlice, Instance, Thread, device, kernel};
 pub fn sharded_sample<P: Sharded + Instance>(keys: GlobalSlice<P::Key>, sample: GlobalSlice<P::Key>) {
     let at = Thread::index();
     if at < sample.len() {
-        sample.write(at, keys.read(at * (keys.len() / sample.len())));
+        sample.write(at, keys.read(at * (keys.len() / sample.len().max(1))));
     }
 }
 

@@ -73,7 +73,7 @@ impl Place {
 }
 
 /// Elements that a lane has in registers at a time.
-const GROUP: usize = 8;
+const GROUP: usize = 4;
 
 /// Groups of a piece.
 const GROUPS: usize = super::ITEMS / GROUP;
@@ -149,7 +149,7 @@ pub fn sharded_count<P: Sharded + Instance>(
     counts: GlobalSlice<u32>,
 ) {
     let (number, lane) = (Thread::index() / 32, Tile::<32>::lockstep().rank());
-    let (owners, pieces) = (division.owners as usize, division.pieces as usize);
+    let (owners, pieces) = (division.owners as usize, division.pieces.max(1) as usize);
     if number * owners >= counts.len() {
         return;
     }
@@ -282,25 +282,39 @@ pub fn sharded_scatter<P: Sharded + Instance>(
     }
     let piece = Piece::new(keys, division.owners, number);
     let mut places = Places::new(piece, division, number, offsets, messages);
+    let mut group = 0;
+    while group < GROUPS {
+        scatter_group::<P>(&mut places, group, values, (keys_to, values_to));
+        group += 1;
+    }
+}
+
+/// Writes a group of elements to their places. A function, not a closure: the compiler would not inline it.
+#[device(caller)]
+fn scatter_group<P: Sharded>(
+    places: &mut Places<P::Key>,
+    group: usize,
+    values: GlobalSlice<P::Value>,
+    (keys_to, values_to): (GlobalSlice<P::Key>, GlobalSlice<P::Value>),
+) {
+    let (piece, division) = (places.piece, places.division);
     let key_bytes = size_of::<P::Key>();
     let value_bytes = if values.is_empty() { 0 } else { size_of::<P::Value>() };
-    unrolled::<GROUPS>(|group| {
-        let (keys, values) = (piece.load(keys, group), piece.load(values, group));
-        unrolled::<GROUP>(|item| {
-            let at = piece.at(group, item);
-            let (owner, begin, count, place) = places.place(keys[item], at);
-            if at < piece.keys.len() {
-                let bits = division.bits(owner);
-                let place = Place::new(place, count, bits);
-                let part = (key_bytes + value_bytes) << bits;
-                let begin = begin as usize * UNIT + place.part as usize * part;
-                keys_to.write(begin / key_bytes + place.index as usize, keys[item]);
-                if value_bytes > 0 {
-                    let begin = begin + values_at(place.count as usize, key_bytes);
-                    values_to.write(begin / size_of::<P::Value>() + place.index as usize, values[item]);
-                }
+    let (keys, values) = (piece.load(piece.keys, group), piece.load(values, group));
+    unrolled::<GROUP>(|item| {
+        let at = piece.at(group, item);
+        let (owner, begin, count, place) = places.place(keys[item], at);
+        if at < piece.keys.len() {
+            let bits = division.bits(owner);
+            let place = Place::new(place, count, bits);
+            let part = (key_bytes + value_bytes) << bits;
+            let begin = begin as usize * UNIT + place.part as usize * part;
+            keys_to.write(begin / key_bytes + place.index as usize, keys[item]);
+            if value_bytes > 0 {
+                let begin = begin + values_at(place.count as usize, key_bytes);
+                values_to.write(begin / size_of::<P::Value>() + place.index as usize, values[item]);
             }
-        });
+        }
     });
 }
 
@@ -324,18 +338,21 @@ pub struct Answers<V> {
 impl<V: Scalar> Answers<V> {
     /// Reads the answer to an element: the outcome, and the value if there are any (`bytes` is not 0).
     pub(super) fn read(self, owner: u32, division: Division, place: Place, bytes: usize) -> (V, u8) {
-        let is_own = owner == division.own;
-        let begin = if is_own { 0 } else { owner as usize * self.stride };
         let (index, count) = (place.index as usize, place.count as usize);
-        let (values, outcomes) = match is_own {
-            true => (self.own_values, self.own_outcomes),
-            false => (self.values, self.outcomes),
-        };
         let mut value = V::MAX;
-        if bytes > 0 {
-            value = values.read(begin / size_of::<V>() + index);
+        // Two loads rather than one from a slice that is chosen: the compiler would put both slices in local
+        // memory.
+        if owner == division.own {
+            if bytes > 0 {
+                value = self.own_values.read(index);
+            }
+            return (value, self.own_outcomes.read(count * bytes + index));
         }
-        (value, outcomes.read(begin + count * bytes + index))
+        let begin = owner as usize * self.stride;
+        if bytes > 0 {
+            value = self.values.read(begin / size_of::<V>() + index);
+        }
+        (value, self.outcomes.read(begin + count * bytes + index))
     }
 }
 
@@ -359,27 +376,42 @@ pub fn sharded_gather<P: Sharded + Instance>(
     }
     let piece = Piece::new(keys, division.owners, number);
     let mut places = Places::new(piece, division, number, offsets, messages);
+    let mut group = 0;
+    while group < GROUPS {
+        gather_group::<P>(&mut places, group, round, answers, (results, outcomes));
+        group += 1;
+    }
+}
+
+/// Writes the answers to a group of elements: reads all of them first.
+#[device(caller)]
+fn gather_group<P: Sharded>(
+    places: &mut Places<P::Key>,
+    group: usize,
+    round: u32,
+    answers: Answers<P::Value>,
+    (results, outcomes): (GlobalSlice<P::Value>, GlobalSlice<u8>),
+) {
+    let (piece, division) = (places.piece, places.division);
     let bytes = if results.is_empty() { 0 } else { size_of::<P::Value>() };
-    unrolled::<GROUPS>(|group| {
-        let keys = piece.load(keys, group);
-        let (mut found, mut is_due) = ([(P::Value::MAX, 0u8); GROUP], [false; GROUP]);
-        unrolled::<GROUP>(|item| {
-            let at = piece.at(group, item);
-            let (owner, _, count, place) = places.place(keys[item], at);
-            let place = Place::new(place, count, division.bits(owner));
-            is_due[item] = at < piece.keys.len() && place.part == round;
-            if is_due[item] {
-                found[item] = answers.read(owner, division, place, bytes);
-            }
-        });
-        unrolled::<GROUP>(|item| {
-            let (at, (value, outcome)) = (piece.at(group, item), found[item]);
-            if is_due[item] && bytes > 0 {
-                results.write(at, value);
-            }
-            if is_due[item] && !outcomes.is_empty() {
-                outcomes.write(at, outcome);
-            }
-        });
+    let keys = piece.load(piece.keys, group);
+    let (mut found, mut is_due) = ([(P::Value::MAX, 0u8); GROUP], [false; GROUP]);
+    unrolled::<GROUP>(|item| {
+        let at = piece.at(group, item);
+        let (owner, _, count, place) = places.place(keys[item], at);
+        let place = Place::new(place, count, division.bits(owner));
+        is_due[item] = at < piece.keys.len() && place.part == round;
+        if is_due[item] {
+            found[item] = answers.read(owner, division, place, bytes);
+        }
+    });
+    unrolled::<GROUP>(|item| {
+        let (at, (value, outcome)) = (piece.at(group, item), found[item]);
+        if is_due[item] && bytes > 0 {
+            results.write(at, value);
+        }
+        if is_due[item] && !outcomes.is_empty() {
+            outcomes.write(at, outcome);
+        }
     });
 }

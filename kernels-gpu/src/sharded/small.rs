@@ -108,7 +108,8 @@ pub fn sharded_collect<P: Sharded + Instance>(
     if at >= places.len() {
         return;
     }
-    let (owner, index) = (places.read(at) / room, places.read(at) % room);
+    let (place, room) = (places.read(at), room.max(1));
+    let (owner, index) = (place / room, place % room);
     let bytes = if results.is_empty() { 0 } else { size_of::<P::Value>() };
     let division = Division { owners: 0, own, room_bits: 31, pieces: 0 };
     let (value, outcome) = answers.read(owner, division, Place { part: 0, count: room, index }, bytes);

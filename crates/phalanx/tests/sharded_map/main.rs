@@ -8,5 +8,7 @@ mod faults;
 mod model;
 mod ranks;
 mod scripts;
+#[cfg(feature = "slab-hash")]
+mod slab;
 mod small;
 mod whole;
