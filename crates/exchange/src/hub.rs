@@ -6,7 +6,7 @@
 //! another rank is lost meanwhile.
 use crate::error::Lost;
 use crate::plant::{Fault, Planted};
-use crate::transport::{WINDOWS, check_equal};
+use crate::transport::{BUSY, WINDOWS, check_equal};
 use crate::{Error, Result};
 use gpu::{Buffer, Event};
 use std::any::Any;
@@ -250,17 +250,25 @@ impl Seat {
         Ok(posts.iter().filter_map(value).collect())
     }
 
-    fn await_posts(
-        &self,
-        mut state: MutexGuard<'_, State>,
+    fn await_posts<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
         step: u64,
         deadline: Instant,
     ) -> Result<Vec<Arc<Post>>> {
+        let start = Instant::now();
         loop {
             if let Some(posts) = state.take(step) {
                 return Ok(posts);
             }
             state.check()?;
+            if start.elapsed() < BUSY {
+                // Ranks that are in step meet in some microseconds; to wake a thread takes longer.
+                drop(state);
+                std::thread::yield_now();
+                state = self.hub.state();
+                continue;
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let cause = "it did not answer before the deadline".to_owned();

@@ -115,7 +115,7 @@ pub fn check_bytes(rank: usize, found: usize, expected: usize) -> Result<()> {
 }
 
 /// Time for which a wait keeps a core busy before it sleeps.
-const BUSY: Duration = Duration::from_micros(100);
+pub const BUSY: Duration = Duration::from_micros(100);
 const NAP: Duration = Duration::from_micros(50);
 
 /// Waits until `is_done` returns `true`, or returns `false` at the deadline.

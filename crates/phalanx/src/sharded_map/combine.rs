@@ -20,7 +20,7 @@ use std::collections::HashSet;
 const LEAST: usize = 1 << 20;
 
 /// Keys of a sample.
-const SAMPLE: usize = 1 << 10;
+pub const SAMPLE: usize = 1 << 10;
 
 /// Largest share of distinct keys in a sample of a batch that is combined.
 const MOST_DISTINCT: f64 = 0.75;
@@ -102,15 +102,21 @@ impl<K: Word, V: Word> Engine<K, V> {
             Combining::Never => Ok(false),
             Combining::BySample if batch.keys.max_len() < LEAST => Ok(false),
             Combining::BySample => {
-                let sample = self.exchange.device().buffer_on::<K>(Tier::Pinned, SAMPLE)?;
-                let kernel =
-                    ShardedSample::<Pair<K, V>> { keys: batch.keys.words(), sample: sample.global() };
+                let sample = self.sample.global();
+                let kernel = ShardedSample::<Pair<K, V>> { keys: batch.keys.words(), sample };
                 // SAFETY: the buffers live until the stream has executed the launch.
                 unsafe { self.exchange.stream().launch(Grid::for_items(SAMPLE, THREADS), kernel)? };
                 self.exchange.wait()?;
-                Ok(pays(&sample.read()?, self.geometry.ranks))
+                Ok(pays(self.read_sample(), self.geometry.ranks))
             }
         }
+    }
+
+    /// Returns the sample, after a wait for it.
+    fn read_sample(&self) -> &[K] {
+        let Some(start) = self.sample.host_pointer() else { return &[] };
+        // SAFETY: the host can access these words, all of which the kernel has written, which has ended.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.sample.len()) }
     }
 
     /// Sorts the keys, and numbers the runs of equal ones.

@@ -29,7 +29,7 @@ use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
 use crate::map::structure::Structure;
 use crate::{Error, Result};
 use exchange::{Exchange, Lane, Transfer};
-use gpu::Grid;
+use gpu::{Buffer, Grid};
 use phalanx_kernels::sharded::kernels::{
     Answers, Division, ShardedBounds, ShardedCount, ShardedGather, ShardedScatter,
 };
@@ -67,6 +67,8 @@ pub struct Engine<K, V> {
     pub remote: Option<Remote<K, V>>,
     /// When equal keys of a batch are combined.
     pub combining: Combining,
+    /// Sample of a batch's keys, in pinned memory.
+    pub sample: Buffer<K>,
     /// Memory of batches that are combined; none before the first one.
     pub equal: Option<Equal<K, V>>,
     pub of: PhantomData<fn() -> (K, V)>,

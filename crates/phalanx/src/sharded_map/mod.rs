@@ -16,11 +16,12 @@ use crate::map::launch::{Batch, BatchOp};
 use crate::map::{Key, Map, Outcomes, Value};
 use crate::{Error, HashMap, Result, register_kernels};
 pub use batches::ShardedBatches;
+use combine::SAMPLE;
 use engine::Engine;
 pub use engine::Report;
 use exchange::{Exchange, Traffic};
 use geometry::Geometry;
-use gpu::{Device, Stream};
+use gpu::{Device, Stream, Tier};
 use phalanx_kernels::sharded::MOST_OWNERS;
 use phalanx_kernels::sharded::equal::{ShardedDistinct, ShardedExpand, ShardedHeads, ShardedSample};
 use phalanx_kernels::sharded::kernels::{ShardedBounds, ShardedCount, ShardedGather, ShardedScatter};
@@ -145,6 +146,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let geometry = Geometry::new(&exchange.limits(), (exchange.rank(), ranks), key + value);
         register_kernels(exchange.device());
         let work = Work::new(exchange.stream(), &geometry, key + value, value)?;
+        let sample = exchange.device().buffer_on(Tier::Pinned, SAMPLE)?;
         let (report, clock, of) = (Report::default(), Clock::default(), PhantomData);
         let engine = Engine {
             exchange,
@@ -155,6 +157,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             clock,
             remote: None,
             combining: Combining::default(),
+            sample,
             equal: None,
             of,
         };
