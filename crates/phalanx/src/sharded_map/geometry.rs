@@ -162,7 +162,7 @@ mod tests {
         assert_eq!((geometry.room(), geometry.most_chunk()), (32, PIECE));
         // 16 bytes each: the own part 160 bytes, two full parts and one of 5 elements for rank 1.
         let counts = [10, 69, 1];
-        assert_eq!(geometry.begins(&counts, (8, 8)), [0, 160, 160 + 69 * 16 + 8]);
+        assert_eq!(geometry.begins(&counts, (8, 8)), [0, 160, 160 + 70 * 16]);
         assert_eq!(geometry.sent(&counts, 1, 1, (8, 8)), 672..1184);
         assert_eq!(geometry.sent(&counts, 2, 1, (8, 8)), 1184..1184 + 48 + 40);
         assert_eq!(geometry.sent(&counts, 1, 2, (8, 8)), 0..0);
