@@ -154,7 +154,7 @@ fn element(rank: usize, index: usize) -> u64 {
 /// Calls a function in a thread for each of some values, and returns the results in their order.
 ///
 /// # Errors
-/// Returns the first error of a thread.
+/// Returns [`anyhow::Error`]: that of the first thread that fails.
 pub fn on_threads<T: Send, R: Send>(
     values: impl IntoIterator<Item = T>,
     run: impl Fn(T) -> Result<R> + Sync,
@@ -331,7 +331,7 @@ impl Benchmark for AllToAll {
 /// Returns the milliseconds from the moment when all ranks are ready until all have called `run`.
 ///
 /// # Errors
-/// Returns that of `run`.
+/// Returns [`anyhow::Error`]: that of `run`.
 pub fn timed(barrier: &Barrier, run: impl FnOnce() -> Result<()>) -> Result<f64> {
     barrier.wait();
     let start = Instant::now();

@@ -1,8 +1,8 @@
 //! Benchmarks of `phalanx::ShardedMap`, with batches on device buffers: a thread and a device for each rank.
 //!
-//! Each rank has `pairs` pairs when the batch has ended, if it inserts, else before it. A batch has `n` elements
-//! on each rank, of any owners. The time is that of the host, from the moment when all ranks are ready until the
-//! last one has its answers.
+//! Each rank has `pairs` pairs when the batch has ended, if it inserts, else before it. A batch has `n`
+//! elements on each rank, of any owners. The time is that of the host, from the moment when all ranks are
+//! ready until the last one has its answers.
 use super::exchange::{devices, on_threads, timed};
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use gpu::{Buffer, Device};
 use phalanx::exchange::{Exchange, Limits, Meeting, NcclId, nccl_id};
 use phalanx::map::Word as MapWord;
-use phalanx::sharded_map::Report;
+use phalanx::sharded_map::{Report, Stages};
 use phalanx::{HashMap, Merge, Outcome, ShardedMap};
 use std::sync::Barrier;
 use workloads::random::{Source, below};
@@ -26,13 +26,16 @@ pub struct ShardedMaps<'a>(pub &'a Gpu);
 enum Verb {
     Insert,
     Get,
+    /// Lookups that read the tables of the other ranks.
+    GetRemote,
     Contains,
     Upsert,
 }
 
-const VERBS: [(&str, Verb); 4] = [
+const VERBS: [(&str, Verb); 5] = [
     ("insert", Verb::Insert),
     ("get", Verb::Get),
+    ("get_remote", Verb::GetRemote),
     ("contains_key", Verb::Contains),
     ("upsert", Verb::Upsert),
 ];
@@ -54,7 +57,8 @@ impl Structure for ShardedMaps<'_> {
 
     fn is_possible(&self, case: &Case) -> bool {
         let ranks = case.number("ranks").unwrap_or(1.0) as usize;
-        let has_way = case.variant == "peer" || !self.0.device.is_emulator() && nccl_id().is_ok();
+        let has_way = case.variant == "peer"
+            || case.op != "get_remote" && !self.0.device.is_emulator() && nccl_id().is_ok();
         has_way && devices(self.0, ranks).is_ok()
     }
 
@@ -86,9 +90,11 @@ struct Rank<K: MapWord, V: MapWord> {
     values: Buffer<V>,
     outcomes: Buffer<u8>,
     is_filled: bool,
+    /// Times of the last batch's stages, if they are measured.
+    stages: Option<Stages>,
 }
 
-/// What all ranks share.
+/// The parts of a case that all ranks share.
 struct Plan<'a> {
     case: &'a Case,
     verb: Verb,
@@ -183,7 +189,9 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             _ => updated_value_of(*key),
         });
         let mut map = ShardedMap::new(exchange, shard.build()?)?;
-        map.force_exchange(plan.case.number_if_given("forced")?.unwrap_or(0.0) > 0.0);
+        let is_set = |name| Ok::<_, anyhow::Error>(plan.case.number_if_given(name)?.unwrap_or(0.0) > 0.0);
+        map.force_exchange(is_set("forced")?);
+        map.measure_stages(is_set("stages")?);
         Ok(Self {
             map,
             fill: (device.from_slice(&first)?, device.from_slice(&values)?),
@@ -192,6 +200,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             outcomes: device.zeroed(asked.len())?,
             asked,
             is_filled: false,
+            stages: None,
         })
     }
 
@@ -203,8 +212,9 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             self.map.wait()?;
             self.is_filled = true;
         }
+        self.map.stages()?; // of earlier batches
         self.outcomes.fill_bytes(0xff)?;
-        if verb == Verb::Get {
+        if matches!(verb, Verb::Get | Verb::GetRemote) {
             self.values.fill_bytes(0xff)?;
         }
         Ok(self.map.device().synchronize()?)
@@ -217,10 +227,12 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
         match verb {
             Verb::Insert => batches.insert(&*keys, &*values, outcomes)?,
             Verb::Get => batches.get(&*keys, values, outcomes)?,
+            Verb::GetRemote => batches.get_remote(&*keys, values, outcomes)?,
             Verb::Contains => batches.contains_key(&*keys, outcomes)?,
             Verb::Upsert => batches.upsert(Merge::Max, &*keys, &*values, outcomes)?,
         }
-        Ok(map.wait()?)
+        self.stages = Some(map.stages()?);
+        Ok(())
     }
 
     /// Checks every outcome, and the values that the map has for the keys of the batch.
@@ -228,13 +240,13 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
         let (rank, codes) = (self.map.rank(), self.outcomes.read()?);
         let expected = match verb {
             Verb::Insert => Outcome::Inserted,
-            Verb::Get | Verb::Contains => Outcome::Found,
+            Verb::Get | Verb::GetRemote | Verb::Contains => Outcome::Found,
             Verb::Upsert => Outcome::Replaced,
         };
         let wrong = parallel::first(codes.len(), |index| codes[index] != expected as u8);
         ensure!(wrong.is_none(), "rank {rank}: the outcome of element {wrong:?} is not {expected:?}");
         let found = match verb {
-            Verb::Get => self.values.read()?,
+            Verb::Get | Verb::GetRemote => self.values.read()?,
             _ => self.look_up()?,
         };
         let value = |key: K| match verb {
@@ -285,8 +297,20 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
     fn metrics(&self) -> Vec<Metric> {
         let bytes = self.ranks.iter().map(|rank| rank.map.memory_usage() as u64).sum();
         let Report { chunks, rounds, sent, .. } = self.ranks[0].map.report();
-        let counted = [("chunks", chunks), ("rounds", rounds), ("sent", sent)];
-        let counted = counted.map(|(name, value)| (name.to_owned(), value as f64));
+        let Stages { count, partition, arrival, probe, answers, gather, .. } =
+            self.ranks[0].stages.unwrap_or_default();
+        let counted = [
+            ("chunks", chunks as f64),
+            ("rounds", rounds as f64),
+            ("sent", sent as f64),
+            ("count_ms", count),
+            ("partition_ms", partition),
+            ("arrival_ms", arrival),
+            ("probe_ms", probe),
+            ("answers_ms", answers),
+            ("gather_ms", gather),
+        ];
+        let counted = counted.map(|(name, value)| (name.to_owned(), value));
         vec![Metric::TableBytes(bytes), Metric::Counted(counted.into())]
     }
 }
