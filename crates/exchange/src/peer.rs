@@ -64,10 +64,12 @@ impl Peer {
         };
         let (from, begin) = (plan.sends[to], part * plan.stride);
         let window = self.windows[to][plan.lane as usize].slice(begin..begin + from.len())?;
+        // The own part need not wait until a link is free.
+        let stream = if to == self.rank() { &self.stream } else { &self.copies };
         // SAFETY: the window is owned by this rank, too, and `from` by the caller until the main stream has
         // waited for the copies. The destination's main stream does not use the part between its event and
-        // the wait for this copy, and no other rank writes it.
-        unsafe { transport::copy(&self.copies, window, from) }
+        // the wait for this copy, and no other rank writes it. The own part is used later in its stream.
+        unsafe { transport::copy(stream, window, from) }
     }
 
     /// Returns the points after the copies of all ranks.

@@ -8,7 +8,7 @@ use crate::map::batches::{check_same_device, optional_slice, slice};
 use crate::map::launch::nothing;
 use crate::map::{check, outcome_of};
 use crate::primitives::{Bits, Workspace, scan_bytes, sort_bytes};
-use crate::{Error, Outcome, Outcomes, Result};
+use crate::{Error, Outcomes, Result};
 use gpu::{AsSlice, Buffer, Device, Grid, OptionalSliceMut, Stream};
 use phalanx_kernels::graph::Flags;
 use phalanx_kernels::graph::algorithms::{CsrRows, RowsView};

@@ -42,7 +42,7 @@ use gpu::{AsSlice, AsSliceMut, OptionalSliceMut};
 /// One call at a time. Calls of [`ShardedMap::shard`] may run concurrently, as [`Map`] describes.
 ///
 /// # Cost
-/// Each call waits once for the device, for the counts of the batch. A chunk of up to 2^22 elements takes
+/// Each call waits once for the device, for the counts of the batch. A chunk of up to 2^24 elements takes
 /// three launches of its own, two for each other rank, and two transfers. Memory is allocated only for a
 /// batch that is longer than all before: then the call waits for the device before it begins.
 #[derive(Debug)]

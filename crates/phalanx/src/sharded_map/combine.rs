@@ -10,7 +10,7 @@ use super::engine::Engine;
 use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
-use crate::primitives::{Bits, Fold, Workspace, scan_bytes, sort_bytes};
+use crate::primitives::{Fold, Workspace, scan_bytes, sort_bytes};
 use gpu::{Buffer, Device, Grid, Stream, Tier};
 use phalanx_kernels::sharded::equal::{ShardedDistinct, ShardedExpand, ShardedHeads, ShardedSample};
 use phalanx_kernels::sharded::{Pair, owner_of};

@@ -6,7 +6,7 @@ use phalanx_kernels::sharded::{MOST_OWNERS, PIECE, UNIT, message_units, values_a
 use std::ops::Range;
 
 /// Most elements of a chunk: enough that launches take little of its time.
-const MOST_CHUNK: usize = 1 << 22;
+const MOST_CHUNK: usize = 1 << 24;
 
 /// Elements of a chunk below which a batch is not divided into more chunks to overlap them.
 const LEAST_CHUNK: usize = 1 << 18;
