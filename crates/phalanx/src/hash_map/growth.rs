@@ -243,6 +243,37 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
     }
 }
 
+/// A map's table, for other devices. It follows the map through rehashes.
+#[cfg(feature = "sharded-map")]
+struct SharedTable<K, V> {
+    kernels: Box<dyn Kernels<K, V>>,
+    current: Current,
+}
+
+#[cfg(feature = "sharded-map")]
+impl<K: Word, V: Word> SharedTable<K, V> {
+    fn memory(&self) -> Arc<Memory> {
+        // The pointer is valid even after a panic.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(feature = "sharded-map")]
+impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
+    fn device(&self) -> Device {
+        self.memory().device().clone()
+    }
+
+    fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<Arc<dyn Send + Sync>> {
+        debug_assert!(!batch.op.writes());
+        let memory = self.memory();
+        // SAFETY: the caller keeps the memory until the launch has ended. The batch only reads the table,
+        // with which operations of its owner may overlap.
+        unsafe { self.kernels.launch_batch(stream, &memory.raw(), batch)? };
+        Ok(memory)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,36 +314,5 @@ mod tests {
         assert!(!grows_for(BatchOp::Insert, &few), "ten keys fit");
         assert!(!grows_for(BatchOp::Remove, &many) && !grows_for(BatchOp::Mixed, &many), "may add nothing");
         assert!(!grows_for(BatchOp::Insert, &many[1..]), "a small batch");
-    }
-}
-
-/// A map's table, for other devices. It follows the map through rehashes.
-#[cfg(feature = "sharded-map")]
-struct SharedTable<K, V> {
-    kernels: Box<dyn Kernels<K, V>>,
-    current: Current,
-}
-
-#[cfg(feature = "sharded-map")]
-impl<K: Word, V: Word> SharedTable<K, V> {
-    fn memory(&self) -> Arc<Memory> {
-        // The pointer is valid even after a panic.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-#[cfg(feature = "sharded-map")]
-impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
-    fn device(&self) -> Device {
-        self.memory().device().clone()
-    }
-
-    fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<Arc<dyn Send + Sync>> {
-        debug_assert!(!batch.op.writes());
-        let memory = self.memory();
-        // SAFETY: the caller keeps the memory until the launch has ended. The batch only reads the table,
-        // with which operations of its owner may overlap.
-        unsafe { self.kernels.launch_batch(stream, &memory.raw(), batch)? };
-        Ok(memory)
     }
 }

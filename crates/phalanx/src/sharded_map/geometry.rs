@@ -181,9 +181,9 @@ mod tests {
     #[test]
     fn large_batches_have_several_chunks() {
         let geometry = Geometry::new(&Limits::default(), (0, 2), 16);
-        assert_eq!((geometry.room(), geometry.pieces(0), geometry.pieces(PIECE + 1)), (1 << 21, 1, 2));
+        assert_eq!((geometry.room(), geometry.pieces(0), geometry.pieces(PIECE + 1)), (1 << 22, 1, 2));
         assert_eq!(geometry.pieces(1 << 20) * PIECE, 1 << 18);
         assert_eq!(geometry.pieces(1 << 26), geometry.most_pieces);
-        assert_eq!(geometry.most_chunk(), 3 << 20);
+        assert_eq!(geometry.most_chunk(), 6 << 20);
     }
 }
