@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use ptx_builder::{Arch, MachineCode, Ptx, Ptxas};
 use rayon::prelude::*;
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
@@ -25,8 +26,12 @@ impl Shipped {
     /// Assembles the kernels, a module for each file of PTX. Fails if a symbol of the list matches no kernel.
     pub fn assemble<'a>(&self, ptxas: &Ptxas, built: &'a [Ptx]) -> Result<Vec<(&'a Ptx, MachineCode)>> {
         let arch: Arch = self.arch.parse()?;
-        let is_shipped = |ptx: &&Ptx| ptx.header().arch == arch && ptx.entries().any(|name| self.has(name));
-        let files: Vec<_> = built.iter().filter(is_shipped).collect();
+        let files: Vec<_> = built.iter().filter(|ptx| ptx.header().arch == arch).collect();
+        let mut parts = HashMap::<&str, usize>::new();
+        files.iter().flat_map(|ptx| ptx.entries()).for_each(|name| *parts.entry(name).or_default() += 1);
+        // Kernels without types are in every part: alone, they are not worth a file.
+        let is_own = |name: &str| self.has(name) && parts[name] == 1;
+        let files: Vec<_> = files.into_iter().filter(|ptx| ptx.entries().any(is_own)).collect();
         let assemble = |ptx: &&'a Ptx| Ok((*ptx, ptxas.machine_code(ptx, |name| self.has(name))?));
         let code = files.par_iter().map(assemble).collect::<Result<Vec<_>>>()?;
         self.check(&code.iter().flat_map(|(_, code)| code.kernels()).collect::<Vec<_>>())?;
