@@ -81,18 +81,29 @@ impl Exchange {
         sends: Vec<Slice<'_, u8>>,
         receives: Vec<usize>,
     ) -> Result<Transfer> {
-        let (rank, stride) = (self.rank(), self.limits().part_bytes);
         if let Err(error) = self.check_pieces(&sends, &receives) {
             self.mark_lost(&error);
             return Err(error);
         }
+        let arrival = self.begin_pieces(lane, shape, sends, receives);
+        Ok(Transfer(arrival.inspect_err(|error| self.mark_lost(error))?))
+    }
+
+    /// Begins to move pieces, as many as there are ranks, and counts them as a round.
+    pub(crate) fn begin_pieces(
+        &mut self,
+        lane: Lane,
+        shape: u64,
+        sends: Vec<Slice<'_, u8>>,
+        receives: Vec<usize>,
+    ) -> Result<Arrival> {
+        let (rank, stride) = (self.rank(), self.limits().part_bytes);
         let to_others = sends.iter().map(Slice::len).sum::<usize>() - sends[rank].len();
         let arrival = self.step(|transport, deadline| {
             transport.begin(RoundPlan { lane, shape, sends, receives, stride, deadline })
-        });
-        let arrival = arrival.inspect_err(|error| self.mark_lost(error))?;
+        })?;
         self.count_round(to_others);
-        Ok(Transfer(arrival))
+        Ok(arrival)
     }
 
     fn check_pieces(&self, sends: &[Slice<'_, u8>], receives: &[usize]) -> Result<()> {

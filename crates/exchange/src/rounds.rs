@@ -13,7 +13,7 @@
 //!
 //! Answers go the other way: the owner returns as many elements as it has received in the round, and they
 //! arrive in the order of the caller's batch.
-use crate::transport::{Arrival, Lane, RoundPlan, check_equal};
+use crate::transport::{Arrival, Lane, check_equal};
 use crate::{Error, Exchange, Result};
 use bytemuck::Pod;
 use gpu::{Slice, SliceMut};
@@ -470,12 +470,6 @@ fn begin_round(
     sends: Vec<Slice<'_, u8>>,
     receives: Vec<usize>,
 ) -> Result<Arrival> {
-    let (rank, stride) = (exchange.rank(), exchange.limits().part_bytes);
-    let to_others = sends.iter().map(Slice::len).sum::<usize>() - sends[rank].len();
     let shape = 2 * round as u64 + u64::from(lane == Lane::Answer);
-    let arrival = exchange.step(|transport, deadline| {
-        transport.begin(RoundPlan { lane, shape, sends, receives, stride, deadline })
-    })?;
-    exchange.count_round(to_others);
-    Ok(arrival)
+    exchange.begin_pieces(lane, shape, sends, receives)
 }
