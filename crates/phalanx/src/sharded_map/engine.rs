@@ -141,6 +141,18 @@ impl<K: Word, V: Word> Engine<K, V> {
         Ok(kept)
     }
 
+    /// Returns the answers to a chunk: those that have arrived, and the own ones.
+    pub fn answers_of(&self, chunk: usize) -> Result<Answers<V>> {
+        let (window, own) = (self.exchange.window(Lane::Answer)?.global(), &self.work.own[chunk % 2]);
+        Ok(Answers {
+            values: words_at(window, 0, window.len() / size_of::<V>()),
+            outcomes: window,
+            stride: self.exchange.limits().part_bytes,
+            own_values: words(own),
+            own_outcomes: words(own),
+        })
+    }
+
     fn begin_stage(&self) -> Result<Begin> {
         self.clock.begin(self.exchange.stream())
     }
@@ -404,16 +416,8 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if count == 0 {
             return Ok(());
         }
-        let ((key, argument), value) = (self.job.shape.sent, self.job.shape.value);
-        let mut batch = Batch::<K, V>::new(self.job.shape.op, words_at::<K>(part, 0, count));
-        if argument > 0 {
-            batch.arguments = words_at(part, phalanx_kernels::sharded::values_at(count, key), count);
-        }
-        if value > 0 {
-            batch.results = words_at(answers, 0, count);
-        }
-        batch.outcomes =
-            if self.job.shape.has_answers { answers.part(value * count, count) } else { nothing() };
+        let keys = words_at::<K>(part, 0, count);
+        let batch = self.job.shape.batch_of(keys, (part, count), answers);
         self.job.shard.submit(self.engine.exchange.stream(), batch)
     }
 
@@ -459,24 +463,12 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
             round: item.round as u32,
             offsets,
             messages,
-            answers: self.answers_of(item)?,
+            answers: self.engine.answers_of(item.chunk)?,
             results: part.results,
             outcomes: part.outcomes,
         };
         // SAFETY: the buffers live until the stream has executed the launch, and the stream has waited for
         // the answers.
         unsafe { Ok(self.engine.exchange.stream().launch(warps(keys.len().div_ceil(PIECE)), kernel)?) }
-    }
-
-    fn answers_of(&self, item: Item) -> Result<Answers<V>> {
-        let (exchange, own) = (&self.engine.exchange, &self.engine.work.own[item.chunk % 2]);
-        let window = exchange.window(Lane::Answer)?.global();
-        Ok(Answers {
-            values: words_at(window, 0, window.len() / size_of::<V>()),
-            outcomes: window,
-            stride: exchange.limits().part_bytes,
-            own_values: words(own),
-            own_outcomes: words(own),
-        })
     }
 }

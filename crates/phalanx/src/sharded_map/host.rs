@@ -164,8 +164,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.engine.exchange.check()?;
         let len = self.shard.inner().len();
         let len = len.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
-        let all = self.engine.exchange.agree(&[len as u64])?;
-        Ok(all.iter().map(|words| words[0] as usize).sum())
+        self.sum(len)
     }
 
     /// Returns whether no shard has a pair.

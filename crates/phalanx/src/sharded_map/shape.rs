@@ -1,6 +1,10 @@
 //! The columns of an operation, which all ranks must agree on.
 use super::geometry::Sizes;
-use crate::map::launch::BatchOp;
+use super::work::words_at;
+use crate::map::encoding::Word;
+use crate::map::launch::{Batch, BatchOp, nothing};
+use phalanx_kernels::sharded::values_at;
+use simt::{BoundedSlice, GlobalSlice};
 
 /// An operation, and the bytes that move for each of its elements.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +34,26 @@ impl Shape {
     pub fn words(&self) -> [u64; COMPARED.len()] {
         let ((key, argument), value) = (self.sent, self.value);
         [number_of(self.op), key as u64, argument as u64, value as u64, self.has_answers.into()]
+    }
+
+    /// Returns the batch of the elements of a part, which has room for `room` of them: `keys`, and behind
+    /// these the arguments. The answers are written as a part, too.
+    pub fn batch_of<K: Word, V: Word>(
+        &self,
+        keys: impl Into<BoundedSlice<K>>,
+        (part, room): (GlobalSlice<u8>, usize),
+        answers: GlobalSlice<u8>,
+    ) -> Batch<K, V> {
+        let ((key, argument), value) = (self.sent, self.value);
+        let mut batch = Batch::new(self.op, keys);
+        if argument > 0 {
+            batch.arguments = words_at(part, values_at(room, key), room);
+        }
+        if value > 0 {
+            batch.results = words_at(answers, 0, room);
+        }
+        batch.outcomes = if self.has_answers { answers.part(room * value, room) } else { nothing() };
+        batch
     }
 
     /// Returns the bytes of the answers to `count` elements.

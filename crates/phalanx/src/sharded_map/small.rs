@@ -124,14 +124,7 @@ impl<K: Word, V: Word> Engine<K, V> {
 
     /// Submits the way of the answers into the order of the batch.
     fn collect_small(&self, batch: &Batch<K, V>, fixed: &Fixed) -> Result<()> {
-        let window = self.exchange.window(Lane::Answer)?.global();
-        let answers = Answers {
-            values: words_at(window, 0, window.len() / size_of::<V>()),
-            outcomes: window,
-            stride: self.exchange.limits().part_bytes,
-            own_values: words(&self.work.own[0]),
-            own_outcomes: words(&self.work.own[0]),
-        };
+        let answers = self.answers_of(0)?;
         self.collect(batch, fixed, (self.geometry.rank as u32, answers))
     }
 
@@ -164,15 +157,7 @@ pub fn batch_of<K: Word, V: Word>(
     message: GlobalSlice<u8>,
     answers: GlobalSlice<u8>,
 ) -> Batch<K, V> {
-    let (room, (key, argument)) = (fixed.room as usize, shape.sent);
+    let room = fixed.room as usize;
     let keys = BoundedSlice::new(words_at(message, HEADER, room), words_at(message, 0, 1));
-    let mut batch = Batch::<K, V>::new(shape.op, keys);
-    if argument > 0 {
-        batch.arguments = words_at(message, HEADER + values_at(room, key), room);
-    }
-    if shape.value > 0 {
-        batch.results = words_at(answers, 0, room);
-    }
-    batch.outcomes = if shape.has_answers { answers.part(room * shape.value, room) } else { nothing() };
-    batch
+    shape.batch_of(keys, (message.part(HEADER, usize::MAX), room), answers)
 }

@@ -131,6 +131,13 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         }
     }
 
+    /// Runs an operation of this rank's shard, while the others run theirs.
+    fn on_shard<R>(&mut self, run: impl FnOnce(&mut M) -> Result<R>) -> Result<R> {
+        self.engine.exchange.check()?;
+        let own = run(&mut self.shard);
+        self.together(own)
+    }
+
     /// Keeps the pairs for which `keep` returns true, as [`Map::retain`] of each shard. `keep` gets the pairs
     /// of this rank.
     ///
@@ -139,9 +146,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// ([`Refused`](exchange::Error::Refused)) or a rank is lost ([`PeerLost`](exchange::Error::PeerLost)).
     /// The other shards are changed also then.
     pub fn retain(&mut self, keep: impl FnMut(K, V) -> bool) -> Result<()> {
-        self.engine.exchange.check()?;
-        let own = self.shard.retain(keep);
-        self.together(own)
+        self.on_shard(|shard| shard.retain(keep))
     }
 
     /// Keeps the pairs whose keys are in the range, which is the same on all ranks.
@@ -149,9 +154,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::retain_keys`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
-        self.engine.exchange.check()?;
-        let own = self.shard.retain_keys(range);
-        self.together(own)
+        self.on_shard(|shard| shard.retain_keys(range))
     }
 
     /// Removes all pairs. The shards keep their memory.
@@ -159,9 +162,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::clear`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn clear(&mut self) -> Result<()> {
-        self.engine.exchange.check()?;
-        let own = self.shard.clear();
-        self.together(own)
+        self.on_shard(|shard| shard.clear())
     }
 
     /// Returns the keys and values of this rank's shard. Those of all ranks are the whole map.
@@ -169,9 +170,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::export`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn export(&mut self) -> Result<Pairs<K, V>> {
-        self.engine.exchange.check()?;
-        let own = self.shard.export();
-        self.together(own)
+        self.on_shard(|shard| shard.export())
     }
 
     /// Saves this rank's part of the map: a header that tells which part it is, and then the shard as
