@@ -8,8 +8,8 @@ use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, bail, ensure};
-use gpu::{Buffer, Device};
-use phalanx::exchange::{Exchange, Limits, Meeting, NcclId, nccl_id};
+use gpu::Buffer;
+use phalanx::exchange::{Exchange, Limits, Meeting, nccl_id};
 use phalanx::map::Word as MapWord;
 use phalanx::sharded_map::{Report, Stages};
 use phalanx::{HashMap, Merge, Outcome, ShardedMap};
@@ -99,6 +99,8 @@ struct Plan<'a> {
     case: &'a Case,
     verb: Verb,
     ranks: usize,
+    /// Pairs of a rank when an insertion has ended, else before the batch.
+    pairs: usize,
     /// Pairs of a rank before the batch.
     before: usize,
     load_factor: f64,
@@ -115,7 +117,7 @@ impl<'a> Plan<'a> {
         let theta = case.number_if_given("theta")?.filter(|theta| *theta > 0.0);
         let zipf = theta.map(|theta| Zipf::new((ranks * before) as u64, theta)).transpose()?;
         ensure!(zipf.is_none() || placed == 0, "insertions are of new keys, which have no distribution");
-        Ok(Self { case, verb, ranks, before, load_factor: case.number("load_factor")?, zipf })
+        Ok(Self { case, verb, ranks, pairs, before, load_factor: case.number("load_factor")?, zipf })
     }
 
     /// Returns the keys of a rank's batch: new ones, or some of all ranks.
@@ -147,7 +149,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Sharded<K, V> {
         let ranks = on_threads(devices.iter().enumerate(), |(rank, device)| {
             let limits = limits(case)?;
             let exchange = match &id {
-                Some(id) => by_nccl(id, (rank, plan.ranks), device, limits)?,
+                Some(id) => Exchange::nccl(id, (rank, plan.ranks), device, limits)?,
                 None => Exchange::peer(&meeting, rank, device, limits)?,
             };
             Rank::new(exchange, &plan)
@@ -170,18 +172,12 @@ fn limits(case: &Case) -> Result<Limits> {
     Ok(limits)
 }
 
-fn by_nccl(id: &NcclId, rank: (usize, usize), device: &Device, limits: Limits) -> Result<Exchange> {
-    Ok(Exchange::nccl(id, rank, device, limits)?)
-}
-
 impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
     fn new(exchange: Exchange, plan: &Plan<'_>) -> Result<Self> {
         let (rank, device) = (exchange.rank(), exchange.device().clone());
-        let placed = if plan.verb == Verb::Insert { plan.case.n as usize } else { 0 };
         let (asked, first) = (plan.keys::<K>(rank), plan.first_keys::<K>(rank));
         // Shards differ by some standard deviations.
-        let pairs = plan.before + placed;
-        let capacity = pairs + 6 * (pairs as f64).sqrt() as usize;
+        let capacity = plan.pairs + 6 * (plan.pairs as f64).sqrt() as usize;
         let shard = HashMap::builder().device(&device).load_factor(plan.load_factor).capacity(capacity);
         let values: Vec<V> = parallel::map(&first, |key| value_of(*key));
         let given: Vec<V> = parallel::map(&asked, |key| match plan.verb {
