@@ -25,7 +25,7 @@ use super::shape::{COMPARED, Shape};
 use super::stages::{Begin, Clock, Stage};
 use super::work::{Work, answer_stride, bytes_of, words, words_at};
 use crate::map::encoding::Word;
-use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
+use crate::map::launch::{Batch, BatchOp, THREADS};
 use crate::map::structure::Structure;
 use crate::{Error, Result};
 use exchange::{Exchange, Lane, Transfer};

@@ -5,13 +5,13 @@ use super::shape::Shape;
 use super::work::{answer_stride, bytes_of, words, words_at};
 use crate::Result;
 use crate::map::encoding::Word;
-use crate::map::launch::{Batch, THREADS, nothing};
+use crate::map::launch::{Batch, THREADS};
 use crate::map::structure::Structure;
 use exchange::{Lane, Transfer};
 use gpu::Grid;
+use phalanx_kernels::sharded::Pair;
 use phalanx_kernels::sharded::kernels::Answers;
 use phalanx_kernels::sharded::small::{Fixed, HEADER, ShardedCollect, ShardedRoute};
-use phalanx_kernels::sharded::{Pair, values_at};
 use simt::{BoundedSlice, GlobalSlice};
 
 /// Most elements of a small batch. For more, the wait for the counts takes little of the time.
