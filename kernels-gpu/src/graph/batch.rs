@@ -2,12 +2,14 @@
 use super::kind::Config;
 use super::link::Link;
 use super::search::{Executed, Fate, Half};
+use super::together::{Repeats, Together, together};
 use super::view::GraphView;
 use crate::graph::Edges;
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{self, CounterDelta, Operation, Outcome, Slot};
+use crate::primitives::lookback::scan_lanes;
+use crate::primitives::operator::Sum;
 use crate::slab::Pool;
-use simt::hash::mix32;
 use simt::{BoundedSlice, GlobalSlice, Order, Scope, Thread, Tile, Word, device};
 
 /// Elements of a batch that changes edges.
@@ -127,57 +129,34 @@ impl Growth {
         }
     }
 
-    /// Appends the halves of the lanes with `is_deferred`, of which `number` is the number. All lanes of the
-    /// warp call it together.
-    fn append_deferred(self, is_deferred: bool, number: u32) {
+    /// Appends deferred halves: those whose bits are set in `deferred`, of which bit 0 is that of the half
+    /// `first`, modulo 2^32. All lanes of the warp call it together.
+    fn append_deferred(self, first: u32, deferred: u32) {
         let warp = Tile::<32>::lockstep();
-        let votes = warp.ballot(is_deferred);
-        if votes == 0 {
+        if !warp.any(deferred != 0) {
             return;
         }
-        let first = if warp.rank() == 0 { self.add(GrowthWord::Deferred, votes.count_ones()) } else { 0 };
-        let place = warp.shuffle(first, 0) + (votes & ((1 << warp.rank()) - 1)).count_ones();
-        if is_deferred {
-            self.deferred.write(place as usize, number);
+        let many = deferred.count_ones();
+        let upto = scan_lanes::<Sum<u32>>(warp, many, 32);
+        let begin = if warp.rank() == 31 { self.add(GrowthWord::Deferred, upto) } else { 0 };
+        let (mut place, mut left) = (warp.shuffle(begin, 31) + upto - many, deferred);
+        while left != 0 {
+            self.deferred.write(place as usize, first.wrapping_add(left.trailing_zeros()));
+            left &= left - 1;
+            place += 1;
         }
     }
-}
-
-/// The lanes of a warp whose operations change the same vertex, of which one writes for all.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Together {
-    /// Whether the lane writes.
-    pub is_leader: bool,
-    /// Number of lanes for which it writes.
-    pub many: u32,
-}
-
-/// Groups the lanes with `vote` by their vertex. All lanes of the warp call it together.
-///
-/// Lanes with one hash of eight bits are found by ballots. Of these, lanes whose vertex is not that of the
-/// first one write for themselves.
-#[device]
-pub(super) fn together(vertex: u32, vote: bool) -> Together {
-    let warp = Tile::<32>::lockstep();
-    let same = warp.match_bits::<8>(mix32(vertex));
-    let leader = (same & warp.ballot(vote)).trailing_zeros() % 32;
-    let is_same = warp.shuffle(vertex, leader) == vertex;
-    let joined = warp.ballot(vote && is_same) & same;
-    if !is_same {
-        return Together { is_leader: vote, many: 1 };
-    }
-    Together { is_leader: vote && warp.rank() == leader, many: joined.count_ones() }
 }
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
-    /// Adds `change` to the counts of the tables of the vertices of the lanes with `is_changed`. All lanes of
-    /// the warp call it together.
-    pub(super) fn count_in_tables(self, vertex: u32, is_changed: bool, change: u64) {
-        if !Tile::<32>::lockstep().any(is_changed) {
+    /// Adds `change` to the counts of the tables of the lanes' vertices, as often as `repeats` says. All lanes
+    /// of the warp call it together.
+    pub(super) fn count_in_tables(self, Repeats { vertex, many }: Repeats, change: u64) {
+        if !Tile::<32>::lockstep().any(many != 0) {
             return;
         }
-        let Together { is_leader, many } = together(vertex, is_changed);
+        let Together { is_leader, many } = together(vertex, many);
         if is_leader {
             // SAFETY: the vertex has a table, so it exists.
             let counts = unsafe { self.record(vertex) }.counts();
@@ -225,10 +204,19 @@ struct Item {
     element: usize,
     /// Whether this is the half that determines the outcome.
     is_first: bool,
-    /// Number of the half in the batch.
-    number: u32,
     /// Whether there is such a half.
     is_pending: bool,
+}
+
+/// What a lane has executed and not yet written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Changes of the number of edges.
+    delta: CounterDelta,
+    /// Changes of the counts of a table.
+    in_tables: Repeats,
+    /// Deferred halves of a vertex.
+    deferred: Repeats,
 }
 
 /// A batch under execution.
@@ -246,7 +234,7 @@ impl<M: Config, O: Operation> Run<M, O> {
     fn item(&self, number: usize, len: usize) -> Item {
         let halves = self.graph.halves();
         let (element, half) = if halves == 1 { (number, 0) } else { (number / 2, number % 2) };
-        Item { element, is_first: half == 0, number: number as u32, is_pending: element < len }
+        Item { element, is_first: half == 0, is_pending: element < len }
     }
 
     /// Reads a half. Returns `None` if it cannot exist.
@@ -262,17 +250,19 @@ impl<M: Config, O: Operation> Run<M, O> {
         Some(self.graph.turned(Half { source, target, data }, item.is_first))
     }
 
-    /// Executes a half of each lane of the warp. All lanes call it together.
-    fn execute<const DEFERS: bool>(&self, item: Item, delta: &mut CounterDelta) {
+    /// Executes a half of each lane of the warp. All lanes call it together. Returns whether it is deferred.
+    fn execute<const DEFERS: bool>(&self, item: Item, found: &mut Progress) -> bool {
         let half = if item.is_pending { self.read(item) } else { None };
         let is_valid = half.is_some();
         let half = half.unwrap_or(Half { source: 0, target: 0, data: M::Data::narrow(0) });
         let Executed { fate, outcome, in_table, .. } =
             M::execute::<O, DEFERS>(self.graph, is_valid, self.operation, half);
         let is_change = matches!(outcome, Outcome::Inserted | Outcome::Removed);
-        M::count_in_tables(self.graph, half.source, is_valid && in_table && is_change, Self::change());
+        let due = found.in_tables.add(half.source, is_valid && in_table && is_change);
+        M::count_in_tables(self.graph, due, Self::change());
+        let is_deferred = DEFERS && is_valid && fate == Fate::Deferred;
         if DEFERS {
-            self.defer(is_valid && fate == Fate::Deferred, half.source, item.number);
+            self.press(found.deferred.add(half.source, is_deferred));
         }
         if !O::REMOVES {
             self.count_refused(fate);
@@ -280,10 +270,18 @@ impl<M: Config, O: Operation> Run<M, O> {
         if item.is_pending && item.is_first && fate != Fate::Deferred {
             let outcome = Self::outcome_of(outcome);
             if is_valid {
-                delta.count(outcome);
+                found.delta.count(outcome);
             }
             write_if(self.edges.outcomes, item.element, outcome as u8);
         }
+        is_deferred
+    }
+
+    /// Writes what the lanes of the warp still have to count. All lanes call it together.
+    fn finish(&self, found: Progress) {
+        M::count_in_tables(self.graph, found.in_tables, Self::change());
+        self.press(found.deferred);
+        self.graph.counters().record(found.delta);
     }
 
     /// Returns the addition to the counts of a table for a change.
@@ -309,14 +307,13 @@ impl<M: Config, O: Operation> Run<M, O> {
         }
     }
 
-    /// Lists the halves of the lanes with `is_deferred`, and their vertices. All lanes of the warp call it
-    /// together.
-    fn defer(&self, is_deferred: bool, vertex: u32, number: u32) {
-        if !Tile::<32>::lockstep().any(is_deferred) {
+    /// Adds deferred halves to the pressure of their vertices, and lists those that had none. All lanes of the
+    /// warp call it together.
+    fn press(&self, Repeats { vertex, many }: Repeats) {
+        if !Tile::<32>::lockstep().any(many != 0) {
             return;
         }
-        self.growth.append_deferred(is_deferred, number);
-        let Together { is_leader, many } = together(vertex, is_deferred);
+        let Together { is_leader, many } = together(vertex, many);
         // SAFETY: deferred insertions are those of vertices that exist.
         if is_leader && unsafe { M::add_pressure(self.graph, vertex, many) } {
             self.growth.add_listed(vertex);
@@ -336,12 +333,18 @@ pub(super) fn first_pass<M: Config, O: Operation, const DEFERS: bool>(
     let len = edges.sources.resolve().len();
     let run = Run { graph, operation, edges, growth };
     let halves = edges.each as usize * graph.halves();
-    let (first, mut half, mut delta) = (Thread::index() * halves, 0, CounterDelta::default());
+    let (first, mut half, mut deferred) = (Thread::index() * halves, 0, 0u32);
+    let mut found = Progress::default();
     while half < halves {
-        run.execute::<DEFERS>(run.item(first + half, len), &mut delta);
+        let is_deferred = run.execute::<DEFERS>(run.item(first + half, len), &mut found);
+        deferred = deferred >> 1 | (is_deferred as u32) << 31;
         half += 1;
+        if DEFERS && (half.is_multiple_of(32) || half == halves) {
+            growth.append_deferred((first + half).wrapping_sub(32) as u32, deferred);
+            deferred = 0;
+        }
     }
-    graph.counters().record(delta);
+    run.finish(found);
 }
 
 /// Executes the deferred insertions of a batch, by all threads of the grid.
@@ -357,15 +360,15 @@ pub(super) fn second_pass<M: Config, O: Operation>(
         return;
     }
     let run = Run { graph, operation, edges, growth };
-    let (mut index, mut delta) = (Thread::index(), CounterDelta::default());
+    let (mut index, mut found) = (Thread::index(), Progress::default());
     while index / 32 * 32 < deferred {
         let is_pending = index < deferred;
         let number = read_if(growth.deferred, index, is_pending) as usize;
         let item = run.item(number, usize::MAX);
-        run.execute::<false>(Item { is_pending, ..item }, &mut delta);
+        run.execute::<false>(Item { is_pending, ..item }, &mut found);
         index += Thread::count();
     }
-    graph.counters().record(delta);
+    run.finish(found);
 }
 
 #[device]
@@ -416,8 +419,8 @@ impl<M: Config> GraphView<M> {
         }
         let is_inserted = is_valid && executed.outcome == Outcome::Inserted;
         let is_removed = is_valid && executed.outcome == Outcome::Removed;
-        M::count_in_tables(self, vertex, is_inserted && executed.in_table, INSERTED);
-        M::count_in_tables(self, vertex, is_removed && executed.in_table, REMOVED);
+        M::count_in_tables(self, Repeats::once(vertex, is_inserted && executed.in_table), INSERTED);
+        M::count_in_tables(self, Repeats::once(vertex, is_removed && executed.in_table), REMOVED);
         let mut delta = CounterDelta::default();
         if is_first && is_valid {
             delta.count(executed.outcome);
@@ -429,7 +432,7 @@ impl<M: Config> GraphView<M> {
 /// Addition to the counts of a table for a new edge: one live edge, and one taken slot.
 const INSERTED: u64 = 1 | 1 << 32;
 /// Addition to the counts of a table for a removed edge.
-const REMOVED: u64 = u64::MAX;
+pub(super) const REMOVED: u64 = u64::MAX;
 
 /// Looks up the edge of a batch that the calling thread brings. The threads of a warp call it together.
 #[device]
@@ -481,7 +484,7 @@ pub(super) fn repair<M: Config>(graph: GraphView<M>, edges: Changes<M::Data>, gr
     let single = if has_first { first } else { second };
     let erased = M::execute::<_, false>(graph, is_single, keyed::Remove, single);
     let is_erased = is_single && erased.outcome == Outcome::Removed;
-    M::count_in_tables(graph, single.source, is_erased && erased.in_table, u64::MAX);
+    M::count_in_tables(graph, Repeats::once(single.source, is_erased && erased.in_table), REMOVED);
     delta.remove((is_erased && has_first) as u32);
     if is_valid && !(has_first && has_second) {
         write_if(edges.outcomes, item.element, Outcome::Refused as u8);

@@ -4,6 +4,7 @@ use super::batch::Growth;
 use super::inspect::Findings;
 use super::record::Record;
 use super::search::{Executed, Half};
+use super::together::Repeats;
 use super::view::{GraphView, SLAB_TILE};
 use crate::keyed::{Operation, Scalar, Slot, kind_name};
 use crate::slab::Pool;
@@ -52,7 +53,7 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     ) -> Executed<Self::Data>;
 
     /// Adds the changes of a warp's lanes to the counts of vertices with tables.
-    fn count_in_tables(graph: GraphView<Self>, vertex: u32, is_changed: bool, change: u64);
+    fn count_in_tables(graph: GraphView<Self>, repeats: Repeats, change: u64);
 
     /// Adds `many` to the pressure of a vertex. Returns whether it had none.
     ///
@@ -122,8 +123,8 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
         graph.execute::<O, DEFERS>(pending, operation, half)
     }
 
-    fn count_in_tables(graph: GraphView<Self>, vertex: u32, is_changed: bool, change: u64) {
-        graph.count_in_tables(vertex, is_changed, change);
+    fn count_in_tables(graph: GraphView<Self>, repeats: Repeats, change: u64) {
+        graph.count_in_tables(repeats, change);
     }
 
     unsafe fn add_pressure(graph: GraphView<Self>, vertex: u32, many: u32) -> bool {

@@ -36,6 +36,7 @@ mod neighbors;
 mod record;
 mod search;
 mod table;
+mod together;
 mod view;
 mod whole;
 
@@ -53,4 +54,5 @@ pub use search::{Executed, Fate, Half};
 pub use table::{
     ARENA_LISTS, ARENA_WORDS, Arena, MOST_ARENA, SLAB_BYTES, buckets_of, class_for, growth_class,
 };
+pub use together::Repeats;
 pub use view::{Flags, GraphParts, GraphView, SLAB_TILE};

@@ -1,11 +1,12 @@
 //! Operations on the whole graph: flush, expected degrees, expiry, and the removal of vertices.
-use super::batch::{Changes, EXACT_LOAD, Growth, together};
+use super::batch::{Changes, EXACT_LOAD, Growth, REMOVED};
 use super::chain::Chain;
 use super::kind::{Config, Edges, slab_slots};
 use super::link::Link;
 use super::record::RECORD_SLOTS;
 use super::search::Half;
 use super::table::{buckets_of, class_for, growth_class};
+use super::together::{Repeats, together};
 use super::view::{GraphView, SLAB_TILE};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{self, CounterDelta, Outcome, Scalar, Slot};
@@ -144,7 +145,7 @@ pub(super) fn count_sources<M: Config>(
     let own = Half { source: ends[0], target: ends[1], data: M::Data::narrow(0) };
     let vertex = if half == 0 { ends[0] } else { graph.other_half(own).source };
     let is_counted = is_pending && ends[0] < graph.vertices() && ends[1] < graph.vertices();
-    let group = together(vertex, is_counted);
+    let group = together(vertex, is_counted as u32);
     if group.is_leader {
         counts.at(vertex as usize).fetch_add(group.many, Order::Relaxed, Scope::Device);
     }
@@ -199,7 +200,7 @@ pub(super) fn unlink<M: Config>(graph: GraphView<M>, vertices: GlobalSlice<u32>,
         let half = if has_both { graph.other_half(half) } else { half };
         let erased = M::execute::<_, false>(graph, erases, keyed::Remove, half);
         let is_erased = erases && erased.outcome == Outcome::Removed;
-        M::count_in_tables(graph, half.source, is_erased && erased.in_table, u64::MAX);
+        M::count_in_tables(graph, Repeats::once(half.source, is_erased && erased.in_table), REMOVED);
     });
     graph.counters().record(delta);
 }
