@@ -24,6 +24,7 @@
 //! the average degree, and for `bfs` the number of levels. All results are compared with those of the host,
 //! but triangles above 2^23 edges with those of the algorithm for batches, of all edges at once.
 use super::edge_batch::named;
+use super::inputs::Inputs;
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -33,6 +34,7 @@ use phalanx::graph::{Csr, Kind};
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use workloads::edges::{Edge, geometric, grid, rmat, uniform};
 
 /// Number of iterations of PageRank.
@@ -43,7 +45,34 @@ const MOST_ON_HOST: usize = 1 << 23;
 
 /// Algorithms on graphs.
 #[derive(Debug)]
-pub struct Algorithms<'a>(pub &'a Gpu);
+pub struct Algorithms<'a> {
+    gpu: &'a Gpu,
+    inputs: Inputs<Input>,
+}
+
+impl<'a> Algorithms<'a> {
+    /// Returns the algorithms on `gpu`.
+    pub fn new(gpu: &'a Gpu) -> Self {
+        Self { gpu, inputs: Inputs::default() }
+    }
+}
+
+/// The edges of a case, and what the host has computed of them.
+struct Input {
+    vertices: usize,
+    /// The edges, in random order.
+    edges: Vec<Edge>,
+    lists: Lists,
+    /// Right results.
+    expected: Inputs<Expected>,
+}
+
+impl Input {
+    fn new(case: &Case) -> Result<Self> {
+        let (vertices, edges) = draw(case)?;
+        Ok(Self { vertices, lists: Lists::new(vertices, &edges), edges, expected: Inputs::default() })
+    }
+}
 
 impl Structure for Algorithms<'_> {
     fn name(&self) -> &'static str {
@@ -59,7 +88,7 @@ impl Structure for Algorithms<'_> {
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        Ok(Box::new(Prepared::new(self.0, case)?))
+        Ok(Box::new(Prepared::new(self, case)?))
     }
 }
 
@@ -258,11 +287,8 @@ enum Subject {
 struct Prepared<'a> {
     gpu: &'a Gpu,
     timed: Timed,
-    vertices: usize,
-    /// The edges of the graph, of which those from `kept` on are inserted after the first result.
-    edges: Vec<Edge>,
-    /// Their neighbours, on the host.
-    lists: Lists,
+    input: Arc<Input>,
+    /// Number of edges that the graph has at first; the others are inserted after the first result.
     kept: usize,
     is_replaced: bool,
     on_rows: bool,
@@ -273,8 +299,6 @@ struct Prepared<'a> {
     count: Option<Triangles>,
     outcomes: Vec<Outcome>,
     found: Option<Found>,
-    /// The right result, which the first check computes.
-    expected: Option<Expected>,
     counted: BTreeMap<String, f64>,
     operations: u64,
 }
@@ -284,24 +308,24 @@ fn columns(edges: &[Edge]) -> (Vec<u32>, Vec<u32>) {
 }
 
 impl<'a> Prepared<'a> {
-    fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
+    fn new(algorithms: &Algorithms<'a>, case: &Case) -> Result<Self> {
         let timed = Timed::of(&case.op)?;
-        let (vertices, edges) = draw(case)?;
-        let batch = edges.len() as f64 * case.number_if_given("share")?.unwrap_or(0.01);
-        let lists = Lists::new(vertices, &edges);
-        let source = lists.largest();
-        let batch = if timed.is_kept() { (batch as usize).max(1).min(edges.len()) } else { 0 };
-        let kept = edges.len() - batch;
+        let degree = case.number_if_given("degree")?;
+        let description = format!("{} {} {degree:?} {}", case.text("edges")?, case.n, case.seed);
+        let input = algorithms.inputs.get(description, || Input::new(case))?;
+        let edges = input.edges.len();
+        let batch = edges as f64 * case.number_if_given("share")?.unwrap_or(0.01);
+        let batch = if timed.is_kept() { (batch as usize).max(1).min(edges) } else { 0 };
+        let source = input.lists.largest();
         let counted = [
-            ("edges", edges.len() as f64),
-            ("largest_degree", lists.degree(source) as f64),
-            ("average_degree", 2.0 * edges.len() as f64 / vertices.max(1) as f64),
+            ("edges", edges as f64),
+            ("largest_degree", input.lists.degree(source) as f64),
+            ("average_degree", 2.0 * edges as f64 / input.vertices.max(1) as f64),
         ];
         Ok(Self {
-            gpu,
+            gpu: algorithms.gpu,
             timed,
-            vertices,
-            kept,
+            kept: edges - batch,
             is_replaced: case.number_if_given("replaced")?.unwrap_or(0.0) > 0.0,
             on_rows: case.choice("on", &[("graph", false), ("csr", true)])?,
             subject: None,
@@ -310,17 +334,18 @@ impl<'a> Prepared<'a> {
             count: None,
             outcomes: Vec::new(),
             found: None,
-            expected: None,
             counted: counted.map(|(name, value)| (name.to_owned(), value)).into(),
-            operations: (edges.len() - if timed.is_kept() { kept } else { 0 }) as u64,
-            edges,
-            lists,
+            operations: if timed.is_kept() { batch } else { edges } as u64,
+            input,
         })
     }
 
     fn builder(&self) -> phalanx::graph::Builder<()> {
-        let mut degrees = vec![0; self.vertices];
-        self.edges.iter().for_each(|&(a, b)| [a, b].into_iter().for_each(|end| degrees[end as usize] += 1));
+        let mut degrees = vec![0; self.input.vertices];
+        self.input
+            .edges
+            .iter()
+            .for_each(|&(a, b)| [a, b].into_iter().for_each(|end| degrees[end as usize] += 1));
         DynamicGraph::builder().device(&self.gpu.device).degrees(&degrees).kind(Kind::Undirected)
     }
 
@@ -328,10 +353,11 @@ impl<'a> Prepared<'a> {
     fn build(&mut self) -> Result<()> {
         self.subject = None;
         let graph = self.builder().build()?;
-        let (first, last) = self.edges[..self.kept].split_at(self.kept / 2);
+        let (first, last) = self.input.edges[..self.kept].split_at(self.kept / 2);
         if self.is_replaced {
             // Other edges take the place of the second half first.
-            let others: Vec<Edge> = last.iter().map(|&(a, b)| (a, (b + 1) % self.vertices as u32)).collect();
+            let others: Vec<Edge> =
+                last.iter().map(|&(a, b)| (a, (b + 1) % self.input.vertices as u32)).collect();
             insert(&graph, &[first, &others].concat())?;
             let mut kept = first.to_vec();
             kept.par_sort_unstable();
@@ -372,7 +398,7 @@ impl<'a> Prepared<'a> {
 
     /// Updates the result after a batch.
     fn update(&mut self, graph: &DynamicGraph<()>) -> Result<Found> {
-        let (sources, targets) = columns(&self.edges[self.kept..]);
+        let (sources, targets) = columns(&self.input.edges[self.kept..]);
         if self.timed == Timed::TrianglesKept {
             let mut count = self.count.take().context("`restore` counts the triangles")?;
             count.inserted(graph, &sources, &targets, &self.outcomes)?;
@@ -393,18 +419,18 @@ impl<'a> Prepared<'a> {
             Timed::TrianglesKept => self.count = Some(Triangles::of(&**graph)?),
             _ => self.components = Some(Components::of(&**graph)?),
         }
-        self.outcomes = insert(graph, &self.edges[self.kept..])?;
+        self.outcomes = insert(graph, &self.input.edges[self.kept..])?;
         Ok(())
     }
 
     /// Computes the right result.
     fn expected(&self) -> Result<Expected> {
-        let lists = &self.lists;
+        let lists = &self.input.lists;
         Ok(match self.timed {
             Timed::Bfs => Expected::Labels(lists.distances(self.source)),
             Timed::Components | Timed::ComponentsKept => Expected::Labels(lists.components()),
             Timed::PageRank => Expected::Ranks(lists.ranks(f64::from(PageRank::default().damping))),
-            _ if self.edges.len() <= MOST_ON_HOST => Expected::Count(lists.triangles()),
+            _ if self.input.edges.len() <= MOST_ON_HOST => Expected::Count(lists.triangles()),
             _ => Expected::Count(self.count_as_batch()?),
         })
     }
@@ -413,7 +439,7 @@ impl<'a> Prepared<'a> {
     fn count_as_batch(&self) -> Result<u64> {
         let graph = self.builder().build()?;
         let mut count = Triangles::of(&graph)?;
-        let (sources, targets) = columns(&self.edges);
+        let (sources, targets) = columns(&self.input.edges);
         let outcomes = graph.insert(&sources, &targets)?;
         count.inserted(&graph, &sources, &targets, &outcomes)?;
         Ok(count.count())
@@ -449,11 +475,13 @@ impl Benchmark for Prepared<'_> {
 
     fn verify(&mut self) -> Result<Verified> {
         let found = self.found.take().context("`launch` computes a result")?;
-        let expected = match self.expected.take() {
-            Some(expected) => expected,
-            None => self.expected()?,
+        let of = match self.timed {
+            Timed::ComponentsKept => Timed::Components,
+            Timed::TrianglesKept => Timed::Triangles,
+            timed => timed,
         };
-        match (found, &expected) {
+        let expected = self.input.expected.get(format!("{of:?}"), || self.expected())?;
+        match (found, &*expected) {
             (Found::Labels(found), Expected::Labels(expected)) => same(&found, expected)?,
             (Found::Ranks(found), Expected::Ranks(expected)) => {
                 let pairs = found.par_iter().zip(expected);
@@ -466,7 +494,6 @@ impl Benchmark for Prepared<'_> {
             }
             _ => anyhow::bail!("a result of another algorithm"),
         }
-        self.expected = Some(expected);
         Ok(Verified::all(self.operations() as usize))
     }
 

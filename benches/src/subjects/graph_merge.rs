@@ -15,6 +15,7 @@
 //!
 //! After a repetition the batch is undone, and a graph is flushed.
 use super::edge_batch::EdgeBatch;
+use super::inputs::Inputs;
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -22,11 +23,23 @@ use anyhow::{Context, Result, ensure};
 use phalanx::graph::{CsrMerge, Kind};
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
+use std::sync::Arc;
 use workloads::edges::{Edge, rmat, uniform};
 
 /// Batches on both structures.
 #[derive(Debug)]
-pub struct Merges<'a>(pub &'a Gpu);
+pub struct Merges<'a> {
+    gpu: &'a Gpu,
+    /// Edges before the batches, sorted and distinct.
+    bases: Inputs<Vec<Edge>>,
+}
+
+impl<'a> Merges<'a> {
+    /// Returns the batches on `gpu`.
+    pub fn new(gpu: &'a Gpu) -> Self {
+        Self { gpu, bases: Inputs::default() }
+    }
+}
 
 impl Structure for Merges<'_> {
     fn name(&self) -> &'static str {
@@ -42,7 +55,7 @@ impl Structure for Merges<'_> {
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        Ok(Box::new(Prepared::new(self.0, case)?))
+        Ok(Box::new(Prepared::new(self, case)?))
     }
 }
 
@@ -78,7 +91,7 @@ struct Prepared<'a> {
     removes: bool,
     on_rows: bool,
     vertices: usize,
-    base: Vec<Edge>,
+    base: Arc<Vec<Edge>>,
     batch: Vec<Edge>,
     /// Edges of the batch that are not among the others, sorted.
     new: Vec<Edge>,
@@ -90,18 +103,23 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
-        let (vertices, count) = (case.number("vertices")? as u32, case.number("base")? as usize);
-        let n = case.n as usize;
-        let (mut base, drawn) = match case.choice("edges", &[("uniform", false), ("rmat", true)])? {
-            false => (uniform(vertices, (0, count), case.seed)?, uniform(vertices, (count, n), case.seed)?),
-            true => {
-                let draw = |len, seed| rmat(vertices.ilog2(), len, seed);
-                (draw(count, case.seed), draw(n, case.seed + 1))
-            }
+    fn new(merges: &Merges<'a>, case: &Case) -> Result<Self> {
+        let (gpu, n, count) = (merges.gpu, case.n as usize, case.number("base")? as usize);
+        let vertices = case.number("vertices")? as u32;
+        let is_rmat = case.choice("edges", &[("uniform", false), ("rmat", true)])?;
+        let draw = |first: usize, len: usize| -> Result<Vec<Edge>> {
+            Ok(match is_rmat {
+                false => uniform(vertices, (first, len), case.seed)?,
+                true => rmat(vertices.ilog2(), len, case.seed + u64::from(first > 0)),
+            })
         };
-        base.par_sort_unstable();
-        base.dedup();
+        let base = merges.bases.get(format!("{is_rmat} {vertices} {count} {}", case.seed), || {
+            let mut base = draw(0, count)?;
+            base.par_sort_unstable();
+            base.dedup();
+            Ok(base)
+        })?;
+        let drawn = draw(count.max(1), n)?;
         let is_new = |edge: &Edge| edge.0 != edge.1 && base.binary_search(edge).is_err();
         let mut new: Vec<Edge> = drawn.par_iter().copied().filter(is_new).collect();
         new.par_sort_unstable();

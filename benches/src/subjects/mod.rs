@@ -27,8 +27,12 @@ pub mod graph;
 pub mod graph_algorithms;
 #[cfg(feature = "graph")]
 pub mod graph_merge;
+#[cfg(feature = "graph")]
+pub mod graph_whole;
 pub mod hash_map;
 pub mod increments;
+#[cfg(feature = "graph")]
+mod inputs;
 pub mod limits;
 pub mod map_plan;
 #[cfg(feature = "trees")]
@@ -87,9 +91,11 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         #[cfg(feature = "graph")]
         Box::new(graph::Graphs(gpu)),
         #[cfg(feature = "graph")]
-        Box::new(graph_algorithms::Algorithms(gpu)),
+        Box::new(graph_algorithms::Algorithms::new(gpu)),
         #[cfg(feature = "graph")]
-        Box::new(graph_merge::Merges(gpu)),
+        Box::new(graph_merge::Merges::new(gpu)),
+        #[cfg(feature = "graph")]
+        Box::new(graph_whole::Wholes::new(gpu)),
         #[cfg(feature = "sharded")]
         Box::new(exchange::Exchanges(gpu)),
         #[cfg(feature = "sharded")]

@@ -5,11 +5,13 @@ use super::kernels::{Launch, Whole};
 use super::memory::Memory;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
+use crate::map::batches::slice;
 use crate::map::check;
 use crate::map::launch::nothing;
 use crate::{Outcome, Outcomes, Result};
-use gpu::Stream;
+use gpu::{AsSlice, OptionalSliceMut, Stream};
 use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT_LOAD, Growth};
+use simt::GlobalSlice;
 
 impl<E: Data> DynamicGraph<E> {
     /// Drops the slots of removed edges, and gives each vertex the memory that its edges need: small vertices
@@ -68,18 +70,18 @@ impl<E: Data> DynamicGraph<E> {
         unsafe { Ok(self.handle.kernels().launch(stream, memory, launch)?) }
     }
 
-    /// Lets the vertices of a batch grow to the size that they will have, and allocates the tables.
+    /// Lets the vertices of a batch on the host grow to the size that they will have.
     pub(super) fn expect(&mut self, sources: &[u32], targets: &[u32]) -> Result<()> {
         check("targets", sources.len(), targets.len())?;
-        let counts = self.device().zeroed::<u32>(self.handle.read().record_count())?;
         let slices = [self.device().from_slice(sources)?, self.device().from_slice(targets)?];
-        let edges = Changes {
-            sources: slices[0].global().into(),
-            targets: slices[1].global(),
-            data: nothing(),
-            outcomes: nothing(),
-            each: 1,
-        };
+        self.expect_edges(slices[0].global(), slices[1].global())
+    }
+
+    /// Lets the vertices of a batch grow to the size that they will have, and allocates the tables.
+    fn expect_edges(&mut self, sources: GlobalSlice<u32>, targets: GlobalSlice<u32>) -> Result<()> {
+        let counts = self.device().zeroed::<u32>(self.handle.read().record_count())?;
+        let (data, outcomes) = (nothing(), nothing());
+        let edges = Changes { sources: sources.into(), targets, data, outcomes, each: 1 };
         self.handle.exclusive(|stream, memory| {
             self.launch_on(stream, memory, Launch::Whole(Whole::Count(edges, counts.global())))?;
             // At most twice: the second time the arena has room for all.
@@ -229,6 +231,39 @@ impl DynamicGraph<()> {
     pub fn bulk_build(&mut self, sources: &[u32], targets: &[u32]) -> Result<Outcomes> {
         self.expect(sources, targets)?;
         self.insert(sources, targets)
+    }
+
+    /// Inserts many edges that are on the device: see [`Self::bulk_build`]. As in all calls on device
+    /// buffers, edges for which the pool has no slab are refused; vertices get their tables.
+    ///
+    /// ```
+    /// let mut graph = phalanx::DynamicGraph::<()>::builder().vertices(100).edges(99).build()?;
+    /// let device = graph.device().clone();
+    /// let (sources, targets) = (device.zeroed(99)?, device.from_slice(&(1..100).collect::<Vec<u32>>())?);
+    /// graph.bulk_build_on_device(&sources, &targets, None)?;
+    /// assert_eq!(graph.degree(&[0])?, [99]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: as [`Self::bulk_build`], without the copies; waits.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if lengths differ; [`Error::TooLarge`] for 2^31 edges or more, or if the arena cannot
+    /// have the tables; [`Error::OtherDevice`] if a buffer is of another device; [`Error::Device`] if the
+    /// device is lost or lacks the memory.
+    pub fn bulk_build_on_device(
+        &mut self,
+        sources: impl AsSlice<u32>,
+        targets: impl AsSlice<u32>,
+        outcomes: impl OptionalSliceMut<u8>,
+    ) -> Result<()> {
+        let (stream, sources, targets) = (self.device().stream()?, sources.view(), targets.view());
+        let device = self.device().clone();
+        let ids = slice(&device, "sources", sources, sources.len())?;
+        let others = slice(&device, "targets", targets, sources.len())?;
+        self.expect_edges(ids, others)?;
+        self.on(&stream).insert(sources, targets, outcomes)?;
+        Ok(stream.synchronize()?)
     }
 }
 

@@ -1,0 +1,464 @@
+//! Benchmarks of operations on a whole `phalanx::DynamicGraph`.
+//!
+//! | op | before | what is timed | operations |
+//! |---|---|---|---|
+//! | `bulk_build` | no edges | a bulk build of `n` edges on the device | edges |
+//! | `to_csr` | `n` edges | the copy into compressed sparse rows | edges |
+//! | `copy_csr` | `n` edges in rows | a copy of these rows: the bound of `to_csr` | edges |
+//! | `insert_copied` | half of the edges, and a snapshot | insertion of the other half | inserted edges |
+//! | `insert_alone` | half of the edges | the same without a snapshot | inserted edges |
+//! | `expire` | `n` edges with timestamps | removal of the older half, by age | removed edges |
+//! | `remove_old` | the same | removal of the same edges by a batch | removed edges |
+//! | `remove_vertices` | `n` edges | removal of `removed` vertices, at random | vertices |
+//! | `flush` | `n` edges, of which half were removed | the flush | edges that are left |
+//!
+//! | param | what |
+//! |---|---|
+//! | `vertices` | number of vertices; for `rmat` a power of two, for `grid` a square |
+//! | `edges` | `uniform` (default), `rmat`, or `grid`, which ignores `n` |
+//! | `kind` | `directed` (default), `undirected`, or `in_edges` |
+//! | `removed` | number of vertices, or `hub`: the vertex with most edges |
+//!
+//! Graphs have no data of edges, except for `expire` and `remove_old`. `counted` has the number of edges, the
+//! largest degree, and the bytes of the graph per edge.
+use super::edge_batch::{EdgeBatch, named};
+use super::inputs::Inputs;
+use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Context, Result, bail, ensure};
+use gpu::Buffer;
+use phalanx::graph::{Builder, Csr, Data, Kind, Snapshot};
+use phalanx::{DynamicGraph, Outcome};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use workloads::edges::{Edge, grid, rmat, uniform};
+
+/// Operations on whole graphs.
+#[derive(Debug)]
+pub struct Wholes<'a> {
+    gpu: &'a Gpu,
+    inputs: Inputs<Input>,
+}
+
+impl<'a> Wholes<'a> {
+    /// Returns the operations on `gpu`.
+    pub fn new(gpu: &'a Gpu) -> Self {
+        Self { gpu, inputs: Inputs::default() }
+    }
+}
+
+impl Structure for Wholes<'_> {
+    fn name(&self) -> &'static str {
+        "GraphWhole"
+    }
+
+    fn variants(&self) -> Vec<String> {
+        vec!["default".to_owned()]
+    }
+
+    fn ops(&self) -> Vec<&'static str> {
+        Timed::NAMES.iter().map(|&(name, _)| name).collect()
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        Ok(match Timed::of(&case.op)? {
+            timed @ (Timed::Expire | Timed::RemoveOld) => Box::new(Prepared::<u64>::new(self, case, timed)?),
+            timed => Box::new(Prepared::<()>::new(self, case, timed)?),
+        })
+    }
+}
+
+/// Timed operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    BulkBuild,
+    ToCsr,
+    CopyCsr,
+    InsertCopied,
+    InsertAlone,
+    Expire,
+    RemoveOld,
+    RemoveVertices,
+    Flush,
+}
+
+impl Timed {
+    const NAMES: [(&'static str, Self); 9] = [
+        ("bulk_build", Self::BulkBuild),
+        ("to_csr", Self::ToCsr),
+        ("copy_csr", Self::CopyCsr),
+        ("insert_copied", Self::InsertCopied),
+        ("insert_alone", Self::InsertAlone),
+        ("expire", Self::Expire),
+        ("remove_old", Self::RemoveOld),
+        ("remove_vertices", Self::RemoveVertices),
+        ("flush", Self::Flush),
+    ];
+
+    fn of(op: &str) -> Result<Self> {
+        named(&Self::NAMES, op).with_context(|| format!("no operation on a whole graph is called '{op}'"))
+    }
+
+    /// Returns whether the operation leaves the graph as it was.
+    fn only_reads(self) -> bool {
+        matches!(self, Self::ToCsr | Self::CopyCsr)
+    }
+}
+
+/// The edges of a case: distinct ones, in random order, the smaller vertex first if edges are undirected.
+struct Input {
+    vertices: usize,
+    edges: Vec<Edge>,
+    /// The edges as directed ones, sorted: those of undirected graphs in both directions.
+    sorted: Vec<Edge>,
+    degrees: Vec<u32>,
+}
+
+impl Input {
+    fn new(case: &Case, kind: Kind) -> Result<Self> {
+        let (vertices, n) = (case.number("vertices")? as u32, case.n as usize);
+        let drawn = match case.text("edges")?.as_str() {
+            "uniform" => uniform(vertices, (0, n), case.seed)?,
+            "rmat" => rmat(vertices.ilog2(), n, case.seed),
+            "grid" => grid((vertices.isqrt(), vertices.isqrt()), 0.65, case.seed),
+            other => bail!("edges are 'uniform', 'rmat' or 'grid', not '{other}'"),
+        };
+        let is_undirected = kind == Kind::Undirected;
+        let turned = |(a, b): Edge| if is_undirected { (a.min(b), a.max(b)) } else { (a, b) };
+        let mut edges: Vec<Edge> = drawn.into_par_iter().filter(|(a, b)| a != b).map(turned).collect();
+        edges.par_sort_unstable();
+        edges.dedup();
+        let both = |&(a, b): &Edge| [(a, b), (b, a)].into_iter().take(1 + usize::from(is_undirected));
+        let mut sorted: Vec<Edge> = edges.par_iter().flat_map_iter(both).collect();
+        sorted.par_sort_unstable();
+        let mut degrees = vec![0; vertices as usize];
+        sorted.iter().for_each(|edge| degrees[edge.0 as usize] += 1);
+        // A multiplicative hash orders the edges at random, and alike in every run.
+        let order = |&(a, b): &Edge| (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        edges.par_sort_unstable_by_key(order);
+        Ok(Self { vertices: vertices as usize, edges, sorted, degrees })
+    }
+
+    fn largest(&self) -> u32 {
+        (0..self.vertices as u32).max_by_key(|&vertex| self.degrees[vertex as usize]).unwrap_or(0)
+    }
+
+    /// Returns `many` vertices at random, in ascending order.
+    fn some_vertices(&self, many: usize) -> Vec<u32> {
+        let mut vertices: Vec<u32> = (0..self.vertices as u32).collect();
+        vertices
+            .par_sort_unstable_by_key(|&vertex| (u64::from(vertex) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        vertices.truncate(many);
+        vertices.sort_unstable();
+        vertices
+    }
+}
+
+/// Data of the edges of a benchmark.
+trait Stamped: Data {
+    /// Returns the data of edge number `number`.
+    fn stamp(number: usize) -> Self;
+
+    /// Inserts edges that are on the device.
+    fn insert(gpu: &Gpu, graph: &DynamicGraph<Self>, batch: &mut Columns<Self>) -> Result<()>;
+
+    /// Removes the edges whose number is below `before`.
+    fn expire(graph: &DynamicGraph<Self>, before: usize) -> Result<usize>;
+
+    /// Builds the graph from edges that are on the device.
+    fn bulk_build(graph: &mut DynamicGraph<Self>, batch: &mut Columns<Self>) -> Result<()>;
+}
+
+/// A batch on the device, with its data.
+struct Columns<E: Data> {
+    edges: EdgeBatch,
+    data: Buffer<E>,
+}
+
+impl Stamped for () {
+    fn stamp(_: usize) {}
+
+    fn insert(gpu: &Gpu, graph: &DynamicGraph<()>, batch: &mut Columns<()>) -> Result<()> {
+        let EdgeBatch { sources, targets, outcomes } = &mut batch.edges;
+        Ok(graph.on(&gpu.stream).insert(&*sources, &*targets, outcomes)?)
+    }
+
+    fn expire(_: &DynamicGraph<()>, _: usize) -> Result<usize> {
+        bail!("edges without data have no age")
+    }
+
+    fn bulk_build(graph: &mut DynamicGraph<()>, batch: &mut Columns<()>) -> Result<()> {
+        let EdgeBatch { sources, targets, outcomes } = &mut batch.edges;
+        Ok(graph.bulk_build_on_device(&*sources, &*targets, outcomes)?)
+    }
+}
+
+impl Stamped for u64 {
+    fn stamp(number: usize) -> u64 {
+        number as u64
+    }
+
+    fn insert(gpu: &Gpu, graph: &DynamicGraph<u64>, batch: &mut Columns<u64>) -> Result<()> {
+        let EdgeBatch { sources, targets, outcomes } = &mut batch.edges;
+        Ok(graph.on(&gpu.stream).insert(&*sources, &*targets, &batch.data, outcomes)?)
+    }
+
+    fn expire(graph: &DynamicGraph<u64>, before: usize) -> Result<usize> {
+        Ok(graph.expire(before as u64)?)
+    }
+
+    fn bulk_build(_: &mut DynamicGraph<u64>, _: &mut Columns<u64>) -> Result<()> {
+        bail!("bulk builds of edges with data take slices of the host")
+    }
+}
+
+/// Prepared case.
+struct Prepared<'a, E: Stamped> {
+    gpu: &'a Gpu,
+    timed: Timed,
+    kind: Kind,
+    has_in_edges: bool,
+    input: Arc<Input>,
+    graph: Option<DynamicGraph<E>>,
+    /// The first half of the edges, and the second one.
+    halves: [Columns<E>; 2],
+    /// All edges, for a bulk build.
+    all: Option<Columns<E>>,
+    rows: Option<Csr<E>>,
+    snapshot: Option<Snapshot<E>>,
+    copies: Option<(Buffer<u64>, Buffer<u32>)>,
+    /// The vertices that are removed.
+    removed: Vec<u32>,
+    outcomes: Vec<Outcome>,
+    counted: BTreeMap<String, f64>,
+}
+
+impl<'a, E: Stamped> Prepared<'a, E> {
+    fn new(wholes: &Wholes<'a>, case: &Case, timed: Timed) -> Result<Self> {
+        let (gpu, kinds) = (wholes.gpu, [("directed", 0), ("undirected", 1), ("in_edges", 2)]);
+        let kind_code = case.choice("kind", &kinds)?;
+        let kind = if kind_code == 1 { Kind::Undirected } else { Kind::Directed };
+        let (vertices, drawn) = (case.number("vertices")?, case.text("edges")?);
+        let description = format!("{drawn} {} {vertices} {kind:?} {}", case.n, case.seed);
+        let input = wholes.inputs.get(description, || Input::new(case, kind))?;
+        let removed = match (timed, case.text("removed").as_deref()) {
+            (Timed::RemoveVertices, Ok("hub")) => vec![input.largest()],
+            (Timed::RemoveVertices, _) => input.some_vertices(case.number("removed")? as usize),
+            _ => Vec::new(),
+        };
+        let columns = |first: usize, edges: &[Edge]| -> Result<Columns<E>> {
+            let data: Vec<E> = (first..first + edges.len()).map(E::stamp).collect();
+            Ok(Columns { edges: EdgeBatch::new(gpu, edges)?, data: gpu.device.from_slice(&data)? })
+        };
+        let (first, second) = input.edges.split_at(input.edges.len() / 2);
+        let counted = [
+            ("edges", input.edges.len() as f64),
+            ("largest_degree", input.degrees.iter().max().copied().unwrap_or(0).into()),
+        ];
+        Ok(Self {
+            gpu,
+            timed,
+            kind,
+            has_in_edges: kind_code == 2,
+            graph: None,
+            halves: [columns(0, first)?, columns(first.len(), second)?],
+            all: if timed == Timed::BulkBuild { Some(columns(0, &input.edges)?) } else { None },
+            rows: None,
+            snapshot: None,
+            copies: None,
+            removed,
+            outcomes: Vec::new(),
+            counted: counted.map(|(name, value)| (name.to_owned(), value)).into(),
+            input,
+        })
+    }
+
+    fn builder(&self) -> Builder<E> {
+        let builder = DynamicGraph::builder().device(&self.gpu.device).kind(self.kind);
+        builder.in_edges(self.has_in_edges).degrees(&self.input.degrees)
+    }
+
+    /// Inserts one of the halves of the edges, and checks the outcomes.
+    fn insert(&mut self, graph: &DynamicGraph<E>, half: usize) -> Result<()> {
+        E::insert(self.gpu, graph, &mut self.halves[half])?;
+        all_are(&self.halves[half].edges.outcomes, Outcome::Inserted)
+    }
+
+    /// Builds the graph with the edges that it has before the operation.
+    fn build(&mut self) -> Result<()> {
+        (self.graph, self.rows, self.snapshot) = (None, None, None);
+        let graph = self.builder().build()?;
+        if self.timed != Timed::BulkBuild {
+            self.insert(&graph, 0)?;
+        }
+        match self.timed {
+            Timed::BulkBuild => {}
+            Timed::InsertAlone => {}
+            Timed::InsertCopied => self.snapshot = Some(graph.snapshot()?),
+            _ => self.insert(&graph, 1)?,
+        }
+        if self.timed == Timed::Flush {
+            self.remove(&graph)?;
+        }
+        if self.timed == Timed::CopyCsr {
+            let rows = graph.to_csr()?;
+            let buffers = (rows.offsets().len(), rows.targets().len());
+            self.copies = Some((self.gpu.device.buffer(buffers.0)?, self.gpu.device.buffer(buffers.1)?));
+            self.rows = Some(rows);
+        }
+        self.graph = Some(graph);
+        Ok(())
+    }
+
+    /// Removes the first half of the edges.
+    fn remove(&mut self, graph: &DynamicGraph<E>) -> Result<()> {
+        let EdgeBatch { sources, targets, outcomes } = &mut self.halves[0].edges;
+        Ok(graph.on(&self.gpu.stream).remove(&*sources, &*targets, outcomes)?)
+    }
+
+    fn run(&mut self, graph: &mut DynamicGraph<E>) -> Result<()> {
+        match self.timed {
+            Timed::BulkBuild => {
+                E::bulk_build(graph, self.all.as_mut().context("the case has all edges")?)?;
+            }
+            Timed::ToCsr => self.rows = Some(graph.to_csr()?),
+            Timed::CopyCsr => {
+                let (Some(rows), Some((offsets, targets))) = (&self.rows, &mut self.copies) else {
+                    bail!("`restore` makes the rows");
+                };
+                offsets.copy_from(rows.offsets())?;
+                targets.copy_from(rows.targets())?;
+                self.gpu.device.synchronize()?;
+            }
+            Timed::InsertCopied | Timed::InsertAlone => E::insert(self.gpu, graph, &mut self.halves[1])?,
+            Timed::Expire => {
+                let (half, removed) =
+                    (self.input.edges.len() / 2, E::expire(graph, self.input.edges.len() / 2)?);
+                ensure!(removed == half, "{removed} edges have expired instead of {half}");
+            }
+            Timed::RemoveOld => self.remove(graph)?,
+            Timed::RemoveVertices => {
+                self.outcomes = graph.remove_vertices(&self.removed)?.iter().copied().collect();
+            }
+            Timed::Flush => graph.flush()?,
+        }
+        Ok(())
+    }
+
+    /// Returns the edges that the graph has after the operation, as directed ones, sorted.
+    fn expected(&self) -> Vec<Edge> {
+        let (edges, is_undirected) = (&self.input.edges, self.kind == Kind::Undirected);
+        match self.timed {
+            Timed::Expire | Timed::RemoveOld | Timed::Flush => {
+                let both = |&(a, b): &Edge| [(a, b), (b, a)].into_iter().take(1 + usize::from(is_undirected));
+                let mut left: Vec<Edge> = edges[edges.len() / 2..].par_iter().flat_map_iter(both).collect();
+                left.par_sort_unstable();
+                left
+            }
+            Timed::RemoveVertices => {
+                let mut is_removed = vec![false; self.input.vertices];
+                self.removed.iter().for_each(|&vertex| is_removed[vertex as usize] = true);
+                let is_left = |edge: &Edge| !is_removed[edge.0 as usize] && !is_removed[edge.1 as usize];
+                self.input.sorted.par_iter().copied().filter(is_left).collect()
+            }
+            _ => self.input.sorted.clone(),
+        }
+    }
+
+    /// Checks rows against the edges that the graph has.
+    fn check(&self, rows: &Csr<E>) -> Result<()> {
+        let (expected, rows) = (self.expected(), rows.read()?);
+        ensure!(
+            rows.targets.len() == expected.len(),
+            "{} targets instead of {}",
+            rows.targets.len(),
+            expected.len()
+        );
+        let row = |vertex: usize| {
+            let mut row =
+                rows.targets[rows.offsets[vertex] as usize..rows.offsets[vertex + 1] as usize].to_vec();
+            row.sort_unstable();
+            row.into_iter().map(move |target| (vertex as u32, target))
+        };
+        let found: Vec<Edge> = (0..self.input.vertices).into_par_iter().flat_map_iter(row).collect();
+        let wrong = found.par_iter().zip(&expected).find_any(|(found, expected)| found != expected);
+        ensure!(wrong.is_none(), "an edge, and the one expected there: {wrong:?}");
+        Ok(())
+    }
+}
+
+/// Checks that all outcomes are the same.
+fn all_are(outcomes: &Buffer<u8>, expected: Outcome) -> Result<()> {
+    let codes = outcomes.read()?;
+    let other = codes.par_iter().position_any(|&code| code != expected as u8);
+    ensure!(other.is_none(), "the outcome of element {other:?} is not {expected:?}");
+    Ok(())
+}
+
+impl<E: Stamped> Benchmark for Prepared<'_, E> {
+    fn restore(&mut self) -> Result<()> {
+        if !self.timed.only_reads() || self.graph.is_none() {
+            self.build()?;
+        }
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let mut graph = self.graph.take().context("`restore` builds the graph")?;
+        self.run(&mut graph)?;
+        self.graph = Some(graph);
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let graph = self.graph.as_ref().context("`restore` builds the graph")?;
+        match self.timed {
+            Timed::BulkBuild => {
+                all_are(
+                    &self.all.as_ref().context("the case has all edges")?.edges.outcomes,
+                    Outcome::Inserted,
+                )?;
+            }
+            Timed::InsertCopied | Timed::InsertAlone => {
+                all_are(&self.halves[1].edges.outcomes, Outcome::Inserted)?;
+            }
+            Timed::RemoveOld => all_are(&self.halves[0].edges.outcomes, Outcome::Removed)?,
+            Timed::RemoveVertices => {
+                let is_right = |outcome: &Outcome| *outcome == Outcome::Removed;
+                ensure!(self.outcomes.iter().all(is_right), "a vertex was not removed");
+            }
+            _ => {}
+        }
+        match (&self.rows, &self.copies) {
+            (Some(rows), Some((offsets, targets))) => {
+                ensure!(offsets.read()? == rows.offsets().read()?, "other offsets");
+                ensure!(targets.read()? == rows.targets().read()?, "other targets");
+            }
+            (Some(rows), None) => self.check(rows)?,
+            _ => self.check(&graph.to_csr()?)?,
+        }
+        if self.timed == Timed::BulkBuild {
+            let each = graph.memory_usage() as f64 / self.input.edges.len().max(1) as f64;
+            self.counted.insert("bytes_per_edge".to_owned(), each);
+        }
+        Ok(Verified::all(self.operations() as usize))
+    }
+
+    fn operations(&self) -> u64 {
+        let edges = self.input.edges.len();
+        let operations = match self.timed {
+            Timed::BulkBuild | Timed::ToCsr | Timed::CopyCsr => edges,
+            Timed::Expire | Timed::RemoveOld => edges / 2,
+            Timed::InsertCopied | Timed::InsertAlone | Timed::Flush => edges - edges / 2,
+            Timed::RemoveVertices => self.removed.len(),
+        };
+        operations as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let bytes = self.graph.as_ref().map_or(0, DynamicGraph::memory_usage);
+        vec![Metric::TableBytes(bytes as u64), Metric::Counted(self.counted.clone())]
+    }
+}
