@@ -289,13 +289,14 @@ impl<'a, E: Stamped> Prepared<'a, E> {
     /// Builds the graph with the edges that it has before the operation.
     fn build(&mut self) -> Result<()> {
         (self.graph, self.rows, self.snapshot) = (None, None, None);
-        let graph = self.builder().build()?;
+        let mut graph = self.builder().build()?;
         if self.timed != Timed::BulkBuild {
+            // Memory for tables that the second half of the edges replaces.
+            graph.reserve(self.input.edges.len())?;
             self.insert(&graph, 0)?;
         }
         match self.timed {
-            Timed::BulkBuild => {}
-            Timed::InsertAlone => {}
+            Timed::BulkBuild | Timed::InsertAlone => {}
             Timed::InsertCopied => self.snapshot = Some(graph.snapshot()?),
             _ => self.insert(&graph, 1)?,
         }

@@ -1,9 +1,9 @@
 //! The kinds of graphs that are compiled. A new variant is one line here.
 use super::kernels::{
     GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
-    GraphFlush, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall,
-    GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore,
-    GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred,
+    GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan,
+    GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use super::kind::Edges;
 use crate::keyed::{Bare, Packed, Published, Wide};
@@ -24,7 +24,7 @@ instances! {
         GraphInsert, GraphInsertDeferred, GraphUpsert, GraphUpsertDeferred, GraphPlan, GraphMove,
         GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree, GraphNeighbors,
         GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphExpire, GraphMarkRemoved,
-        GraphUnlink, GraphFreeRemoved, GraphRestore, GraphChooseEnds, GraphCommon,
+        GraphListParts, GraphUnlink, GraphFreeParts, GraphFreeRemoved, GraphRestore, GraphChooseEnds, GraphCommon,
     }
     visitor: super::kind::Config
 }

@@ -8,12 +8,13 @@
 //! has listed, and end at once if there are none. [`graph_degree`] reads a record and the slabs of a small
 //! vertex, [`graph_neighbors`] all slabs of a vertex; [`graph_inspect`] reads the whole graph, and compares
 //! the edges of each chain with each other.
+use super::algorithms::PartList;
 use super::batch::{Changes, Growth, Lookups, first_pass, look_up, repair, second_pass};
 use super::common::{BatchEdges, choose_ends, count_common};
 use super::grow::plan_all;
 use super::kind::Config;
 use super::view::{GraphView, SLAB_TILE};
-use super::whole::{count_sources, free_removed, mark_removed, unlink};
+use super::whole::{count_sources, free_parts, free_removed, list_parts, mark_removed, unlink};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{ContainsKey, CounterDelta, Get, Insert, OpCode, Remove, Upsert};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
@@ -233,18 +234,41 @@ pub fn graph_mark_removed<M: Config + Instance>(
     mark_removed(graph, vertices, outcomes);
 }
 
-/// Erases the edges of removed vertices at their other ends. The grid has a warp per record of each element
-/// if edges are stored at both ends, otherwise one per vertex of the graph.
+/// Lists the parts of the large vertices among the removed ones, or of all large vertices if `all` is not 0.
+/// The grid has eight threads for each record of each element, or for each record.
+#[kernel]
+pub fn graph_list_parts<M: Config + Instance>(
+    graph: GraphView<M>,
+    all: u32,
+    vertices: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+    parts: PartList,
+) {
+    list_parts(graph, all, (vertices, outcomes), parts);
+}
+
+/// Erases the edges of removed vertices at their other ends. The grid has at least a warp per record of each
+/// element if edges are stored at both ends, otherwise one per vertex of the graph. All warps serve `parts`:
+/// the listed parts of large vertices, which the former leave out.
 #[kernel(registers = M::REGISTERS)]
 pub fn graph_unlink<M: Config + Instance>(
     graph: GraphView<M>,
     vertices: GlobalSlice<u32>,
     outcomes: GlobalSlice<u8>,
+    parts: PartList,
 ) {
-    unlink(graph, vertices, outcomes);
+    unlink(graph, vertices, outcomes, parts);
 }
 
-/// Blanks removed vertices and frees their memory. Requires exclusive access to the graph. The grid has four
+/// Blanks the buckets in the listed parts. Requires exclusive access to the graph. The grid has any number of
+/// threads.
+#[kernel]
+pub fn graph_free_parts<M: Config + Instance>(graph: GraphView<M>, parts: PartList) {
+    free_parts(graph, parts);
+}
+
+/// Blanks removed vertices and frees their memory, of which [`graph_free_parts`] has blanked the buckets of
+/// tables. Requires exclusive access to the graph. The grid has four
 /// threads per record of each element.
 #[kernel]
 pub fn graph_free_removed<M: Config + Instance>(

@@ -1,5 +1,5 @@
 //! Kinds of graphs: the types that kernels are compiled for.
-use super::algorithms::Adjacency;
+use super::algorithms::{Adjacency, Part};
 use super::batch::Growth;
 use super::inspect::Findings;
 use super::record::Record;
@@ -82,6 +82,9 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
         see: impl FnMut(Option<(u32, Self::Data)>),
     );
 
+    /// Calls `see` for the edges in a part of a table, by a warp.
+    fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, Self::Data)>));
+
     /// Compacts a small vertex, or lists one whose table should be replaced, by the calling lane alone.
     fn flush(graph: GraphView<Self>, growth: Growth, vertex: u32);
 
@@ -92,7 +95,10 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// the number of edges that the calling lane counts.
     fn expire(graph: GraphView<Self>, vertex: Option<u32>, before: Self::Data) -> u32;
 
-    /// Blanks a vertex and frees its memory, by a tile of [`SLAB_TILE`] lanes.
+    /// Blanks the buckets in a part of a table, by a warp.
+    fn free_part(graph: GraphView<Self>, part: Part);
+
+    /// Blanks a vertex and frees its memory, except the buckets of a table, by a tile of [`SLAB_TILE`] lanes.
     fn free_vertex(graph: GraphView<Self>, vertex: Option<u32>);
 
     /// Lets the record of a removed vertex belong to one again, by the calling lane alone.
@@ -156,6 +162,10 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
         graph.for_each_in_record(Tile::<32>::lockstep(), record, see);
     }
 
+    fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, S::Value)>)) {
+        graph.for_each_in_part(part, see);
+    }
+
     fn flush(graph: GraphView<Self>, growth: Growth, vertex: u32) {
         graph.flush(growth, vertex);
     }
@@ -166,6 +176,10 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
 
     fn expire(graph: GraphView<Self>, vertex: Option<u32>, before: S::Value) -> u32 {
         graph.expire(vertex, before)
+    }
+
+    fn free_part(graph: GraphView<Self>, part: Part) {
+        graph.free_part(part);
     }
 
     fn free_vertex(graph: GraphView<Self>, vertex: Option<u32>) {

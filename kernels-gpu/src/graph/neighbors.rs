@@ -45,7 +45,16 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         record: Option<u32>,
         mut see: impl FnMut(Option<(u32, S::Value)>),
     ) {
-        let mut chain = Chain::of_vertex(self, record);
+        self.for_each_in_chain(tile, Chain::of_vertex(self, record), &mut see);
+    }
+
+    /// Calls `see` for the edges in a chain.
+    pub(super) fn for_each_in_chain<const T: u32>(
+        self,
+        tile: Tile<T, impl Convergence>,
+        mut chain: Chain<S, P, W, L>,
+        see: &mut impl FnMut(Option<(u32, S::Value)>),
+    ) {
         while tile.any_converged(chain.is_at_slot()) {
             let edge = chain.slot(tile.rank()).and_then(|slot| self.edge_in(slot));
             chain.advance(T);

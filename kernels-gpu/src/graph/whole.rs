@@ -1,9 +1,10 @@
 //! Operations on the whole graph: flush, expected degrees, expiry, and the removal of vertices.
+use super::algorithms::{Large, PART_BUCKETS, Part, PartList, VERTEX_TILE};
 use super::batch::{Changes, EXACT_LOAD, Growth, REMOVED};
 use super::chain::Chain;
 use super::kind::{Config, Edges, slab_slots};
 use super::link::Link;
-use super::record::RECORD_SLOTS;
+use super::record::{RECORD_SLOTS, Table};
 use super::search::Half;
 use super::table::{buckets_of, class_for, growth_class};
 use super::together::{Repeats, together};
@@ -93,8 +94,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         counted
     }
 
-    /// Blanks a vertex and frees its memory; its record then belongs to no vertex. The lanes of the tile pass
-    /// the same vertex, or none; tiles in lockstep call it together. Requires exclusive access to the graph.
+    /// Blanks a vertex and frees its memory, except the buckets of a table, which [`Self::free_part`] has
+    /// blanked; its record then belongs to no vertex. The lanes of the tile pass the same vertex, or none;
+    /// tiles in lockstep call it together. Requires exclusive access to the graph.
     pub(super) fn free_vertex(self, vertex: Option<u32>) {
         let tile = Tile::<SLAB_TILE>::lockstep();
         let record = vertex.filter(|&vertex| vertex < self.record_count()).map(|vertex| {
@@ -106,12 +108,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let table = record.filter(|_| link == Link::TABLE).map(|record| record.load_table().0);
         tile.sync();
         self.free_chain(tile, link);
-        let mut bucket = 0;
-        let buckets = table.map_or(0, |table| table.buckets);
-        while tile.any_converged(bucket < buckets) {
-            self.free_bucket(tile, table.filter(|_| bucket < buckets).map(|table| table.base + bucket));
-            bucket += 1;
-        }
         if let Some(record) = record.filter(|_| tile.rank() == 0) {
             if let Some(table) = table {
                 // SAFETY: the table of the vertex, which no longer exists.
@@ -119,6 +115,25 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             }
             record.blank(Link::NO_VERTEX);
         }
+    }
+
+    /// Blanks the buckets in a part of a table, and frees the slabs behind them. All lanes of the warp call
+    /// it together. Requires exclusive access to the graph.
+    pub(super) fn free_part(self, part: Part) {
+        let table =
+            Chain::of_small_or_table(self, Some(part.vertex)).1.map_or(Table::default(), |found| found.0);
+        let bucket = part.index * PART_BUCKETS + Thread::lane() / SLAB_TILE;
+        let bucket = (bucket < table.buckets).then_some(table.base + bucket);
+        self.free_bucket(Tile::<SLAB_TILE>::lockstep(), bucket);
+    }
+
+    /// Calls `see` for the edges in a part of a table. All lanes of the warp call it together.
+    pub(super) fn for_each_in_part(self, part: Part, mut see: impl FnMut(Option<(u32, S::Value)>)) {
+        let table =
+            Chain::of_small_or_table(self, Some(part.vertex)).1.map_or(Table::default(), |found| found.0);
+        let first = part.index * PART_BUCKETS;
+        let chain = Chain::of_buckets(self, table, first, first + PART_BUCKETS);
+        self.for_each_in_chain(Tile::<32>::lockstep(), chain, &mut see);
     }
 
     /// Lets a record that belongs to no vertex belong to one, by the calling lane alone.
@@ -181,28 +196,71 @@ fn removed_record<M: Config>(
     is_there.then(|| vertices.read(index) + which as u32 * graph.vertices())
 }
 
-/// Erases the edges of removed vertices at their other ends. The grid has a warp for each record of each
-/// element if edges are stored at both ends, otherwise one for each vertex of the graph.
+/// Lists the parts of the large vertices among the removed ones, or of all large vertices if `all` is not 0.
+/// The grid has a tile of [`VERTEX_TILE`] threads for each record of each element, or for each record.
 #[device]
-pub(super) fn unlink<M: Config>(graph: GraphView<M>, vertices: GlobalSlice<u32>, outcomes: GlobalSlice<u8>) {
-    let has_both = graph.halves() == 2;
-    let record = match has_both {
+pub(super) fn list_parts<M: Config>(
+    graph: GraphView<M>,
+    all: u32,
+    (vertices, outcomes): (GlobalSlice<u32>, GlobalSlice<u8>),
+    parts: PartList,
+) {
+    let record = match all != 0 {
+        true => Some((Thread::index() / VERTEX_TILE as usize) as u32).filter(|&at| at < graph.record_count()),
+        false => removed_record(graph, (vertices, outcomes), VERTEX_TILE),
+    };
+    parts.append(record, record.map_or(Large::default(), |record| M::size(graph, record)));
+}
+
+/// Blanks the buckets in the listed parts. The grid has any number of threads.
+#[device]
+pub(super) fn free_parts<M: Config>(graph: GraphView<M>, parts: PartList) {
+    parts.for_each(|part| M::free_part(graph, part));
+}
+
+/// Erases the edges of removed vertices at their other ends. The grid has at least a warp for each record of
+/// each element if edges are stored at both ends, otherwise one for each vertex of the graph. The parts of
+/// large vertices are served by all warps.
+#[device]
+pub(super) fn unlink<M: Config>(
+    graph: GraphView<M>,
+    vertices: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+    parts: PartList,
+) {
+    let record = match graph.halves() == 2 {
         true => removed_record(graph, (vertices, outcomes), 32),
         false => Some((Thread::index() / 32) as u32).filter(|&vertex| vertex < graph.vertices()),
     };
-    let own = !has_both && record.is_some_and(|vertex| graph.is_removed(vertex));
-    let (source, mut delta) = (record.unwrap_or(0), CounterDelta::default());
-    M::for_each_in_record(graph, record, |edge| {
-        let half = Half { source, target: edge.map_or(0, |edge| edge.0), data: M::Data::narrow(0) };
-        let is_gone = edge.is_some() && graph.is_removed(half.target);
-        delta.remove((edge.is_some() && counts_at(graph, half, own, is_gone)) as u32);
-        let erases = edge.is_some() && if has_both { !is_gone } else { is_gone && !own };
-        let half = if has_both { graph.other_half(half) } else { half };
-        let erased = M::execute::<_, false>(graph, erases, keyed::Remove, half);
-        let is_erased = erases && erased.outcome == Outcome::Removed;
-        M::count_in_tables(graph, Repeats::once(half.source, is_erased && erased.in_table), REMOVED);
+    let mut delta = CounterDelta::default();
+    let small = record.filter(|&record| M::size(graph, record).parts == 0);
+    let source = small.unwrap_or(0);
+    M::for_each_in_record(graph, small, |edge| unlink_edge(graph, source, edge, &mut delta));
+    parts.for_each(|part| {
+        M::for_each_in_part(graph, part, |edge| unlink_edge(graph, part.vertex, edge, &mut delta));
     });
     graph.counters().record(delta);
+}
+
+/// Erases the other half of an edge in the record `source`, or the edge itself if it has no other half and
+/// leads to a removed vertex. All lanes of the warp call it together, with the same record.
+#[device]
+fn unlink_edge<M: Config>(
+    graph: GraphView<M>,
+    source: u32,
+    edge: Option<(u32, M::Data)>,
+    delta: &mut CounterDelta,
+) {
+    let has_both = graph.halves() == 2;
+    let own = !has_both && graph.is_removed(source);
+    let half = Half { source, target: edge.map_or(0, |edge| edge.0), data: M::Data::narrow(0) };
+    let is_gone = edge.is_some() && graph.is_removed(half.target);
+    delta.remove((edge.is_some() && counts_at(graph, half, own, is_gone)) as u32);
+    let erases = edge.is_some() && if has_both { !is_gone } else { is_gone && !own };
+    let half = if has_both { graph.other_half(half) } else { half };
+    let erased = M::execute::<_, false>(graph, erases, keyed::Remove, half);
+    let is_erased = erases && erased.outcome == Outcome::Removed;
+    M::count_in_tables(graph, Repeats::once(half.source, is_erased && erased.in_table), REMOVED);
 }
 
 /// Returns whether the removal of an edge counts where a visit has found this half. `own` tells whether a

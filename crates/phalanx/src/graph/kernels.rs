@@ -1,14 +1,15 @@
 //! Launches on graphs of the compiled kinds.
 use super::algorithms::{Bound, Steps};
 use super::memory::Memory;
-use crate::map::launch::THREADS;
+use crate::map::launch::{THREADS, nothing};
 use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
+use phalanx_kernels::graph::algorithms::{PartList, VERTEX_TILE};
 use phalanx_kernels::graph::kernels::{
     GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
-    GraphFlush, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall,
-    GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore,
-    GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred,
+    GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan,
+    GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use phalanx_kernels::graph::{BatchEdges, Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
 use phalanx_kernels::keyed::{OpCode, Scalar};
@@ -78,8 +79,12 @@ pub enum Whole<D> {
     Expire(GlobalSlice<D>, GlobalSlice<u64>),
     /// Runs [`GraphMarkRemoved`] for vertices.
     MarkRemoved(GlobalSlice<u32>, GlobalSlice<u8>),
+    /// Runs [`GraphListParts`] for vertices, or for all records without them.
+    ListParts(Option<(GlobalSlice<u32>, GlobalSlice<u8>)>, PartList),
     /// Runs [`GraphUnlink`] for vertices.
-    Unlink(GlobalSlice<u32>, GlobalSlice<u8>),
+    Unlink(GlobalSlice<u32>, GlobalSlice<u8>, PartList),
+    /// Runs [`GraphFreeParts`].
+    FreeParts(PartList),
     /// Runs [`GraphFreeRemoved`] for vertices.
     FreeRemoved(GlobalSlice<u32>, GlobalSlice<u8>),
     /// Runs [`GraphRestore`] for vertices.
@@ -231,9 +236,19 @@ unsafe fn launch_whole<M: Config + Instance>(
             Whole::MarkRemoved(vertices, outcomes) => {
                 stream.launch(over(vertices.len()), GraphMarkRemoved { graph, vertices, outcomes })
             }
-            Whole::Unlink(vertices, outcomes) => {
+            Whole::ListParts(some, parts) => {
+                let tiles = some.map_or(records, |(vertices, _)| records_of(vertices));
+                let (vertices, outcomes) = some.unwrap_or((nothing(), nothing()));
+                let (grid, all) = (over(tiles * VERTEX_TILE as usize), u32::from(some.is_none()));
+                stream.launch(grid, GraphListParts { graph, all, vertices, outcomes, parts })
+            }
+            Whole::Unlink(vertices, outcomes, parts) => {
                 let warps = if memory.halves() == 2 { records_of(vertices) } else { all };
-                stream.launch(over(warps * 32), GraphUnlink { graph, vertices, outcomes })
+                let threads = (warps * 32).max(stream.device().resident_threads() as usize);
+                stream.launch(over(threads), GraphUnlink { graph, vertices, outcomes, parts })
+            }
+            Whole::FreeParts(parts) => {
+                stream.launch(resident_grid(stream, usize::MAX), GraphFreeParts { graph, parts })
             }
             Whole::FreeRemoved(vertices, outcomes) => {
                 stream.launch(lanes(records_of(vertices)), GraphFreeRemoved { graph, vertices, outcomes })

@@ -1,5 +1,6 @@
 //! Operations on the whole graph: builds, flush, expiry, and vertices.
 use super::DynamicGraph;
+use super::algorithms::PartBuffers;
 use super::data::{Data, Weight};
 use super::kernels::{Launch, Whole};
 use super::memory::Memory;
@@ -110,7 +111,8 @@ impl<E: Data> DynamicGraph<E> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: waits; two launches, which read all records and write all slabs; 5 bytes per vertex meanwhile.
+    /// Cost: waits; four launches, which read all records and write all slabs; 5 bytes per vertex and 8 per two
+    /// slabs of the arena meanwhile.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
@@ -123,7 +125,7 @@ impl<E: Data> DynamicGraph<E> {
             let ids = stream.device().from_slice(&vertices)?;
             let codes = stream.device().filled::<u8>(vertices.len(), Outcome::Removed as u8)?;
             let (ids, codes) = (ids.global(), codes.global());
-            self.launch_on(stream, memory, Launch::Whole(Whole::FreeRemoved(ids, codes)))?;
+            self.free_vertices(stream, memory, (ids, codes), &PartBuffers::of_tables(stream, memory)?)?;
             self.launch_on(stream, memory, Launch::Whole(Whole::Restore(ids)))?;
             stream.synchronize()?;
             Ok(memory.counters.fill_bytes(0)?)
@@ -146,7 +148,8 @@ impl<E: Data> DynamicGraph<E> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: waits; three launches. In an undirected graph, and in a directed one with
+    /// Cost: waits; six launches, in which a vertex with many edges is served by many warps; 8 bytes per two
+    /// slabs of the arena meanwhile. In an undirected graph, and in a directed one with
     /// [`Builder::in_edges`](super::Builder::in_edges), the edges of the vertices are read, and removed at
     /// their other ends; in another directed graph all edges of the graph are read.
     ///
@@ -159,9 +162,12 @@ impl<E: Data> DynamicGraph<E> {
             self.order().changes += 1;
             memory.mark_vertices()?;
             let (ids, codes) = (ids.global(), codes.global());
+            let (parts, is_stored_twice) = (PartBuffers::of_tables(stream, memory)?, memory.halves() == 2);
             self.launch_on(stream, memory, Launch::Whole(Whole::MarkRemoved(ids, codes)))?;
-            self.launch_on(stream, memory, Launch::Whole(Whole::Unlink(ids, codes)))?;
-            self.launch_on(stream, memory, Launch::Whole(Whole::FreeRemoved(ids, codes)))
+            let visited = is_stored_twice.then_some((ids, codes));
+            self.launch_on(stream, memory, Launch::Whole(Whole::ListParts(visited, parts.slices())))?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::Unlink(ids, codes, parts.slices())))?;
+            self.free_vertices(stream, memory, (ids, codes), &parts)
         })?;
         let outcome = |code: u8| Outcome::from_code(code).unwrap_or(Outcome::Absent);
         let outcomes: Vec<Outcome> = codes.read()?.into_iter().map(outcome).collect();
@@ -169,6 +175,22 @@ impl<E: Data> DynamicGraph<E> {
         let removed: Vec<u32> = removed.map(|(&vertex, _)| vertex).collect();
         self.handle.get_mut().free_ids.extend(removed);
         Ok(outcomes.into())
+    }
+
+    /// Blanks the vertices whose code is that of `Removed`, and frees their memory.
+    fn free_vertices(
+        &self,
+        stream: &Stream,
+        memory: &Memory,
+        (ids, codes): (GlobalSlice<u32>, GlobalSlice<u8>),
+        parts: &PartBuffers,
+    ) -> Result<()> {
+        let parts = parts.slices();
+        // SAFETY: the launches before have ended when the count is written: one stream has them all.
+        unsafe { stream.fill(parts.count, 0)? };
+        self.launch_on(stream, memory, Launch::Whole(Whole::ListParts(Some((ids, codes)), parts)))?;
+        self.launch_on(stream, memory, Launch::Whole(Whole::FreeParts(parts)))?;
+        self.launch_on(stream, memory, Launch::Whole(Whole::FreeRemoved(ids, codes)))
     }
 
     /// Adds vertices without edges, and returns their ids: those of removed vertices first, then new ones.

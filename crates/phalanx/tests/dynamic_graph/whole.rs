@@ -153,6 +153,45 @@ fn removed_vertices_have_no_edges_and_their_ids_are_reused() {
     }
 }
 
+#[test]
+fn a_removal_of_no_vertices_changes_nothing() {
+    for kind in KINDS {
+        let mut world = World::new(DynamicGraph::<u32>::builder().vertices(150).kind(kind));
+        let hub: Vec<(u32, u32, u32)> = (1..150).map(|target| (0, target, 7)).collect();
+        world.insert(&hub);
+        for ids in [&[][..], &[150, 151]] {
+            assert_eq!(world.graph.remove_vertices(ids).unwrap().count(Outcome::Absent), ids.len());
+            world.check();
+        }
+    }
+}
+
+/// A hub with parts for several warps, whose memory is then used again.
+#[test]
+fn a_removed_hub_leaves_its_table() {
+    for kind in KINDS {
+        let mut world = World::new(DynamicGraph::<()>::builder().vertices(3000).kind(kind));
+        let edges: Vec<(u32, u32, ())> =
+            (1..3000).flat_map(|at| [(0, at, ()), (at, 3000 - at, ())]).collect();
+        let edges: Vec<_> = edges.into_iter().filter(|edge| edge.0 != edge.1).collect();
+        world.insert(&edges);
+        // The bits of removed vertices are allocated by the first removal.
+        remove_vertices(&mut world, &mut BTreeSet::new(), &[7]);
+        assert_eq!(world.graph.insert_vertices(1).unwrap(), [7]);
+        world.insert(&edges);
+        let memory = world.graph.memory_usage();
+        for _ in 0..3 {
+            remove_vertices(&mut world, &mut BTreeSet::new(), &[0, 0, 5]);
+            world.check();
+            assert_eq!(world.graph.degree(&[0]).unwrap(), [0]);
+            assert_eq!(world.graph.insert_vertices(2).unwrap().len(), 2);
+            world.insert(&edges);
+            world.check();
+        }
+        assert_eq!(world.graph.memory_usage(), memory, "memory of removed tables is used again");
+    }
+}
+
 /// Compares rows with the edges of a world.
 fn compare<E: Sample>(world: &World<E>, rows: &phalanx::graph::Rows<E>) {
     let mut found = Vec::new();

@@ -84,6 +84,20 @@ pub fn hubs(setting: &Setting) -> Checked {
     same("triangles", triangles(&graph).map_err(text)?, 6 * leaves.len() as u64 + 4)
 }
 
+/// Computes the components of paths, whose trees of labels are deep.
+pub fn paths(setting: &Setting) -> Checked {
+    let text = |error: phalanx::Error| error.to_string();
+    let (mut rng, device) = (Rng::new(setting.seed), setting.device());
+    let graph = DynamicGraph::<()>::builder().device(&device).vertices(VERTICES).build().map_err(text)?;
+    let gap = rng.below(VERTICES as u64) as u32;
+    let sources: Vec<u32> = (0..VERTICES as u32 - 1).filter(|&vertex| vertex != gap).collect();
+    let targets: Vec<u32> = sources.iter().map(|source| source + 1).collect();
+    same("refused", graph.insert(&sources, &targets).map_err(text)?.refused(), 0)?;
+    let components = Components::of(&graph).and_then(|components| components.read()).map_err(text)?;
+    let expected = (0..VERTICES as u32).map(|vertex| if vertex > gap { gap + 1 } else { 0 }).collect();
+    same("components", components, expected)
+}
+
 /// Keeps components and triangles over the batches of a seed.
 pub fn keep(setting: &Setting) -> Checked {
     keep_results(setting).map_err(|error| error.to_string())?
@@ -133,6 +147,11 @@ fn algorithms_on_undirected_graphs_are_right() {
 #[test]
 fn hubs_are_served_in_parts() {
     all_are_sound(hubs);
+}
+
+#[test]
+fn components_of_paths_are_right() {
+    all_are_sound(paths);
 }
 
 #[test]

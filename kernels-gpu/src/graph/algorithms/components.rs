@@ -2,8 +2,8 @@
 //!
 //! The label of a vertex is another vertex of its component, with an id that is not larger. A vertex that is
 //! its own label is a root. An edge joins two trees: the larger root gets the smaller one as its label, by a
-//! compare-and-swap, which fails if another thread has joined that root meanwhile. So labels only decrease,
-//! there are no cycles, and the root of a component is its smallest vertex in the end.
+//! compare-and-swap, which fails if another thread has joined that root meanwhile. So there are no cycles, and
+//! the root of a component is its smallest vertex in the end.
 use super::parts::{Adjacency, PartList, visit_all};
 use simt::{GlobalSlice, Instance, Order, Scope, device, kernel};
 
@@ -18,7 +18,7 @@ fn root(labels: GlobalSlice<u32>, mut vertex: u32) -> u32 {
         if next == label {
             return label;
         }
-        // Another thread may have stored a smaller label. Both are on the path.
+        // Another thread may have stored a smaller label meanwhile. Both are on the path.
         labels.at(vertex as usize).store(next, Order::Relaxed, Scope::Device);
         (vertex, label) = (label, next);
     }
@@ -40,11 +40,21 @@ pub fn join(labels: GlobalSlice<u32>, one: u32, other: u32) {
     }
 }
 
-/// Sets the label of a vertex to its root.
+/// Sets the label of a vertex to its root. No trees are joined in the same launch.
+///
+/// The paths are not shortened on the way: a thread that does so may store the label that it has read before
+/// the vertex got its root, and the vertex would lose that root again.
 #[device]
 pub fn compress(labels: GlobalSlice<u32>, vertex: usize) {
-    let root = root(labels, vertex as u32);
-    labels.at(vertex).store(root, Order::Relaxed, Scope::Device);
+    let load = |vertex: u32| labels.at(vertex as usize).load(Order::Relaxed, Scope::Device);
+    let first = load(vertex as u32);
+    let (mut root, mut label) = (first, load(first));
+    while label != root {
+        (root, label) = (label, load(label));
+    }
+    if root != first {
+        labels.at(vertex).store(root, Order::Relaxed, Scope::Device);
+    }
 }
 
 /// Returns the function that joins a vertex with its neighbours: all, or only those with smaller ids if each

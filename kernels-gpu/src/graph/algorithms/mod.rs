@@ -44,8 +44,8 @@ pub use page_rank::{
     ONE, RankGather, RankGatherParts, RankScatter, RankScatterParts, Ranking, rank_begin, rank_gather,
     rank_gather_parts, rank_scatter, rank_scatter_parts, rank_update,
 };
-pub(super) use parts::add_of_warp;
 pub use parts::{Adjacency, Large, Part, PartList, VERTEX_TILE};
+pub(super) use parts::{PART_BUCKETS, add_of_warp};
 pub use rows::{CsrRows, ROW_PART, RowsView, SMALL_ROW};
 pub use search::{
     SearchExpand, SearchExpandParts, SearchStep, UNREACHED, search_expand, search_expand_parts,

@@ -3,7 +3,7 @@
 //! A tile reads a record, and a warp a slab, by one load of each lane, which also reads the link: it is in
 //! the last four bytes. The words of a piece are visited in the order of their addresses, which is not that
 //! in which slots are filled. Loads are weak: nothing writes the graph meanwhile.
-use super::parts::{Adjacency, Large, Part, VERTEX_TILE};
+use super::parts::{Adjacency, Large, PART_BUCKETS, Part, VERTEX_TILE};
 use crate::graph::chain::Chain;
 use crate::graph::link::Link;
 use crate::graph::record::{RECORD_SLOTS, Table};
@@ -12,9 +12,6 @@ use crate::keyed::{Scalar, Slot};
 use crate::slab::Pool;
 use crate::slab::list::Node;
 use simt::{Global, Lockstep, Order, Scope, Tile, Word, device};
-
-/// Number of buckets in a part of a table.
-const PART_BUCKETS: u32 = 8;
 
 /// Reads a word of a record or slab, or an empty slot if there is none.
 ///

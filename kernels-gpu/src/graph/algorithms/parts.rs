@@ -5,6 +5,9 @@ use simt::{Global, GlobalSlice, Order, Scope, Thread, Tile, device};
 /// Number of lanes of the tiles that serve small vertices.
 pub const VERTEX_TILE: u32 = 8;
 
+/// Number of buckets in a part of a table.
+pub(in crate::graph) const PART_BUCKETS: u32 = 8;
+
 /// A part of the neighbours of a large vertex, which a warp serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -68,7 +71,7 @@ pub unsafe trait Adjacency: Copy + Send + Sync + 'static {
 impl PartList {
     /// Appends the parts of a large vertex, by a tile. All tiles of the warp call it together; `large` and
     /// `vertex` are the same in all lanes of a tile.
-    pub(super) fn append(self, vertex: Option<u32>, large: Large) {
+    pub(in crate::graph) fn append(self, vertex: Option<u32>, large: Large) {
         let tile = Tile::<VERTEX_TILE>::lockstep();
         if !tile.any_converged(large.parts > 0) {
             return;
@@ -86,7 +89,7 @@ impl PartList {
     }
 
     /// Calls `serve` for each part that the calling warp has.
-    pub(super) fn for_each(self, mut serve: impl FnMut(Part)) {
+    pub(in crate::graph) fn for_each(self, mut serve: impl FnMut(Part)) {
         let (count, mut place) = ((self.count.read(0) as usize).min(self.words.len()), Thread::index() / 32);
         while place < count {
             let word = self.words.read(place);

@@ -54,5 +54,5 @@ pub use components::Components;
 pub use page_rank::{PageRank, Ranks, page_rank, page_rank_from};
 pub use search::{Distances, bfs};
 pub use traversal::Adjacent;
-pub(super) use traversal::{Bound, Source, Steps, Traversal};
+pub(super) use traversal::{Bound, PartBuffers, Source, Steps, Traversal};
 pub use triangles::{Triangles, triangles};

@@ -174,6 +174,12 @@ pub struct PartBuffers {
 }
 
 impl PartBuffers {
+    /// Allocates a list for all parts of the tables of a graph.
+    pub fn of_tables(stream: &Stream, memory: &Memory) -> Result<Self> {
+        let device = stream.device();
+        Ok(Self { words: device.buffer(memory.used_tables()? / 2)?, count: device.zeroed(1)? })
+    }
+
     pub fn slices(&self) -> PartList {
         PartList { words: self.words.global(), count: self.count.global() }
     }
