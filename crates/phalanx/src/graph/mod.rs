@@ -10,6 +10,7 @@ mod growth;
 mod host;
 mod inspect;
 mod kernels;
+pub mod load;
 mod memory;
 mod neighbors;
 mod order;

@@ -5,6 +5,7 @@ mod bad_input;
 mod common;
 mod growth;
 mod in_edges;
+mod load;
 mod model;
 mod room;
 mod threads;
