@@ -470,6 +470,16 @@ pub enum Error {
     #[error("the structure is corrupt: {0}")]
     Invalid(String),
 
+    /// The load of the tables of a graph is not in its range.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("the load of tables is {asked}; it must be from 0.1 to {most}")]
+    TableLoad {
+        /// Requested load.
+        asked: f64,
+        /// Maximum load.
+        most: f64,
+    },
+
     /// A line of a file of edges is malformed.
     #[cfg(feature = "dynamic-graph")]
     #[error("{file}, line {line}: {fault}")]

@@ -2,8 +2,8 @@
 use super::kernels::{
     GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
     GraphFlush, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall,
-    GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan, GraphRemove, GraphRepair, GraphRestore,
-    GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair,
+    GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use super::kind::Edges;
 use crate::keyed::{Bare, Packed, Published, Wide};
@@ -23,7 +23,7 @@ instances! {
     kernels {
         GraphInsert, GraphInsertDeferred, GraphUpsert, GraphUpsertDeferred, GraphPlan, GraphMove,
         GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree, GraphNeighbors,
-        GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphExpire, GraphMarkRemoved,
+        GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphRehash, GraphExpire, GraphMarkRemoved,
         GraphUnlink, GraphFreeRemoved, GraphRestore, GraphChooseEnds, GraphCommon,
     }
     visitor: super::kind::Config
