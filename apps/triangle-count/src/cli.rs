@@ -70,8 +70,7 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
             let file = File::open(path).with_context(|| name(path))?;
             let size = file.metadata().with_context(|| name(path))?.len();
             let progress = bar(size, "{bar:30} {bytes}/{total_bytes} read, {elapsed}, {msg}")?;
-            read_all(cli, Source::file(BufReader::new(file)), &mut counter, &progress)
-                .with_context(|| name(path))?
+            read_all(cli, Source::file(BufReader::new(file), &name(path)), &mut counter, &progress)?
         }
         None => {
             let progress = bar(cli.edges as u64, "{bar:30} {human_pos}/{human_len} edges, {elapsed}, {msg}")?;

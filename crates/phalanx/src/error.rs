@@ -470,6 +470,38 @@ pub enum Error {
     #[error("the structure is corrupt: {0}")]
     Invalid(String),
 
+    /// The load of the tables of a graph is not in its range.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("the load of tables is {asked}; it must be from 0.1 to {most}")]
+    TableLoad {
+        /// Requested load.
+        asked: f64,
+        /// Maximum load.
+        most: f64,
+    },
+
+    /// A line of a file of edges is malformed.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("{file}, line {line}: {fault}")]
+    EdgeLine {
+        /// Name of the file.
+        file: String,
+        /// Number of the line, from 1.
+        line: u64,
+        /// The expected form and the form that was found.
+        fault: String,
+    },
+
+    /// A file of edges cannot be read.
+    #[cfg(feature = "dynamic-graph")]
+    #[error("reading edges from {file} failed: {source}")]
+    EdgeFile {
+        /// Name of the file.
+        file: String,
+        /// Error of the operating system or of the reader.
+        source: std::io::Error,
+    },
+
     /// An algorithm on a graph was given a vertex that does not exist.
     #[cfg(feature = "dynamic-graph")]
     #[error("there is no vertex {vertex}: the graph has {vertices}")]

@@ -59,8 +59,9 @@ pub struct Growth {
     pub plans: GlobalSlice<u32>,
     /// Groups of eight buckets of tables that are replaced: index of the plan (high half) and first bucket.
     pub groups: GlobalSlice<u64>,
-    /// Load of new tables in tenths: [`GROWTH_LOAD`], or [`EXACT_LOAD`] if the number of edges is known. Then
-    /// tables of another size, or with tombstones, are replaced, also by smaller ones.
+    /// Load of new tables in tenths: [`GROWTH_LOAD`], or [`EXACT_LOAD`] if the number of edges is known, or
+    /// another one. With [`EXACT`], tables of another size, or with tombstones, are replaced, also by smaller
+    /// ones.
     pub load: u32,
 }
 
@@ -68,6 +69,9 @@ pub struct Growth {
 pub const GROWTH_LOAD: u32 = 6;
 /// Load of tables for known numbers of edges, in tenths.
 pub const EXACT_LOAD: u32 = 7;
+
+/// Bit of [`Growth::load`]: the number of edges is known.
+pub const EXACT: u32 = 1 << 31;
 
 /// Words of a plan: see `grow.rs`.
 pub const PLAN_WORDS: usize = 8;

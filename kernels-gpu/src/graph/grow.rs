@@ -9,7 +9,7 @@
 //!
 //! The edges of a small vertex are moved by a tile of four lanes, and those of eight buckets of a table by
 //! the eight tiles of a warp.
-use super::batch::{EXACT_LOAD, Growth, GrowthWord, PLAN_WORDS};
+use super::batch::{EXACT, Growth, GrowthWord, PLAN_WORDS};
 use super::chain::Chain;
 use super::kind::{Config, Edges, slab_slots};
 use super::link::Link;
@@ -41,6 +41,19 @@ struct Plan {
     failed: u32,
     /// The vertex.
     vertex: u32,
+}
+
+#[device]
+impl Growth {
+    /// Returns the load of new tables in tenths.
+    pub(super) fn tenths(self) -> u32 {
+        self.load & !EXACT
+    }
+
+    /// Returns whether tables get the size of their edges, also a smaller one.
+    fn is_exact(self) -> bool {
+        self.load & EXACT != 0
+    }
 }
 
 /// Index of a plan's word `moved`.
@@ -147,11 +160,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let pressure = take_pressure(record.pressure());
         let (table, live) = record.load_table();
         let slots = slab_slots::<S, L>();
-        let class = growth_class(live as u64 + pressure as u64, slots, growth.load);
+        let class = growth_class(live as u64 + pressure as u64, slots, growth.tenths());
         let tombstones = table.taken.wrapping_sub(live);
-        let is_due = |class| match growth.load {
-            EXACT_LOAD => buckets_of(class) != table.buckets || tombstones > 0,
-            _ => buckets_of(class) > table.buckets || tombstones > table.buckets * slots / 4,
+        let is_due = |class| match growth.is_exact() {
+            true => buckets_of(class) != table.buckets || tombstones > 0,
+            false => buckets_of(class) > table.buckets || tombstones > table.buckets * slots / 4,
         };
         let Some(class) = class.filter(|&class| is_due(class)) else {
             return Plan { vertex, ..Plan::default() };
@@ -185,7 +198,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let slots = slab_slots::<S, L>();
         let wanted = self.count_live(vertex) as u64 + pressure as u64;
         if wanted > (RECORD_SLOTS + slots) as u64 {
-            let plan = match growth_class(wanted, slots, growth.load) {
+            let plan = match growth_class(wanted, slots, growth.tenths()) {
                 Some(class) => self.plan_of(growth, vertex, class),
                 None => Plan { vertex, ..Plan::default() },
             };

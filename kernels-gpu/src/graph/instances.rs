@@ -3,7 +3,8 @@ use super::kernels::{
     GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
     GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred,
     GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan,
-    GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred,
+    GraphWeight,
 };
 use super::kind::Edges;
 use crate::keyed::{Bare, Packed, Published, Wide};
@@ -23,8 +24,9 @@ instances! {
     kernels {
         GraphInsert, GraphInsertDeferred, GraphUpsert, GraphUpsertDeferred, GraphPlan, GraphMove,
         GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree, GraphNeighbors,
-        GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphExpire, GraphMarkRemoved,
-        GraphListParts, GraphUnlink, GraphFreeParts, GraphFreeRemoved, GraphRestore, GraphChooseEnds, GraphCommon,
+        GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphRehash, GraphExpire,
+        GraphMarkRemoved, GraphListParts, GraphUnlink, GraphFreeParts, GraphFreeRemoved, GraphRestore,
+        GraphChooseEnds, GraphCommon,
     }
     visitor: super::kind::Config
 }

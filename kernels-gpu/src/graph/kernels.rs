@@ -203,6 +203,17 @@ pub fn graph_expect<M: Config + Instance>(graph: GraphView<M>, counts: GlobalSli
     }
 }
 
+/// Lists the vertices of which a chain has more than `most` slabs: the bucket itself and those behind it, or
+/// those behind the record of a small vertex. Adds `times` times the edges of such a vertex to its pressure.
+/// Requires exclusive access to the graph. The grid has a warp per vertex.
+#[kernel]
+pub fn graph_rehash<M: Config + Instance>(graph: GraphView<M>, growth: Growth, most: u32, times: u32) {
+    let index = Thread::index() / 32;
+    if index < graph.record_count() as usize {
+        M::rehash(graph, growth, index as u32, (most, times));
+    }
+}
+
 /// Removes the edges whose data are below `before`, and adds their number to `removed`. The grid has four
 /// threads per vertex.
 #[kernel]

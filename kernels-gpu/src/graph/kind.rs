@@ -91,6 +91,10 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// Lists a vertex that needs a larger table for `many` more edges, by the calling lane alone.
     fn expect(graph: GraphView<Self>, growth: Growth, vertex: u32, many: u32);
 
+    /// Lists a vertex of which a chain is longer than the first number, by a warp: see
+    /// [`graph_rehash`](super::kernels::graph_rehash).
+    fn rehash(graph: GraphView<Self>, growth: Growth, vertex: u32, limits: (u32, u32));
+
     /// Removes the edges of a vertex whose data are below `before`, by a tile of [`SLAB_TILE`] lanes. Returns
     /// the number of edges that the calling lane counts.
     fn expire(graph: GraphView<Self>, vertex: Option<u32>, before: Self::Data) -> u32;
@@ -172,6 +176,10 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
 
     fn expect(graph: GraphView<Self>, growth: Growth, vertex: u32, many: u32) {
         graph.expect(growth, vertex, many);
+    }
+
+    fn rehash(graph: GraphView<Self>, growth: Growth, vertex: u32, limits: (u32, u32)) {
+        graph.rehash(growth, vertex, limits);
     }
 
     fn expire(graph: GraphView<Self>, vertex: Option<u32>, before: S::Value) -> u32 {

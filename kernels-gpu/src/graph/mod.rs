@@ -24,6 +24,8 @@ mod batch;
 mod chain;
 mod common;
 mod grow;
+#[cfg(feature = "dynamic-graph")]
+pub mod index;
 mod inspect;
 #[cfg(feature = "dynamic-graph")]
 mod instances;
@@ -41,7 +43,8 @@ mod view;
 mod whole;
 
 pub use batch::{
-    BATCH_WORDS, Changes, EXACT_LOAD, GROWTH_LOAD, GROWTH_WORDS, Growth, GrowthWord, Lookups, PLAN_WORDS,
+    BATCH_WORDS, Changes, EXACT, EXACT_LOAD, GROWTH_LOAD, GROWTH_WORDS, Growth, GrowthWord, Lookups,
+    PLAN_WORDS,
 };
 pub use common::{BatchEdges, TRIANGLE};
 pub use inspect::{Findings, REPORT_WORDS};

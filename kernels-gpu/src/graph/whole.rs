@@ -1,6 +1,6 @@
 //! Operations on the whole graph: flush, expected degrees, expiry, and the removal of vertices.
 use super::algorithms::{Large, PART_BUCKETS, Part, PartList, VERTEX_TILE};
-use super::batch::{Changes, EXACT_LOAD, Growth, REMOVED};
+use super::batch::{Changes, Growth, REMOVED};
 use super::chain::Chain;
 use super::kind::{Config, Edges, slab_slots};
 use super::link::Link;
@@ -8,7 +8,7 @@ use super::record::{RECORD_SLOTS, Table};
 use super::search::Half;
 use super::table::{buckets_of, class_for, growth_class};
 use super::together::{Repeats, together};
-use super::view::{GraphView, SLAB_TILE};
+use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{self, CounterDelta, Outcome, Scalar, Slot};
 use crate::slab::Pool;
@@ -27,7 +27,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         match Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) {
             Link::TABLE => {
                 let (table, live) = record.load_table();
-                let class = growth_class(live as u64, slab_slots::<S, L>(), EXACT_LOAD);
+                let class = growth_class(live as u64, slab_slots::<S, L>(), growth.tenths());
                 let has_size = class.is_some_and(|class| buckets_of(class) == table.buckets);
                 if !has_size || table.taken != live {
                     growth.add_listed(vertex);
@@ -59,6 +59,51 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         if is_large && link != Link::NO_VERTEX && unsafe { self.add_pressure(vertex, many) } {
             growth.add_listed(vertex);
         }
+    }
+
+    /// Lists a vertex of which a chain has more than `most` slabs, with `times` times its edges as pressure.
+    /// The lanes of a warp call it together, with the same vertex. Requires exclusive access to the graph.
+    pub(super) fn rehash(self, growth: Growth, vertex: u32, (most, times): (u32, u32)) {
+        if vertex >= self.record_count() {
+            return;
+        }
+        let warp = Tile::<32>::lockstep();
+        // SAFETY: the vertex exists.
+        let record = unsafe { self.record(vertex) };
+        let link = Link::from_word(record.link().load(Order::Relaxed, Scope::Device));
+        let (mut is_long, mut edges) = (false, 0);
+        if link == Link::TABLE {
+            let (table, live) = record.load_table();
+            let mut bucket = warp.rank();
+            while bucket < table.buckets {
+                // SAFETY: a bucket of the table.
+                let node = unsafe { self.first_node(Start { index: table.base + bucket, is_bucket: true }) };
+                let next = Link::from_word(node.link().load(Order::Relaxed, Scope::Device));
+                is_long |= self.slabs_from(next) >= most;
+                bucket += 32;
+            }
+            edges = live;
+        } else if warp.rank() == 0 && self.slabs_from(link) > most {
+            (is_long, edges) = (true, self.count_live(vertex));
+        }
+        if warp.any(is_long) && warp.rank() == 0 {
+            let pressure = edges.saturating_mul(times);
+            // SAFETY: the vertex exists.
+            if pressure == 0 || unsafe { self.add_pressure(vertex, pressure) } {
+                growth.add_listed(vertex);
+            }
+        }
+    }
+
+    /// Returns the number of slabs of the pool in a chain from `link` on.
+    fn slabs_from(self, mut link: Link) -> u32 {
+        let mut slabs = 0;
+        while let Some(slab) = link.slab() {
+            slabs += 1;
+            // SAFETY: the handle was read in a link of the graph.
+            link = Link::from_word(unsafe { self.node(slab) }.link().load(Order::Relaxed, Scope::Device));
+        }
+        slabs
     }
 
     /// Removes the edges of a vertex whose data are below `before`. The lanes of the tile pass the same

@@ -1,7 +1,7 @@
 //! Construction of graphs.
 use super::data::Data;
 use super::kernels::{self, Shape};
-use super::memory::{Memory, Workspace};
+use super::memory::{Load, Memory, Workspace};
 use super::order::Order;
 use super::{DynamicGraph, Kind};
 use crate::map::handle::Handle;
@@ -10,7 +10,7 @@ use crate::program::open;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
 use gpu::Device;
-use phalanx_kernels::graph::{Flags, GROWTH_LOAD, RECORD_SLOTS, buckets_of, growth_class};
+use phalanx_kernels::graph::{Flags, RECORD_SLOTS, buckets_of, growth_class};
 use std::marker::PhantomData;
 use std::sync::{Mutex, Weak};
 
@@ -53,6 +53,7 @@ pub struct Builder<E> {
     degrees: Vec<u32>,
     slabs: Option<usize>,
     tables: Option<usize>,
+    load: Option<f64>,
     budget: usize,
     is_fixed: bool,
     large_batch: usize,
@@ -72,6 +73,7 @@ impl<E> Default for Builder<E> {
             degrees: Vec::new(),
             slabs: None,
             tables: None,
+            load: None,
             budget: usize::MAX,
             is_fixed: false,
             large_batch: LARGE_BATCH,
@@ -135,6 +137,26 @@ impl<E: Data> Builder<E> {
         self
     }
 
+    /// Sets the load of the tables of vertices with many edges: the ratio of edges to the slots of the buckets,
+    /// from 0.1 to 8, in steps of 0.1. Chains of buckets have about as many slabs. Default: 0.6 for vertices
+    /// that grow in a batch, so that the number of buckets doubles, and 0.7 where the number of edges is
+    /// known: in [`DynamicGraph::bulk_build`] and [`DynamicGraph::flush`]. A higher load takes less memory,
+    /// and makes operations slower.
+    ///
+    /// ```
+    /// use phalanx::DynamicGraph;
+    ///
+    /// let graph = DynamicGraph::<()>::builder().vertices(2000).load_factor(2.0).build()?;
+    /// assert!(graph.insert(&[0; 1500], &(1..1501).collect::<Vec<_>>())?.all_placed());
+    /// assert_eq!(graph.stats()?.table_slabs, 32); // and further slabs behind the buckets
+    /// assert!(DynamicGraph::<()>::builder().vertices(9).load_factor(9.0).build().is_err());
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn load_factor(mut self, load: f64) -> Self {
+        self.load = Some(load);
+        self
+    }
+
     /// Sets the number of slabs of tables, instead of deriving it from degrees or edges.
     pub fn table_slabs(mut self, slabs: usize) -> Self {
         self.tables = Some(slabs);
@@ -170,7 +192,8 @@ impl<E: Data> Builder<E> {
     /// Creates a graph without edges.
     ///
     /// # Errors
-    /// [`Error::Zero`] if there are no vertices; [`Error::TooLarge`] for more than 2^32 - 4 vertices, half as
+    /// [`Error::Zero`] if there are no vertices; [`Error::TableLoad`] for a load that is not from 0.1 to 8;
+    /// [`Error::TooLarge`] for more than 2^32 - 4 vertices, half as
     /// many with in-edges, or more than 2^27 slabs of tables; [`Error::UnknownVariant`] if no variant has the
     /// name; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
     /// [`Error::TooManySlabs`] or [`Error::Budget`] for too many slabs; [`Error::Device`] if the device lacks
@@ -184,10 +207,11 @@ impl<E: Data> Builder<E> {
         if vertices > most {
             return Err(Error::TooLarge { what: "vertices", asked: vertices, most });
         }
+        let load = Load::of(self.load)?;
         let device = open(self.device.as_ref())?;
         let kernels = select(&device, self.variant.as_deref(), kernels::all::<E::Bits>(E::HAS_DATA))?;
         let shape = kernels.shape();
-        let (slabs, tables) = self.sizes(vertices, shape);
+        let (slabs, tables) = self.sizes(vertices, shape, load);
         // The targets of edges are assumed to be spread as their sources are.
         let sides = 1 + usize::from(self.flags().has_in_edges());
         let (slabs, tables) = (sides * slabs, sides * tables);
@@ -199,7 +223,7 @@ impl<E: Data> Builder<E> {
             .budget(self.budget)
             .build()?;
         let memory = Memory::new(&device, (shape, self.flags()), vertices, tables, pool)?;
-        let order = Mutex::new(Order::new(Workspace::new(&device)?));
+        let order = Mutex::new(Order::new(Workspace::new(&device, load)?));
         let handle = Handle::new(device, Box::new(kernels), memory);
         Ok(DynamicGraph {
             handle,
@@ -223,13 +247,12 @@ impl<E: Data> Builder<E> {
     }
 
     /// Returns the numbers of single slabs and of slabs of tables.
-    fn sizes(&self, vertices: usize, shape: Shape) -> (usize, usize) {
+    fn sizes(&self, vertices: usize, shape: Shape, load: Load) -> (usize, usize) {
         let small = RECORD_SLOTS as usize + shape.slab_slots;
         if !self.degrees.is_empty() {
-            let of = |degree: &u32| slabs_for(*degree as usize, small, shape);
+            let of = |degree: &u32| slabs_for(*degree as usize, small, shape, load);
             let (slabs, tables) = self.degrees.iter().map(of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-            // A bucket in fifty is full at the load of tables.
-            return (slabs + tables / 50 + 32, tables);
+            return (slabs + behind(tables, load) + 32, tables);
         }
         let halves = if self.kind == Kind::Undirected { 2 } else { 1 };
         let edges = if self.edges == 0 { 8 * vertices } else { self.edges * halves };
@@ -237,23 +260,32 @@ impl<E: Data> Builder<E> {
         let shares = [RECORD_SLOTS as usize, small].map(|most| 1.0 - poisson_up_to(most, mean));
         // Vertices with tables have had a slab before.
         let slabs = (vertices as f64 * shares[0] * 1.1) as usize;
-        let (_, table) = slabs_for((mean as usize).max(small + 1), small, shape);
+        let (_, table) = slabs_for((mean as usize).max(small + 1), small, shape, load);
         // An eighth of the edges may be in large vertices, however they are spread.
         let tables = (vertices as f64 * shares[1] * 1.1) as usize * table;
         let tables = tables.max(edges / shape.slab_slots / 8);
-        (slabs + tables / 50 + 64, tables + 8)
+        (slabs + behind(tables, load) + 64, tables + 8)
     }
 }
 
 /// Returns the numbers of single slabs and of slabs of tables for a vertex. Before a vertex gets a table, it
 /// has a slab.
-fn slabs_for(degree: usize, small: usize, shape: Shape) -> (usize, usize) {
+fn slabs_for(degree: usize, small: usize, shape: Shape, load: Load) -> (usize, usize) {
     let slabs = (degree > RECORD_SLOTS as usize) as usize;
     if degree <= small {
         return (slabs, 0);
     }
-    let class = growth_class(degree as u64, shape.slab_slots as u32, GROWTH_LOAD);
+    let class = growth_class(degree as u64, shape.slab_slots as u32, load.growth);
     (slabs, class.map_or(0, buckets_of) as usize)
+}
+
+/// Returns the number of slabs behind the buckets of tables: a bucket in fifty is full at the default load, and
+/// at a higher one chains have as many slabs as the load and one more.
+fn behind(tables: usize, load: Load) -> usize {
+    match load.most() {
+        most if most <= 0.7 => tables / 50,
+        most => (tables as f64 * (most + 0.5)) as usize,
+    }
 }
 
 /// Returns the probability that a Poisson distributed number with this mean is at most `most`.
@@ -273,9 +305,11 @@ mod tests {
     #[test]
     fn sizes_follow_the_degrees() {
         let shape = Shape { has_data: false, record_bytes: 32, slab_slots: 30 };
-        assert_eq!(slabs_for(7, 37, shape), (0, 0));
-        assert_eq!(slabs_for(37, 37, shape), (1, 0));
-        assert_eq!(slabs_for(38, 37, shape), (1, 3));
+        let load = Load::of(None).unwrap();
+        assert_eq!(slabs_for(7, 37, shape, load), (0, 0));
+        assert_eq!(slabs_for(37, 37, shape, load), (1, 0));
+        assert_eq!(slabs_for(38, 37, shape, load), (1, 3));
+        assert_eq!((behind(100, load), behind(100, Load::of(Some(2.0)).unwrap())), (2, 250));
         assert!((poisson_up_to(7, 4.0) - 0.9489).abs() < 1e-4);
         assert!(poisson_up_to(37, 1000.0) < 1e-9);
     }

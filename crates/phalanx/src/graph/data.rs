@@ -41,6 +41,15 @@ pub trait Data: sealed::Sealed + Pod + Send + Sync + PartialEq + std::fmt::Debug
     /// Returns the value with these bits.
     #[doc(hidden)]
     fn from_bits(bits: Self::Bits) -> Self;
+    /// Name of the type.
+    #[doc(hidden)]
+    const TYPE: &'static str;
+    /// The data of edges of a file that has none.
+    #[doc(hidden)]
+    const ONE: Self;
+    /// Returns the value that a word of a file states, if it states one that the type can have.
+    #[doc(hidden)]
+    fn parse(word: &str) -> Option<Self>;
 }
 
 /// Data that are a value: everything but `()`.
@@ -70,10 +79,24 @@ impl Data for () {
     const FLAGS: Flags = Flags::NONE;
 
     fn from_bits(_bits: u32) {}
+
+    const TYPE: &'static str = "()";
+    const ONE: Self = ();
+
+    fn parse(_word: &str) -> Option<()> {
+        Some(())
+    }
+}
+
+/// Returns the number in a word, unless it is NaN or beyond the range of the type.
+fn parse_float(word: &str) -> Option<f32> {
+    let number: f32 = word.parse().ok()?;
+    let is_beyond = number.is_infinite() && word.contains(|digit: char| digit.is_ascii_digit());
+    (!number.is_nan() && !is_beyond).then_some(number)
 }
 
 macro_rules! weights {
-    ($($weight:ty as $word:ty: $flags:expr, $from_bits:expr;)*) => {$(
+    ($($weight:ty as $word:ty: $flags:expr, $from_bits:expr, $one:expr, $parse:expr;)*) => {$(
         impl Data for $weight {
             type Bits = $word;
             const HAS_DATA: bool = true;
@@ -83,13 +106,21 @@ macro_rules! weights {
                 let from: fn($word) -> Self = $from_bits;
                 from(bits)
             }
+
+            const TYPE: &'static str = stringify!($weight);
+            const ONE: Self = $one;
+
+            fn parse(word: &str) -> Option<Self> {
+                let parse: fn(&str) -> Option<Self> = $parse;
+                parse(word)
+            }
         }
 
         impl Weight for $weight {}
     )*};
 }
 weights! {
-    u32 as u32: Flags::NONE, |bits| bits;
-    f32 as u32: Flags::NONE.floats(), f32::from_bits;
-    u64 as u64: Flags::NONE, |bits| bits;
+    u32 as u32: Flags::NONE, |bits| bits, 1, |word| word.parse().ok();
+    f32 as u32: Flags::NONE.floats(), f32::from_bits, 1.0, parse_float;
+    u64 as u64: Flags::NONE, |bits| bits, 1, |word| word.parse().ok();
 }

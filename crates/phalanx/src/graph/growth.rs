@@ -2,9 +2,16 @@
 use super::DynamicGraph;
 use super::data::Data;
 use super::host::Request;
+use super::kernels::{Launch, Whole};
 use super::memory::{Memory, Shortage};
 use crate::slab_alloc::first_that_fits;
 use crate::{Error, Outcome, Outcomes, Result};
+use gpu::Stream;
+use phalanx_kernels::graph::Growth;
+
+/// Edges for which a rehash makes room, one size after the other: so many times those of a vertex, in
+/// addition to them.
+const PRESSURES: [u32; 4] = [0, 1, 3, 7];
 
 /// Elements of a batch that are tried again.
 struct Retry<E> {
@@ -76,6 +83,84 @@ impl<E: Data> DynamicGraph<E> {
             }
             Ok(true)
         })
+    }
+
+    /// Rebuilds the vertices of which a chain has more than `chain` slabs, at least 1: the bucket of a table
+    /// and the slabs behind it, or the slabs behind the record of a small vertex. Chains become long where
+    /// memory for tables was lacking, and where targets are spread unevenly over the buckets of a table.
+    ///
+    /// A vertex is rebuilt to the size that its edges need, as by [`Self::flush`]; then, if it still has long
+    /// chains, with a table for 2, 4 and 8 times its edges. Returns the number of vertices that still have
+    /// longer chains: those whose targets were chosen to lie in one bucket, or for which the memory is fixed.
+    /// A later `flush` gives vertices the size that their edges need.
+    ///
+    /// ```
+    /// let mut graph = phalanx::DynamicGraph::<()>::builder().vertices(400).table_slabs(0).build()?;
+    /// let device = graph.device().clone();
+    /// let (sources, targets) = (device.zeroed::<u32>(399)?, device.from_slice(&Vec::from_iter(1..400))?);
+    /// graph.on(&device.stream()?).insert(&sources, &targets, ())?; // allocates no memory for tables
+    /// assert!(graph.stats()?.slabs > 10);
+    /// assert_eq!(graph.rehash(1)?, 0);
+    /// assert_eq!((graph.stats()?.slabs, graph.degree(&[0])?), (0, vec![399]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: waits; a launch that reads the first line of each bucket and the lines behind it, by a warp per
+    /// vertex, and moves the edges of the vertices with long chains; at most nine times.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] if `chain` is 0; [`Error::Budget`] or [`Error::TooManySlabs`] if the pool cannot have
+    /// the slabs; [`Error::TooLarge`] if the arena cannot; [`Error::Device`] if the device is lost or lacks
+    /// the memory. The graph then has the same edges.
+    pub fn rehash(&mut self, chain: usize) -> Result<usize> {
+        if chain == 0 {
+            return Err(Error::Zero { what: "slabs of a chain" });
+        }
+        let most = u32::try_from(chain).unwrap_or(u32::MAX);
+        let slots = self.handle.kernels().shape().slab_slots;
+        self.handle.exclusive(|stream, memory| {
+            // Each size may lack room once.
+            let (mut sizes, mut attempts) = (PRESSURES.iter(), 2 * PRESSURES.len());
+            let mut times = sizes.next();
+            while let Some(&factor) = times.filter(|_| attempts > 0) {
+                if self.rehash_once(stream, memory, (most, factor))? == 0 {
+                    return Ok(0);
+                }
+                attempts -= 1;
+                // Chains of the maximum length are what is remedied here.
+                let shortage = Shortage { long_chain: 0, ..self.order().workspace.take_shortage()? };
+                match shortage.is_any() && !self.is_fixed {
+                    true => grow(memory, shortage, slots)?,
+                    false => times = sizes.next(),
+                }
+            }
+            self.list_long(stream, memory, (most, 0)).map(|(_, listed)| listed)
+        })
+    }
+
+    /// Rebuilds the vertices with long chains once, to the size of their edges and of `times` as many more.
+    /// Returns their number.
+    fn rehash_once(&self, stream: &Stream, memory: &Memory, (most, times): (u32, u32)) -> Result<usize> {
+        let (growth, listed) = self.list_long(stream, memory, (most, times))?;
+        if listed > 0 {
+            self.grow_exactly(stream, memory, growth)?;
+            stream.synchronize()?;
+        }
+        Ok(listed)
+    }
+
+    /// Lists the vertices with long chains, and returns their number.
+    fn list_long(
+        &self,
+        stream: &Stream,
+        memory: &Memory,
+        (most, times): (u32, u32),
+    ) -> Result<(Growth, usize)> {
+        let growth = self.exact_growth(stream, memory)?;
+        self.launch_on(stream, memory, Launch::Whole(Whole::Rehash(growth, most, times)))?;
+        stream.synchronize()?;
+        let listed = self.order().workspace.listed()?;
+        Ok((growth, listed))
     }
 
     /// Makes room for `edges` more edges: single slabs and tables for them, if they are spread over the

@@ -9,7 +9,8 @@ use phalanx_kernels::graph::kernels::{
     GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
     GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred,
     GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan,
-    GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred,
+    GraphWeight,
 };
 use phalanx_kernels::graph::{BatchEdges, Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
 use phalanx_kernels::keyed::{OpCode, Scalar};
@@ -75,6 +76,8 @@ pub enum Whole<D> {
     Count(Changes<D>, GlobalSlice<u32>),
     /// Runs [`GraphExpect`].
     Expect(GlobalSlice<u32>, Growth),
+    /// Runs [`GraphRehash`] with a length of chains and a factor of the pressure.
+    Rehash(Growth, u32, u32),
     /// Runs [`GraphExpire`].
     Expire(GlobalSlice<D>, GlobalSlice<u64>),
     /// Runs [`GraphMarkRemoved`] for vertices.
@@ -230,6 +233,9 @@ unsafe fn launch_whole<M: Config + Instance>(
                 stream.launch(grid, GraphCount { graph, edges, counts })
             }
             Whole::Expect(counts, growth) => stream.launch(each, GraphExpect { graph, counts, growth }),
+            Whole::Rehash(growth, most, times) => {
+                stream.launch(over(records * 32), GraphRehash { graph, growth, most, times })
+            }
             Whole::Expire(before, removed) => {
                 stream.launch(lanes(records), GraphExpire { graph, before, removed })
             }

@@ -4,8 +4,8 @@ use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
 use phalanx_kernels::graph::{
-    ARENA_LISTS, ARENA_WORDS, Arena, BATCH_WORDS, Config, Flags, GROWTH_LOAD, GROWTH_WORDS, GraphParts,
-    GraphView, Growth, GrowthWord, MOST_ARENA, PLAN_WORDS, SLAB_BYTES, buckets_of,
+    ARENA_LISTS, ARENA_WORDS, Arena, BATCH_WORDS, Config, EXACT_LOAD, Flags, GROWTH_LOAD, GROWTH_WORDS,
+    GraphParts, GraphView, Growth, GrowthWord, MOST_ARENA, PLAN_WORDS, SLAB_BYTES, buckets_of,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 
@@ -196,11 +196,44 @@ pub struct Workspace {
     listed: Buffer<u32>,
     plans: Buffer<u32>,
     groups: Buffer<u64>,
+    pub load: Load,
 }
 
+/// Load of new tables, in tenths.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// That of vertices that grow in a batch.
+    pub growth: u32,
+    /// That of vertices whose number of edges is known.
+    pub exact: u32,
+}
+
+impl Load {
+    /// Returns this load for all tables, or the default ones.
+    pub fn of(load: Option<f64>) -> Result<Self> {
+        match load {
+            None => Ok(Self { growth: GROWTH_LOAD, exact: EXACT_LOAD }),
+            Some(load) if (0.1..=MOST_LOAD).contains(&load) => {
+                let tenths = (load * 10.0).round() as u32;
+                Ok(Self { growth: tenths, exact: tenths })
+            }
+            Some(asked) => Err(Error::TableLoad { asked, most: MOST_LOAD }),
+        }
+    }
+
+    /// Returns the larger one.
+    pub fn most(self) -> f64 {
+        f64::from(self.growth.max(self.exact)) / 10.0
+    }
+}
+
+/// Maximum load of tables: chains of this many slabs on average, of at most 64.
+const MOST_LOAD: f64 = 8.0;
+
 impl Workspace {
-    pub fn new(device: &Device) -> Result<Self> {
+    pub fn new(device: &Device, load: Load) -> Result<Self> {
         Ok(Self {
+            load,
             words: device.zeroed(GROWTH_WORDS)?,
             deferred: device.buffer(0)?,
             listed: device.buffer(0)?,
@@ -236,8 +269,15 @@ impl Workspace {
             listed: self.listed.global(),
             plans: self.plans.global(),
             groups: self.groups.global(),
-            load: GROWTH_LOAD,
+            load: self.load.growth,
         }
+    }
+
+    /// Returns the number of vertices that the last launch has listed. Waits for it.
+    pub fn listed(&self) -> Result<usize> {
+        let mut listed = [0];
+        self.words.read_into(GrowthWord::Listed as usize, &mut listed)?;
+        Ok(listed[0] as usize)
     }
 
     /// Reads what batches lacked since the last call. Nothing may run.

@@ -10,9 +10,11 @@ mod growth;
 mod host;
 mod inspect;
 mod kernels;
+pub mod load;
 mod memory;
 mod neighbors;
 mod order;
+mod vertex_index;
 mod whole;
 
 use crate::map::counts::Counts;
@@ -34,6 +36,7 @@ use phalanx_kernels::graph::{Config, GraphView};
 use simt::Instance;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+pub use vertex_index::VertexIndex;
 
 /// Whether edges have a direction.
 ///

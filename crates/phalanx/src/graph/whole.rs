@@ -11,7 +11,7 @@ use crate::map::check;
 use crate::map::launch::nothing;
 use crate::{Outcome, Outcomes, Result};
 use gpu::{AsSlice, OptionalSliceMut, Stream};
-use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT_LOAD, Growth};
+use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT, Growth};
 use simt::GlobalSlice;
 
 impl<E: Data> DynamicGraph<E> {
@@ -46,18 +46,19 @@ impl<E: Data> DynamicGraph<E> {
     }
 
     /// Returns the workspace for the growth of all vertices, whose counts are 0.
-    fn exact_growth(&self, stream: &Stream, memory: &Memory) -> Result<Growth> {
+    pub(super) fn exact_growth(&self, stream: &Stream, memory: &Memory) -> Result<Growth> {
         let mut order = self.order();
         order.changes += 1;
         order.workspace.fit(memory.record_count(), memory)?;
-        let growth = Growth { load: EXACT_LOAD, ..order.workspace.growth() };
+        let load = EXACT | order.workspace.load.exact;
+        let growth = Growth { load, ..order.workspace.growth() };
         // SAFETY: the caller has exclusive access to the graph.
         unsafe { stream.fill(growth.words.part(0, BATCH_WORDS), 0)? };
         Ok(growth)
     }
 
     /// Runs the growth of the listed vertices.
-    fn grow_exactly(&self, stream: &Stream, memory: &Memory, growth: Growth) -> Result<()> {
+    pub(super) fn grow_exactly(&self, stream: &Stream, memory: &Memory, growth: Growth) -> Result<()> {
         let threads = self.device().resident_threads() as usize;
         self.launch_on(stream, memory, Launch::Plan(growth, threads))?;
         self.launch_on(stream, memory, Launch::Move(growth, threads))?;

@@ -33,6 +33,39 @@ fn a_table_has_the_size_of_its_edges() {
 }
 
 #[test]
+fn a_table_has_the_load_of_the_builder() {
+    // 900 edges in slabs of 30 slots, and numbers of buckets 2, 3, 4, 6, 8, 12, ...
+    for (load, slabs) in [(0.1, 384), (0.5, 64), (0.7, 48), (1.0, 32), (2.0, 16), (5.0, 6), (8.0, 4)] {
+        let builder = DynamicGraph::builder().vertices(1000).load_factor(load).degrees(&[900]);
+        let mut world = World::new(builder);
+        let (slabs_before, capacity) = (world.graph.stats().unwrap().slabs, world.graph.memory_usage());
+        world.insert(&star(0, 1..901));
+        let stats = world.graph.stats().unwrap();
+        assert_eq!((slabs_before, stats.table_slabs), (0, slabs), "load {load}");
+        // The memory for the degrees suffices, and all edges are in buckets or behind them.
+        assert!(world.graph.memory_usage() <= capacity + 65_536 && stats.slabs + slabs >= 30);
+        world.check();
+        // A flush and a bulk build keep the load.
+        world.graph.flush().unwrap();
+        assert_eq!(world.graph.stats().unwrap().table_slabs, slabs);
+        let targets: Vec<u32> = (1..901).collect();
+        let mut built = DynamicGraph::<()>::builder().vertices(1000).load_factor(load).build().unwrap();
+        assert!(built.bulk_build(&[0; 900], &targets).unwrap().all_placed());
+        assert_eq!(built.stats().unwrap().table_slabs, slabs, "load {load}");
+        // Many small batches, and half of the edges removed.
+        for first in (1..901).step_by(100) {
+            world.insert(&star(1, first..first + 100));
+        }
+        world.remove(&(1..451).map(|target| (1, target)).collect::<Vec<_>>());
+        world.check();
+    }
+    for load in [0.0, 0.04, 8.1, f64::NAN, -1.0] {
+        let failed = DynamicGraph::<()>::builder().vertices(3).load_factor(load).build();
+        assert!(matches!(failed, Err(phalanx::Error::TableLoad { .. })), "{load}");
+    }
+}
+
+#[test]
 fn a_vertex_gets_its_table_when_the_arena_has_grown() {
     let mut world = World::new(DynamicGraph::builder().vertices(1000).table_slabs(0));
     world.insert(&star(5, 10..910));
