@@ -25,7 +25,7 @@
 //! | [`model`] | sequential objects: the trait [`Model`] |
 //! | [`map`] | the model of a map, and its operations |
 //! | [`snapshot`] | the model of an ordered map as a whole: ranges, and snapshots that are queried later |
-//! | [`linear`] | the check of each part, in parallel |
+//! | [`linear`] | the check of each part, in parallel, in bounded memory |
 //! | [`batch`] | batches against `std::collections::HashMap`, duplicates within a batch included |
 //! | [`oracle`] | the same check by trying all orders, for histories of a few events |
 
@@ -35,6 +35,7 @@ pub mod linear;
 pub mod map;
 pub mod model;
 pub mod oracle;
+mod register;
 mod search;
 pub mod snapshot;
 mod timeline;
@@ -44,5 +45,5 @@ pub use batch::{BatchMap, Mismatch, compare_with_model};
 pub use history::Event;
 pub use linear::{Checker, Failure, Summary, Violation, check};
 pub use map::{Combine, MapModel, MapOp, MapOutcome, MapValue};
-pub use model::{EventOf, Model};
+pub use model::{Effect, EventOf, Model, Needs};
 pub use snapshot::{SnapshotModel, SnapshotOp, SnapshotOutcome};

@@ -1,5 +1,6 @@
 //! Linearizability check of a history, part by part.
-use crate::search::{Outcome, Search};
+use crate::register::Register;
+use crate::search::{Budget, Outcome, Search};
 use crate::timeline::Timeline;
 use crate::window;
 use crate::{EventOf, Model};
@@ -48,15 +49,15 @@ pub enum Failure<M: Model> {
     /// Too many operations on a part overlap: the budget ran out before the search found an order or excluded
     /// all orders.
     #[error(
-        "undecided: {explored} configurations of the {events} operations on {part:?} were explored; \
-         raise the budget, or record histories with fewer operations at a time on one part"
+        "undecided: {explored} configurations of the {events} operations on {part:?} were explored; raise the \
+         budget or the memory of the checker, or record histories with fewer operations at a time on one part"
     )]
     Undecided {
         /// Part of the object.
         part: M::Part,
         /// Number of events on the part.
         events: usize,
-        /// Number of configurations explored: the budget.
+        /// Number of configurations explored: the budget, or what fits in the memory.
         explored: usize,
     },
 }
@@ -106,26 +107,38 @@ impl<M: Model> fmt::Display for Violation<M> {
 #[derive(Clone, Copy, Debug)]
 pub struct Checker<'a, M> {
     model: &'a M,
-    budget: usize,
+    budget: Budget,
 }
 
+/// Memory of a check by default, in bytes.
+const MEMORY: usize = 256 << 20;
+
 impl<'a, M: Model> Checker<'a, M> {
-    /// Creates a check against `model`, with a budget of 20 million configurations per part.
+    /// Creates a check against `model`, with a budget of 20 million configurations per part and 256 MiB of
+    /// memory.
     pub fn new(model: &'a M) -> Self {
-        Self { model, budget: 20_000_000 }
+        Self { model, budget: Budget { configurations: 20_000_000, bytes: MEMORY } }
     }
 
-    /// Sets the number of configurations after which the check of a part gives up. Each takes some hundred
-    /// bytes of memory.
+    /// Sets the number of configurations after which the check of a part gives up.
     pub fn budget(self, configurations: usize) -> Self {
-        Self { budget: configurations, ..self }
+        Self { budget: Budget { configurations, ..self.budget }, ..self }
+    }
+
+    /// Sets the memory that configurations may take, in bytes. The parts that are checked at a time share it
+    /// equally; the check of a part gives up when its share is used up. The history and its parts take
+    /// memory besides.
+    pub fn memory(self, bytes: usize) -> Self {
+        Self { budget: Budget { bytes, ..self.budget }, ..self }
     }
 
     /// Searches for an order that explains the history. If several parts have none, reports the first by
     /// `Ord`.
     ///
-    /// The time is linear in the number of events if few overlap, and exponential in the number of
-    /// overlapping writes whose outcome does not report the old value.
+    /// The time is linear in the number of events if few overlap. If all operations on a part have an
+    /// [effect](Model::effect) and the written values are distinct, it is polynomial in the number that
+    /// overlap, except where operations on a map also remove and insert the key at the same time. Else it is
+    /// exponential in the number of overlapping writes whose outcome does not report the old value.
     ///
     /// # Errors
     /// [`Failure::Violation`] when there is no such order; [`Failure::Undecided`] when the budget ran out;
@@ -141,23 +154,30 @@ impl<'a, M: Model> Checker<'a, M> {
             parts.entry(self.model.part(&event.op)).or_default().push(event);
         }
         let parts: Vec<_> = parts.into_iter().collect();
-        let failure = parts.par_iter().find_map_first(|(part, events)| self.check_part(part, events).err());
+        let at_a_time = rayon::current_num_threads().min(parts.len()).max(1);
+        let budget = Budget { bytes: self.budget.bytes / at_a_time, ..self.budget };
+        let failure =
+            parts.par_iter().find_map_first(|(part, events)| self.check_part(part, events, budget).err());
         let overlap = || parts.iter().map(|(_, events)| Timeline::new(events).overlap()).max().unwrap_or(0);
         failure
             .map_or_else(|| Ok(Summary { events: events.len(), parts: parts.len(), overlap: overlap() }), Err)
     }
 
-    fn check_part(&self, part: &M::Part, events: &[&EventOf<M>]) -> Result<(), Failure<M>> {
+    fn check_part(&self, part: &M::Part, events: &[&EventOf<M>], budget: Budget) -> Result<(), Failure<M>> {
         let timeline = Timeline::new(events);
         let ignored = HashSet::new();
-        let search =
-            Search { model: self.model, events, timeline: &timeline, budget: self.budget, ignored: &ignored };
+        let search = Search { model: self.model, events, timeline: &timeline, budget, ignored: &ignored };
         let last = timeline.points.len() - 1;
-        match search.run(0, last, self.model.initial(part), None) {
+        let initial = self.model.initial(part);
+        let outcome = match Register::new(self.model, events, &timeline, initial.clone()) {
+            Some(register) => register.run(budget),
+            None => search.run(0, last, initial, None),
+        };
+        match outcome {
             Outcome::Explained => Ok(()),
             Outcome::Stuck(at) => Err(Failure::Violation(Box::new(window::narrow(&search, part, at)))),
-            Outcome::OutOfBudget => {
-                Err(Failure::Undecided { part: part.clone(), events: events.len(), explored: self.budget })
+            Outcome::OutOfBudget(explored) => {
+                Err(Failure::Undecided { part: part.clone(), events: events.len(), explored })
             }
         }
     }

@@ -1,5 +1,5 @@
 //! The sequential map, with at most one value per key.
-use crate::Model;
+use crate::{Effect, Model, Needs};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -124,6 +124,28 @@ where
         }
     }
 
+    fn kind(&self, state: &Option<V>) -> u32 {
+        state.is_some().into()
+    }
+
+    fn effect(&self, op: &Self::Op, outcome: &Self::Outcome) -> Option<Effect<Option<V>>> {
+        match outcome {
+            MapOutcome::Inserted | MapOutcome::Absent | MapOutcome::Refused => {
+                let after = on_absent(op, outcome)?;
+                Some(Effect { needs: Needs::Kind(0), leaves: after.is_some().then_some(after) })
+            }
+            MapOutcome::Found(old) | MapOutcome::Replaced(Some(old)) | MapOutcome::Removed(Some(old)) => {
+                let after = on_present(old, op, outcome)?;
+                let before = Some(old.clone());
+                let leaves = (after != before).then_some(after);
+                Some(Effect { needs: Needs::State(before), leaves })
+            }
+            MapOutcome::Present | MapOutcome::Replaced(None) | MapOutcome::Removed(None) => {
+                on_any_present(op, outcome).map(|leaves| Effect { needs: Needs::Kind(1), leaves })
+            }
+        }
+    }
+
     fn only_observes(&self, _op: &Self::Op, outcome: &Self::Outcome) -> bool {
         use MapOutcome::{Absent, Found, Present, Refused};
         matches!(outcome, Found(_) | Present | Absent | Refused)
@@ -162,6 +184,19 @@ fn on_present<K, V: MapValue>(old: &V, op: &MapOp<K, V>, outcome: &MapOutcome<V>
         (InsertNew(..) | GetOrInsert(..) | Get(_), Found(_)) => Some(Some(old.clone())),
         (InsertNew(..) | Contains(_), Present) => Some(Some(old.clone())),
         (Remove(_), Removed(_)) => Some(None),
+        _ => None,
+    }
+}
+
+/// Returns the state that an operation leaves if the key is present with an unknown value, and `Some(None)`
+/// if it leaves the value as it is. `None` if it may not have this outcome, or leaves a value that depends on
+/// the old one.
+#[allow(clippy::option_option)] // the state is an option itself
+fn on_any_present<K, V: Clone>(op: &MapOp<K, V>, outcome: &MapOutcome<V>) -> Option<Option<Option<V>>> {
+    match (op, outcome) {
+        (MapOp::Insert(_, new), MapOutcome::Replaced(_)) => Some(Some(Some(new.clone()))),
+        (MapOp::Remove(_), MapOutcome::Removed(_)) => Some(Some(None)),
+        (MapOp::InsertNew(..) | MapOp::Contains(_), MapOutcome::Present) => Some(None),
         _ => None,
     }
 }
@@ -214,6 +249,43 @@ mod tests {
                 assert_eq!(model.step(&state, op, &outcome), Some(after), "{op:?} in {state:?}");
             }
         }
+    }
+
+    /// The effect of an operation agrees with the model's step, for all operations, outcomes and states.
+    #[test]
+    fn effects_agree_with_steps() {
+        let model = MapModel::<u8, u8>::default();
+        let values = [1u8, 2, 3];
+        let ops = values.iter().flat_map(|&v| {
+            let upserts = [Combine::Add, Combine::Min, Combine::Max].map(|by| MapOp::Upsert(0, v, by));
+            let others = [MapOp::Insert(0, v), MapOp::InsertNew(0, v), MapOp::GetOrInsert(0, v)];
+            upserts.into_iter().chain(others).chain([MapOp::Get(0), MapOp::Contains(0), MapOp::Remove(0)])
+        });
+        let outcomes: Vec<_> = values
+            .iter()
+            .flat_map(|&v| {
+                let of = [MapOutcome::Replaced(Some(v)), MapOutcome::Found(v), MapOutcome::Removed(Some(v))];
+                of.into_iter().chain([MapOutcome::Inserted, MapOutcome::Present, MapOutcome::Absent]).chain([
+                    MapOutcome::Replaced(None),
+                    MapOutcome::Removed(None),
+                    MapOutcome::Refused,
+                ])
+            })
+            .collect();
+        let mut effects = 0;
+        for (op, outcome) in ops.flat_map(|op| outcomes.iter().map(move |outcome| (op.clone(), outcome))) {
+            let Some(effect) = model.effect(&op, outcome) else { continue };
+            effects += 1;
+            for state in [None, Some(1), Some(2), Some(3), Some(4)] {
+                let may = match &effect.needs {
+                    Needs::State(needed) => state == *needed,
+                    Needs::Kind(kind) => model.kind(&state) == *kind,
+                };
+                let after = may.then(|| effect.leaves.unwrap_or(state));
+                assert_eq!(model.step(&state, &op, outcome), after, "{op:?} -> {outcome:?} in {state:?}");
+            }
+        }
+        assert!(effects > 100, "{effects}");
     }
 
     #[test]

@@ -3,6 +3,24 @@ use crate::Event;
 use std::fmt::Debug;
 use std::hash::Hash;
 
+/// States in which an operation may have its outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Needs<S> {
+    /// This state only.
+    State(S),
+    /// All states of this [kind](Model::kind).
+    Kind(u32),
+}
+
+/// Effect of an operation with its outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect<S> {
+    /// States in which the operation may have the outcome.
+    pub needs: Needs<S>,
+    /// State afterwards, whatever it was before; `None` if the operation leaves the state as it is.
+    pub leaves: Option<S>,
+}
+
 /// A sequential object.
 ///
 /// The object consists of parts that do not affect one another (the keys of a map); each operation accesses
@@ -26,6 +44,25 @@ pub trait Model: Debug + Sync {
 
     /// Returns the state after `op` if `op` may have `outcome` in `state`, else `None`.
     fn step(&self, state: &Self::State, op: &Self::Op, outcome: &Self::Outcome) -> Option<Self::State>;
+
+    /// Returns the kind of a state, for [`Needs::Kind`]: for a map, whether the key is present.
+    fn kind(&self, _state: &Self::State) -> u32 {
+        0
+    }
+
+    /// Returns what `op` needs to have `outcome`, and the state that it leaves; `None` if neither depends in
+    /// so simple a way on the state. It agrees with [`step`](Self::step) in every state.
+    ///
+    /// If all operations on a part have an effect, the check takes time polynomial in the number of
+    /// overlapping operations in most cases, among them those whose values are distinct.
+    fn effect(&self, _op: &Self::Op, _outcome: &Self::Outcome) -> Option<Effect<Self::State>> {
+        None
+    }
+
+    /// Returns the approximate memory that a state takes, in bytes.
+    fn bytes(&self, _state: &Self::State) -> usize {
+        size_of::<Self::State>()
+    }
 
     /// Returns `true` if `op` leaves every state in which it may have `outcome` unchanged: a read, or a
     /// failed insert.

@@ -1,4 +1,5 @@
-//! The search for an order (Wing and Gong 1993, with Lowe's cache of configurations, 2017).
+//! The search for an order (Wing and Gong 1993, with Lowe's cache of configurations, 2017), for any model.
+//! [`crate::register`] has more shortcuts for operations whose effects are known.
 //!
 //! The search proceeds along the calls and returns. A configuration consists of a position, the set of open
 //! operations that have taken effect, and the state. At the return of an operation that has not taken effect,
@@ -19,25 +20,32 @@ use std::collections::{HashMap, HashSet};
 
 /// Set of slots whose operations have taken effect, 64 per word, without trailing zero words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Mask(Vec<u64>);
+pub struct Mask(Vec<u64>);
 
 impl Mask {
-    fn has(&self, slot: usize) -> bool {
+    pub fn has(&self, slot: usize) -> bool {
         self.0.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
     }
 
-    fn insert(&mut self, slot: usize) {
+    pub fn insert(&mut self, slot: usize) {
         if self.0.len() <= slot / 64 {
             self.0.resize(slot / 64 + 1, 0);
         }
         self.0[slot / 64] |= 1 << (slot % 64);
     }
 
-    fn remove(&mut self, slot: usize) {
-        self.0[slot / 64] &= !(1 << (slot % 64));
+    pub fn remove(&mut self, slot: usize) {
+        if let Some(word) = self.0.get_mut(slot / 64) {
+            *word &= !(1 << (slot % 64));
+        }
         while self.0.last() == Some(&0) {
             self.0.pop();
         }
+    }
+
+    /// Returns the memory that a set takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + 8 * self.0.capacity()
     }
 }
 
@@ -56,20 +64,49 @@ pub enum Outcome {
     Explained,
     /// There is no order; no attempt got past this return.
     Stuck(usize),
-    /// The budget of configurations is exhausted.
-    OutOfBudget,
+    /// The budget is exhausted after so many configurations.
+    OutOfBudget(usize),
 }
 
 /// States at positions where no operation is open.
 pub type Cuts<S> = HashMap<usize, HashSet<S>>;
+
+/// Limits of a search.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Maximum number of configurations to explore.
+    pub configurations: usize,
+    /// Maximum memory for configurations, in bytes.
+    pub bytes: usize,
+}
+
+/// Bytes of a hash table per byte of its entries, at the worst: it doubles at 7/8, and copies as it does.
+const TABLE: usize = 4;
+
+/// What a search has used of its budget.
+#[derive(Default)]
+pub struct Used {
+    configurations: usize,
+    bytes: usize,
+}
+
+impl Used {
+    /// Counts a configuration that is remembered. Returns `false` if the budget does not suffice for it
+    /// beside `waiting` others of about its size.
+    pub fn count(&mut self, bytes: usize, waiting: usize, budget: Budget) -> bool {
+        self.configurations += 1;
+        self.bytes += TABLE * bytes;
+        self.configurations <= budget.configurations
+            && self.bytes.saturating_add(2 * waiting * bytes) <= budget.bytes
+    }
+}
 
 /// A search over a part's timeline.
 pub struct Search<'a, M: Model> {
     pub model: &'a M,
     pub events: &'a [&'a EventOf<M>],
     pub timeline: &'a Timeline,
-    /// Maximum number of configurations to explore.
-    pub budget: usize,
+    pub budget: Budget,
     /// Events to leave out.
     pub ignored: &'a HashSet<usize>,
 }
@@ -84,7 +121,7 @@ impl<M: Model> Search<'_, M> {
         state: M::State,
         mut cuts: Option<&mut Cuts<M::State>>,
     ) -> Outcome {
-        let mut explored = HashSet::new();
+        let (mut explored, mut used) = (HashSet::new(), Used::default());
         let mut stack = vec![Configuration { position: first, done: Mask::default(), state }];
         let mut furthest = first;
         while let Some(mut at) = stack.pop() {
@@ -95,8 +132,9 @@ impl<M: Model> Search<'_, M> {
             if explored.contains(&at) {
                 continue;
             }
-            if explored.len() >= self.budget {
-                return Outcome::OutOfBudget;
+            let bytes = size_of_val(&at) + at.done.bytes() + self.model.bytes(&at.state);
+            if !used.count(bytes, stack.len(), self.budget) {
+                return Outcome::OutOfBudget(explored.len());
             }
             self.branch(&at, returning, first, &mut stack);
             explored.insert(at);

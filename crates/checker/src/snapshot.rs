@@ -70,6 +70,12 @@ where
         State { now: self.initial.clone(), kept: BTreeMap::new() }
     }
 
+    fn bytes(&self, state: &State<K, V>) -> usize {
+        // Nodes of a B-tree are half full or more.
+        let pairs = state.now.len() + state.kept.values().map(BTreeMap::len).sum::<usize>();
+        size_of_val(state) + 2 * (pairs * size_of::<(K, V)>() + state.kept.len() * size_of::<(u32, Self)>())
+    }
+
     fn step(&self, state: &State<K, V>, op: &Self::Op, outcome: &Self::Outcome) -> Option<State<K, V>> {
         match (op, outcome) {
             (SnapshotOp::Key(op), SnapshotOutcome::Key(outcome)) => on_key(state, op, outcome),

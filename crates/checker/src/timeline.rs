@@ -14,6 +14,8 @@ pub struct Timeline {
     pub points: Vec<Point>,
     /// Slot of each event.
     pub slot: Vec<usize>,
+    /// Position of each event's call.
+    pub calls: Vec<usize>,
     /// Position of each event's return.
     pub returns: Vec<usize>,
     /// Per slot, the events that occupy it and the positions where each starts, ascending.
@@ -30,6 +32,7 @@ impl Timeline {
         let mut timeline = Self {
             points: Vec::with_capacity(order.len()),
             slot: vec![0; events.len()],
+            calls: vec![0; events.len()],
             returns: vec![0; events.len()],
             occupants: Vec::new(),
         };
@@ -47,6 +50,7 @@ impl Timeline {
             return;
         }
         self.points.push(Point::Call(event));
+        self.calls[event] = position;
         let slot = free.pop().unwrap_or(self.occupants.len());
         if slot == self.occupants.len() {
             self.occupants.push(Vec::new());

@@ -1,5 +1,5 @@
 //! Reduces an inexplicable history to the few operations that show the violation.
-use crate::search::{Cuts, Outcome, Search};
+use crate::search::{Budget, Cuts, Outcome, Search};
 use crate::timeline::Point;
 use crate::{Model, Violation};
 use std::collections::HashSet;
@@ -11,11 +11,22 @@ const CUTS: usize = 64;
 /// Maximum number of states from which a window is checked.
 const STATES: usize = 64;
 
-/// Returns the smallest window found whose operations contradict each other or the states before them.
-/// `stuck` is the return that no attempt got past.
-pub fn narrow<M: Model>(search: &Search<'_, M>, part: &M::Part, stuck: usize) -> Violation<M> {
+/// Maximum number of configurations, per event and in addition, of a search that narrows a window.
+const CONFIGURATIONS: (usize, usize) = (4, 5_000);
+
+/// Returns the smallest window found whose operations contradict each other or the states before them, of a
+/// history that no order explains; all operations if that search takes too long. `furthest` is the return
+/// that no attempt got past.
+pub fn narrow<M: Model>(search: &Search<'_, M>, part: &M::Part, furthest: usize) -> Violation<M> {
+    let configurations =
+        search.budget.configurations.min(CONFIGURATIONS.0 * search.events.len() + CONFIGURATIONS.1);
+    let search = &Search { budget: Budget { configurations, ..search.budget }, ..*search };
+    let (initial, last) = (search.model.initial(part), search.timeline.points.len() - 1);
+    let Outcome::Stuck(stuck) = search.run(0, last, initial.clone(), None) else {
+        return whole(search, part, furthest);
+    };
     let mut cuts = Cuts::new();
-    search.run(0, stuck, search.model.initial(part), Some(&mut cuts));
+    search.run(0, stuck, initial, Some(&mut cuts));
     let mut positions: Vec<_> = search.timeline.cuts(stuck);
     positions.drain(..positions.len().saturating_sub(CUTS));
     let states = states_at(&cuts, positions.iter());
@@ -25,6 +36,20 @@ pub fn narrow<M: Model>(search: &Search<'_, M>, part: &M::Part, stuck: usize) ->
     match contradiction {
         Some(&first) => report(search, part, first, stuck, states, true),
         None => report(search, part, last_cut, stuck, states_at(&cuts, [last_cut].iter()), false),
+    }
+}
+
+/// Reports all operations of a part.
+fn whole<M: Model>(search: &Search<'_, M>, part: &M::Part, furthest: usize) -> Violation<M> {
+    let calls = search.timeline.points.iter();
+    let calls = calls.filter_map(|point| if let Point::Call(event) = point { Some(*event) } else { None });
+    let stuck = calls.clone().position(|event| search.timeline.points[furthest] == Point::Return(event));
+    Violation {
+        part: part.clone(),
+        stuck: stuck.unwrap_or(0),
+        events: calls.map(|event| search.events[event].clone()).collect(),
+        states: vec![search.model.initial(part)],
+        whatever_before: false,
     }
 }
 

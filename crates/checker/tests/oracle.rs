@@ -91,6 +91,63 @@ fn arbitrary_histories() -> impl Strategy<Value = History> {
     })
 }
 
+/// Generates histories on one key whose written values are distinct and many of whose outcomes report no old
+/// value. Most times are equal, so that most operations overlap.
+fn distinct_histories() -> impl Strategy<Value = History> {
+    let outcome = (0..8u8, 0..8u8).prop_map(|(kind, value)| match kind {
+        0 => MapOutcome::Inserted,
+        1 | 2 => MapOutcome::Replaced(None),
+        3 => MapOutcome::Replaced(Some(value)),
+        4 => MapOutcome::Removed(None),
+        5 => MapOutcome::Removed(Some(value)),
+        6 => MapOutcome::Found(value),
+        _ => [MapOutcome::Absent, MapOutcome::Present][usize::from(value % 2)].clone(),
+    });
+    let event = (outcome, 0..5u64, 0..5u64, any::<bool>());
+    prop::collection::vec(event, 2..8).prop_map(move |drawn| {
+        let event = |(index, (outcome, start, length, contains)): (usize, _)| {
+            let op = match outcome {
+                MapOutcome::Inserted | MapOutcome::Replaced(_) => MapOp::Insert(0, index as u8),
+                MapOutcome::Removed(_) => MapOp::Remove(0),
+                MapOutcome::Present => MapOp::Contains(0),
+                MapOutcome::Absent if contains => MapOp::Contains(0),
+                _ => MapOp::Get(0),
+            };
+            Event { op, outcome, start, end: start + length, thread: 0 }
+        };
+        drawn.into_iter().enumerate().map(event).collect()
+    })
+}
+
+/// Generates correct histories on one key whose written values are distinct, with one or no tampered outcome
+/// that swaps two values.
+fn distinct_right_histories() -> impl Strategy<Value = History> {
+    let swap = prop::option::of((any::<prop::sample::Index>(), any::<prop::sample::Index>()));
+    (right_histories(9, 45), swap).prop_map(|(history, swap)| {
+        let (mut state, mut distinct) = (None, Vec::new());
+        for (index, mut event) in history.into_iter().enumerate() {
+            let blind = matches!(event.outcome, MapOutcome::Replaced(None) | MapOutcome::Removed(None));
+            event.op = match event.op {
+                MapOp::Insert(..) | MapOp::Upsert(..) => MapOp::Insert(0, index as u8),
+                MapOp::InsertNew(..) | MapOp::GetOrInsert(..) => MapOp::GetOrInsert(0, index as u8),
+                MapOp::Get(_) => MapOp::Get(0),
+                MapOp::Contains(_) => MapOp::Contains(0),
+                MapOp::Remove(_) => MapOp::Remove(0),
+            };
+            let (outcome, next) = map::answer(&state, &event.op);
+            event.outcome = if blind { silenced(outcome) } else { outcome };
+            state = next;
+            distinct.push(event);
+        }
+        if let Some((a, b)) = swap {
+            let (a, b) = (a.index(distinct.len()), b.index(distinct.len()));
+            let outcome = distinct[a].outcome.clone();
+            distinct[a].outcome = std::mem::replace(&mut distinct[b].outcome, outcome);
+        }
+        distinct
+    })
+}
+
 fn accepted(history: &History) -> bool {
     match check(&MapModel::default(), history) {
         Ok(_) => true,
@@ -109,6 +166,16 @@ proptest! {
 
     #[test]
     fn arbitrary_histories_get_the_oracles_verdict(history in arbitrary_histories()) {
+        prop_assert_eq!(accepted(&history), is_linearizable(&MapModel::default(), &history));
+    }
+
+    #[test]
+    fn arbitrary_histories_of_distinct_values_get_the_oracles_verdict(history in distinct_histories()) {
+        prop_assert_eq!(accepted(&history), is_linearizable(&MapModel::default(), &history));
+    }
+
+    #[test]
+    fn histories_of_distinct_values_get_the_oracles_verdict(history in distinct_right_histories()) {
         prop_assert_eq!(accepted(&history), is_linearizable(&MapModel::default(), &history));
     }
 
@@ -141,7 +208,13 @@ proptest! {
 fn tampering_makes_both_kinds() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let strategy = tampered_histories();
-    let right = (0..1_000).filter(|_| accepted(&strategy.new_tree(&mut runner).unwrap().current())).count();
-    assert!((100..900).contains(&right), "{right} of 1000 are right");
+    for strategy in [tampered_histories().boxed(), distinct_right_histories().boxed()] {
+        let mut is_right = || accepted(&strategy.new_tree(&mut runner).unwrap().current());
+        let right = (0..1_000).filter(|_| is_right()).count();
+        assert!((100..900).contains(&right), "{right} of 1000 are right");
+    }
+    let strategy = distinct_histories();
+    let mut is_right = || accepted(&strategy.new_tree(&mut runner).unwrap().current());
+    let right = (0..10_000).filter(|_| is_right()).count();
+    assert!((100..9_900).contains(&right), "{right} of 10000 are right");
 }

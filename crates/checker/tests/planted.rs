@@ -210,12 +210,13 @@ fn clocks_that_run_backwards_are_refused() {
     assert!(matches!(check(&Model::default(), &events), Err(Failure::Backwards { index: 0, .. })));
 }
 
-/// Forty concurrent inserts that report no old value, then a value that none of them wrote: the check reports
-/// that it gave up.
+/// Forty concurrent upserts that report no old value, then a value that they cannot add up to: the check
+/// reports that it gave up.
 #[test]
 fn giving_up_is_not_a_verdict() {
+    let upsert = |value: u32| MapOp::Upsert(1, 1u32 << (value % 30), Combine::Add);
     let mut events: Vec<_> = (0..40)
-        .map(|value| Event { op: Insert(1, value), outcome: Replaced(None), start: 0, end: 9, thread: value })
+        .map(|value| Event { op: upsert(value), outcome: Replaced(None), start: 0, end: 9, thread: value })
         .collect();
     events.push(Event { op: Get(1), outcome: Found(99), start: 10, end: 11, thread: 0 });
     let model = Model { initial: [(1, 7)].into() };
