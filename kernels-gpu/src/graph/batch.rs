@@ -154,8 +154,8 @@ impl Growth {
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
-    /// Adds `change` to the counts of the tables of the lanes' vertices, as often as `repeats` says. All lanes
-    /// of the warp call it together.
+    /// Adds `change` to the counts of the tables of the lanes' vertices, as often as `repeats` says. All
+    /// lanes of the warp call it together.
     pub(super) fn count_in_tables(self, Repeats { vertex, many }: Repeats, change: u64) {
         if !Tile::<32>::lockstep().any(many != 0) {
             return;
@@ -212,7 +212,7 @@ struct Item {
     is_pending: bool,
 }
 
-/// What a lane has executed and not yet written.
+/// Results of a lane's elements that are not written yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Changes of the number of edges.
@@ -311,8 +311,8 @@ impl<M: Config, O: Operation> Run<M, O> {
         }
     }
 
-    /// Adds deferred halves to the pressure of their vertices, and lists those that had none. All lanes of the
-    /// warp call it together.
+    /// Adds deferred halves to the pressure of their vertices, and lists those that had none. All lanes of
+    /// the warp call it together.
     fn press(&self, Repeats { vertex, many }: Repeats) {
         if !Tile::<32>::lockstep().any(many != 0) {
             return;

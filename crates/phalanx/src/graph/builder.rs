@@ -137,8 +137,8 @@ impl<E: Data> Builder<E> {
         self
     }
 
-    /// Sets the load of the tables of vertices with many edges: the ratio of edges to the slots of the buckets,
-    /// from 0.1 to 8, in steps of 0.1. Chains of buckets have about as many slabs. Default: 0.6 for vertices
+    /// Sets the load of the tables of vertices with many edges: the ratio of edges to the slots of the
+    /// buckets, from 0.1 to 8, in steps of 0.1. Chains of buckets have about as many slabs. Default: 0.6 for vertices
     /// that grow in a batch, so that the number of buckets doubles, and 0.7 where the number of edges is
     /// known: in [`DynamicGraph::bulk_build`] and [`DynamicGraph::flush`]. A higher load takes less memory,
     /// and makes operations slower.
@@ -279,8 +279,8 @@ fn slabs_for(degree: usize, small: usize, shape: Shape, load: Load) -> (usize, u
     (slabs, class.map_or(0, buckets_of) as usize)
 }
 
-/// Returns the number of slabs behind the buckets of tables: a bucket in fifty is full at the default load, and
-/// at a higher one chains have as many slabs as the load and one more.
+/// Returns the number of slabs behind the buckets of tables: a bucket in fifty is full at the default load,
+/// and at a higher one chains have as many slabs as the load and one more.
 fn behind(tables: usize, load: Load) -> usize {
     match load.most() {
         most if most <= 0.7 => tables / 50,

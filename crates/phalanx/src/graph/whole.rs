@@ -112,8 +112,8 @@ impl<E: Data> DynamicGraph<E> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: waits; four launches, which read all records and write all slabs; 5 bytes per vertex and 8 per two
-    /// slabs of the arena meanwhile.
+    /// Cost: waits; four launches, which read all records and write all slabs; 5 bytes per vertex and 8 per
+    /// two slabs of the arena meanwhile.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
@@ -271,8 +271,8 @@ impl DynamicGraph<()> {
     /// Cost: as [`Self::bulk_build`], without the copies; waits.
     ///
     /// # Errors
-    /// [`Error::Length`] if lengths differ; [`Error::TooLarge`] for 2^31 edges or more, or if the arena cannot
-    /// have the tables; [`Error::OtherDevice`] if a buffer is of another device; [`Error::Device`] if the
+    /// [`Error::Length`] if lengths differ; [`Error::TooLarge`] for 2^31 edges or more, or if the arena
+    /// cannot have the tables; [`Error::OtherDevice`] if a buffer is of another device; [`Error::Device`] if the
     /// device is lost or lacks the memory.
     pub fn bulk_build_on_device(
         &mut self,

@@ -2,8 +2,8 @@
 //!
 //! The label of a vertex is another vertex of its component, with an id that is not larger. A vertex that is
 //! its own label is a root. An edge joins two trees: the larger root gets the smaller one as its label, by a
-//! compare-and-swap, which fails if another thread has joined that root meanwhile. So there are no cycles, and
-//! the root of a component is its smallest vertex in the end.
+//! compare-and-swap, which fails if another thread has joined that root meanwhile. So there are no cycles,
+//! and the root of a component is its smallest vertex in the end.
 use super::parts::{Adjacency, PartList, visit_all};
 use simt::{GlobalSlice, Instance, Order, Scope, device, kernel};
 
