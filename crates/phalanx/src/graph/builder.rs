@@ -138,9 +138,9 @@ impl<E: Data> Builder<E> {
     }
 
     /// Sets the load of the tables of vertices with many edges: the ratio of edges to the slots of the
-    /// buckets, from 0.1 to 8, in steps of 0.1. Chains of buckets have about as many slabs. Default: 0.6 for vertices
-    /// that grow in a batch, so that the number of buckets doubles, and 0.7 where the number of edges is
-    /// known: in [`DynamicGraph::bulk_build`] and [`DynamicGraph::flush`]. A higher load takes less memory,
+    /// buckets, from 0.1 to 8, in steps of 0.1. Chains of buckets have about as many slabs. Default: 0.6 for
+    /// vertices that grow in a batch, so that the number of buckets doubles, and 0.7 where the number of edges
+    /// is known: in [`DynamicGraph::bulk_build`] and [`DynamicGraph::flush`]. A higher load takes less memory,
     /// and makes operations slower.
     ///
     /// ```

@@ -272,8 +272,8 @@ impl DynamicGraph<()> {
     ///
     /// # Errors
     /// [`Error::Length`] if lengths differ; [`Error::TooLarge`] for 2^31 edges or more, or if the arena
-    /// cannot have the tables; [`Error::OtherDevice`] if a buffer is of another device; [`Error::Device`] if the
-    /// device is lost or lacks the memory.
+    /// cannot have the tables; [`Error::OtherDevice`] if a buffer is of another device; [`Error::Device`] if
+    /// the device is lost or lacks the memory.
     pub fn bulk_build_on_device(
         &mut self,
         sources: impl AsSlice<u32>,
