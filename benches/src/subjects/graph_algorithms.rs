@@ -9,8 +9,10 @@
 //! | `triangles` | number of triangles | edges |
 //! | `components_kept` | components after an insertion of `share` of the edges | these edges |
 //! | `triangles_kept` | triangles after an insertion of `share` of the edges | these edges |
+//! | `insert_and_count` | the number of triangles, and `rounds` - 1 times an insertion of `share` of the edges and the number anew | the edges that are counted |
 //!
-//! The two last ones run on the graph only. Times include the allocation of temporary memory.
+//! The three last ones run on the graph only. The last one inserts from device buffers. Times include the
+//! allocation of temporary memory.
 //!
 //! | param | what |
 //! |---|---|
@@ -18,12 +20,14 @@
 //! | `degree` | edges per vertex, counted at one end, for `uniform`, `rmat` and `geometric`; default 16 |
 //! | `on` | `graph` (default) or `csr` |
 //! | `replaced` | 1: half of the edges are removed, and others inserted, before; default 0 |
-//! | `share` | share of the edges in the batch, default 0.01 |
+//! | `share` | share of the edges in a batch, default 0.01 |
+//! | `rounds` | number of counts, default 5 |
+//! | `load_factor` | of tables: see `Builder::load_factor` |
 //!
 //! `n` is the number of vertices. Graphs are undirected. `counted` has the number of edges, the largest and
 //! the average degree, and for `bfs` the number of levels. All results are compared with those of the host,
 //! but triangles above 2^23 edges with those of the algorithm for batches, of all edges at once.
-use super::edge_batch::named;
+use super::edge_batch::{EdgeBatch, kind_of, named, stand_in};
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
@@ -33,7 +37,7 @@ use phalanx::graph::{Csr, Kind};
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use workloads::edges::{Edge, geometric, grid, rmat, uniform};
+use workloads::edges::Edge;
 
 /// Number of iterations of PageRank.
 const ITERATIONS: u32 = 10;
@@ -72,16 +76,18 @@ enum Timed {
     Triangles,
     ComponentsKept,
     TrianglesKept,
+    InsertAndCount,
 }
 
 impl Timed {
-    const NAMES: [(&'static str, Self); 6] = [
+    const NAMES: [(&'static str, Self); 7] = [
         ("bfs", Self::Bfs),
         ("components", Self::Components),
         ("page_rank", Self::PageRank),
         ("triangles", Self::Triangles),
         ("components_kept", Self::ComponentsKept),
         ("triangles_kept", Self::TrianglesKept),
+        ("insert_and_count", Self::InsertAndCount),
     ];
 
     fn of(op: &str) -> Result<Self> {
@@ -91,28 +97,6 @@ impl Timed {
     fn is_kept(self) -> bool {
         matches!(self, Self::ComponentsKept | Self::TrianglesKept)
     }
-}
-
-/// Draws the edges of a case: distinct ones, the smaller vertex first, in random order.
-fn draw(case: &Case) -> Result<(usize, Vec<Edge>)> {
-    let (n, seed) = (case.n as u32, case.seed);
-    let degree = case.number_if_given("degree")?.unwrap_or(16.0);
-    let (side, count) = (n.isqrt(), (f64::from(n) * degree) as usize);
-    let (vertices, drawn) = match case.text("edges")?.as_str() {
-        "uniform" => (n, uniform(n, (0, count), seed)?),
-        "rmat" => (1 << n.ilog2(), rmat(n.ilog2(), count, seed)),
-        "grid" => (side * side, grid((side, side), 0.65, seed)),
-        "geometric" => (n, geometric(n, 2.0 * degree, seed)),
-        other => anyhow::bail!("edges are 'uniform', 'rmat', 'grid' or 'geometric', not '{other}'"),
-    };
-    let mut edges: Vec<Edge> =
-        drawn.into_par_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b))).collect();
-    edges.par_sort_unstable();
-    edges.dedup();
-    // A multiplicative hash orders the edges at random, and alike in every run.
-    let order = |&(a, b): &Edge| (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    edges.par_sort_unstable_by_key(order);
-    Ok((vertices as usize, edges))
 }
 
 /// Neighbours of all vertices on the host.
@@ -239,6 +223,7 @@ enum Found {
     Labels(Vec<u32>),
     Ranks(Vec<f32>),
     Count(u64),
+    Counts(Vec<u64>),
 }
 
 /// Result of an algorithm on the host.
@@ -246,6 +231,7 @@ enum Expected {
     Labels(Vec<u32>),
     Ranks(Vec<f64>),
     Count(u64),
+    Counts(Vec<u64>),
 }
 
 /// A graph, or its rows.
@@ -264,6 +250,11 @@ struct Prepared<'a> {
     /// Their neighbours, on the host.
     lists: Lists,
     kept: usize,
+    /// Number of edges in a batch.
+    batch: usize,
+    /// Batches of the rounds, on the device.
+    batches: Vec<EdgeBatch>,
+    load_factor: Option<f64>,
     is_replaced: bool,
     on_rows: bool,
     subject: Option<Subject>,
@@ -286,12 +277,18 @@ fn columns(edges: &[Edge]) -> (Vec<u32>, Vec<u32>) {
 impl<'a> Prepared<'a> {
     fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
         let timed = Timed::of(&case.op)?;
-        let (vertices, edges) = draw(case)?;
+        let degree = case.number_if_given("degree")?.unwrap_or(16.0);
+        let (vertices, edges) = stand_in(&kind_of(case), case.n as u32, degree, case.seed)?;
         let batch = edges.len() as f64 * case.number_if_given("share")?.unwrap_or(0.01);
         let lists = Lists::new(vertices, &edges);
         let source = lists.largest();
-        let batch = if timed.is_kept() { (batch as usize).max(1).min(edges.len()) } else { 0 };
-        let kept = edges.len() - batch;
+        let rounds = case.number_if_given("rounds")?.unwrap_or(5.0).max(1.0) as usize;
+        let many = match timed {
+            Timed::InsertAndCount => rounds - 1,
+            _ => usize::from(timed.is_kept()),
+        };
+        let batch = (batch as usize).max(1).min(edges.len() / many.max(1));
+        let kept = edges.len() - many * batch;
         let counted = [
             ("edges", edges.len() as f64),
             ("largest_degree", lists.degree(source) as f64),
@@ -302,6 +299,9 @@ impl<'a> Prepared<'a> {
             timed,
             vertices,
             kept,
+            batch,
+            batches: Vec::new(),
+            load_factor: case.number_if_given("load_factor")?,
             is_replaced: case.number_if_given("replaced")?.unwrap_or(0.0) > 0.0,
             on_rows: case.choice("on", &[("graph", false), ("csr", true)])?,
             subject: None,
@@ -312,7 +312,10 @@ impl<'a> Prepared<'a> {
             found: None,
             expected: None,
             counted: counted.map(|(name, value)| (name.to_owned(), value)).into(),
-            operations: (edges.len() - if timed.is_kept() { kept } else { 0 }) as u64,
+            operations: match timed {
+                Timed::InsertAndCount => (0..=many).map(|round| kept + round * batch).sum::<usize>() as u64,
+                _ => (edges.len() - if timed.is_kept() { kept } else { 0 }) as u64,
+            },
             edges,
             lists,
         })
@@ -321,7 +324,9 @@ impl<'a> Prepared<'a> {
     fn builder(&self) -> phalanx::graph::Builder<()> {
         let mut degrees = vec![0; self.vertices];
         self.edges.iter().for_each(|&(a, b)| [a, b].into_iter().for_each(|end| degrees[end as usize] += 1));
-        DynamicGraph::builder().device(&self.gpu.device).degrees(&degrees).kind(Kind::Undirected)
+        let builder = DynamicGraph::builder().device(&self.gpu.device).degrees(&degrees);
+        let builder = builder.kind(Kind::Undirected);
+        self.load_factor.into_iter().fold(builder, |builder, load| builder.load_factor(load))
     }
 
     /// Builds the graph, without the edges of the batch.
@@ -370,6 +375,16 @@ impl<'a> Prepared<'a> {
         })
     }
 
+    /// Counts the triangles, then inserts each batch and counts them anew.
+    fn run_rounds(&mut self, graph: &DynamicGraph<()>) -> Result<Found> {
+        let mut counts = vec![triangles(graph)?];
+        for EdgeBatch { sources, targets, outcomes } in &mut self.batches {
+            graph.on(&self.gpu.stream).insert(&*sources, &*targets, outcomes)?;
+            counts.push(triangles(graph)?);
+        }
+        Ok(Found::Counts(counts))
+    }
+
     /// Updates the result after a batch.
     fn update(&mut self, graph: &DynamicGraph<()>) -> Result<Found> {
         let (sources, targets) = columns(&self.edges[self.kept..]);
@@ -404,16 +419,22 @@ impl<'a> Prepared<'a> {
             Timed::Bfs => Expected::Labels(lists.distances(self.source)),
             Timed::Components | Timed::ComponentsKept => Expected::Labels(lists.components()),
             Timed::PageRank => Expected::Ranks(lists.ranks(f64::from(PageRank::default().damping))),
-            _ if self.edges.len() <= MOST_ON_HOST => Expected::Count(lists.triangles()),
-            _ => Expected::Count(self.count_as_batch()?),
+            Timed::InsertAndCount => {
+                let ends = (self.kept..=self.edges.len()).step_by(self.batch);
+                Expected::Counts(ends.map(|end| self.count(&self.edges[..end])).collect::<Result<_>>()?)
+            }
+            _ => Expected::Count(self.count(&self.edges)?),
         })
     }
 
-    /// Counts the triangles as those of a batch with all edges.
-    fn count_as_batch(&self) -> Result<u64> {
+    /// Counts the triangles of some of the edges: on the host or, if they are many, as those of a batch.
+    fn count(&self, edges: &[Edge]) -> Result<u64> {
+        if edges.len() <= MOST_ON_HOST {
+            return Ok(Lists::new(self.vertices, edges).triangles());
+        }
         let graph = self.builder().build()?;
         let mut count = Triangles::of(&graph)?;
-        let (sources, targets) = columns(&self.edges);
+        let (sources, targets) = columns(edges);
         let outcomes = graph.insert(&sources, &targets)?;
         count.inserted(&graph, &sources, &targets, &outcomes)?;
         Ok(count.count())
@@ -430,6 +451,10 @@ impl Benchmark for Prepared<'_> {
     fn restore(&mut self) -> Result<()> {
         if self.timed.is_kept() {
             self.begin()?;
+        } else if self.timed == Timed::InsertAndCount {
+            self.build()?;
+            let batches = self.edges[self.kept..].chunks(self.batch);
+            self.batches = batches.map(|edges| EdgeBatch::new(self.gpu, edges)).collect::<Result<_>>()?;
         } else if self.subject.is_none() {
             self.build()?;
         }
@@ -440,6 +465,7 @@ impl Benchmark for Prepared<'_> {
         let subject = self.subject.take().context("`restore` builds the graph")?;
         let found = match &subject {
             Subject::Graph(graph) if self.timed.is_kept() => self.update(graph)?,
+            Subject::Graph(graph) if self.timed == Timed::InsertAndCount => self.run_rounds(graph)?,
             Subject::Graph(graph) => self.run(&**graph)?,
             Subject::Rows(rows) => self.run(&**rows)?,
         };
@@ -463,6 +489,9 @@ impl Benchmark for Prepared<'_> {
             }
             (Found::Count(found), Expected::Count(expected)) => {
                 ensure!(found == *expected, "{found} triangles instead of {expected}");
+            }
+            (Found::Counts(found), Expected::Counts(expected)) => {
+                ensure!(found == *expected, "{found:?} triangles instead of {expected:?}");
             }
             _ => anyhow::bail!("a result of another algorithm"),
         }

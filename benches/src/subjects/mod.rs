@@ -27,6 +27,8 @@ pub mod graph;
 pub mod graph_algorithms;
 #[cfg(feature = "graph")]
 pub mod graph_merge;
+#[cfg(feature = "graph")]
+pub mod graph_vertices;
 pub mod hash_map;
 pub mod increments;
 pub mod limits;
@@ -90,6 +92,8 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(graph_algorithms::Algorithms(gpu)),
         #[cfg(feature = "graph")]
         Box::new(graph_merge::Merges(gpu)),
+        #[cfg(feature = "graph")]
+        Box::new(graph_vertices::Vertices(gpu)),
         #[cfg(feature = "sharded")]
         Box::new(exchange::Exchanges(gpu)),
         #[cfg(feature = "sharded")]
