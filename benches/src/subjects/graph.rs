@@ -10,21 +10,29 @@
 //! | param | what |
 //! |---|---|
 //! | `vertices` | number of vertices, for `rmat` a power of two |
-//! | `edges` | `uniform` (default): all distinct; `rmat`: edges repeat |
+//! | `edges` | `uniform` (default): all distinct; `rmat`: edges repeat; `grid`, `geometric`: both halves of undirected edges, so the degree is `n` / `vertices` |
 //! | `order` | of the batch: `random` (default), or `sorted` by source |
 //! | `hubs`, `every` | each `every`-th edge begins at one of so many vertices |
 //! | `preallocated` | 1: tables are allocated for the degrees of the graph; by default memory for `n` edges that are spread uniformly, and vertices grow in the batch |
+//! | `batch` | edges in a batch of `insert`; by default all. With it, `preallocated` memory is that of 2.5 times the edges, since tables are replaced |
+//! | `load_factor` | of tables: see `Builder::load_factor` |
 //!
-//! `counted` has the largest degree, the average one, and the share of vertices without edges.
-use super::edge_batch::{EdgeBatch, named};
+//! `counted` has the largest degree, the average one, and the share of vertices without edges; for `insert`
+//! with a `load_factor` also the average number of slabs in the chain of a bucket, and the share of the slots
+//! of these slabs that have edges.
+use super::edge_batch::{EdgeBatch, both_halves, degrees, kind_of, named};
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
+use phalanx::kernels::graph::RECORD_SLOTS;
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use workloads::edges::{Edge, add_hubs, rmat, uniform};
+
+/// Edges in a slab, without data.
+const SLAB_SLOTS: u32 = 30;
 
 /// Variants of dynamic graphs.
 #[derive(Debug)]
@@ -81,9 +89,17 @@ impl Batch {
         Ok(Self { columns: EdgeBatch::new(gpu, &edges)?, edges })
     }
 
-    fn insert(&mut self, gpu: &Gpu, graph: &DynamicGraph<()>) -> Result<()> {
+    /// Inserts all edges, in batches of `most`.
+    fn insert(&mut self, gpu: &Gpu, graph: &DynamicGraph<()>, most: usize) -> Result<()> {
         let EdgeBatch { sources, targets, outcomes } = &mut self.columns;
-        Ok(graph.on(&gpu.stream).insert(&*sources, &*targets, outcomes)?)
+        let (mut first, len, batches) = (0, sources.len(), graph.on(&gpu.stream));
+        while first < len {
+            let range = first..len.min(first.saturating_add(most));
+            let (from, to) = (sources.slice(range.clone())?, targets.slice(range.clone())?);
+            first = range.end;
+            batches.insert(&from, &to, outcomes.slice_mut(range)?)?;
+        }
+        Ok(())
     }
 
     /// Lets the graph allocate its workspace for the batch, of which no element is executed.
@@ -123,6 +139,9 @@ struct Prepared<'a> {
     vertices: usize,
     /// Expected degrees, if memory is allocated for them.
     degrees: Vec<u32>,
+    /// Edges in a batch of an insertion.
+    batch: usize,
+    load_factor: Option<f64>,
     /// The edges of the graph.
     all: Batch,
     /// Those that are removed, or other ones that are looked up.
@@ -133,12 +152,13 @@ struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     fn new(gpu: &'a Gpu, case: &Case) -> Result<Self> {
         let (timed, n, vertices) = (Timed::of(&case.op)?, case.n as usize, case.number("vertices")? as u32);
-        let is_rmat = case.choice("edges", &[("uniform", false), ("rmat", true)])?;
+        let kind = kind_of(case);
         let is_sorted = case.choice("order", &[("random", false), ("sorted", true)])?;
         let draw = |first: usize| -> Result<Vec<Edge>> {
-            let mut edges = match is_rmat {
-                true => rmat(vertices.ilog2(), n, case.seed + first as u64),
-                false => uniform(vertices, (first, n), case.seed)?,
+            let mut edges = match kind.as_str() {
+                "rmat" => rmat(vertices.ilog2(), n, case.seed + first as u64),
+                "grid" | "geometric" if first == 0 => both_halves(&kind, vertices, n, case.seed)?,
+                _ => uniform(vertices, (first, n), case.seed)?,
             };
             if let (Some(hubs), 0) = (case.number_if_given("hubs")?, first) {
                 add_hubs(&mut edges, (case.number("every")? as usize, hubs as u32));
@@ -154,7 +174,12 @@ impl<'a> Prepared<'a> {
             Timed::HasEdgeMissed => Some(Batch::new(gpu, absent(draw(n)?, &edges))?),
             Timed::Remove => Some(Batch::new(gpu, half(&edges))?),
         };
-        let (degrees, counted) = degrees(&edges, vertices);
+        let (mut degrees, counted) = degrees(&edges, vertices);
+        let batch = case.number_if_given("batch")?;
+        if batch.is_some() {
+            // Room for the tables that larger ones replace, too.
+            degrees.iter_mut().for_each(|degree| *degree = *degree * 5 / 2);
+        }
         let is_allocated = case.number_if_given("preallocated")?.unwrap_or(0.0) > 0.0;
         Ok(Self {
             gpu,
@@ -162,6 +187,8 @@ impl<'a> Prepared<'a> {
             graph: None,
             vertices: vertices as usize,
             degrees: if is_allocated { degrees } else { Vec::new() },
+            batch: batch.map_or(usize::MAX, |batch| batch as usize).max(1),
+            load_factor: case.number_if_given("load_factor")?,
             all: Batch::new(gpu, edges)?,
             some,
             counted,
@@ -180,17 +207,38 @@ impl<'a> Prepared<'a> {
             true => builder.edges(self.all.edges.len()),
             false => builder.degrees(&self.degrees),
         };
+        let builder = match self.load_factor {
+            Some(load) => builder.load_factor(load),
+            None => builder,
+        };
         let graph = builder.build()?;
         self.all.announce(self.gpu, &graph)?;
         self.graph = Some(graph);
         Ok(self.gpu.stream.synchronize()?)
     }
 
+    /// Returns the average number of slabs in the chain of a bucket, and the share of their slots with edges.
+    fn chains(&self) -> Result<[(String, f64); 2]> {
+        let (graph, small) = (self.graph()?, (RECORD_SLOTS + SLAB_SLOTS) as usize);
+        let (degrees, stats) =
+            (graph.degree(&(0..self.vertices as u32).collect::<Vec<_>>())?, graph.stats()?);
+        let (large, rest): (Vec<usize>, Vec<usize>) =
+            degrees.iter().map(|&degree| degree as usize).partition(|&degree| degree > small);
+        // Small vertices have a slab each for what does not fit the record.
+        let behind = rest.iter().filter(|&&degree| degree > RECORD_SLOTS as usize).count();
+        let slabs = (stats.table_slabs + stats.slabs).saturating_sub(behind) as f64;
+        let edges = large.iter().sum::<usize>() as f64;
+        Ok([
+            ("chain".to_owned(), slabs / stats.table_slabs.max(1) as f64),
+            ("utilisation".to_owned(), edges / (slabs * f64::from(SLAB_SLOTS)).max(1.0)),
+        ])
+    }
+
     /// Builds the graph with all edges.
     fn fill(&mut self) -> Result<()> {
         self.build()?;
         let graph = self.graph.take().context("it is built")?;
-        self.all.insert(self.gpu, &graph)?;
+        self.all.insert(self.gpu, &graph, usize::MAX)?;
         self.all.verify([Outcome::Inserted, Outcome::Found, Outcome::Refused])?;
         self.graph = Some(graph);
         Ok(())
@@ -211,21 +259,6 @@ fn absent(drawn: Vec<Edge>, present: &[Edge]) -> Vec<Edge> {
     kept.iter().copied().cycle().take(if kept.is_empty() { 0 } else { len }).collect()
 }
 
-/// Returns the number of edges of each source, and statistics.
-fn degrees(edges: &[Edge], vertices: u32) -> (Vec<u32>, BTreeMap<String, f64>) {
-    let mut degrees = vec![0; vertices as usize];
-    edges.iter().for_each(|(source, _)| degrees[*source as usize] += 1);
-    let most = degrees.iter().max().copied().unwrap_or_default();
-    let without = degrees.iter().filter(|&&degree| degree == 0).count();
-    let share = |many: usize| many as f64 / f64::from(vertices.max(1));
-    let counted = [
-        ("largest_degree", f64::from(most)),
-        ("average_degree", share(edges.len())),
-        ("without_edges", share(without)),
-    ];
-    (degrees, counted.map(|(name, value)| (name.to_owned(), value)).into())
-}
-
 impl Benchmark for Prepared<'_> {
     fn restore(&mut self) -> Result<()> {
         match (self.timed, &self.graph) {
@@ -237,13 +270,16 @@ impl Benchmark for Prepared<'_> {
 
     fn launch(&mut self) -> Result<()> {
         let graph = self.graph.take().context("`restore` builds the graph")?;
-        let batch = self.some.as_mut().unwrap_or(&mut self.all);
-        let EdgeBatch { sources, targets, outcomes } = &mut batch.columns;
-        let batches = graph.on(&self.gpu.stream);
-        match self.timed {
-            Timed::Insert => batches.insert(&*sources, &*targets, outcomes)?,
-            Timed::Remove => batches.remove(&*sources, &*targets, outcomes)?,
-            _ => batches.has_edge(&*sources, &*targets, outcomes)?,
+        if self.timed == Timed::Insert {
+            self.all.insert(self.gpu, &graph, self.batch)?;
+        } else {
+            let batch = self.some.as_mut().unwrap_or(&mut self.all);
+            let EdgeBatch { sources, targets, outcomes } = &mut batch.columns;
+            let batches = graph.on(&self.gpu.stream);
+            match self.timed {
+                Timed::Remove => batches.remove(&*sources, &*targets, outcomes)?,
+                _ => batches.has_edge(&*sources, &*targets, outcomes)?,
+            }
         }
         self.graph = Some(graph);
         Ok(())
@@ -256,6 +292,10 @@ impl Benchmark for Prepared<'_> {
                 let verified = batch.verify([Outcome::Inserted, Outcome::Found, Outcome::Refused])?;
                 let expected = verified.succeeded as usize;
                 ensure!(edges == expected, "{edges} edges instead of {expected}");
+                if self.load_factor.is_some() {
+                    let chains = self.chains()?;
+                    self.counted.extend(chains);
+                }
                 Ok(verified)
             }
             Timed::HasEdge => batch.verify_lookups(Outcome::Found),

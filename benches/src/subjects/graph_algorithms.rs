@@ -9,8 +9,10 @@
 //! | `triangles` | number of triangles | edges |
 //! | `components_kept` | components after an insertion of `share` of the edges | these edges |
 //! | `triangles_kept` | triangles after an insertion of `share` of the edges | these edges |
+//! | `insert_and_count` | the number of triangles, and `rounds` - 1 times an insertion of `share` of the edges and the number anew | the edges that are counted |
 //!
-//! The two last ones run on the graph only. Times include the allocation of temporary memory.
+//! The three last ones run on the graph only. The last one inserts from device buffers. Times include the
+//! allocation of temporary memory.
 //!
 //! | param | what |
 //! |---|---|
@@ -18,12 +20,14 @@
 //! | `degree` | edges per vertex, counted at one end, for `uniform`, `rmat` and `geometric`; default 16 |
 //! | `on` | `graph` (default) or `csr` |
 //! | `replaced` | 1: half of the edges are removed, and others inserted, before; default 0 |
-//! | `share` | share of the edges in the batch, default 0.01 |
+//! | `share` | share of the edges in a batch, default 0.01 |
+//! | `rounds` | number of counts, default 5 |
+//! | `load_factor` | of tables: see `Builder::load_factor` |
 //!
 //! `n` is the number of vertices. Graphs are undirected. `counted` has the number of edges, the largest and
 //! the average degree, and for `bfs` the number of levels. All results are compared with those of the host,
 //! but triangles above 2^23 edges with those of the algorithm for batches, of all edges at once.
-use super::edge_batch::named;
+use super::edge_batch::{EdgeBatch, kind_of, named, stand_in};
 use super::inputs::Inputs;
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
@@ -35,7 +39,7 @@ use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use workloads::edges::{Edge, geometric, grid, rmat, uniform};
+use workloads::edges::Edge;
 
 /// Number of iterations of PageRank.
 const ITERATIONS: u32 = 10;
@@ -68,8 +72,8 @@ struct Input {
 }
 
 impl Input {
-    fn new(case: &Case) -> Result<Self> {
-        let (vertices, edges) = draw(case)?;
+    fn new(case: &Case, degree: f64) -> Result<Self> {
+        let (vertices, edges) = stand_in(&kind_of(case), case.n as u32, degree, case.seed)?;
         Ok(Self { vertices, lists: Lists::new(vertices, &edges), edges, expected: Inputs::default() })
     }
 }
@@ -101,16 +105,18 @@ enum Timed {
     Triangles,
     ComponentsKept,
     TrianglesKept,
+    InsertAndCount,
 }
 
 impl Timed {
-    const NAMES: [(&'static str, Self); 6] = [
+    const NAMES: [(&'static str, Self); 7] = [
         ("bfs", Self::Bfs),
         ("components", Self::Components),
         ("page_rank", Self::PageRank),
         ("triangles", Self::Triangles),
         ("components_kept", Self::ComponentsKept),
         ("triangles_kept", Self::TrianglesKept),
+        ("insert_and_count", Self::InsertAndCount),
     ];
 
     fn of(op: &str) -> Result<Self> {
@@ -120,28 +126,6 @@ impl Timed {
     fn is_kept(self) -> bool {
         matches!(self, Self::ComponentsKept | Self::TrianglesKept)
     }
-}
-
-/// Draws the edges of a case: distinct ones, the smaller vertex first, in random order.
-fn draw(case: &Case) -> Result<(usize, Vec<Edge>)> {
-    let (n, seed) = (case.n as u32, case.seed);
-    let degree = case.number_if_given("degree")?.unwrap_or(16.0);
-    let (side, count) = (n.isqrt(), (f64::from(n) * degree) as usize);
-    let (vertices, drawn) = match case.text("edges")?.as_str() {
-        "uniform" => (n, uniform(n, (0, count), seed)?),
-        "rmat" => (1 << n.ilog2(), rmat(n.ilog2(), count, seed)),
-        "grid" => (side * side, grid((side, side), 0.65, seed)),
-        "geometric" => (n, geometric(n, 2.0 * degree, seed)),
-        other => anyhow::bail!("edges are 'uniform', 'rmat', 'grid' or 'geometric', not '{other}'"),
-    };
-    let mut edges: Vec<Edge> =
-        drawn.into_par_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b))).collect();
-    edges.par_sort_unstable();
-    edges.dedup();
-    // A multiplicative hash orders the edges at random, and alike in every run.
-    let order = |&(a, b): &Edge| (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    edges.par_sort_unstable_by_key(order);
-    Ok((vertices as usize, edges))
 }
 
 /// Neighbours of all vertices on the host.
@@ -268,6 +252,7 @@ enum Found {
     Labels(Vec<u32>),
     Ranks(Vec<f32>),
     Count(u64),
+    Counts(Vec<u64>),
 }
 
 /// Result of an algorithm on the host.
@@ -275,6 +260,7 @@ enum Expected {
     Labels(Vec<u32>),
     Ranks(Vec<f64>),
     Count(u64),
+    Counts(Vec<u64>),
 }
 
 /// A graph, or its rows.
@@ -290,6 +276,11 @@ struct Prepared<'a> {
     input: Arc<Input>,
     /// Number of edges that the graph has at first; the others are inserted after the first result.
     kept: usize,
+    /// Number of edges in a batch.
+    batch: usize,
+    /// Batches of the rounds, on the device.
+    batches: Vec<EdgeBatch>,
+    load_factor: Option<f64>,
     is_replaced: bool,
     on_rows: bool,
     subject: Option<Subject>,
@@ -310,13 +301,19 @@ fn columns(edges: &[Edge]) -> (Vec<u32>, Vec<u32>) {
 impl<'a> Prepared<'a> {
     fn new(algorithms: &Algorithms<'a>, case: &Case) -> Result<Self> {
         let timed = Timed::of(&case.op)?;
-        let degree = case.number_if_given("degree")?;
-        let description = format!("{} {} {degree:?} {}", case.text("edges")?, case.n, case.seed);
-        let input = algorithms.inputs.get(description, || Input::new(case))?;
+        let degree = case.number_if_given("degree")?.unwrap_or(16.0);
+        let description = format!("{} {} {degree} {}", kind_of(case), case.n, case.seed);
+        let input = algorithms.inputs.get(description, || Input::new(case, degree))?;
         let edges = input.edges.len();
         let batch = edges as f64 * case.number_if_given("share")?.unwrap_or(0.01);
-        let batch = if timed.is_kept() { (batch as usize).max(1).min(edges) } else { 0 };
         let source = input.lists.largest();
+        let rounds = case.number_if_given("rounds")?.unwrap_or(5.0).max(1.0) as usize;
+        let many = match timed {
+            Timed::InsertAndCount => rounds - 1,
+            _ => usize::from(timed.is_kept()),
+        };
+        let batch = (batch as usize).max(1).min(edges / many.max(1));
+        let kept = edges - many * batch;
         let counted = [
             ("edges", edges as f64),
             ("largest_degree", input.lists.degree(source) as f64),
@@ -325,7 +322,10 @@ impl<'a> Prepared<'a> {
         Ok(Self {
             gpu: algorithms.gpu,
             timed,
-            kept: edges - batch,
+            kept,
+            batch,
+            batches: Vec::new(),
+            load_factor: case.number_if_given("load_factor")?,
             is_replaced: case.number_if_given("replaced")?.unwrap_or(0.0) > 0.0,
             on_rows: case.choice("on", &[("graph", false), ("csr", true)])?,
             subject: None,
@@ -335,18 +335,20 @@ impl<'a> Prepared<'a> {
             outcomes: Vec::new(),
             found: None,
             counted: counted.map(|(name, value)| (name.to_owned(), value)).into(),
-            operations: if timed.is_kept() { batch } else { edges } as u64,
+            operations: match timed {
+                Timed::InsertAndCount => (0..=many).map(|round| kept + round * batch).sum::<usize>() as u64,
+                _ => (edges - if timed.is_kept() { kept } else { 0 }) as u64,
+            },
             input,
         })
     }
 
     fn builder(&self) -> phalanx::graph::Builder<()> {
-        let mut degrees = vec![0; self.input.vertices];
-        self.input
-            .edges
-            .iter()
-            .for_each(|&(a, b)| [a, b].into_iter().for_each(|end| degrees[end as usize] += 1));
-        DynamicGraph::builder().device(&self.gpu.device).degrees(&degrees).kind(Kind::Undirected)
+        let (edges, mut degrees) = (&self.input.edges, vec![0; self.input.vertices]);
+        edges.iter().for_each(|&(a, b)| [a, b].into_iter().for_each(|end| degrees[end as usize] += 1));
+        let builder = DynamicGraph::builder().device(&self.gpu.device).degrees(&degrees);
+        let builder = builder.kind(Kind::Undirected);
+        self.load_factor.into_iter().fold(builder, |builder, load| builder.load_factor(load))
     }
 
     /// Builds the graph, without the edges of the batch.
@@ -396,6 +398,16 @@ impl<'a> Prepared<'a> {
         })
     }
 
+    /// Counts the triangles, then inserts each batch and counts them anew.
+    fn run_rounds(&mut self, graph: &DynamicGraph<()>) -> Result<Found> {
+        let mut counts = vec![triangles(graph)?];
+        for EdgeBatch { sources, targets, outcomes } in &mut self.batches {
+            graph.on(&self.gpu.stream).insert(&*sources, &*targets, outcomes)?;
+            counts.push(triangles(graph)?);
+        }
+        Ok(Found::Counts(counts))
+    }
+
     /// Updates the result after a batch.
     fn update(&mut self, graph: &DynamicGraph<()>) -> Result<Found> {
         let (sources, targets) = columns(&self.input.edges[self.kept..]);
@@ -430,16 +442,23 @@ impl<'a> Prepared<'a> {
             Timed::Bfs => Expected::Labels(lists.distances(self.source)),
             Timed::Components | Timed::ComponentsKept => Expected::Labels(lists.components()),
             Timed::PageRank => Expected::Ranks(lists.ranks(f64::from(PageRank::default().damping))),
-            _ if self.input.edges.len() <= MOST_ON_HOST => Expected::Count(lists.triangles()),
-            _ => Expected::Count(self.count_as_batch()?),
+            Timed::InsertAndCount => {
+                let edges = &self.input.edges;
+                let ends = (self.kept..=edges.len()).step_by(self.batch);
+                Expected::Counts(ends.map(|end| self.count(&edges[..end])).collect::<Result<_>>()?)
+            }
+            _ => Expected::Count(self.count(&self.input.edges)?),
         })
     }
 
-    /// Counts the triangles as those of a batch with all edges.
-    fn count_as_batch(&self) -> Result<u64> {
+    /// Counts the triangles of some of the edges: on the host or, if they are many, as those of a batch.
+    fn count(&self, edges: &[Edge]) -> Result<u64> {
+        if edges.len() <= MOST_ON_HOST {
+            return Ok(Lists::new(self.input.vertices, edges).triangles());
+        }
         let graph = self.builder().build()?;
         let mut count = Triangles::of(&graph)?;
-        let (sources, targets) = columns(&self.input.edges);
+        let (sources, targets) = columns(edges);
         let outcomes = graph.insert(&sources, &targets)?;
         count.inserted(&graph, &sources, &targets, &outcomes)?;
         Ok(count.count())
@@ -456,6 +475,10 @@ impl Benchmark for Prepared<'_> {
     fn restore(&mut self) -> Result<()> {
         if self.timed.is_kept() {
             self.begin()?;
+        } else if self.timed == Timed::InsertAndCount {
+            self.build()?;
+            let batches = self.input.edges[self.kept..].chunks(self.batch);
+            self.batches = batches.map(|edges| EdgeBatch::new(self.gpu, edges)).collect::<Result<_>>()?;
         } else if self.subject.is_none() {
             self.build()?;
         }
@@ -466,6 +489,7 @@ impl Benchmark for Prepared<'_> {
         let subject = self.subject.take().context("`restore` builds the graph")?;
         let found = match &subject {
             Subject::Graph(graph) if self.timed.is_kept() => self.update(graph)?,
+            Subject::Graph(graph) if self.timed == Timed::InsertAndCount => self.run_rounds(graph)?,
             Subject::Graph(graph) => self.run(&**graph)?,
             Subject::Rows(rows) => self.run(&**rows)?,
         };
@@ -480,7 +504,8 @@ impl Benchmark for Prepared<'_> {
             Timed::TrianglesKept => Timed::Triangles,
             timed => timed,
         };
-        let expected = self.input.expected.get(format!("{of:?}"), || self.expected())?;
+        let batches = if of == Timed::InsertAndCount { (self.kept, self.batch) } else { (0, 0) };
+        let expected = self.input.expected.get(format!("{of:?} {batches:?}"), || self.expected())?;
         match (found, &*expected) {
             (Found::Labels(found), Expected::Labels(expected)) => same(&found, expected)?,
             (Found::Ranks(found), Expected::Ranks(expected)) => {
@@ -491,6 +516,9 @@ impl Benchmark for Prepared<'_> {
             }
             (Found::Count(found), Expected::Count(expected)) => {
                 ensure!(found == *expected, "{found} triangles instead of {expected}");
+            }
+            (Found::Counts(found), Expected::Counts(expected)) => {
+                ensure!(found == *expected, "{found:?} triangles instead of {expected:?}");
             }
             _ => anyhow::bail!("a result of another algorithm"),
         }

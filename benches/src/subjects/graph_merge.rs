@@ -11,10 +11,12 @@
 //! | `on` | `graph` (default) or `csr_merge` |
 //! | `vertices` | number of vertices, for `rmat` a power of two |
 //! | `base` | number of edges before; for `rmat`, with repetitions |
-//! | `edges` | `uniform` (default): all distinct; `rmat`: edges repeat |
+//! | `edges` | `uniform` (default): all distinct; `rmat`: edges repeat; `grid`, `geometric`: both halves of undirected edges |
+//! | `drawn` | the batch: `alike` (default), except for `grid` and `geometric`; or `random`, distinct pairs of vertices |
 //!
-//! After a repetition the batch is undone, and a graph is flushed.
-use super::edge_batch::EdgeBatch;
+//! `counted` has statistics of the degrees before the batch. After a repetition the batch is undone, and a
+//! graph is flushed.
+use super::edge_batch::{EdgeBatch, both_halves, degrees, kind_of};
 use super::inputs::Inputs;
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
@@ -23,6 +25,7 @@ use anyhow::{Context, Result, ensure};
 use phalanx::graph::{CsrMerge, Kind};
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use workloads::edges::{Edge, rmat, uniform};
 
@@ -100,26 +103,29 @@ struct Prepared<'a> {
     subject: Option<Subject>,
     /// Whether the new edges are in the graph.
     is_inserted: bool,
+    counted: BTreeMap<String, f64>,
 }
 
 impl<'a> Prepared<'a> {
     fn new(merges: &Merges<'a>, case: &Case) -> Result<Self> {
-        let (gpu, n, count) = (merges.gpu, case.n as usize, case.number("base")? as usize);
-        let vertices = case.number("vertices")? as u32;
-        let is_rmat = case.choice("edges", &[("uniform", false), ("rmat", true)])?;
-        let draw = |first: usize, len: usize| -> Result<Vec<Edge>> {
-            Ok(match is_rmat {
-                false => uniform(vertices, (first, len), case.seed)?,
-                true => rmat(vertices.ilog2(), len, case.seed + u64::from(first > 0)),
-            })
-        };
-        let base = merges.bases.get(format!("{is_rmat} {vertices} {count} {}", case.seed), || {
-            let mut base = draw(0, count)?;
+        let (vertices, count) = (case.number("vertices")? as u32, case.number("base")? as usize);
+        let (gpu, n, kind) = (merges.gpu, case.n as usize, kind_of(case));
+        let is_random = case.choice("drawn", &[("alike", false), ("random", true)])?;
+        let base = merges.bases.get(format!("{kind} {vertices} {count} {}", case.seed), || {
+            let mut base = match kind.as_str() {
+                "uniform" => uniform(vertices, (0, count), case.seed)?,
+                "rmat" => rmat(vertices.ilog2(), count, case.seed),
+                _ => both_halves(&kind, vertices, count, case.seed)?,
+            };
             base.par_sort_unstable();
             base.dedup();
             Ok(base)
         })?;
-        let drawn = draw(count.max(1), n)?;
+        let drawn = match kind.as_str() {
+            "rmat" if !is_random => rmat(vertices.ilog2(), n, case.seed + 1),
+            "uniform" => uniform(vertices, (count, n), case.seed)?,
+            _ => uniform(vertices, (0, n), case.seed + 1)?,
+        };
         let is_new = |edge: &Edge| edge.0 != edge.1 && base.binary_search(edge).is_err();
         let mut new: Vec<Edge> = drawn.par_iter().copied().filter(is_new).collect();
         new.par_sort_unstable();
@@ -128,9 +134,10 @@ impl<'a> Prepared<'a> {
         let batch = if removes { new.clone() } else { drawn };
         let columns = [EdgeBatch::new(gpu, &batch)?, EdgeBatch::new(gpu, &new)?];
         let on_rows = case.choice("on", &[("graph", false), ("csr_merge", true)])?;
-        let vertices = vertices as usize;
+        let (counted, vertices) = (degrees(&base, vertices).1, vertices as usize);
         Ok(Self {
             gpu,
+            counted,
             removes,
             on_rows,
             vertices,
@@ -240,6 +247,6 @@ impl Benchmark for Prepared<'_> {
             Some(Subject::Rows(rows)) => rows.memory_usage(),
             None => 0,
         };
-        vec![Metric::TableBytes(bytes as u64)]
+        vec![Metric::TableBytes(bytes as u64), Metric::Counted(self.counted.clone())]
     }
 }

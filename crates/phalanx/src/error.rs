@@ -470,6 +470,14 @@ pub enum Error {
     #[error("the structure is corrupt: {0}")]
     Invalid(String),
 
+    /// A graph that stores edges at both ends cannot keep parallel edges.
+    #[cfg(feature = "dynamic-graph")]
+    #[error(
+        "parallel edges are kept only by directed graphs that store edges at their sources: build the graph \
+         with `Kind::Directed` and without `in_edges`, or without `parallel_edges`"
+    )]
+    ParallelHalves,
+
     /// The load of the tables of a graph is not in its range.
     #[cfg(feature = "dynamic-graph")]
     #[error("the load of tables is {asked}; it must be from 0.1 to {most}")]

@@ -145,10 +145,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             return;
         }
         rest.advance(1);
-        while let Some(slot) = rest.slot(0) {
+        let mut others = if self.flags().has_parallel_edges() { Chain::of_small(self, None) } else { rest };
+        while let Some(slot) = others.slot(0) {
             let word = slot.load(Order::Relaxed, Scope::Device);
             found.wrong_edges += (S::is_live(word) && S::key(word).to_u64() == target as u64) as u32;
-            rest.advance(1);
+            others.advance(1);
         }
         if self.halves() == 2 && self.find_alone(other.source, other.target) != Some(data) {
             found.single_halves += 1;

@@ -1,10 +1,10 @@
 //! The kinds of graphs that are compiled. A new variant is one line here.
 use super::kernels::{
-    GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
-    GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred,
-    GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan,
-    GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred,
-    GraphWeight,
+    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll,
+    GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert,
+    GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove,
+    GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
+    GraphUpsertDeferred, GraphWeight,
 };
 use super::kind::Edges;
 use crate::keyed::{Bare, Packed, Published, Wide};
@@ -22,11 +22,11 @@ instances! {
         graph_published_spread_128_4x2_u32_u64: Edges<Published<u32, u64>, Spread<128>, 4, 2>,
     }
     kernels {
-        GraphInsert, GraphInsertDeferred, GraphUpsert, GraphUpsertDeferred, GraphPlan, GraphMove,
-        GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree, GraphNeighbors,
-        GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphRehash, GraphExpire,
-        GraphMarkRemoved, GraphListParts, GraphUnlink, GraphFreeParts, GraphFreeRemoved, GraphRestore,
-        GraphChooseEnds, GraphCommon,
+        GraphInsert, GraphInsertDeferred, GraphAppend, GraphAppendDeferred, GraphUpsert, GraphUpsertDeferred,
+        GraphPlan, GraphMove, GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree,
+        GraphNeighbors, GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphRehash,
+        GraphExpire, GraphMarkRemoved, GraphListParts, GraphUnlink, GraphFreeParts, GraphFreeRemoved,
+        GraphRestore, GraphChooseEnds, GraphCommon,
     }
     visitor: super::kind::Config
 }

@@ -16,7 +16,7 @@ use super::kind::Config;
 use super::view::{GraphView, SLAB_TILE};
 use super::whole::{count_sources, free_parts, free_removed, list_parts, mark_removed, unlink};
 use crate::keyed::kernels::{read_if, write_if};
-use crate::keyed::{ContainsKey, CounterDelta, Get, Insert, OpCode, Remove, Upsert};
+use crate::keyed::{Append, ContainsKey, CounterDelta, Get, Insert, OpCode, Remove, Upsert};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
 
 /// Inserts edges, and replaces the data of those that are present. Defers those for which a vertex must grow.
@@ -33,6 +33,23 @@ pub fn graph_insert_deferred<M: Config + Instance>(
     growth: Growth,
 ) {
     second_pass::<M, _>(graph, Insert, edges, growth);
+}
+
+/// Inserts edges in the first empty slots, also where such an edge is present. Defers those for which a
+/// vertex must grow.
+#[kernel(registers = M::REGISTERS)]
+pub fn graph_append<M: Config + Instance>(graph: GraphView<M>, edges: Changes<M::Data>, growth: Growth) {
+    first_pass::<M, _, true>(graph, Append, edges, growth);
+}
+
+/// Inserts the edges that [`graph_append`] has deferred.
+#[kernel(registers = M::REGISTERS)]
+pub fn graph_append_deferred<M: Config + Instance>(
+    graph: GraphView<M>,
+    edges: Changes<M::Data>,
+    growth: Growth,
+) {
+    second_pass::<M, _>(graph, Append, edges, growth);
 }
 
 /// Inserts edges, and merges into the data of those that are present by the operation with the code `code`.

@@ -77,8 +77,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         chain.executed
     }
 
-    /// Inserts an edge of each lane of the warp that passes `pending` into a table of `buckets` buckets at
-    /// `base`, in which it is absent. All lanes call it together. Returns whether there was room.
+    /// Appends an edge of each lane of the warp that passes `pending` to a table of `buckets` buckets at
+    /// `base`. All lanes call it together. Returns whether there was room.
     ///
     /// # Safety
     /// - The table is one of the arena.
@@ -88,7 +88,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         (base, buckets): (u32, u32),
         (target, data): (u32, S::Value),
     ) -> bool {
-        let operation = crate::keyed::Insert;
+        let operation = crate::keyed::Append;
         let request = Request { operation, key: S::Stored::from_u64(target as u64), argument: data };
         let mut chain = ChainSearch::new(self, request);
         if pending {

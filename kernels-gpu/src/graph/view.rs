@@ -51,6 +51,16 @@ impl Flags {
         Self(self.0 | 8)
     }
 
+    /// A pair of vertices may have several edges.
+    pub const fn parallel_edges(self) -> Self {
+        Self(self.0 | 16)
+    }
+
+    /// Returns whether a pair of vertices may have several edges.
+    pub fn has_parallel_edges(self) -> bool {
+        self.0 & 16 != 0
+    }
+
     /// Returns the properties of both.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)

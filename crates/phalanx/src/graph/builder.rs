@@ -49,6 +49,7 @@ pub struct Builder<E> {
     kind: Kind,
     self_edges: bool,
     in_edges: bool,
+    parallel_edges: bool,
     edges: usize,
     degrees: Vec<u32>,
     slabs: Option<usize>,
@@ -69,6 +70,7 @@ impl<E> Default for Builder<E> {
             kind: Kind::Directed,
             self_edges: false,
             in_edges: false,
+            parallel_edges: false,
             edges: 0,
             degrees: Vec::new(),
             slabs: None,
@@ -117,6 +119,29 @@ impl<E: Data> Builder<E> {
         self
     }
 
+    /// Sets whether the graph keeps all parallel edges: several from one vertex to another. Default: a pair
+    /// of vertices has at most one edge. For directed graphs without [`Self::in_edges`] only: where an edge
+    /// is stored at both ends, nothing tells which halves of parallel edges belong together.
+    ///
+    /// An insertion then never searches for its edge, and is `Inserted` or `Refused`. `has_edge` and `weight`
+    /// find any of the parallel edges, `upsert` merges into any one, and `remove` removes any one per element
+    /// of its batch. `edge_count`, `degree`, `neighbors`, `to_csr` and algorithms see all.
+    ///
+    /// ```
+    /// use phalanx::{DynamicGraph, Outcome};
+    ///
+    /// let graph = DynamicGraph::<u32>::builder().vertices(3).parallel_edges(true).build()?;
+    /// assert!(graph.insert(&[0, 0, 0], &[1, 1, 2], &[10, 20, 30])?.all_placed());
+    /// assert_eq!((graph.edge_count()?, graph.degree(&[0])?), (3, vec![3]));
+    /// let outcomes = graph.remove(&[0, 0, 0], &[1, 1, 1])?;
+    /// assert_eq!((outcomes.count(Outcome::Removed), outcomes.count(Outcome::Absent)), (2, 1));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    pub fn parallel_edges(mut self, are_kept: bool) -> Self {
+        self.parallel_edges = are_kept;
+        self
+    }
+
     /// Sets the number of edges for which memory is allocated, assuming that they are spread over the
     /// vertices uniformly. Default: eight per vertex.
     pub fn edges(mut self, edges: usize) -> Self {
@@ -139,9 +164,9 @@ impl<E: Data> Builder<E> {
 
     /// Sets the load of the tables of vertices with many edges: the ratio of edges to the slots of the
     /// buckets, from 0.1 to 8, in steps of 0.1. Chains of buckets have about as many slabs. Default: 0.6 for
-    /// vertices that grow in a batch, so that the number of buckets doubles, and 0.7 where the number of edges
-    /// is known: in [`DynamicGraph::bulk_build`] and [`DynamicGraph::flush`]. A higher load takes less memory,
-    /// and makes operations slower.
+    /// vertices that grow in a batch, so that the number of buckets doubles, and 0.7 where the number of
+    /// edges is known: in [`DynamicGraph::bulk_build`] and [`DynamicGraph::flush`]. A higher load takes less
+    /// memory, and makes operations slower.
     ///
     /// ```
     /// use phalanx::DynamicGraph;
@@ -193,6 +218,7 @@ impl<E: Data> Builder<E> {
     ///
     /// # Errors
     /// [`Error::Zero`] if there are no vertices; [`Error::TableLoad`] for a load that is not from 0.1 to 8;
+    /// [`Error::ParallelHalves`] for parallel edges that are stored at both ends;
     /// [`Error::TooLarge`] for more than 2^32 - 4 vertices, half as
     /// many with in-edges, or more than 2^27 slabs of tables; [`Error::UnknownVariant`] if no variant has the
     /// name; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
@@ -206,6 +232,9 @@ impl<E: Data> Builder<E> {
         }
         if vertices > most {
             return Err(Error::TooLarge { what: "vertices", asked: vertices, most });
+        }
+        if self.parallel_edges && (self.flags().is_undirected() || self.flags().has_in_edges()) {
+            return Err(Error::ParallelHalves);
         }
         let load = Load::of(self.load)?;
         let device = open(self.device.as_ref())?;
@@ -242,6 +271,9 @@ impl<E: Data> Builder<E> {
             flags = flags.undirected();
         } else if self.in_edges {
             flags = flags.in_edges();
+        }
+        if self.parallel_edges {
+            flags = flags.parallel_edges();
         }
         if self.self_edges { flags.self_edges() } else { flags }
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! All numbers are little-endian. The kind is 1 for undirected graphs, plus 2 if self-edges are allowed, plus
-//! 4 if a directed graph stores edges also at their targets; an undirected edge is only in the row of its
-//! smaller vertex. The data are 0 (none), 1 (`u32`), 2 (`f32`) or 3 (`u64`).
+//! 4 if a directed graph stores edges also at their targets, plus 8 if parallel edges are kept; an undirected
+//! edge is only in the row of its smaller vertex. The data are 0 (none), 1 (`u32`), 2 (`f32`) or 3 (`u64`).
 use super::data::Data;
 use super::memory::MOST_VERTICES;
 use super::{Builder, DynamicGraph, Kind, Rows};
@@ -24,6 +24,7 @@ struct Header {
     kind: Kind,
     self_edges: bool,
     in_edges: bool,
+    parallel_edges: bool,
     vertices: usize,
     removed: usize,
     edges: usize,
@@ -80,7 +81,8 @@ impl<E: Data> DynamicGraph<E> {
             (memory.free_ids.clone(), memory.flags)
         };
         let edges = self.edges_once(&rows);
-        let bits = [flags.is_undirected(), flags.has_self_edges(), flags.has_in_edges()];
+        let bits =
+            [flags.is_undirected(), flags.has_self_edges(), flags.has_in_edges(), flags.has_parallel_edges()];
         let kind = bits.into_iter().rev().fold(0, |kind, bit| 2 * kind + u16::from(bit));
         let mut writer = Checked::new(writer);
         writer.put(MAGIC)?;
@@ -116,8 +118,9 @@ impl<E: Data> DynamicGraph<E> {
         Edges { degrees, targets, data }
     }
 
-    /// Loads a graph that [`Self::save`] wrote. Vertices, kind and whether self-edges are allowed are those
-    /// of the file, the other parameters those of the builder; memory is allocated for the degrees.
+    /// Loads a graph that [`Self::save`] wrote. Vertices, kind and whether self-edges and parallel edges are
+    /// allowed are those of the file, the other parameters those of the builder; memory is allocated for the
+    /// degrees.
     ///
     /// # Errors
     /// [`Error::Format`] if the data is not a saved graph, is of another version or another type of data, or
@@ -135,7 +138,8 @@ impl<E: Data> DynamicGraph<E> {
             others.collect::<Vec<_>>().into_iter().for_each(|target| degrees[target as usize] += 1);
         }
         let builder = builder.vertices(header.vertices).kind(header.kind).self_edges(header.self_edges);
-        let mut graph = builder.in_edges(header.in_edges).degrees(&degrees).build()?;
+        let builder = builder.in_edges(header.in_edges).parallel_edges(header.parallel_edges);
+        let mut graph = builder.degrees(&degrees).build()?;
         graph.expect(&sources, &edges.targets)?;
         let outcomes = graph.insert_any(&sources, &edges.targets, &edges.data)?;
         if outcomes.count(Outcome::Inserted) != sources.len() {
@@ -161,7 +165,7 @@ fn read_header<E: Data, R: Read>(reader: &mut Checked<R>) -> Result<Header> {
         return wrong(format!("its format version is {version}; supported: {VERSION}"));
     }
     let kind = u16::from_le_bytes(reader.number()?);
-    if ![0, 1, 2, 3, 4, 6].contains(&kind) {
+    if ![0, 1, 2, 3, 4, 6, 8, 10].contains(&kind) {
         return wrong(format!("it has a graph of the unknown kind {kind}"));
     }
     let data = u32::from_le_bytes(reader.number()?);
@@ -183,6 +187,7 @@ fn read_header<E: Data, R: Read>(reader: &mut Checked<R>) -> Result<Header> {
         kind: kind_of(kind),
         self_edges: kind & 2 == 2,
         in_edges: kind & 4 == 4,
+        parallel_edges: kind & 8 == 8,
         vertices,
         removed,
         edges,

@@ -98,7 +98,7 @@ impl<E: Data> DynamicGraph<E> {
     /// let mut graph = phalanx::DynamicGraph::<()>::builder().vertices(400).table_slabs(0).build()?;
     /// let device = graph.device().clone();
     /// let (sources, targets) = (device.zeroed::<u32>(399)?, device.from_slice(&Vec::from_iter(1..400))?);
-    /// graph.on(&device.stream()?).insert(&sources, &targets, ())?; // allocates no memory for tables
+    /// graph.on(&device.stream()?).insert(&sources, &targets, None)?; // allocates no memory for tables
     /// assert!(graph.stats()?.slabs > 10);
     /// assert_eq!(graph.rehash(1)?, 0);
     /// assert_eq!((graph.stats()?.slabs, graph.degree(&[0])?), (0, vec![399]));

@@ -6,11 +6,11 @@ use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
 use phalanx_kernels::graph::algorithms::{PartList, VERTEX_TILE};
 use phalanx_kernels::graph::kernels::{
-    GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll, GraphExpect, GraphExpire,
-    GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert, GraphInsertDeferred,
-    GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan,
-    GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert, GraphUpsertDeferred,
-    GraphWeight,
+    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll,
+    GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert,
+    GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove,
+    GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
+    GraphUpsertDeferred, GraphWeight,
 };
 use phalanx_kernels::graph::{BatchEdges, Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
 use phalanx_kernels::keyed::{OpCode, Scalar};
@@ -21,9 +21,11 @@ use std::marker::PhantomData;
 /// A launch on a graph.
 #[derive(Clone, Copy, Debug)]
 pub enum Launch<D> {
-    /// Runs [`GraphInsert`], or [`GraphUpsert`] with a merging operation.
+    /// Runs [`GraphInsert`], [`GraphAppend`] if the graph keeps parallel edges, or [`GraphUpsert`] with a
+    /// merging operation.
     Insert(Option<OpCode>, Changes<D>, Growth),
-    /// Runs [`GraphInsertDeferred`] or [`GraphUpsertDeferred`], with at most so many threads.
+    /// Runs [`GraphInsertDeferred`], [`GraphAppendDeferred`] or [`GraphUpsertDeferred`], with at most so many
+    /// threads.
     InsertDeferred(Option<OpCode>, Changes<D>, Growth, usize),
     /// Runs [`GraphPlan`], with at most so many threads.
     Plan(Growth, usize),
@@ -160,7 +162,14 @@ impl<M: Config + Instance> Kernels<M::Data> for KindTag<M> {
         // every vertex, or any number of threads.
         unsafe {
             let graph = memory.view::<M>();
+            let appends = memory.flags.has_parallel_edges();
             match launch {
+                Launch::Insert(None, edges, growth) if appends => {
+                    stream.launch(threads(&edges), GraphAppend { graph, edges, growth })
+                }
+                Launch::InsertDeferred(None, edges, growth, most) if appends => {
+                    stream.launch(over(most), GraphAppendDeferred { graph, edges, growth })
+                }
                 Launch::Insert(None, edges, growth) => {
                     stream.launch(threads(&edges), GraphInsert { graph, edges, growth })
                 }

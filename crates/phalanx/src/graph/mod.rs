@@ -85,8 +85,9 @@ pub struct Stats {
 /// its neighbours, which grows with it. `E` is the data of an edge: `()`, a weight (`u32` or `f32`) or a
 /// timestamp (`u64`).
 ///
-/// Vertices have the ids 0 to [`vertices`](Self::vertices) - 1. A pair of vertices has at most one edge. The
-/// page `docs/structures/dynamic-graph.md` describes layout, proofs and costs.
+/// Vertices have the ids 0 to [`vertices`](Self::vertices) - 1. A pair of vertices has at most one edge,
+/// unless [`Builder::parallel_edges`] is set. The page `docs/structures/dynamic-graph.md` describes layout,
+/// proofs and costs.
 ///
 /// ```
 /// use phalanx::{DynamicGraph, Outcome};

@@ -5,9 +5,12 @@ use super::data::Data;
 use crate::Error;
 use crate::map::batches::check_same_device;
 use crate::map::check;
+use crate::map::launch::nothing;
+use crate::primitives::{Bits, Test, Workspace, compact_bytes, sort_bytes};
 use crate::{HashMap, Outcome, Outcomes, Result};
-use gpu::{AsSlice, AsSliceMut, Buffer, Device, Grid, Stream};
-use phalanx_kernels::graph::index::{IndexRead, IndexWrite};
+use gpu::{AsSlice, AsSliceMut, Buffer, Device, Grid, Slice, SliceMut, Stream};
+use phalanx_kernels::graph::index::{IndexAbsent, IndexRead, IndexWrite};
+use simt::GlobalSlice;
 
 /// Threads per block.
 const THREADS: u32 = 128;
@@ -53,7 +56,8 @@ const THREADS: u32 = 128;
 /// | `get_or_insert` | the same; sorts the new ids on the host, and inserts them into the map; [`DynamicGraph::insert_vertices`]; a launch that writes the array; if it is too short, a longer one and a copy |
 /// | `id_of` | the copies; a launch that reads 8 bytes per vertex, and a lookup per id |
 /// | `remove` | a lookup and a removal per id; [`DynamicGraph::remove_vertices`] |
-/// | `get_on` | a fill of the vertices, and a lookup per id, in the stream; no wait |
+/// | `get_or_insert_on_device` | a copy of the new ids to the host, and of their vertices back; see there |
+/// | `get_on` | a lookup per id, and a pass over the outcomes, in the stream; no wait |
 /// | `len` | waits for the device; copies 8 KiB |
 pub struct VertexIndex {
     vertices: HashMap<u64, u32>,
@@ -151,15 +155,26 @@ impl VertexIndex {
         stream: &Stream,
         ids: impl AsSlice<u64>,
         mut vertices: impl AsSliceMut<u32>,
-        outcomes: impl AsSliceMut<u8>,
+        mut outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
-        let ids = ids.view();
+        self.look_up(stream, ids.view(), vertices.view_mut(), (outcomes.view_mut(), nothing()))
+    }
+
+    /// [`Self::get_on`], which writes 1 to `flags` for absent ids and 0 for others, unless it is empty.
+    fn look_up(
+        &self,
+        stream: &Stream,
+        ids: Slice<'_, u64>,
+        mut vertices: SliceMut<'_, u32>,
+        (mut outcomes, flags): (SliceMut<'_, u8>, GlobalSlice<u8>),
+    ) -> Result<()> {
         check_same_device(self.device(), "stream", stream.device())?;
-        check_same_device(self.device(), "vertices", vertices.view().device())?;
-        check("vertices", ids.len(), vertices.view().len())?;
-        // SAFETY: the vertices lie in live memory of this device; dropping their buffer waits for the fill.
-        unsafe { stream.fill(vertices.view().global(), 0xff)? };
-        self.vertices.on(stream).get(ids, vertices.view_mut(), outcomes)
+        self.vertices.on(stream).get(ids, vertices.view_mut(), outcomes.view_mut())?;
+        let (grid, outcomes) = (Grid::for_items(ids.len(), THREADS), outcomes.view().global());
+        let kernel = IndexAbsent { outcomes, vertices: vertices.view().global(), flags };
+        // SAFETY: the lookup has checked the slices, which lie in live memory; dropping their buffers waits
+        // for the launch.
+        unsafe { Ok(stream.launch(grid, kernel)?) }
     }
 
     /// Returns the vertex of each id. Ids without one get new vertices of the graph, in ascending order of
@@ -180,18 +195,77 @@ impl VertexIndex {
         }
         new.sort_unstable();
         new.dedup();
-        let added = graph.insert_vertices(new.len())?;
-        if let Err(error) = self.assign(&new, &added, graph.vertices()) {
-            // As before; if the device is lost, there is nothing to restore.
-            drop(self.vertices.remove(&new));
-            drop(graph.remove_vertices(&added));
-            return Err(error);
-        }
+        let added = self.insert_new(graph, &new)?;
         for (vertex, id) in vertices.iter_mut().zip(ids).filter(|(vertex, _)| is_new(vertex)) {
             // All absent ids are among the new ones.
             *vertex = new.binary_search(id).map_or(Self::ABSENT, |place| added[place]);
         }
         Ok(vertices)
+    }
+
+    /// As [`Self::get_or_insert`], for ids on the device, whose vertices are written to `vertices`. Only new
+    /// ids are copied to the host. Waits.
+    ///
+    /// ```
+    /// use phalanx::DynamicGraph;
+    /// use phalanx::graph::VertexIndex;
+    ///
+    /// let mut graph = DynamicGraph::<()>::builder().vertices(1).build()?;
+    /// let mut index = VertexIndex::new(&graph)?;
+    /// let device = graph.device().clone();
+    /// let ids = device.from_slice(&[70u64, 5, 70, 6])?;
+    /// let mut vertices = device.buffer::<u32>(4)?;
+    /// index.get_or_insert_on_device(&mut graph, &ids, &mut vertices)?;
+    /// assert_eq!(vertices.read()?, [3, 1, 3, 2]);
+    /// // Edges 70 -> 5 and 70 -> 6, without a copy.
+    /// let stream = device.stream()?;
+    /// let (sources, targets) = (device.from_slice(&[3u32, 3])?, device.from_slice(&[1u32, 2])?);
+    /// graph.on(&stream).insert(&sources, &targets, None)?;
+    /// assert_eq!(graph.edge_count()?, 2);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: two lookups per id; a pass over the vertices, and a sort of the new ids; for these, the cost of
+    /// [`Self::get_or_insert`].
+    ///
+    /// # Errors
+    /// [`Error::Length`] if lengths differ; [`Error::OtherDevice`] if a buffer is of another device;
+    /// otherwise as [`Self::get_or_insert`].
+    pub fn get_or_insert_on_device<E: Data>(
+        &mut self,
+        graph: &mut DynamicGraph<E>,
+        ids: impl AsSlice<u64>,
+        mut vertices: impl AsSliceMut<u32>,
+    ) -> Result<()> {
+        check_same_device(self.device(), "graph", graph.device())?;
+        let (stream, ids) = (self.device().stream()?, ids.view());
+        let mut outcomes = self.device().buffer::<u8>(ids.len())?;
+        let flags = self.device().buffer::<u8>(ids.len())?;
+        self.look_up(&stream, ids, vertices.view_mut(), (outcomes.slice_mut(..)?, flags.global()))?;
+        let new = self.new_ids(&stream, ids, &flags)?;
+        if new.is_empty() {
+            return Ok(stream.synchronize()?);
+        }
+        self.insert_new(graph, &new)?;
+        self.get_on(&stream, ids, vertices.view_mut(), &mut outcomes)?;
+        Ok(stream.synchronize()?)
+    }
+
+    /// Returns the ids with flags, in ascending order, each once.
+    fn new_ids(&self, stream: &Stream, ids: Slice<'_, u64>, flags: &Buffer<u8>) -> Result<Vec<u64>> {
+        let (device, len) = (self.device(), ids.len());
+        let mut count = device.zeroed::<u32>(1)?;
+        let (mut new, mut distinct) = (device.buffer::<u64>(len)?, device.buffer::<u64>(len)?);
+        let mut work = Workspace::new(stream, compact_bytes(len).max(sort_bytes::<u64, ()>(len)))?;
+        work.compact(ids, Test::Flagged(flags.into()), &mut new, &mut count)?;
+        let found = read_count(stream, &count)?;
+        if found == 0 {
+            return Ok(Vec::new());
+        }
+        work.sort_keys_in_place(new.slice_mut(..found)?, Bits::ALL)?;
+        work.unique(new.slice(..found)?, distinct.slice_mut(..found)?, &mut count)?;
+        let found = read_count(stream, &count)?;
+        Ok(distinct.slice(..found)?.read()?)
     }
 
     /// Returns the vertices of both ends of edges, as [`Self::get_or_insert`] does.
@@ -208,6 +282,18 @@ impl VertexIndex {
         let mut vertices = self.get_or_insert(graph, &[sources, targets].concat())?;
         let targets = vertices.split_off(sources.len());
         Ok((vertices, targets))
+    }
+
+    /// Inserts vertices for new ids, which differ, and returns them. After an error all is as before.
+    fn insert_new<E: Data>(&mut self, graph: &mut DynamicGraph<E>, new: &[u64]) -> Result<Vec<u32>> {
+        let added = graph.insert_vertices(new.len())?;
+        if let Err(error) = self.assign(new, &added, graph.vertices()) {
+            // If the device is lost, there is nothing to restore.
+            drop(self.vertices.remove(new));
+            drop(graph.remove_vertices(&added));
+            return Err(error);
+        }
+        Ok(added)
     }
 
     /// Assigns vertices to new ids. The graph has `count` ids of vertices.
@@ -264,4 +350,12 @@ impl VertexIndex {
         let outcome = |is_removed| if is_removed { Outcome::Removed } else { Outcome::Absent };
         Ok(removed.map(outcome).collect::<Vec<_>>().into())
     }
+}
+
+/// Waits, and returns the number in a buffer.
+fn read_count(stream: &Stream, count: &Buffer<u32>) -> Result<usize> {
+    stream.synchronize()?;
+    let mut number = [0];
+    count.read_into(0, &mut number)?;
+    Ok(number[0] as usize)
 }

@@ -14,7 +14,7 @@ fn parse<E: Data>(text: &str) -> EdgeList<E> {
 }
 
 /// Returns the edges of a text as pairs, and its number of vertices.
-fn edges_of(text: &str) -> (usize, Kind, Vec<(u32, u32)>) {
+fn ends_in(text: &str) -> (usize, Kind, Vec<(u32, u32)>) {
     let EdgeList { vertices, kind, sources, targets, .. } = parse::<()>(text);
     (vertices, kind, sources.into_iter().zip(targets).collect())
 }
@@ -34,11 +34,11 @@ fn fault<E: Data>(text: &str) -> (u64, String) {
 #[test]
 fn edge_lists_have_ids_from_0_and_comments() {
     let text = "# a comment\n\n 7 0 0.5 rest\n% another\n0\t1\n7 7";
-    assert_eq!(edges_of(text), (8, Kind::Directed, vec![(7, 0), (0, 1), (7, 7)]));
+    assert_eq!(ends_in(text), (8, Kind::Directed, vec![(7, 0), (0, 1), (7, 7)]));
     for empty in ["", "\n\n", "# only\n% comments\n"] {
-        assert_eq!(edges_of(empty), (0, Kind::Directed, vec![]));
+        assert_eq!(ends_in(empty), (0, Kind::Directed, vec![]));
     }
-    assert_eq!(edges_of("0 0\r\n"), (1, Kind::Directed, vec![(0, 0)]));
+    assert_eq!(ends_in("0 0\r\n"), (1, Kind::Directed, vec![(0, 0)]));
 }
 
 #[test]
@@ -55,16 +55,16 @@ fn lists_have_data_in_all_lines_or_in_none() {
 #[test]
 fn matrices_have_ids_from_1() {
     let text = "%%MatrixMarket matrix coordinate pattern symmetric\n% by hand\n\n3 3 2\n2 1\n3 2\n";
-    assert_eq!(edges_of(text), (3, Kind::Undirected, vec![(1, 0), (2, 1)]));
+    assert_eq!(ends_in(text), (3, Kind::Undirected, vec![(1, 0), (2, 1)]));
     assert_eq!(
-        edges_of(&format!("{REAL}2 5 2\n1 5 0.25\n2 1 9\n")),
+        ends_in(&format!("{REAL}2 5 2\n1 5 0.25\n2 1 9\n")),
         (5, Kind::Directed, vec![(0, 4), (1, 0)])
     );
-    assert_eq!(edges_of(&format!("{REAL}2 5 0\n")), (5, Kind::Directed, vec![]));
-    assert_eq!(edges_of(&format!("{REAL}0 0 0\n")), (0, Kind::Directed, vec![]));
+    assert_eq!(ends_in(&format!("{REAL}2 5 0\n")), (5, Kind::Directed, vec![]));
+    assert_eq!(ends_in(&format!("{REAL}0 0 0\n")), (0, Kind::Directed, vec![]));
     // Case and blanks of the header do not matter, nor does an empty line before it.
     assert_eq!(
-        edges_of("\n%%MatrixMarket  MATRIX Coordinate Integer Skew-Symmetric\n2 2 1\n2 1 -3\n").2,
+        ends_in("\n%%MatrixMarket  MATRIX Coordinate Integer Skew-Symmetric\n2 2 1\n2 1 -3\n").2,
         [(1, 0)]
     );
 }
@@ -86,7 +86,7 @@ fn values_of_matrices_are_data() {
     }
     let skew = "%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 0.5\n";
     assert!(fault::<f32>(skew).1.contains("'skew-symmetric'"));
-    assert_eq!(edges_of(skew).2, [(1, 0)]);
+    assert_eq!(ends_in(skew).2, [(1, 0)]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod growth;
 mod in_edges;
 mod load;
 mod model;
+mod parallel;
 mod rehash;
 mod room;
 mod threads;

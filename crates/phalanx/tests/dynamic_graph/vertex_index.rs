@@ -13,17 +13,27 @@ struct World {
     index: VertexIndex,
     vertices: HashMap<u64, u32>,
     edges: BTreeMap<(u64, u64), u32>,
+    /// Whether ids are inserted from device buffers.
+    on_device: bool,
 }
 
 impl World {
     fn new(kind: Kind) -> Self {
         let graph = DynamicGraph::<u32>::builder().vertices(2).kind(kind).build().unwrap();
         let index = VertexIndex::new(&graph).unwrap();
-        Self { graph, index, vertices: HashMap::new(), edges: BTreeMap::new() }
+        Self { graph, index, vertices: HashMap::new(), edges: BTreeMap::new(), on_device: false }
     }
 
     fn name(&self, a: u64, b: u64) -> (u64, u64) {
         if self.graph.kind() == Kind::Undirected { (a.min(b), a.max(b)) } else { (a, b) }
+    }
+
+    /// Gets or inserts ids that are on the device.
+    fn get_or_insert(&mut self, ids: &[u64]) -> Vec<u32> {
+        let device = self.graph.device().clone();
+        let (ids, mut vertices) = (device.from_slice(ids).unwrap(), device.buffer(ids.len()).unwrap());
+        self.index.get_or_insert_on_device(&mut self.graph, &ids, &mut vertices).unwrap();
+        vertices.read().unwrap()
     }
 
     /// Notes the vertices that ids have got, and checks that equal ids have equal vertices, and that no
@@ -39,7 +49,10 @@ impl World {
 
     fn insert(&mut self, edges: &[(u64, u64, u32)]) {
         let (from, to): (Vec<u64>, Vec<u64>) = edges.iter().map(|edge| (edge.0, edge.1)).unzip();
-        let (sources, targets) = self.index.get_or_insert_ends(&mut self.graph, &from, &to).unwrap();
+        let (sources, targets) = match self.on_device {
+            true => (self.get_or_insert(&from), self.get_or_insert(&to)),
+            false => self.index.get_or_insert_ends(&mut self.graph, &from, &to).unwrap(),
+        };
         self.note(&from, &sources);
         self.note(&to, &targets);
         let data: Vec<u32> = edges.iter().map(|edge| edge.2).collect();
@@ -87,6 +100,7 @@ impl World {
 fn random_scripts_agree_with_a_map() {
     for (seed, kind) in [(1, Kind::Directed), (2, Kind::Undirected), (3, Kind::Undirected)] {
         let (mut world, mut rng) = (World::new(kind), Rng::new(seed));
+        world.on_device = seed == 3;
         let id = |rng: &mut Rng| match rng.below(8) {
             0 => SPECIAL[rng.below(6) as usize],
             _ => rng.below(40) * 0x1234_5678_9abc,
@@ -121,6 +135,20 @@ fn equal_ids_of_a_batch_get_one_vertex() {
     assert_eq!(world.index.get_or_insert(&mut world.graph, &[5, 6]).unwrap(), [2, 5]);
     assert_eq!(world.index.id_of(&[0, 1, 2, 5]).unwrap(), [None, None, Some(5), Some(6)]);
     assert!(world.index.get_or_insert(&mut world.graph, &[]).unwrap().is_empty());
+}
+
+#[test]
+fn ids_on_the_device_get_vertices_in_ascending_order() {
+    let mut world = World::new(Kind::Directed);
+    assert_eq!(world.get_or_insert(&[9, 5, 9, 9, 5, 7]), [4, 2, 4, 4, 2, 3]);
+    assert_eq!(world.get_or_insert(&[u64::MAX, 5, 0]), [6, 2, 5]);
+    assert_eq!(world.get_or_insert(&[7, 7]), [3, 3]);
+    assert!(world.get_or_insert(&[]).is_empty());
+    assert_eq!((world.graph.vertices(), world.index.len().unwrap()), (7, 5));
+    let device = world.graph.device().clone();
+    let (ids, mut short) = (device.zeroed::<u64>(3).unwrap(), device.buffer::<u32>(2).unwrap());
+    let failed = world.index.get_or_insert_on_device(&mut world.graph, &ids, &mut short);
+    assert!(matches!(failed, Err(Error::Length { .. })));
 }
 
 #[test]
