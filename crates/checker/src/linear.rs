@@ -49,8 +49,9 @@ pub enum Failure<M: Model> {
     /// Too many operations on a part overlap: the budget ran out before the search found an order or excluded
     /// all orders.
     #[error(
-        "undecided: {explored} configurations of the {events} operations on {part:?} were explored; raise the \
-         budget or the memory of the checker, or record histories with fewer operations at a time on one part"
+        "undecided: {explored} configurations of the {events} operations on {part:?} were explored; raise \
+         the budget or the memory of the checker, or record histories with fewer operations at a time on one \
+         part"
     )]
     Undecided {
         /// Part of the object.

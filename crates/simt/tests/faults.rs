@@ -173,11 +173,16 @@ fn updates_are_skipped_and_replaced() {
     assert_eq!(miscounts(Fault::replace(site("count", "counter.store"), |_, _| 1)), [4, 4, 9]);
 }
 
+/// The first thread releases the data, the second sets a bit beside it, which the third awaits.
 #[kernel]
 fn chain(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
     if Thread::block_index() == 0 {
         data.write(0, 42);
         flag.at(0).fetch_or(2, Order::Release, Scope::Device);
+    } else if Thread::block_index() == 1 {
+        while flag.at(0).load(Order::Relaxed, Scope::Device) & 2 == 0 {
+            spin_hint();
+        }
         flag.at(0).fetch_or(1, Order::Relaxed, Scope::Device);
     } else {
         while flag.at(0).load(Order::Acquire, Scope::Device) & 1 == 0 {
@@ -190,7 +195,7 @@ fn chain(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
 #[test]
 fn torn_updates_do_not_continue_a_release_sequence() {
     let passes = |device: &Emulator| {
-        on_zeros(device, [1, 2], Grid::new(2, 1), |[flag, data]| Chain { flag, data }).err()
+        on_zeros(device, [1, 2], Grid::new(3, 1), |[flag, data]| Chain { flag, data }).err()
     };
     assert!(explore(&[], passes).is_none());
     let fault = Fault::tear(site("chain", "fetch_or(1,"));

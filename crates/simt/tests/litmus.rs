@@ -1,106 +1,23 @@
 //! Litmus tests: the weak outcomes that the exploring mode shows, and those that it never shows, for each
 //! `Options::weak_memory`.
 //!
-//! An outcome that PTX forbids is never shown. Under `Ptx`, each outcome that PTX allows is shown, except for
-//! the few that the explorer cannot produce, which are marked [`Shown::NotYet`]. `Off` is sequentially
-//! consistent and shows none. `Hardware` also forbids what a GPU never does when a read's address depends on
-//! an earlier read; it treats each read as dependent on all reads before it.
+//! An outcome that PTX forbids is never shown. Under `Ptx`, each outcome that PTX allows is shown. `Off` is
+//! sequentially consistent and shows none. `Hardware` also forbids what a GPU never does when an address
+//! depends on an earlier read; it treats each access as dependent on all reads before it. The axioms of
+//! `programs::axioms` must agree with each expected result.
 mod common;
+mod programs;
 
 use common::{Buffer, on_zeros};
-use simt::emulator::{Detect, Emulator, FailureKind, Options, Schedule, Trace, WeakMemory};
-use simt::{
-    GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence, fence_sc, kernel, spin_hint, timer,
-};
+use programs::*;
+use simt::emulator::{FailureKind, Schedule, WeakMemory};
+use simt::{GlobalSlice, Grid, Kernel, Thread, Tile, fence, kernel, spin_hint, timer};
 
+/// Seeds within which an outcome is not shown.
 const SEEDS: u64 = 400;
 
-/// An operation of a thread. A read stores its result in the thread's next register.
-#[derive(Clone, Copy)]
-enum Op {
-    Store(usize, u32, Order, Scope),
-    Load(usize, Order, Scope),
-    Exchange(usize, u32, Order, Scope),
-    Fence(Scope),
-    FenceSc(Scope),
-    /// Loads from the location whose number was read last.
-    LoadThere(Order),
-    /// Stores the value read last to a location.
-    StoreRead(usize, Order),
-}
-use Op::*;
-use Order::*;
-
-// The locations; 0 means none.
-const X: usize = 1;
-const Y: usize = 2;
-const Z: usize = 3;
-const LOCATIONS: usize = 4;
-/// Words between locations, so that each lies in a separate granule.
-const STRIDE: usize = 4;
-const REGISTERS: usize = 4;
-
-const BLOCK: Scope = Scope::Block;
-const GPU: Scope = Scope::Device;
-
-const fn st(location: usize, value: u32) -> Op {
-    Store(location, value, Relaxed, GPU)
-}
-
-const fn ld(location: usize) -> Op {
-    Load(location, Relaxed, GPU)
-}
-
-/// Operations of each thread.
-type Program<'a> = &'a [&'a [Op]];
-
-/// An owned program, for kernels, which cannot borrow.
-type OwnedProgram = &'static [Vec<Op>];
-
-#[derive(Clone, Copy)]
-struct Run {
-    program: OwnedProgram,
-    memory: GlobalSlice<u32>,
-    registers: GlobalSlice<u32>,
-}
-
-impl Kernel for Run {
-    const PROGRAM: &'static str = "litmus";
-    const NAME: &'static str = "run";
-    const INSTANCE: Option<&'static str> = None;
-
-    fn run(self) {
-        let (mut registers, mut read) = ([u32::MAX; REGISTERS], 0);
-        for op in &self.program[Thread::index()] {
-            let last = registers[read.max(1) - 1];
-            if let Some(value) = self.execute(*op, last) {
-                registers[read] = value;
-                read += 1;
-            }
-        }
-        for (i, register) in registers.into_iter().enumerate() {
-            self.registers.write(Thread::index() * REGISTERS + i, register);
-        }
-    }
-}
-
-impl Run {
-    fn execute(&self, op: Op, last: u32) -> Option<u32> {
-        let at = |location: usize| self.memory.at(location * STRIDE);
-        match op {
-            Store(location, value, order, scope) => at(location).store(value, order, scope),
-            StoreRead(location, order) => at(location).store(last, order, GPU),
-            Load(location, order, scope) => return Some(at(location).load(order, scope)),
-            LoadThere(order) => return Some(at(last as usize).load(order, GPU)),
-            Exchange(location, value, order, scope) => {
-                return Some(at(location).exchange(value, order, scope));
-            }
-            Fence(scope) => fence(scope),
-            FenceSc(scope) => fence_sc(scope),
-        }
-        None
-    }
-}
+/// Seeds within which an outcome is shown.
+const MOST_SEEDS: u64 = 10_000;
 
 /// A condition of an outcome.
 #[derive(Clone, Copy)]
@@ -128,46 +45,31 @@ enum Shown {
     Both,
     /// A dependency that PTX does not respect, or that `Hardware` assumes, forbids it.
     PtxOnly,
-    /// Neither, though PTX allows it: the explorer has no late stores and no promises.
-    NotYet,
 }
 use Shown::*;
 
-fn owned(program: Program) -> OwnedProgram {
-    program.iter().map(|ops| ops.to_vec()).collect::<Vec<_>>().leak()
-}
-
-fn device(weak_memory: WeakMemory, schedule: Schedule) -> Emulator {
-    let detect = Detect { races: false, ..Detect::ALL };
-    Emulator::new(Options { weak_memory, detect, ..Options::explore(schedule) })
-}
-
-/// Runs the program with each thread in a separate block, or all in one block. Returns the registers, the
-/// memory and the trace.
-fn run(device: &Emulator, program: OwnedProgram, one_block: bool) -> (Vec<u32>, Vec<u32>, Trace) {
-    let threads = program.len();
-    let memory = Buffer::zeroed(device, LOCATIONS * STRIDE);
-    let registers = Buffer::zeroed(device, threads * REGISTERS);
-    let grid = if one_block { Grid::new(1, threads as u32) } else { Grid::new(threads as u32, 1) };
-    let kernel = Run { program, memory: memory.slice(), registers: registers.slice() };
-    let report = device.launch(grid, kernel).unwrap();
-    (registers.read(), memory.read(), report.trace.unwrap())
+impl Is {
+    /// Returns `true` if it holds in these registers, and in memory with this distance between locations.
+    fn is_in(self, registers: &[u32], memory: &[u32], stride: usize) -> bool {
+        match self {
+            Reg(thread, register, value) => registers[thread * REGISTERS + register] == value,
+            Mem(location, value) => memory[location * stride] == value,
+        }
+    }
 }
 
 fn holds(outcome: Outcome, registers: &[u32], memory: &[u32]) -> bool {
-    outcome.iter().all(|part| match *part {
-        Reg(thread, register, value) => registers[thread * REGISTERS + register] == value,
-        Mem(location, value) => memory[location * STRIDE] == value,
-    })
+    outcome.iter().all(|part| part.is_in(registers, memory, STRIDE))
 }
 
-fn schedule(seed: u64) -> Schedule {
-    if seed.is_multiple_of(2) { Schedule::Random { seed } } else { Schedule::Pct { seed, depth: 3 } }
-}
-
-/// Returns `true` if some seed shows the outcome.
-fn shows(weak_memory: WeakMemory, program: OwnedProgram, outcome: Outcome, one_block: bool) -> bool {
-    (0..SEEDS).any(|seed| {
+/// Returns `true` if some of the seeds shows the outcome.
+fn shows(
+    weak_memory: WeakMemory,
+    program: OwnedProgram,
+    outcome: Outcome,
+    (one_block, seeds): (bool, u64),
+) -> bool {
+    (0..seeds).any(|seed| {
         let device = device(weak_memory, schedule(seed));
         let (registers, memory, _) = run(&device, program, one_block);
         holds(outcome, &registers, &memory)
@@ -176,14 +78,22 @@ fn shows(weak_memory: WeakMemory, program: OwnedProgram, outcome: Outcome, one_b
 
 fn check_in(name: &str, expected: Shown, program: Program, outcome: Outcome, one_block: bool) {
     let program = owned(program);
-    let shown = |weak_memory| shows(weak_memory, program, outcome, one_block);
-    let seen = [WeakMemory::Off, WeakMemory::Ptx, WeakMemory::Hardware].map(shown);
     let wanted = match expected {
-        Never | NotYet => [false, false, false],
+        Never => [false, false, false],
         Both => [false, true, true],
         PtxOnly => [false, true, false],
     };
+    let models = [WeakMemory::Off, WeakMemory::Ptx, WeakMemory::Hardware];
+    let seen = [0, 1, 2].map(|i| {
+        let seeds = if wanted[i] { MOST_SEEDS } else { SEEDS };
+        shows(models[i], program, outcome, (one_block, seeds))
+    });
     assert_eq!(seen, wanted, "{name}: expected {expected:?}; shown under Off, Ptx and Hardware:");
+    let allows = |hardware| {
+        let all = axioms::allowed(program, one_block, hardware);
+        all.iter().any(|(registers, memory)| outcome.iter().all(|part| part.is_in(registers, memory, 1)))
+    };
+    assert_eq!([allows(false), allows(true)], wanted[1..], "{name}: the axioms disagree");
 }
 
 /// Checks a program with each thread in a separate block.
@@ -358,33 +268,70 @@ fn coherence() {
     check("two exchanges", Never, exchanges, both_first);
 }
 
-/// Outcomes that PTX allows and the explorer cannot show: it performs each write at once, and reads only
-/// values that have been written.
+/// Two writes that later writes of the other thread overtake.
 #[test]
-fn what_needs_late_stores_and_promises() {
-    check("LB", NotYet, &[&[ld(X), st(Y, 1)], &[ld(Y), st(X, 1)]], LB);
-    check(
-        "LB with release and acquire",
-        Never,
-        &[&[Load(X, Acquire, GPU), ST_RELEASE], &[LD_ACQUIRE, st(X, 1)]],
-        LB,
-    );
-    check(
-        "LB with dependencies",
-        Never,
-        &[&[ld(X), StoreRead(Y, Relaxed)], &[ld(Y), StoreRead(X, Relaxed)]],
-        LB,
-    );
-    check("2+2W", NotYet, &[&[st(X, 1), st(Y, 2)], &[st(Y, 1), st(X, 2)]], &[Mem(X, 1), Mem(Y, 1)]);
-    check("S", NotYet, &[&[st(X, 2), st(Y, 1)], &[ld(Y), st(X, 1)]], &[Reg(1, 0, 1), Mem(X, 2)]);
+fn writes_are_overtaken() {
+    const WEAK: Outcome = &[Mem(X, 1), Mem(Y, 1)];
+    check("2+2W", Both, &[&[st(X, 1), st(Y, 2)], &[st(Y, 1), st(X, 2)]], WEAK);
+    const RELEASED: Program = &[
+        &[Store(X, 1, Release, GPU), Store(Y, 2, Release, GPU)],
+        &[Store(Y, 1, Release, GPU), Store(X, 2, Release, GPU)],
+    ];
+    check("2+2W of releases", Both, RELEASED, WEAK);
+    const FENCED: Program = &[&[st(X, 1), Fence(GPU), st(Y, 2)], &[st(Y, 1), Fence(GPU), st(X, 2)]];
+    check("2+2W with fences", Both, FENCED, WEAK);
+    const BY_SC: Program = &[&[st(X, 1), FenceSc(GPU), st(Y, 2)], &[st(Y, 1), FenceSc(GPU), st(X, 2)]];
+    check("2+2W with sequentially consistent fences", Never, BY_SC, WEAK);
+}
+
+/// The test S: a write that was observed comes to lie before one that preceded it.
+#[test]
+fn a_write_that_is_observed_too_early() {
+    const WEAK: Outcome = &[Reg(1, 0, 1), Mem(X, 2)];
+    const WRITER: &[Op] = &[st(X, 2), ST_RELEASE];
+    check("S", Both, &[&[st(X, 2), st(Y, 1)], &[ld(Y), st(X, 1)]], WEAK);
+    check("S, release", PtxOnly, &[WRITER, &[ld(Y), st(X, 1)]], WEAK);
+    check("S, release and acquire", Never, &[WRITER, &[LD_ACQUIRE, st(X, 1)]], WEAK);
+    check("S, by exchange", Both, &[&[st(X, 2), st(Y, 1)], &[ld(Y), Exchange(X, 1, Relaxed, GPU)]], WEAK);
+}
+
+#[test]
+fn load_buffering() {
+    check("LB", Both, &[&[ld(X), st(Y, 1)], &[ld(Y), st(X, 1)]], LB);
+    check_in_block("LB", Both, &[&[ld(X), st(Y, 1)], &[ld(Y), st(X, 1)]], LB);
+    check("acquire", Both, &[&[Load(X, Acquire, GPU), st(Y, 1)], &[LD_ACQUIRE, st(X, 1)]], LB);
+    check("release", PtxOnly, &[&[ld(X), ST_RELEASE], &[ld(Y), Store(X, 1, Release, GPU)]], LB);
+    check("a fence", PtxOnly, &[&[ld(X), Fence(GPU), st(Y, 1)], &[ld(Y), st(X, 1)]], LB);
+    const BOTH: Program = &[&[Load(X, Acquire, GPU), ST_RELEASE], &[LD_ACQUIRE, st(X, 1)]];
+    check("release and acquire", Never, BOTH, LB);
+    check("fences", Never, &[&[ld(X), Fence(GPU), st(Y, 1)], &[ld(Y), Fence(GPU), st(X, 1)]], LB);
+    const EXCHANGES: Program = &[
+        &[Exchange(X, 1, Relaxed, GPU), Exchange(Y, 2, Relaxed, GPU)],
+        &[Exchange(Y, 1, Relaxed, GPU), Exchange(X, 2, Relaxed, GPU)],
+    ];
+    check("exchanges", Both, EXCHANGES, &[Reg(0, 0, 2), Reg(1, 0, 2)]);
+}
+
+/// No value comes out of thin air.
+#[test]
+fn load_buffering_with_dependencies() {
+    const COPY: &[Op] = &[ld(X), StoreRead(Y, Relaxed)];
+    check("both", Never, &[COPY, &[ld(Y), StoreRead(X, Relaxed)]], LB);
+    check("one", Both, &[COPY, &[ld(Y), st(X, 1)]], LB);
 }
 
 #[test]
 fn a_weak_outcome_is_replayed_from_its_seed_and_from_its_trace() {
-    const PROGRAM: Program = &[&[st(X, 1), ld(Y)], &[st(Y, 1), ld(X)]];
+    is_replayed(&[&[st(X, 1), ld(Y)], &[st(Y, 1), ld(X)]], SB);
+    is_replayed(&[&[ld(X), st(Y, 1)], &[ld(Y), st(X, 1)]], LB);
+    is_replayed(&[&[st(X, 1), st(Y, 2)], &[st(Y, 1), st(X, 2)]], &[Mem(X, 1), Mem(Y, 1)]);
+}
+
+fn is_replayed(program: Program, outcome: Outcome) {
+    let program = owned(program);
     let results = |schedule| {
-        let (registers, memory, trace) = run(&device(WeakMemory::Ptx, schedule), owned(PROGRAM), false);
-        (holds(SB, &registers, &memory), trace)
+        let (registers, memory, trace) = run(&device(WeakMemory::Ptx, schedule), program, false);
+        (holds(outcome, &registers, &memory), trace)
     };
     let seed = (0..SEEDS).find(|&seed| results(schedule(seed)).0).expect("some seed shows it");
     let (_, trace) = results(schedule(seed));

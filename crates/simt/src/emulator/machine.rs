@@ -1,6 +1,7 @@
 //! The emulated device: its memory and its launches.
 use super::crash::StoreLog;
-use super::explore::{self, Explorer, Trace};
+use super::explore::early::Outcome;
+use super::explore::{self, Choices, Explorer, Trace};
 use super::failure::{Failure, FailureDetails, FailureKind};
 use super::lane::Lane;
 use super::launch::Launch;
@@ -109,6 +110,13 @@ pub struct Report {
     pub steps: u64,
     /// In exploring mode, the choices of all launches of the device so far, which replay them.
     pub trace: Option<Trace>,
+}
+
+/// A run of launches.
+struct Attempt {
+    steps: u64,
+    choices: Choices,
+    failure: Option<Failure>,
 }
 
 impl Emulator {
@@ -319,26 +327,63 @@ impl Emulator {
     }
 
     fn run_fast(&self, launches: Vec<Launch>) -> Result<Report, Failure> {
-        let run = Arc::new(Run::new(self.world.clone(), launches));
+        let run = Arc::new(Run::new(self.world.clone(), launches.into()));
         worker::execute(&run);
         run.take_failure().map_or(Ok(Report { steps: run.steps(), trace: None }), Err)
     }
 
     fn explore(&self, launches: Vec<Launch>, schedule: &explore::Schedule) -> Result<Report, Failure> {
         let mut before = self.world.explored.lock().unwrap_or_else(PoisonError::into_inner);
-        let run = Arc::new(Run::new(self.world.clone(), launches));
+        let launches: Arc<[Launch]> = launches.into();
         let stores = self.stores().take().map(|mut stores| {
             // SAFETY: no kernel runs, since this launch holds the lock of the explored ones.
             unsafe { stores.note_host() };
             stores
         });
         let explorer = Explorer::new(&self.world.options, schedule, &before).recording(stores);
+        let (mut attempt, explorer) = self.attempt(&launches, explorer);
+        *self.stores() = explorer.as_ref().and_then(Explorer::end_record);
+        let explorer = match attempt.failure {
+            None => explorer,
+            Some(_) => None,
+        };
+        if let Some(explorer) = explorer {
+            self.attempt_again(&launches, explorer, &mut attempt);
+        }
+        before.push(attempt.choices);
+        let trace = Some(Trace::new(before.clone()));
+        attempt.failure.map_or(Ok(Report { steps: attempt.steps, trace }), Err)
+    }
+
+    /// Runs the launches once.
+    fn attempt(&self, launches: &Arc<[Launch]>, explorer: Explorer) -> (Attempt, Option<Explorer>) {
+        let run = Arc::new(Run::new(self.world.clone(), launches.clone()));
         let worker = Worker::new(run.clone(), Some(explorer));
         let (steps, choices) = explore::execute(&worker);
-        *self.stores() = worker.explorer().and_then(Explorer::end_record);
-        before.push(choices);
-        let trace = Some(Trace::new(before.clone()));
-        run.take_failure().map_or(Ok(Report { steps, trace }), Err)
+        (Attempt { steps, choices, failure: run.take_failure() }, worker.into_explorer())
+    }
+
+    /// Runs launches again with early writes, if the scheduler chooses any. Their outcome replaces that of
+    /// the first attempt, unless they prove impossible.
+    fn attempt_again(&self, launches: &Arc<[Launch]>, explorer: Explorer, first: &mut Attempt) {
+        let (options, registry) = (&self.world.options, &self.world.registry);
+        let outcome = Outcome::of(&explorer);
+        let explorer = match explorer.again(options, registry, &outcome) {
+            Ok(explorer) => explorer,
+            Err(explorer) => {
+                first.choices = explorer.choices();
+                return;
+            }
+        };
+        let (second, explorer) = self.attempt(launches, explorer);
+        let Some(explorer) = explorer else { return };
+        if explorer.is_settled() {
+            *first = second;
+            return;
+        }
+        first.choices = second.choices;
+        Outcome::of(&explorer).undo(registry);
+        outcome.redo();
     }
 }
 

@@ -32,6 +32,13 @@ pub struct Options {
     pub stale_l1: bool,
     /// In exploring mode, the values that strong reads may return.
     pub weak_memory: WeakMemory,
+    /// In exploring mode with weak memory, whether a write may become visible before earlier reads of its
+    /// lane (the litmus test load buffering, LB). Each launch is then run once more for half of the
+    /// schedules. Kernels that test a value before they write may show outcomes that no GPU shows: dependent
+    /// branches are not tracked. Without effect where [`Self::faults`] are injected or stores are recorded
+    /// for crashes. In the second run, reads of memory that only the first has written are not reported as
+    /// uninitialised.
+    pub early_writes: bool,
     /// Faults injected in exploring mode.
     pub faults: Vec<Fault>,
     /// Enabled detectors.
@@ -55,6 +62,7 @@ impl Default for Options {
             mode: Mode::Fast { workers: *WORKERS },
             stale_l1: false,
             weak_memory: WeakMemory::Off,
+            early_writes: false,
             faults: Vec::new(),
             detect: Detect::CHEAP,
             step_limit: 1 << 24,
@@ -98,15 +106,16 @@ pub enum Mode {
 }
 
 /// Values that strong reads may return in exploring mode: only the newest, or also older ones that no order
-/// excludes.
+/// excludes. In the weak models, writes and read-modify-writes may also be overtaken by later writes of other
+/// lanes.
 ///
 /// The [`Schedule`] chooses the value, so the seed and the trace reproduce it. Races and stale values of weak
 /// reads are the same in all three models ([`Detect::races`], [`Options::stale_l1`]). A read of
 /// [`timer`](crate::timer) makes all writes that were visible at earlier reads of it visible to the block's
 /// lanes. Therefore histories whose operations are timed by it may be checked for linearizability.
 ///
-/// Not modelled: writes that later writes overtake (the litmus tests S and 2+2W), reads of values not yet
-/// written (LB), and actual dependencies between reads.
+/// Not modelled: reads of values not yet written (the litmus test LB), unless [`Options::early_writes`] is set;
+/// weak versions of accesses to shared memory; and actual dependencies between reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeakMemory {
     /// Strong reads return the newest value: all orders are sequentially consistent.
@@ -114,7 +123,7 @@ pub enum WeakMemory {
     Off,
     /// Strong reads return any value that the PTX memory model allows, which does not order dependent reads.
     Ptx,
-    /// As [`Self::Ptx`], but a lane's read is ordered after all its earlier reads, as if its address depended
+    /// As [`Self::Ptx`], but a lane's access is ordered after all its earlier reads, as if its address depended
     /// on them, and after earlier reads of lanes that it met at a collective. Linked structures rely on this.
     /// Detects missing order between writes; missing order between independent reads is only detected by
     /// [`Self::Ptx`].

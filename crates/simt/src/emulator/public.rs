@@ -54,7 +54,8 @@
 //! [`Schedule`] decides which lane runs next. The run is a function of the schedule (and of the kernels and
 //! their data). A failure names its schedule with the seed, and holds the choices as a [`Trace`]; both replay
 //! it exactly, on a new device that makes the same launches. All executions explored are sequentially
-//! consistent, except that [`Options::stale_l1`] and [`Options::weak_memory`] let reads return older values.
+//! consistent, except that [`Options::stale_l1`] and [`Options::weak_memory`] let reads return older values,
+//! and that with the latter, later writes overtake earlier ones of other lanes.
 //! The race detector, which follows the PTX memory model, finds further behaviour of hardware.
 //!
 //! # Faults

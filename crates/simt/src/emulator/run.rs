@@ -15,7 +15,7 @@ const THREAD_PAYS_AFTER: Duration = Duration::from_micros(100);
 /// State shared by the workers of concurrent launches.
 pub struct Run {
     pub world: Arc<World>,
-    pub launches: Vec<Launch>,
+    pub launches: Arc<[Launch]>,
     /// Blocks in start order; `None` for a single launch, whose blocks start in index order.
     order: Option<Vec<BlockId>>,
     next: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn new(world: Arc<World>, launches: Vec<Launch>) -> Self {
+    pub fn new(world: Arc<World>, launches: Arc<[Launch]>) -> Self {
         let order = (launches.len() > 1).then(|| in_turns(&launches));
         let blocks = launches.iter().map(|launch| u64::from(launch.grid.blocks)).sum();
         let threads = launches.iter().map(|launch| launch.grid.threads).max().unwrap_or(1);

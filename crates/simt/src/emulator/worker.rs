@@ -58,6 +58,11 @@ impl Worker {
         }
     }
 
+    /// Ends the worker's use of its explorer.
+    pub fn into_explorer(self) -> Option<Explorer> {
+        self.explorer
+    }
+
     #[device]
     pub fn explorer(&self) -> Option<&Explorer> {
         self.explorer.as_ref()

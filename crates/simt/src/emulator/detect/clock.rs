@@ -4,17 +4,17 @@ use std::rc::Rc;
 
 /// Counters by index, zero if unset. Clones share their memory until one of them changes.
 #[derive(Clone, Debug, Default)]
-struct Counters(Rc<Vec<u32>>);
+struct Counters<T>(Rc<Vec<T>>);
 
-impl Counters {
-    fn get(&self, index: usize) -> u32 {
-        self.0.get(index).copied().unwrap_or(0)
+impl<T: Copy + Default + Ord> Counters<T> {
+    fn get(&self, index: usize) -> T {
+        self.0.get(index).copied().unwrap_or_default()
     }
 
-    fn set(&mut self, index: usize, count: u32) {
+    fn set(&mut self, index: usize, count: T) {
         let counts = Rc::make_mut(&mut self.0);
         if counts.len() <= index {
-            counts.resize(index + 1, 0);
+            counts.resize(index + 1, T::default());
         }
         counts[index] = count;
     }
@@ -30,7 +30,7 @@ impl Counters {
         }
         let counts = Rc::make_mut(&mut self.0);
         if counts.len() < other.0.len() {
-            counts.resize(other.0.len(), 0);
+            counts.resize(other.0.len(), T::default());
         }
         for (mine, theirs) in counts.iter_mut().zip(other.0.iter()) {
             *mine = (*mine).max(*theirs);
@@ -38,18 +38,21 @@ impl Counters {
     }
 }
 
+/// Position of a write in the modification orders of its granules (see [`super::versions`]).
+pub type Time = u64;
+
 /// Per granule of memory, the time of the newest write known.
 #[derive(Clone, Debug, Default)]
-pub struct View(Counters);
+pub struct View(Counters<Time>);
 
 impl View {
     /// Returns the time of the newest known write of `place`; 0 if none is known.
-    pub fn get(&self, place: usize) -> u32 {
+    pub fn get(&self, place: usize) -> Time {
         self.0.get(place)
     }
 
     /// Records that the write of `place` at `time`, and all its earlier writes, are known.
-    pub fn set_at_least(&mut self, place: usize, time: u32) {
+    pub fn set_at_least(&mut self, place: usize, time: Time) {
         if self.get(place) < time {
             self.0.set(place, time);
         }
@@ -64,7 +67,7 @@ impl View {
 /// A vector clock and its view: knowledge of a lane's epochs includes knowledge of its writes.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    epochs: Counters,
+    epochs: Counters<u32>,
     /// Empty unless memory is weak.
     pub view: View,
 }

@@ -3,6 +3,8 @@
 //! - A release (`.release`, or a fence followed by a strong write) and an acquire (`.acquire`, or a strong
 //!   read followed by a fence) order what precedes with what follows if the read observes the write or a
 //!   later read-modify-write of its chain.
+//! - A lane's strong write to a word continues the lane's earlier release at this word, and its acquire at a
+//!   word also acquires what its earlier strong reads of this word observed (the second patterns of PTX).
 //! - A sequentially consistent fence is a fence, and synchronizes with each earlier one whose scope overlaps.
 //!   The total order of these fences is their execution order.
 //! - The barrier of a block and `Tile::sync` order everything before them, in the participating lanes, with
@@ -11,7 +13,7 @@
 //! - An operation of block scope orders only lanes of its block.
 //!
 //! With weak memory, the order also determines which [versions](super::versions) a lane may still read.
-use super::clock::{Clock, View, join};
+use super::clock::{Clock, Time, View, join};
 use crate::{Order, Scope};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -73,6 +75,19 @@ struct LaneOrder {
     unfenced_far: Option<Clock>,
     /// With dependencies: the writes that its reads have observed. Its later reads return nothing older.
     read: View,
+    /// What the lane has released at a granule, which its later strong writes there publish, too.
+    released: GranuleMap<Release>,
+    /// What strong reads of a granule have observed, which a later acquire there acquires.
+    observed: GranuleMap<Pair>,
+}
+
+/// Clocks for lanes of the same block (`near`) and for others (`far`).
+type Pair = (Option<Clock>, Option<Clock>);
+
+/// Adds the clocks of `other`.
+fn join_pair(into: &mut Pair, other: &Pair) {
+    other.0.iter().for_each(|clock| join(&mut into.0, clock));
+    other.1.iter().for_each(|clock| join(&mut into.1, clock));
 }
 
 /// Clocks that a write published at a granule.
@@ -126,7 +141,7 @@ pub struct Orders {
 }
 
 /// Returns the clocks that a read of bytes of a granule observes: from lanes of its block, and from others.
-fn seen(releases: &[Release], actor: Actor, bytes: u8, scope: Scope) -> (Option<Clock>, Option<Clock>) {
+fn seen(releases: &[Release], actor: Actor, bytes: u8, scope: Scope) -> Pair {
     let (mut near, mut far) = (None, None);
     for release in releases.iter().filter(|release| release.bytes & bytes != 0) {
         if release.block == actor.block {
@@ -137,6 +152,12 @@ fn seen(releases: &[Release], actor: Actor, bytes: u8, scope: Scope) -> (Option<
         }
     }
     (near, far)
+}
+
+/// Returns `true` if a read of bytes of a granule observes one of the releases.
+pub fn sees(releases: &[Release], actor: Actor, bytes: u8, scope: Scope) -> bool {
+    let (near, far) = seen(releases, actor, bytes, scope);
+    near.is_some() || far.is_some()
 }
 
 impl Orders {
@@ -175,37 +196,40 @@ impl Orders {
     }
 
     /// Records a strong read of bytes of a granule.
-    pub fn read(&mut self, actor: Actor, granule: usize, bytes: u8, order: Order, scope: Scope) {
-        let Some(releases) = self.places.get(&granule) else { return };
-        let seen = seen(releases, actor, bytes, scope);
-        self.learn(actor.lane, seen, order);
+    pub fn read(&mut self, actor: Actor, granule: usize, bytes: u8, how: (Order, Scope)) {
+        let seen = self.places.get(&granule).map(|releases| seen(releases, actor, bytes, how.1));
+        self.learn(actor.lane, granule, seen.unwrap_or_default(), how);
     }
 
     /// As [`Self::read`], for a version that published `releases`.
     pub fn read_version(
         &mut self,
         actor: Actor,
+        granule: usize,
         releases: &[Release],
         bytes: u8,
-        order: Order,
-        scope: Scope,
+        how: (Order, Scope),
     ) {
-        self.learn(actor.lane, seen(releases, actor, bytes, scope), order);
+        self.learn(actor.lane, granule, seen(releases, actor, bytes, how.1), how);
     }
 
-    /// Acquires the clocks that a read has observed: at once, or at the lane's next fence, depending on
-    /// `order`.
-    fn learn(&mut self, lane: u32, (near, far): (Option<Clock>, Option<Clock>), order: Order) {
+    /// Acquires the clocks that a read has observed: at once, or at the lane's next fence, depending on its
+    /// order.
+    fn learn(&mut self, lane: u32, granule: usize, seen: Pair, (order, scope): (Order, Scope)) {
         let dependencies = self.dependencies;
         let lane = self.lane(lane);
         if dependencies {
-            near.iter().chain(&far).for_each(|clock| lane.read.join(&clock.view));
+            seen.0.iter().chain(&seen.1).for_each(|clock| lane.read.join(&clock.view));
         }
         if matches!(order, Order::Acquire | Order::AcqRel) {
-            near.iter().chain(&far).for_each(|clock| lane.past.join(clock));
-        } else {
-            near.iter().for_each(|clock| join(&mut lane.unfenced_near, clock));
-            far.iter().for_each(|clock| join(&mut lane.unfenced_far, clock));
+            let (near, far) = lane.observed.get(&granule).cloned().unwrap_or_default();
+            let far = far.filter(|_| scope != Scope::Block);
+            let earlier = near.iter().chain(&far);
+            seen.0.iter().chain(&seen.1).chain(earlier).for_each(|clock| lane.past.join(clock));
+        } else if seen.0.is_some() || seen.1.is_some() {
+            join_pair(lane.observed.entry(granule).or_default(), &seen);
+            seen.0.iter().for_each(|clock| join(&mut lane.unfenced_near, clock));
+            seen.1.iter().for_each(|clock| join(&mut lane.unfenced_far, clock));
         }
     }
 
@@ -222,13 +246,13 @@ impl Orders {
     }
 
     /// Returns the time of the oldest version of a granule that a lane may read.
-    pub fn floor(&self, lane: u32, place: usize) -> u32 {
+    pub fn floor(&self, lane: u32, place: usize) -> Time {
         let of_lane = |order: &LaneOrder| order.past.view.get(place).max(order.read.get(place));
         self.lanes.get(lane as usize).map_or(0, of_lane)
     }
 
     /// Records that the lane has read the version of a granule written at `time`.
-    pub fn observe_read(&mut self, lane: u32, place: usize, time: u32) {
+    pub fn observe_read(&mut self, lane: u32, place: usize, time: Time) {
         let dependencies = self.dependencies;
         let lane = self.lane(lane);
         lane.past.view.set_at_least(place, time);
@@ -238,7 +262,7 @@ impl Orders {
     }
 
     /// Records that the lane has written the version of a granule with this time.
-    pub fn observe_write(&mut self, lane: u32, place: usize, time: u32) {
+    pub fn observe_write(&mut self, lane: u32, place: usize, time: Time) {
         self.lane(lane).past.view.set_at_least(place, time);
     }
 
@@ -269,18 +293,39 @@ impl Orders {
     /// Records a write of bytes of a granule. With `update`, it continues the release chain of the replaced
     /// value.
     pub fn write(&mut self, actor: Actor, granule: usize, bytes: u8, how: (Order, Scope), update: bool) {
-        let (near, far) = self.published(actor, how);
-        let releases = self.places.entry(granule).or_default();
+        let mut releases = self.places.remove(&granule).unwrap_or_default();
+        self.write_over(&mut releases, actor, (granule, bytes), how, update);
+        if !releases.is_empty() {
+            self.places.insert(granule, releases);
+        }
+    }
+
+    /// Adds a release to those published at a granule.
+    pub fn publish(&mut self, granule: usize, release: &Release) {
+        self.places.entry(granule).or_default().push(release.clone());
+    }
+
+    /// Replaces the releases that are published at a granule, before a write of its bytes, by those after it.
+    pub fn write_over(
+        &mut self,
+        releases: &mut Vec<Release>,
+        actor: Actor,
+        (granule, bytes): (usize, u8),
+        how: (Order, Scope),
+        update: bool,
+    ) {
         if !update {
             releases.retain_mut(|release| {
                 release.bytes &= !bytes;
                 release.bytes != 0
             });
         }
+        let (near, far) = self.published(actor, granule, bytes, how);
         if near.is_none() && far.is_none() {
             return;
         }
-        match releases.iter_mut().find(|release| release.bytes == bytes && release.block == actor.block) {
+        let own = |release: &&mut Release| release.bytes == bytes && release.block == actor.block;
+        match releases.iter_mut().find(own) {
             Some(release) => {
                 near.iter().for_each(|clock| join(&mut release.near, clock));
                 far.iter().for_each(|clock| join(&mut release.far, clock));
@@ -290,24 +335,46 @@ impl Orders {
     }
 
     /// Returns the clocks that a write publishes to lanes of its block and to others.
-    fn published(&mut self, actor: Actor, (order, scope): (Order, Scope)) -> (Option<Clock>, Option<Clock>) {
+    fn published(&mut self, actor: Actor, granule: usize, bytes: u8, (order, scope): (Order, Scope)) -> Pair {
         let wide = scope != Scope::Block;
         match order {
             Order::Weak => (None, None),
             Order::Release | Order::AcqRel => {
                 let now = self.present(actor.lane);
-                (Some(now.clone()), wide.then_some(now))
+                self.release_at(actor, granule, bytes, (now, wide))
             }
             Order::Relaxed | Order::Acquire => {
                 let lane = self.lane(actor.lane);
-                (lane.fence_near.clone(), lane.fence_far.clone().filter(|_| wide))
+                let mut pair = (lane.fence_near.clone(), lane.fence_far.clone());
+                if let Some(earlier) = lane.released.get(&granule).filter(|earlier| earlier.bytes == bytes) {
+                    join_pair(&mut pair, &(earlier.near.clone(), earlier.far.clone()));
+                }
+                (pair.0, pair.1.filter(|_| wide))
             }
         }
     }
 
+    /// Records that the lane releases `now` at bytes of a granule. Returns the clocks that it has released
+    /// there.
+    fn release_at(&mut self, actor: Actor, granule: usize, bytes: u8, (now, wide): (Clock, bool)) -> Pair {
+        let released = &mut self.lane(actor.lane).released;
+        let earlier = released.remove(&granule).filter(|earlier| earlier.bytes == bytes);
+        let far = if wide { Some(now.clone()) } else { earlier.and_then(|earlier| earlier.far) };
+        let near = Some(now);
+        let release = Release { bytes, block: actor.block, near: near.clone(), far: far.clone() };
+        released.insert(granule, release);
+        (near, far.filter(|_| wide))
+    }
+
     /// Forgets the releases of memory that gets a new owner.
     pub fn forget(&mut self, address: usize, bytes: usize) {
-        granules(address, bytes).for_each(|(granule, _)| drop(self.places.remove(&granule)));
+        for (granule, _) in granules(address, bytes) {
+            self.places.remove(&granule);
+            for lane in &mut self.lanes {
+                lane.released.remove(&granule);
+                lane.observed.remove(&granule);
+            }
+        }
     }
 
     /// Starts the lane's next epoch, after a write that published the current one.
@@ -337,6 +404,9 @@ impl Orders {
         let near = order.unfenced_near.take();
         let far = if scope == Scope::Block { None } else { order.unfenced_far.take() };
         near.iter().chain(&far).for_each(|clock| order.past.join(clock));
+        if scope != Scope::Block {
+            order.observed.clear();
+        }
     }
 
     /// Executes the release half of a fence: later relaxed writes publish the lane's present knowledge.

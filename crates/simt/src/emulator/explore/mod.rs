@@ -5,6 +5,7 @@
 //! next lane. If it is the same lane, it continues at once; else the lane is suspended and [`execute`]
 //! resumes the other. Between two such points no other lane runs, so each access is atomic and the run
 //! depends only on the choices.
+pub mod early;
 mod inject;
 mod pct;
 mod random;
@@ -20,6 +21,7 @@ pub use trace::{Choices, Trace, TraceError};
 
 use super::block::Block;
 use super::crash::StoreLog;
+use super::detect::clock::Time;
 use super::detect::order::{Actor, Orders, granules};
 use super::detect::race::{Mark, Races};
 use super::detect::stale::History;
@@ -33,6 +35,7 @@ use super::options::{Options, WeakMemory};
 use super::site::Site;
 use super::worker::{Worker, hang};
 use crate::{Order, Scope};
+use early::Early;
 use inject::Injector;
 use scheduler::{Runnable, Scheduler};
 use std::cell::{Cell, RefCell};
@@ -55,6 +58,7 @@ pub struct Explorer {
     memory: Option<RefCell<MemoryModel>>,
     injector: Option<Injector>,
     stores: RefCell<Option<StoreLog>>,
+    early: Option<RefCell<Early>>,
 }
 
 struct Decisions {
@@ -137,12 +141,15 @@ impl Explorer {
             memory: MemoryModel::of(options).map(RefCell::new),
             injector: Injector::new(&options.faults),
             stores: RefCell::default(),
+            early: Early::of(options).map(RefCell::new),
         }
     }
 
     /// Adds the stores of the run to a record.
     pub fn recording(self, stores: Option<StoreLog>) -> Self {
-        Self { stores: RefCell::new(stores), ..self }
+        // A record has the stores of one attempt, without early ones.
+        let early = self.early.filter(|_| stores.is_none());
+        Self { stores: RefCell::new(stores), early, ..self }
     }
 
     pub fn schedule(&self) -> Schedule {
@@ -153,7 +160,8 @@ impl Explorer {
         self.steps.get()
     }
 
-    fn choices(&self) -> Choices {
+    /// Returns the choices of the launch so far.
+    pub fn choices(&self) -> Choices {
         self.decisions.borrow().recording.choices()
     }
 
@@ -202,6 +210,9 @@ impl Explorer {
     pub fn step(&self, lane: &Lane) {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
+        if self.early.is_some() {
+            self.promise(lane);
+        }
         if steps > self.step_limit {
             self.give_up(lane);
         }
@@ -265,14 +276,18 @@ impl Explorer {
     /// Synchronizes lanes at a collective or barrier that orders memory.
     pub fn synchronize(&self, lanes: impl Iterator<Item = u32>) {
         if let Some(memory) = &self.memory {
-            memory.borrow_mut().orders.meet(&lanes.collect::<Vec<_>>());
+            let lanes: Vec<_> = lanes.collect();
+            memory.borrow_mut().orders.meet(&lanes);
+            self.mix(&lanes);
         }
     }
 
     /// Records a collective that exchanges registers but orders nothing.
     pub fn exchange(&self, lanes: impl Iterator<Item = u32>) {
         if let Some(memory) = &self.memory {
-            memory.borrow_mut().exchange(lanes);
+            let lanes: Vec<_> = lanes.collect();
+            memory.borrow_mut().exchange(&lanes);
+            self.mix(&lanes);
         }
     }
 
@@ -290,6 +305,7 @@ impl Explorer {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.fence(lane.number, scope);
         }
+        self.fenced(lane);
         self.settle(lane, scope);
     }
 
@@ -301,6 +317,7 @@ impl Explorer {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.fence_sc(actor(lane), scope);
         }
+        self.fenced(lane);
         self.settle(lane, scope);
     }
 
@@ -318,13 +335,20 @@ impl Explorer {
         }
         let Some(memory) = &self.memory else { return newest };
         if access.order == Order::Weak {
-            return self.load_weak(lane, access, newest);
+            let value = self.load_weak(lane, access, newest);
+            self.note(lane, access, (Some(value), None), Time::MAX);
+            return value;
         }
-        match self.choose_version(lane, access) {
-            None => memory.borrow_mut().read_newest(lane, access),
-            Some(time) => return memory.borrow_mut().read_version(lane, access, newest, time),
-        }
-        newest
+        let chosen = self.choose_version(lane, access);
+        let value = match chosen {
+            None => {
+                memory.borrow_mut().read_newest(lane, access);
+                newest
+            }
+            Some(time) => memory.borrow_mut().read_version(lane, access, newest, time),
+        };
+        self.note(lane, access, (Some(value), None), chosen.unwrap_or(Time::MAX));
+        value
     }
 
     fn load_weak(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
@@ -356,16 +380,19 @@ impl Explorer {
 
     /// Lets the scheduler choose one of `0..options`.
     fn option(&self, lane: &Lane, options: u32) -> u32 {
-        let choice = {
-            let mut decisions = self.decisions.borrow_mut();
-            let choice = decisions.scheduler.choose(options);
-            choice.inspect(|&choice| decisions.recording.option(choice))
-        };
-        choice.unwrap_or_else(|| self.mismatch(lane))
+        self.choose_freely(options).unwrap_or_else(|| self.mismatch(lane))
+    }
+
+    /// Lets the scheduler choose one of `0..options`; `None` if the schedule does not fit the program.
+    fn choose_freely(&self, options: u32) -> Option<u32> {
+        let mut decisions = self.decisions.borrow_mut();
+        let choice = decisions.scheduler.choose(options);
+        choice.inspect(|&choice| decisions.recording.option(choice))
     }
 
     /// Records a read of shared memory.
     pub fn load_shared(&self, lane: &Lane, access: &Access) {
+        self.share(lane, access, false);
         self.watch(lane, access, false);
     }
 
@@ -405,9 +432,17 @@ impl Explorer {
     /// - As for [`Self::store`].
     unsafe fn write(&self, lane: &Lane, access: &Access, word: u128) {
         self.idle.borrow_mut().reset();
+        self.share(lane, access, true);
+        if self.fulfil(lane, access, false, &|_| Some(word)).is_some() {
+            return;
+        }
         self.watch(lane, access, true);
         self.watch_reuse(lane, access);
         self.record(lane, access, word);
+        self.note(lane, access, (None, Some(word)), Time::MAX);
+        if let Some(time) = self.choose_place(lane, access) {
+            return self.overtaken(lane, access, false, (word, time));
+        }
         self.written(lane, access, false, word);
         // SAFETY: the caller's obligation.
         unsafe { atomics::store(access.address, access.bytes, word, access.order) };
@@ -418,15 +453,17 @@ impl Explorer {
     ///
     /// # Safety
     /// - The bytes are valid for reads and writes.
-    pub unsafe fn update(
-        &self,
-        lane: &Lane,
-        access: &Access,
-        new: impl FnOnce(u128) -> Option<u128>,
-    ) -> u128 {
+    pub unsafe fn update(&self, lane: &Lane, access: &Access, new: impl Fn(u128) -> Option<u128>) -> u128 {
         let access = self.reordered(access);
         let strong = if access.order == Order::Weak { Order::Relaxed } else { access.order };
         let access = Access { order: strong, ..access };
+        self.share(lane, &access, true);
+        if let Some(old) = self.fulfil(lane, &access, true, &new) {
+            return old;
+        }
+        if let Some(old) = self.update_older(lane, &access, &new) {
+            return old;
+        }
         // SAFETY: the caller's obligation.
         let old = unsafe { current(&access) };
         let new = new(old).and_then(|new| self.replaced(&access, old, new));
@@ -434,6 +471,7 @@ impl Explorer {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().read_newest(lane, &access);
         }
+        self.note(lane, &access, (Some(old), new), Time::MAX);
         if let Some(new) = new {
             self.idle.borrow_mut().reset();
             self.record(lane, &access, new);
@@ -449,6 +487,8 @@ impl Explorer {
             // SAFETY: the caller checked the bytes before it writes them.
             injector.overwrite(access, unsafe { current(access) });
         }
+        self.change(lane, access, new);
+        let tainted = self.taints(lane);
         let Some(memory) = &self.memory else { return };
         let memory = &mut *memory.borrow_mut();
         let timestamp = memory.orders.timestamp(lane.number);
@@ -458,9 +498,12 @@ impl Explorer {
                 history.overwrite(granule, bytes, weak::granule_value(granule), timestamp);
             }
         }
-        memory.add_versions(lane, access, new);
+        let time = memory.add_versions(lane, access, (update, tainted), new);
         if matches!(access.order, Order::Release | Order::AcqRel) {
             memory.orders.advance(lane.number);
+        }
+        if update && time > 0 {
+            self.continues(memory, access, time - 1, time);
         }
     }
 

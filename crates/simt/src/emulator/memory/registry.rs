@@ -102,8 +102,7 @@ pub struct Running<'a>(&'a Registry);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.poisoned().clear();
-            self.0.poisons.store(0, Ordering::Release);
+            self.0.forget_poison();
             let mut tables = self.0.tables.write().unwrap_or_else(PoisonError::into_inner);
             self.0.shrink_quarantine(&mut tables);
         }
@@ -215,6 +214,12 @@ impl Registry {
         let removed = poisoned.remove(&start);
         self.poisons.store(poisoned.len(), Ordering::Release);
         removed.map(|(bytes, _)| bytes)
+    }
+
+    /// Allows accesses to all parts again.
+    pub fn forget_poison(&self) {
+        self.poisoned().clear();
+        self.poisons.store(0, Ordering::Release);
     }
 
     /// Returns the name of the poisoned part that contains an address, and the offset in it.
