@@ -97,7 +97,7 @@ impl Batch {
             let range = first..len.min(first.saturating_add(most));
             let (from, to) = (sources.slice(range.clone())?, targets.slice(range.clone())?);
             first = range.end;
-            batches.insert(&from, &to, outcomes.slice_mut(range)?)?;
+            batches.insert(from, to, outcomes.slice_mut(range)?)?;
         }
         Ok(())
     }
