@@ -60,7 +60,7 @@ pub trait Model: Debug + Sync {
     }
 
     /// Returns the approximate memory that a state takes, in bytes.
-    fn bytes(&self, _state: &Self::State) -> usize {
+    fn size_in_bytes(&self, _state: &Self::State) -> usize {
         size_of::<Self::State>()
     }
 

@@ -35,7 +35,7 @@ struct Op {
     leaves: Option<State>,
 }
 
-/// What is known of a state.
+/// Properties of a state.
 struct About {
     kind: u32,
     /// Number of operations that leave it, and one more if it is the first state.
@@ -143,7 +143,7 @@ impl<'a> Register<'a> {
             if explored.contains(&at) {
                 continue;
             }
-            let bytes = size_of_val(&at) + at.done.bytes();
+            let bytes = size_of_val(&at) + at.done.size_in_bytes();
             if !used.count(bytes, stack.len(), budget) {
                 return Outcome::OutOfBudget(explored.len());
             }

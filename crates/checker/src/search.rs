@@ -44,7 +44,7 @@ impl Mask {
     }
 
     /// Returns the memory that a set takes, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub fn size_in_bytes(&self) -> usize {
         size_of::<Self>() + 8 * self.0.capacity()
     }
 }
@@ -83,7 +83,7 @@ pub struct Budget {
 /// Bytes of a hash table per byte of its entries, at the worst: it doubles at 7/8, and copies as it does.
 const TABLE: usize = 4;
 
-/// What a search has used of its budget.
+/// Part of its budget that a search has used.
 #[derive(Default)]
 pub struct Used {
     configurations: usize,
@@ -132,7 +132,7 @@ impl<M: Model> Search<'_, M> {
             if explored.contains(&at) {
                 continue;
             }
-            let bytes = size_of_val(&at) + at.done.bytes() + self.model.bytes(&at.state);
+            let bytes = size_of_val(&at) + at.done.size_in_bytes() + self.model.size_in_bytes(&at.state);
             if !used.count(bytes, stack.len(), self.budget) {
                 return Outcome::OutOfBudget(explored.len());
             }

@@ -70,7 +70,7 @@ where
         State { now: self.initial.clone(), kept: BTreeMap::new() }
     }
 
-    fn bytes(&self, state: &State<K, V>) -> usize {
+    fn size_in_bytes(&self, state: &State<K, V>) -> usize {
         // Nodes of a B-tree are half full or more.
         let pairs = state.now.len() + state.kept.values().map(BTreeMap::len).sum::<usize>();
         size_of_val(state) + 2 * (pairs * size_of::<(K, V)>() + state.kept.len() * size_of::<(u32, Self)>())

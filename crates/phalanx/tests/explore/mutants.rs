@@ -4,8 +4,8 @@
 use crate::faults::{assert_effects, site, with};
 use crate::flaws::{
     AsDesigned, CarelessErase, CarelessReplace, EarlyKey, EarlyTake, EmptyingErase, Flawed, Impatient,
-    MisplacedValue, StoringClaim, Stuck, TornTake, TornValue, TwoWordsAsDesigned, Unacquired, WeakLoad,
-    WeakSettle, exchange_mutants,
+    MisplacedValue, StoringClaim, Stuck, TornTake, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
+    exchange_mutants,
 };
 use crate::mutation::{all_are_sound, exchanges_are_sound, is_found, is_found_by_exchanges};
 use crate::script::{ByBlocks, ByFlawedLanes, ByLanes, MERGES_NOTHING};
@@ -90,7 +90,6 @@ mutants! {
     a_neighbour_that_is_not_waited_for_is_found: Flawed<Impatient>, DoubleHash, is_wrong;
     a_key_that_is_never_shown_is_found: Flawed<Stuck>, DoubleHash, is_hang;
     a_value_that_is_not_read_again_is_found: Flawed<TornValue>, DoubleHash, is_wrong;
-    a_change_of_a_pair_not_acquired_is_found: Flawed<Unacquired>, DoubleHash, is_wrong;
     a_weak_read_of_values_is_found: Flawed<WeakSettle>, DoubleHash, is_race;
     walks_that_differ_are_found: Packed, Wandering, is_wrong;
     quotas_that_differ_are_found: Packed, Moody, is_wrong;

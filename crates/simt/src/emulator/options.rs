@@ -114,8 +114,8 @@ pub enum Mode {
 /// [`timer`](crate::timer) makes all writes that were visible at earlier reads of it visible to the block's
 /// lanes. Therefore histories whose operations are timed by it may be checked for linearizability.
 ///
-/// Not modelled: reads of values not yet written (the litmus test LB), unless [`Options::early_writes`] is set;
-/// weak versions of accesses to shared memory; and actual dependencies between reads.
+/// Not modelled: reads of values not yet written (the litmus test LB), unless [`Options::early_writes`] is
+/// set; older values of shared memory; and actual dependencies between reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeakMemory {
     /// Strong reads return the newest value: all orders are sequentially consistent.
@@ -123,8 +123,9 @@ pub enum WeakMemory {
     Off,
     /// Strong reads return any value that the PTX memory model allows, which does not order dependent reads.
     Ptx,
-    /// As [`Self::Ptx`], but a lane's access is ordered after all its earlier reads, as if its address depended
-    /// on them, and after earlier reads of lanes that it met at a collective. Linked structures rely on this.
+    /// As [`Self::Ptx`], but a lane's access is ordered after all its earlier reads, as if its address
+    /// depended on them, and after earlier reads of lanes that it met at a collective. Linked structures rely
+    /// on this.
     /// Detects missing order between writes; missing order between independent reads is only detected by
     /// [`Self::Ptx`].
     Hardware,

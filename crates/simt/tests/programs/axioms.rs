@@ -26,7 +26,7 @@ pub type Outcome = (Vec<u32>, Vec<u32>);
 type Relation = Vec<u32>;
 
 /// Operations on relations of at most 32 events.
-fn empty(events: usize) -> Relation {
+fn no_pairs(events: usize) -> Relation {
     vec![0; events]
 }
 
@@ -121,7 +121,7 @@ struct Model {
     hardware: bool,
 }
 
-/// What each read observes: `None` for the initial value.
+/// The write that each read observes; `None` for the initial value.
 type Sources = Vec<Option<usize>>;
 
 /// Locations and values of the events of an execution.
@@ -142,7 +142,7 @@ impl Model {
                 events.push(event);
             }
         }
-        let (mut po, mut strong) = (empty(events.len()), empty(events.len()));
+        let (mut po, mut strong) = (no_pairs(events.len()), no_pairs(events.len()));
         for (i, a) in events.iter().enumerate() {
             for (j, b) in events.iter().enumerate().filter(|(j, _)| *j != i) {
                 let near = one_block || a.scope != Scope::Block && b.scope != Scope::Block;
@@ -241,7 +241,7 @@ impl Execution<'_> {
     }
 
     fn rf(&self) -> Relation {
-        let mut rf = empty(self.sources.len());
+        let mut rf = no_pairs(self.sources.len());
         self.sources
             .iter()
             .enumerate()
@@ -251,7 +251,7 @@ impl Execution<'_> {
 
     /// From each read to the writes that follow the one that it observes.
     fn reads_before(&self) -> Relation {
-        let mut fr = empty(self.sources.len());
+        let mut fr = no_pairs(self.sources.len());
         for (read, _) in self.all().filter(|(_, event)| event.reads) {
             fr[read] = match self.sources[read] {
                 Some(write) => self.co[write],
@@ -330,7 +330,7 @@ impl Execution<'_> {
     /// Order by address dependencies: from what precedes a release pattern to what follows a read that has
     /// observed it.
     fn dependent(&self, observed: &Relation, cause: &Relation) -> Relation {
-        let mut dependent = empty(self.sources.len());
+        let mut dependent = no_pairs(self.sources.len());
         for (first, write) in self.release_patterns() {
             for (read, _) in self.all().filter(|(_, event)| event.reads && event.is_strong()) {
                 if !has(observed, write, read) || !has(&self.model.strong, first, read) {
@@ -398,7 +398,7 @@ impl Execution<'_> {
     /// SC per location: program order and morally strong communication among the accesses of a location have
     /// no cycle.
     fn is_sc_per_location(&self, rf: &Relation, fr: &Relation) -> bool {
-        let mut steps = empty(self.sources.len());
+        let mut steps = no_pairs(self.sources.len());
         for (a, x) in self.all().filter(|(_, event)| !event.is_fence()) {
             for (b, y) in self.all().filter(|(_, event)| !event.is_fence()) {
                 let communicates = has(rf, a, b) || has(fr, a, b) || has(self.co, a, b);
@@ -485,13 +485,13 @@ fn outcomes(model: &Model) -> BTreeSet<Outcome> {
             (0..count).filter(is_there).collect::<Vec<_>>()
         };
         let groups: Vec<_> = (0..LOCATIONS).map(writes).collect();
-        orders(&groups, &empty(count), &mut |co| {
+        orders(&groups, &no_pairs(count), &mut |co| {
             let outcome = model.outcome(&values, co);
             if found.contains(&outcome) {
                 return;
             }
             let mut allowed = false;
-            orders(std::slice::from_ref(&fences), &empty(count), &mut |sc| {
+            orders(std::slice::from_ref(&fences), &no_pairs(count), &mut |sc| {
                 let location = &values.location;
                 allowed |= allowed || Execution { model, location, sources, co, sc }.is_allowed();
             });

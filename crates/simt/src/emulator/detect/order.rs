@@ -75,9 +75,9 @@ struct LaneOrder {
     unfenced_far: Option<Clock>,
     /// With dependencies: the writes that its reads have observed. Its later reads return nothing older.
     read: View,
-    /// What the lane has released at a granule, which its later strong writes there publish, too.
+    /// Releases of the lane at a granule, which its later strong writes there publish, too.
     released: GranuleMap<Release>,
-    /// What strong reads of a granule have observed, which a later acquire there acquires.
+    /// Releases that strong reads of a granule have observed, which a later acquire there acquires.
     observed: GranuleMap<Pair>,
 }
 

@@ -40,7 +40,7 @@ const PROMISES: u32 = 3;
 
 /// An access of a lane to global memory.
 #[derive(Clone, Copy)]
-struct Deed {
+struct Action {
     access: Access,
     read: Option<u128>,
     written: Option<u128>,
@@ -59,7 +59,7 @@ struct Reader {
     /// Whether the lane has since acquired what the write may release.
     acquired: bool,
     /// Accesses of the lane at the read.
-    deeds: usize,
+    actions: usize,
 }
 
 /// A write that becomes visible early.
@@ -67,7 +67,7 @@ struct Promise {
     lane: u32,
     /// Index of the write among the lane's accesses.
     index: usize,
-    deed: Deed,
+    action: Action,
     /// Step of the lane before which it becomes visible.
     step: u32,
     /// Time of the write, once visible, and of the read-modify-writes that continue it.
@@ -76,10 +76,10 @@ struct Promise {
     fulfilled: bool,
 }
 
-/// What is known of a lane in an attempt.
+/// State of a lane in an attempt.
 #[derive(Default)]
 struct Course {
-    deeds: Vec<Deed>,
+    actions: Vec<Action>,
     steps: u32,
     /// Whether its later writes may derive from a promise.
     tainted: bool,
@@ -100,7 +100,7 @@ pub struct Early {
     courses: Vec<Course>,
     changes: Vec<Change>,
     /// Accesses of each lane in the first attempt.
-    earlier: Vec<Vec<Deed>>,
+    earlier: Vec<Vec<Action>>,
     promises: Vec<Promise>,
     shared_is_tainted: bool,
     abandoned: bool,
@@ -123,7 +123,7 @@ impl Early {
 
     /// Returns the index of the lane's promise that its next access has to fulfil.
     fn due(&mut self, lane: u32) -> Option<usize> {
-        let index = self.course(lane).deeds.len();
+        let index = self.course(lane).actions.len();
         self.promises.iter().position(|promise| promise.lane == lane && promise.index == index)
     }
 
@@ -132,10 +132,10 @@ impl Early {
     fn is_justified(&mut self, promise: usize) -> bool {
         let Promise { lane, index, .. } = self.promises[promise];
         let (course, earlier) = (&self.courses[lane as usize], &self.earlier[lane as usize]);
-        let is_same = |(now, before): (&Deed, &Deed)| {
+        let is_same = |(now, before): (&Action, &Action)| {
             same_place(&now.access, &before.access) && (!now.tainted || now.read != before.read)
         };
-        !course.dirty && course.deeds.iter().zip(&earlier[..index]).all(is_same)
+        !course.dirty && course.actions.iter().zip(&earlier[..index]).all(is_same)
     }
 
     /// Marks the readers of a lane that have acquired what they have read, of those that are `which`.
@@ -184,22 +184,22 @@ impl Explorer {
 
     /// Makes a promised write visible, at a time that the lane does not exclude.
     fn show(&self, lane: &Lane, index: usize) {
-        let Some(deed) = self.with_early(|early| early.promises[index].deed) else { return };
-        let (Some(value), Some(memory)) = (deed.written, &self.memory) else { return };
-        if lane.worker().run.world.registry.poison_at(deed.access.address).is_some() {
+        let Some(action) = self.with_early(|early| early.promises[index].action) else { return };
+        let (Some(value), Some(memory)) = (action.written, &self.memory) else { return };
+        if lane.worker().run.world.registry.poison_at(action.access.address).is_some() {
             self.abandon(lane);
         }
-        let gaps = memory.borrow().gaps(lane, &deed.access);
+        let gaps = memory.borrow().gaps(lane, &action.access);
         let gap = if gaps.is_empty() { None } else { self.choose_older(lane, &gaps) };
         let place = gap.map(between);
         if place.is_none() {
             self.idle.borrow_mut().reset();
-            self.change(lane, &deed.access, value);
+            self.change(lane, &action.access, value);
         }
-        let time = memory.borrow_mut().show(lane, &deed.access, deed.read.is_some(), (value, place));
+        let time = memory.borrow_mut().show(lane, &action.access, action.read.is_some(), (value, place));
         if place.is_none() {
             // SAFETY: the lane made this access in the first attempt, and buffers live on during launches.
-            unsafe { atomics::store(deed.access.address, deed.access.bytes, value, deed.access.order) };
+            unsafe { atomics::store(action.access.address, action.access.bytes, value, action.access.order) };
         }
         self.with_early(|early| early.promises[index].chain.push(time));
     }
@@ -227,7 +227,7 @@ impl Explorer {
             let step = course.steps;
             course.tainted |= tainted;
             course.dirty |= tainted && is_weak;
-            course.deeds.push(Deed { access: *access, read, written, step, tainted });
+            course.actions.push(Action { access: *access, read, written, step, tainted });
         });
         if read.is_some() && !is_weak {
             self.observe(lane, access, time);
@@ -254,13 +254,13 @@ impl Explorer {
                 if acquires {
                     early.acquire(lane.number, |reader| reader.granule == granule);
                 }
-                let deeds = early.course(lane.number).deeds.len();
+                let actions = early.course(lane.number).actions.len();
                 let open = early.promises.iter_mut().filter(|promise| !promise.fulfilled);
                 for promise in
                     open.filter(|p| p.lane != lane.number && p.chain.iter().any(|t| Some(*t) == read))
                 {
                     let (actor, acquired) = (actor(lane), acquires);
-                    promise.readers.push(Reader { actor, granule, bytes, how, acquired, deeds });
+                    promise.readers.push(Reader { actor, granule, bytes, how, acquired, actions });
                 }
             });
         }
@@ -315,21 +315,21 @@ impl Explorer {
         updates: bool,
         new: &dyn Fn(u128) -> Option<u128>,
     ) -> Option<u128> {
-        let (index, deed, time, justified) = self.with_early(|early| {
+        let (index, action, time, justified) = self.with_early(|early| {
             let index = early.due(lane.number)?;
-            let Promise { deed, ref chain, .. } = early.promises[index];
+            let Promise { action, ref chain, .. } = early.promises[index];
             let time = chain.first().copied();
-            Some((index, deed, time, early.is_justified(index)))
+            Some((index, action, time, early.is_justified(index)))
         })??;
         let memory = self.memory.as_ref()?;
         let before = time.unwrap_or(0).saturating_sub(1);
         // SAFETY: the caller checked the access.
         let old = memory.borrow().value_at(access, unsafe { current(access) }, before);
-        let is_same = same_place(access, &deed.access)
-            && (access.order, access.scope) == (deed.access.order, deed.access.scope)
-            && new(old) == deed.written;
+        let is_same = same_place(access, &action.access)
+            && (access.order, access.scope) == (action.access.order, action.access.scope)
+            && new(old) == action.written;
         let fits = time.is_some_and(|time| memory.borrow().admits(lane, access, time));
-        if !is_same || !justified || !fits || updates != deed.read.is_some() {
+        if !is_same || !justified || !fits || updates != action.read.is_some() {
             self.abandon(lane);
         }
         self.watch(lane, access, true);
@@ -337,7 +337,7 @@ impl Explorer {
             memory.borrow_mut().read_version(lane, access, old, before);
         }
         self.settle_promise(lane, access, index);
-        self.note(lane, access, (updates.then_some(old), deed.written), before);
+        self.note(lane, access, (updates.then_some(old), action.written), before);
         Some(old)
     }
 
@@ -353,14 +353,14 @@ impl Explorer {
             let readers = std::mem::take(&mut promise.readers);
             let mut settled = true;
             for reader in readers {
-                let went_on = early.courses[reader.actor.lane as usize].deeds.len() > reader.deeds;
+                let continued = early.courses[reader.actor.lane as usize].actions.len() > reader.actions;
                 let release = releases.iter().find(|(granule, _)| *granule == reader.granule);
                 let Some((granule, release)) = release else { continue };
                 let (release, bytes) = (std::slice::from_ref(release), reader.bytes);
                 if !sees(release, reader.actor, bytes, reader.how.1) {
                     continue;
                 }
-                settled &= !(reader.acquired || keeps && went_on);
+                settled &= !(reader.acquired || keeps && continued);
                 memory.orders.read_version(reader.actor, *granule, release, bytes, reader.how);
             }
             settled
@@ -388,7 +388,7 @@ impl Explorer {
         let Decisions { scheduler, recording, .. } = decisions.into_inner();
         let decisions = Decisions { scheduler, recording, runnable: Runnable::default() };
         let first = early.map(RefCell::into_inner).unwrap_or_default();
-        let earlier = first.courses.into_iter().map(|course| course.deeds).collect();
+        let earlier = first.courses.into_iter().map(|course| course.actions).collect();
         let early = Early { promises, earlier, ..Early::default() };
         Ok(Self {
             steps: Cell::new(0),
@@ -415,12 +415,12 @@ impl Explorer {
             let lane = lanes[choose(lanes.len())];
             let writes = promisable(&early.courses[lane]);
             let index = writes[choose(writes.len())];
-            let deed = early.courses[lane].deeds[index];
-            let step = deed.step - choose(deed.step.clamp(1, WINDOW) as usize) as u32;
+            let action = early.courses[lane].actions[index];
+            let step = action.step - choose(action.step.clamp(1, WINDOW) as usize) as u32;
             let lane = lane as u32;
             if !promises.iter().any(|promise| (promise.lane, promise.index) == (lane, index)) {
                 let (chain, readers, fulfilled) = (Vec::new(), Vec::new(), false);
-                promises.push(Promise { lane, index, deed, step, chain, readers, fulfilled });
+                promises.push(Promise { lane, index, action, step, chain, readers, fulfilled });
             }
         }
         Some(promises)
@@ -429,9 +429,9 @@ impl Explorer {
 
 /// Returns the indices of the strong writes of a lane that follow a read.
 fn promisable(course: &Course) -> Vec<usize> {
-    let first = course.deeds.iter().position(|deed| deed.read.is_some()).unwrap_or(usize::MAX);
-    let is_write = |deed: &Deed| deed.written.is_some() && deed.access.order != Order::Weak;
-    (0..course.deeds.len()).filter(|&i| i > first && is_write(&course.deeds[i])).collect()
+    let first = course.actions.iter().position(|action| action.read.is_some()).unwrap_or(usize::MAX);
+    let is_write = |action: &Action| action.written.is_some() && action.access.order != Order::Weak;
+    (0..course.actions.len()).filter(|&i| i > first && is_write(&course.actions[i])).collect()
 }
 
 /// Writes to memory of an attempt, in order.
