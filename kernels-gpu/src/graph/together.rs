@@ -9,7 +9,7 @@ use simt::{Tile, device};
 pub struct Repeats {
     /// The vertex; arbitrary if there are none.
     pub vertex: u32,
-    /// Number of elements, at most [`MOST_REPEATS`].
+    /// Number of elements, at most 31.
     pub many: u32,
 }
 
