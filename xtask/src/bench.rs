@@ -26,7 +26,7 @@ const FEATURES: [(&str, &[&str]); 6] = [
     ("cache", &["CacheTable"]),
     ("tiered", &["ResidentMap", "TieredMap", "TieredSkipList"]),
     ("persistent", &["PersistentMap"]),
-    ("graph", &["DynamicGraph", "GraphAlgorithms", "GraphBatches", "GraphVertices", "GraphWhole"]),
+    ("graph", &["DynamicGraph", "GraphAlgorithms", "GraphBatches", "GraphWhole"]),
     ("sharded", &["Exchange", "ShardedMap"]),
 ];
 

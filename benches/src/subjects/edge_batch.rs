@@ -21,14 +21,14 @@ pub fn kind_of(case: &Case) -> String {
 /// Share of the edges of a grid that are there.
 const GRID_SHARE: f64 = 0.65;
 
-/// Draws the undirected edges of a graph of about `n` vertices: `uniform`, `rmat`, `grid` (a stand-in for
-/// networks of roads) or `geometric` (one for triangulations and random geometric graphs). `degree` is the
-/// number of edges per vertex, counted at one end; a grid has 1.3. Returns the number of vertices, and
-/// distinct edges, the smaller vertex first, in random order.
+/// Draws the edges of a graph of about `n` vertices: `uniform`, `rmat`, `grid` (a stand-in for networks of
+/// roads) or `geometric` (one for triangulations and random geometric graphs). `degree` is the number of
+/// edges per vertex, counted at one end; a grid has 1.3. Returns the number of vertices, and distinct edges
+/// between different vertices, in random order; those of `undirected` graphs with the smaller vertex first.
 ///
 /// # Errors
 /// Returns [`anyhow::Error`] for another kind, or more uniform edges than there are pairs.
-pub fn stand_in(kind: &str, n: u32, degree: f64, seed: u64) -> Result<(usize, Vec<Edge>)> {
+pub fn draw(kind: &str, (n, degree): (u32, f64), undirected: bool, seed: u64) -> Result<(usize, Vec<Edge>)> {
     let (side, count) = (n.isqrt(), (f64::from(n) * degree) as usize);
     let (vertices, drawn) = match kind {
         "uniform" => (n, uniform(n, (0, count), seed)?),
@@ -37,12 +37,20 @@ pub fn stand_in(kind: &str, n: u32, degree: f64, seed: u64) -> Result<(usize, Ve
         "geometric" => (n, geometric(n, 2.0 * degree, seed)),
         other => anyhow::bail!("edges are 'uniform', 'rmat', 'grid' or 'geometric', not '{other}'"),
     };
-    let mut edges: Vec<Edge> =
-        drawn.into_par_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b))).collect();
+    let turned = |(a, b): Edge| if undirected { (a.min(b), a.max(b)) } else { (a, b) };
+    let mut edges: Vec<Edge> = drawn.into_par_iter().filter(|(a, b)| a != b).map(turned).collect();
     edges.par_sort_unstable();
     edges.dedup();
     shuffle(&mut edges);
     Ok((vertices as usize, edges))
+}
+
+/// Draws undirected edges: see [`draw`].
+///
+/// # Errors
+/// As [`draw`].
+pub fn stand_in(kind: &str, n: u32, degree: f64, seed: u64) -> Result<(usize, Vec<Edge>)> {
+    draw(kind, (n, degree), true, seed)
 }
 
 /// Draws `n` directed edges of a grid or a geometric graph of `vertices` vertices: both halves of each edge,

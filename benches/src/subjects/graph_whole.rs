@@ -9,19 +9,22 @@
 //! | `insert_alone` | half of the edges | the same without a snapshot | inserted edges |
 //! | `expire` | `n` edges with timestamps | removal of the older half, by age | removed edges |
 //! | `remove_old` | the same | removal of the same edges by a batch | removed edges |
-//! | `remove_vertices` | `n` edges | removal of `removed` vertices, at random | vertices |
+//! | `remove_vertices` | `degree` times `vertices` edges | removal of `n` vertices, and of their edges | vertices |
 //! | `flush` | `n` edges, of which half were removed | the flush | edges that are left |
 //!
 //! | param | what |
 //! |---|---|
 //! | `vertices` | number of vertices; for `rmat` a power of two, for `grid` a square |
-//! | `edges` | `uniform` (default), `rmat`, or `grid`, which ignores `n` |
+//! | `edges` | `uniform` (default), `rmat`, `geometric`, or `grid`, which has 1.3 edges per vertex |
+//! | `degree` | edges per vertex, counted at one end |
 //! | `kind` | `directed` (default), `undirected`, or `in_edges` |
-//! | `removed` | number of vertices, or `hub`: the vertex with most edges |
+//! | `removed` | `random` (default) vertices, or `hub`: only the vertex with most edges |
 //!
-//! Graphs have no data of edges, except for `expire` and `remove_old`. `counted` has the number of edges, the
-//! largest degree, and the bytes of the graph per edge.
-use super::edge_batch::{EdgeBatch, named};
+//! Graphs have no data of edges, except for `expire` and `remove_old`. `remove_vertices` takes the ids from
+//! the host and returns the outcomes, 5 bytes per vertex. `counted` has the number of edges, statistics of
+//! the degrees, the number of edges that a removal of vertices removes, and the bytes per edge of a bulk
+//! build.
+use super::edge_batch::{EdgeBatch, degrees, draw, kind_of, named};
 use super::inputs::Inputs;
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
@@ -33,7 +36,7 @@ use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use workloads::edges::{Edge, grid, rmat, uniform};
+use workloads::edges::Edge;
 
 /// Operations on whole graphs.
 #[derive(Debug)]
@@ -114,46 +117,41 @@ struct Input {
     /// The edges as directed ones, sorted: those of undirected graphs in both directions.
     sorted: Vec<Edge>,
     degrees: Vec<u32>,
+    /// Statistics of the degrees.
+    counted: BTreeMap<String, f64>,
 }
 
 impl Input {
-    fn new(case: &Case, kind: Kind) -> Result<Self> {
-        let (vertices, n) = (case.number("vertices")? as u32, case.n as usize);
-        let drawn = match case.text("edges")?.as_str() {
-            "uniform" => uniform(vertices, (0, n), case.seed)?,
-            "rmat" => rmat(vertices.ilog2(), n, case.seed),
-            "grid" => grid((vertices.isqrt(), vertices.isqrt()), 0.65, case.seed),
-            other => bail!("edges are 'uniform', 'rmat' or 'grid', not '{other}'"),
-        };
-        let is_undirected = kind == Kind::Undirected;
-        let turned = |(a, b): Edge| if is_undirected { (a.min(b), a.max(b)) } else { (a, b) };
-        let mut edges: Vec<Edge> = drawn.into_par_iter().filter(|(a, b)| a != b).map(turned).collect();
-        edges.par_sort_unstable();
-        edges.dedup();
-        let both = |&(a, b): &Edge| [(a, b), (b, a)].into_iter().take(1 + usize::from(is_undirected));
-        let mut sorted: Vec<Edge> = edges.par_iter().flat_map_iter(both).collect();
-        sorted.par_sort_unstable();
-        let mut degrees = vec![0; vertices as usize];
-        sorted.iter().for_each(|edge| degrees[edge.0 as usize] += 1);
-        // A multiplicative hash orders the edges at random, and alike in every run.
-        let order = |&(a, b): &Edge| (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        edges.par_sort_unstable_by_key(order);
-        Ok(Self { vertices: vertices as usize, edges, sorted, degrees })
+    fn new(case: &Case, degree: f64, kind: Kind) -> Result<Self> {
+        let (asked, is_undirected) = (case.number("vertices")? as u32, kind == Kind::Undirected);
+        let (vertices, edges) = draw(&kind_of(case), (asked, degree), is_undirected, case.seed)?;
+        let sorted = directed(&edges, is_undirected);
+        let (degrees, counted) = degrees(&sorted, vertices as u32);
+        Ok(Self { vertices, edges, sorted, degrees, counted })
     }
 
     fn largest(&self) -> u32 {
         (0..self.vertices as u32).max_by_key(|&vertex| self.degrees[vertex as usize]).unwrap_or(0)
     }
 
-    /// Returns `many` vertices at random, in ascending order.
-    fn some_vertices(&self, many: usize) -> Vec<u32> {
+    /// Returns `many` vertices at random.
+    fn some_vertices(&self, many: usize) -> Result<Vec<u32>> {
         let mut vertices: Vec<u32> = (0..self.vertices as u32).collect();
-        vertices
-            .par_sort_unstable_by_key(|&vertex| (u64::from(vertex) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        // A multiplicative hash orders the vertices at random.
+        let order = |&vertex: &u32| (u64::from(vertex) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        vertices.par_sort_unstable_by_key(order);
         vertices.truncate(many);
-        vertices.sort_unstable();
-        vertices
+        ensure!(vertices.len() == many, "there are only {} vertices", self.vertices);
+        Ok(vertices)
     }
+}
+
+/// Returns edges as directed ones, sorted: undirected ones in both directions.
+fn directed(edges: &[Edge], is_undirected: bool) -> Vec<Edge> {
+    let both = |&(a, b): &Edge| [(a, b), (b, a)].into_iter().take(1 + usize::from(is_undirected));
+    let mut sorted: Vec<Edge> = edges.par_iter().flat_map_iter(both).collect();
+    sorted.par_sort_unstable();
+    sorted
 }
 
 /// Data of the edges of a benchmark.
@@ -240,12 +238,14 @@ impl<'a, E: Stamped> Prepared<'a, E> {
         let (gpu, kinds) = (wholes.gpu, [("directed", 0), ("undirected", 1), ("in_edges", 2)]);
         let kind_code = case.choice("kind", &kinds)?;
         let kind = if kind_code == 1 { Kind::Undirected } else { Kind::Directed };
-        let (vertices, drawn) = (case.number("vertices")?, case.text("edges")?);
-        let description = format!("{drawn} {} {vertices} {kind:?} {}", case.n, case.seed);
-        let input = wholes.inputs.get(description, || Input::new(case, kind))?;
-        let removed = match (timed, case.text("removed").as_deref()) {
-            (Timed::RemoveVertices, Ok("hub")) => vec![input.largest()],
-            (Timed::RemoveVertices, _) => input.some_vertices(case.number("removed")? as usize),
+        let (vertices, n) = (case.number("vertices")?, case.n as f64);
+        let degree = if timed == Timed::RemoveVertices { case.number("degree")? } else { n / vertices };
+        let description = format!("{} {degree} {vertices} {kind:?} {}", kind_of(case), case.seed);
+        let input = wholes.inputs.get(description, || Input::new(case, degree, kind))?;
+        let is_hub = case.choice("removed", &[("random", false), ("hub", true)])?;
+        let removed = match timed {
+            Timed::RemoveVertices if is_hub => vec![input.largest()],
+            Timed::RemoveVertices => input.some_vertices(case.n as usize)?,
             _ => Vec::new(),
         };
         let columns = |first: usize, edges: &[Edge]| -> Result<Columns<E>> {
@@ -253,10 +253,8 @@ impl<'a, E: Stamped> Prepared<'a, E> {
             Ok(Columns { edges: EdgeBatch::new(gpu, edges)?, data: gpu.device.from_slice(&data)? })
         };
         let (first, second) = input.edges.split_at(input.edges.len() / 2);
-        let counted = [
-            ("edges", input.edges.len() as f64),
-            ("largest_degree", input.degrees.iter().max().copied().unwrap_or(0).into()),
-        ];
+        let mut counted = input.counted.clone();
+        counted.insert("edges".to_owned(), input.edges.len() as f64);
         Ok(Self {
             gpu,
             timed,
@@ -270,7 +268,7 @@ impl<'a, E: Stamped> Prepared<'a, E> {
             copies: None,
             removed,
             outcomes: Vec::new(),
-            counted: counted.map(|(name, value)| (name.to_owned(), value)).into(),
+            counted,
             input,
         })
     }
@@ -335,8 +333,8 @@ impl<'a, E: Stamped> Prepared<'a, E> {
             }
             Timed::InsertCopied | Timed::InsertAlone => E::insert(self.gpu, graph, &mut self.halves[1])?,
             Timed::Expire => {
-                let (half, removed) =
-                    (self.input.edges.len() / 2, E::expire(graph, self.input.edges.len() / 2)?);
+                let half = self.input.edges.len() / 2;
+                let removed = E::expire(graph, half)?;
                 ensure!(removed == half, "{removed} edges have expired instead of {half}");
             }
             Timed::RemoveOld => self.remove(graph)?,
@@ -350,13 +348,10 @@ impl<'a, E: Stamped> Prepared<'a, E> {
 
     /// Returns the edges that the graph has after the operation, as directed ones, sorted.
     fn expected(&self) -> Vec<Edge> {
-        let (edges, is_undirected) = (&self.input.edges, self.kind == Kind::Undirected);
         match self.timed {
             Timed::Expire | Timed::RemoveOld | Timed::Flush => {
-                let both = |&(a, b): &Edge| [(a, b), (b, a)].into_iter().take(1 + usize::from(is_undirected));
-                let mut left: Vec<Edge> = edges[edges.len() / 2..].par_iter().flat_map_iter(both).collect();
-                left.par_sort_unstable();
-                left
+                let edges = &self.input.edges;
+                directed(&edges[edges.len() / 2..], self.kind == Kind::Undirected)
             }
             Timed::RemoveVertices => {
                 let mut is_removed = vec![false; self.input.vertices];
@@ -369,8 +364,8 @@ impl<'a, E: Stamped> Prepared<'a, E> {
     }
 
     /// Checks rows against the edges that the graph has.
-    fn check(&self, rows: &Csr<E>) -> Result<()> {
-        let (expected, rows) = (self.expected(), rows.read()?);
+    fn check(&self, rows: &Csr<E>, expected: &[Edge]) -> Result<()> {
+        let rows = rows.read()?;
         ensure!(
             rows.targets.len() == expected.len(),
             "{} targets instead of {}",
@@ -384,7 +379,7 @@ impl<'a, E: Stamped> Prepared<'a, E> {
             row.into_iter().map(move |target| (vertex as u32, target))
         };
         let found: Vec<Edge> = (0..self.input.vertices).into_par_iter().flat_map_iter(row).collect();
-        let wrong = found.par_iter().zip(&expected).find_any(|(found, expected)| found != expected);
+        let wrong = found.par_iter().zip(expected).find_any(|(found, expected)| found != expected);
         ensure!(wrong.is_none(), "an edge, and the one expected there: {wrong:?}");
         Ok(())
     }
@@ -432,13 +427,19 @@ impl<E: Stamped> Benchmark for Prepared<'_, E> {
             }
             _ => {}
         }
+        let expected = self.expected();
         match (&self.rows, &self.copies) {
             (Some(rows), Some((offsets, targets))) => {
                 ensure!(offsets.read()? == rows.offsets().read()?, "other offsets");
                 ensure!(targets.read()? == rows.targets().read()?, "other targets");
             }
-            (Some(rows), None) => self.check(rows)?,
-            _ => self.check(&graph.to_csr()?)?,
+            (Some(rows), None) => self.check(rows, &expected)?,
+            _ => self.check(&graph.to_csr()?, &expected)?,
+        }
+        if self.timed == Timed::RemoveVertices {
+            let halves = 1 + usize::from(self.kind == Kind::Undirected);
+            let removed = (self.input.sorted.len() - expected.len()) / halves;
+            self.counted.insert("removed_edges".to_owned(), removed as f64);
         }
         if self.timed == Timed::BulkBuild {
             let each = graph.memory_usage() as f64 / self.input.edges.len().max(1) as f64;

@@ -28,8 +28,6 @@ pub mod graph_algorithms;
 #[cfg(feature = "graph")]
 pub mod graph_merge;
 #[cfg(feature = "graph")]
-pub mod graph_vertices;
-#[cfg(feature = "graph")]
 pub mod graph_whole;
 pub mod hash_map;
 pub mod increments;
@@ -96,8 +94,6 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(graph_algorithms::Algorithms::new(gpu)),
         #[cfg(feature = "graph")]
         Box::new(graph_merge::Merges::new(gpu)),
-        #[cfg(feature = "graph")]
-        Box::new(graph_vertices::Vertices(gpu)),
         #[cfg(feature = "graph")]
         Box::new(graph_whole::Wholes::new(gpu)),
         #[cfg(feature = "sharded")]

@@ -4,8 +4,8 @@
 //!
 //! # Cost
 //!
-//! [`index_write`] and [`index_read`] access a word of 8 bytes at a random place per thread; [`index_absent`]
-//! reads a byte in order, and writes a byte, and 4 where it is `Absent`.
+//! [`index_write`] writes a word of 8 bytes at a random place per thread; [`index_absent`] reads a byte in
+//! order, and writes a byte, and 4 where it is `Absent`.
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
 use simt::{GlobalSlice, Thread, kernel};
@@ -20,17 +20,6 @@ pub fn index_write(vertices: GlobalSlice<u32>, ids: GlobalSlice<u64>, table: Glo
         if vertex < table.len() {
             table.write(vertex, ids.read(index));
         }
-    }
-}
-
-/// Reads the id of each vertex from its place in `table`; 0 for vertices behind its end. The grid has a
-/// thread per vertex.
-#[kernel]
-pub fn index_read(vertices: GlobalSlice<u32>, table: GlobalSlice<u64>, ids: GlobalSlice<u64>) {
-    let index = Thread::index();
-    if index < vertices.len() && index < ids.len() {
-        let vertex = vertices.read(index) as usize;
-        ids.write(index, if vertex < table.len() { table.read(vertex) } else { 0 });
     }
 }
 

@@ -296,8 +296,7 @@ pub fn graph_free_parts<M: Config + Instance>(graph: GraphView<M>, parts: PartLi
 }
 
 /// Blanks removed vertices and frees their memory, of which [`graph_free_parts`] has blanked the buckets of
-/// tables. Requires exclusive access to the graph. The grid has four
-/// threads per record of each element.
+/// tables. Requires exclusive access to the graph. The grid has four threads per record of each element.
 #[kernel]
 pub fn graph_free_removed<M: Config + Instance>(
     graph: GraphView<M>,

@@ -43,9 +43,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         self,
         tile: Tile<T, impl Convergence>,
         record: Option<u32>,
-        mut see: impl FnMut(Option<(u32, S::Value)>),
+        see: impl FnMut(Option<(u32, S::Value)>),
     ) {
-        self.for_each_in_chain(tile, Chain::of_vertex(self, record), &mut see);
+        self.for_each_in_chain(tile, Chain::of_vertex(self, record), see);
     }
 
     /// Calls `see` for the edges in a chain.
@@ -53,7 +53,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         self,
         tile: Tile<T, impl Convergence>,
         mut chain: Chain<S, P, W, L>,
-        see: &mut impl FnMut(Option<(u32, S::Value)>),
+        mut see: impl FnMut(Option<(u32, S::Value)>),
     ) {
         while tile.any_converged(chain.is_at_slot()) {
             let edge = chain.slot(tile.rank()).and_then(|slot| self.edge_in(slot));

@@ -165,20 +165,22 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Blanks the buckets in a part of a table, and frees the slabs behind them. All lanes of the warp call
     /// it together. Requires exclusive access to the graph.
     pub(super) fn free_part(self, part: Part) {
-        let table =
-            Chain::of_small_or_table(self, Some(part.vertex)).1.map_or(Table::default(), |found| found.0);
+        let table = self.table_of(part.vertex);
         let bucket = part.index * PART_BUCKETS + Thread::lane() / SLAB_TILE;
         let bucket = (bucket < table.buckets).then_some(table.base + bucket);
         self.free_bucket(Tile::<SLAB_TILE>::lockstep(), bucket);
     }
 
     /// Calls `see` for the edges in a part of a table. All lanes of the warp call it together.
-    pub(super) fn for_each_in_part(self, part: Part, mut see: impl FnMut(Option<(u32, S::Value)>)) {
-        let table =
-            Chain::of_small_or_table(self, Some(part.vertex)).1.map_or(Table::default(), |found| found.0);
+    pub(super) fn for_each_in_part(self, part: Part, see: impl FnMut(Option<(u32, S::Value)>)) {
         let first = part.index * PART_BUCKETS;
-        let chain = Chain::of_buckets(self, table, first, first + PART_BUCKETS);
-        self.for_each_in_chain(Tile::<32>::lockstep(), chain, &mut see);
+        let chain = Chain::of_buckets(self, self.table_of(part.vertex), first, first + PART_BUCKETS);
+        self.for_each_in_chain(Tile::<32>::lockstep(), chain, see);
+    }
+
+    /// Returns the table of a vertex, or one without buckets.
+    fn table_of(self, vertex: u32) -> Table {
+        Chain::of_small_or_table(self, Some(vertex)).1.map_or(Table::default(), |found| found.0)
     }
 
     /// Lets a record that belongs to no vertex belong to one, by the calling lane alone.

@@ -9,7 +9,8 @@ use crate::map::launch::nothing;
 use crate::primitives::{Bits, Test, Workspace, compact_bytes, sort_bytes};
 use crate::{HashMap, Outcome, Outcomes, Result};
 use gpu::{AsSlice, AsSliceMut, Buffer, Device, Grid, Slice, SliceMut, Stream};
-use phalanx_kernels::graph::index::{IndexAbsent, IndexRead, IndexWrite};
+use phalanx_kernels::graph::index::{IndexAbsent, IndexWrite};
+use phalanx_kernels::primitives::words::{GatherWords, Words};
 use simt::GlobalSlice;
 
 /// Threads per block.
@@ -319,11 +320,13 @@ impl VertexIndex {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn id_of(&self, vertices: &[u32]) -> Result<Vec<Option<u64>>> {
         let (device, stream) = (self.device(), self.device().stream()?);
-        let (places, words) = (device.from_slice(vertices)?, device.buffer::<u64>(vertices.len())?);
-        let (table, grid) = (self.ids.global(), Grid::for_items(vertices.len(), THREADS));
+        // 0 for vertices that do not exist.
+        let (places, words) = (device.from_slice(vertices)?, device.zeroed::<u64>(vertices.len())?);
+        let (from, to, grid) = (self.ids.global(), words.global(), Grid::for_items(vertices.len(), THREADS));
+        let (more, order) = (nothing(), places.global());
         // SAFETY: the buffers outlive the launch, since dropping them waits for it. Only this launch writes
         // the ids, and no launch writes the array: `&self`.
-        unsafe { stream.launch(grid, IndexRead { vertices: places.global(), table, ids: words.global() })? };
+        unsafe { stream.launch(grid, GatherWords::<Words<u64>> { from, more, order, words: 1, to })? };
         stream.synchronize()?;
         let ids = words.read()?;
         // An id is that of the vertex if it leads back.

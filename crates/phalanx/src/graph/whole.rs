@@ -14,6 +14,11 @@ use gpu::{AsSlice, OptionalSliceMut, Stream};
 use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT, Growth};
 use simt::GlobalSlice;
 
+/// Allocates a list for the parts of all tables: a table has two buckets at least.
+fn parts_of_tables(memory: &Memory, stream: &Stream) -> Result<PartBuffers> {
+    PartBuffers::new(stream.device(), memory.used_tables()? / 2)
+}
+
 impl<E: Data> DynamicGraph<E> {
     /// Drops the slots of removed edges, and gives each vertex the memory that its edges need: small vertices
     /// are compacted, tables get a load of at most 0.7. A vertex with a table keeps one, of two buckets at
@@ -126,7 +131,13 @@ impl<E: Data> DynamicGraph<E> {
             let ids = stream.device().from_slice(&vertices)?;
             let codes = stream.device().filled::<u8>(vertices.len(), Outcome::Removed as u8)?;
             let (ids, codes) = (ids.global(), codes.global());
-            self.free_vertices(stream, memory, (ids, codes), &PartBuffers::of_tables(stream, memory)?)?;
+            let parts = parts_of_tables(memory, stream)?;
+            self.launch_on(
+                stream,
+                memory,
+                Launch::Whole(Whole::ListParts(Some((ids, codes)), parts.slices())),
+            )?;
+            self.free_vertices(stream, memory, (ids, codes), &parts)?;
             self.launch_on(stream, memory, Launch::Whole(Whole::Restore(ids)))?;
             stream.synchronize()?;
             Ok(memory.counters.fill_bytes(0)?)
@@ -149,8 +160,8 @@ impl<E: Data> DynamicGraph<E> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: waits; six launches, in which a vertex with many edges is served by many warps; 8 bytes per two
-    /// slabs of the arena meanwhile. In an undirected graph, and in a directed one with
+    /// Cost: waits; five or six launches, in which a vertex with many edges is served by many warps; 8 bytes
+    /// per two slabs of the arena meanwhile. In an undirected graph, and in a directed one with
     /// [`Builder::in_edges`](super::Builder::in_edges), the edges of the vertices are read, and removed at
     /// their other ends; in another directed graph all edges of the graph are read.
     ///
@@ -163,11 +174,19 @@ impl<E: Data> DynamicGraph<E> {
             self.order().changes += 1;
             memory.mark_vertices()?;
             let (ids, codes) = (ids.global(), codes.global());
-            let (parts, is_stored_twice) = (PartBuffers::of_tables(stream, memory)?, memory.halves() == 2);
+            let (parts, is_stored_twice) = (parts_of_tables(memory, stream)?, memory.halves() == 2);
+            let list = |vertices| {
+                self.launch_on(stream, memory, Launch::Whole(Whole::ListParts(vertices, parts.slices())))
+            };
             self.launch_on(stream, memory, Launch::Whole(Whole::MarkRemoved(ids, codes)))?;
-            let visited = is_stored_twice.then_some((ids, codes));
-            self.launch_on(stream, memory, Launch::Whole(Whole::ListParts(visited, parts.slices())))?;
+            list(is_stored_twice.then_some((ids, codes)))?;
             self.launch_on(stream, memory, Launch::Whole(Whole::Unlink(ids, codes, parts.slices())))?;
+            if !is_stored_twice {
+                // Those of all vertices were listed.
+                // SAFETY: the stream has the launches before, which have ended when the count is written.
+                unsafe { stream.fill(parts.slices().count, 0)? };
+                list(Some((ids, codes)))?;
+            }
             self.free_vertices(stream, memory, (ids, codes), &parts)
         })?;
         let outcome = |code: u8| Outcome::from_code(code).unwrap_or(Outcome::Absent);
@@ -178,7 +197,8 @@ impl<E: Data> DynamicGraph<E> {
         Ok(outcomes.into())
     }
 
-    /// Blanks the vertices whose code is that of `Removed`, and frees their memory.
+    /// Blanks the vertices whose code is that of `Removed`, and frees their memory. `parts` lists those of
+    /// their tables.
     fn free_vertices(
         &self,
         stream: &Stream,
@@ -186,11 +206,7 @@ impl<E: Data> DynamicGraph<E> {
         (ids, codes): (GlobalSlice<u32>, GlobalSlice<u8>),
         parts: &PartBuffers,
     ) -> Result<()> {
-        let parts = parts.slices();
-        // SAFETY: the launches before have ended when the count is written: one stream has them all.
-        unsafe { stream.fill(parts.count, 0)? };
-        self.launch_on(stream, memory, Launch::Whole(Whole::ListParts(Some((ids, codes)), parts)))?;
-        self.launch_on(stream, memory, Launch::Whole(Whole::FreeParts(parts)))?;
+        self.launch_on(stream, memory, Launch::Whole(Whole::FreeParts(parts.slices())))?;
         self.launch_on(stream, memory, Launch::Whole(Whole::FreeRemoved(ids, codes)))
     }
 

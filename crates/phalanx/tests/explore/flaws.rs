@@ -35,10 +35,6 @@ pub trait Flaw: Copy + Send + Sync + 'static {
         Self::Base::value_part(slot)
     }
 
-    fn acquire_pair(slot: Global<WordOf<Self>>) {
-        Self::Base::acquire_pair(slot);
-    }
-
     fn settle(slot: Global<WordOf<Self>>, word: WordOf<Self>) -> ValueOf<Self> {
         Self::Base::read_value(slot, word)
     }
@@ -112,7 +108,7 @@ unsafe impl<F: Flaw> Slot for Flawed<F> {
     }
 
     fn acquire_pair(slot: Global<Self::Word>) {
-        F::acquire_pair(slot);
+        F::Base::acquire_pair(slot);
     }
 
     fn read_value(slot: Global<Self::Word>, word: Self::Word) -> Self::Value {
@@ -246,11 +242,6 @@ flaws! {
         fn take(slot: Global<u128>, word: u128) -> Option<u64> {
             TwoWords::erase(slot, word as u64).then_some((word >> 64) as u64)
         }
-    }
-
-    /// Changes a value without acquiring the pair, so that the first value may overtake the change.
-    Unacquired of TwoWords {
-        fn acquire_pair(_slot: Global<u128>) {}
     }
 
     /// Reads the value through the L1 cache.

@@ -343,11 +343,7 @@ impl Emulator {
         let explorer = Explorer::new(&self.world.options, schedule, &before).recording(stores);
         let (mut attempt, explorer) = self.attempt(&launches, explorer);
         *self.stores() = explorer.as_ref().and_then(Explorer::end_record);
-        let explorer = match attempt.failure {
-            None => explorer,
-            Some(_) => None,
-        };
-        if let Some(explorer) = explorer {
+        if let Some(explorer) = explorer.filter(|_| attempt.failure.is_none()) {
             self.attempt_again(&launches, explorer, &mut attempt);
         }
         before.push(attempt.choices);

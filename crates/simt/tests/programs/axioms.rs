@@ -281,32 +281,33 @@ impl Execution<'_> {
 
     /// Returns the first operation and the write of each release pattern.
     fn release_patterns(&self) -> Vec<(usize, usize)> {
-        let mut patterns = Vec::new();
-        for (first, a) in self.all().filter(|(_, event)| event.releases()) {
-            if a.writes {
-                patterns.push((first, first));
-            }
-            for (write, b) in self.all().filter(|(_, event)| event.writes && event.is_strong()) {
-                let there = a.is_fence() || self.location[first] == self.location[write];
-                if has(&self.model.po, first, write) && there && b.writes {
-                    patterns.push((first, write));
-                }
-            }
-        }
-        patterns
+        let has_order = |first, write| has(&self.model.po, first, write);
+        self.patterns(Event::releases, |event| event.writes, has_order)
     }
 
-    /// Returns the read and the last operation of each acquire pattern.
+    /// Returns the last operation and the read of each acquire pattern.
     fn acquire_patterns(&self) -> Vec<(usize, usize)> {
+        let has_order = |last, read| has(&self.model.po, read, last);
+        self.patterns(Event::acquires, |event| event.reads, has_order)
+    }
+
+    /// Returns the ordering operation and the access of each pattern: one operation that is both, or a fence
+    /// or an operation at the location of the access, in program order with it.
+    fn patterns(
+        &self,
+        orders: impl Fn(&Event) -> bool,
+        accesses: impl Fn(&Event) -> bool,
+        has_order: impl Fn(usize, usize) -> bool,
+    ) -> Vec<(usize, usize)> {
         let mut patterns = Vec::new();
-        for (last, a) in self.all().filter(|(_, event)| event.acquires()) {
-            if a.reads {
-                patterns.push((last, last));
+        for (ordering, a) in self.all().filter(|(_, event)| orders(event)) {
+            if accesses(&a) {
+                patterns.push((ordering, ordering));
             }
-            for (read, b) in self.all().filter(|(_, event)| event.reads && event.is_strong()) {
-                let there = a.is_fence() || self.location[last] == self.location[read];
-                if has(&self.model.po, read, last) && there && b.reads {
-                    patterns.push((read, last));
+            for (access, _) in self.all().filter(|(_, event)| accesses(event) && event.is_strong()) {
+                let there = a.is_fence() || self.location[ordering] == self.location[access];
+                if has_order(ordering, access) && there {
+                    patterns.push((ordering, access));
                 }
             }
         }
@@ -318,7 +319,7 @@ impl Execution<'_> {
             self.sc.iter().zip(&self.model.strong).map(|(sc, strong)| sc & strong).collect();
         let acquires = self.acquire_patterns();
         for (first, write) in self.release_patterns() {
-            for &(read, last) in &acquires {
+            for &(last, read) in &acquires {
                 if has(observed, write, read) && has(&self.model.strong, first, last) {
                     add(&mut synchronizes, first, last);
                 }

@@ -162,8 +162,7 @@ impl Traversal {
 
     /// Allocates a list of parts.
     pub fn parts(&self) -> Result<PartBuffers> {
-        let device = self.stream.device();
-        Ok(PartBuffers { words: device.buffer(self.most_parts)?, count: device.zeroed(1)? })
+        PartBuffers::new(self.stream.device(), self.most_parts)
     }
 }
 
@@ -174,10 +173,9 @@ pub struct PartBuffers {
 }
 
 impl PartBuffers {
-    /// Allocates a list for all parts of the tables of a graph.
-    pub fn of_tables(stream: &Stream, memory: &Memory) -> Result<Self> {
-        let device = stream.device();
-        Ok(Self { words: device.buffer(memory.used_tables()? / 2)?, count: device.zeroed(1)? })
+    /// Allocates an empty list of at most so many parts.
+    pub fn new(device: &Device, most: usize) -> Result<Self> {
+        Ok(Self { words: device.buffer(most)?, count: device.zeroed(1)? })
     }
 
     pub fn slices(&self) -> PartList {
