@@ -1,10 +1,10 @@
 //! The kinds of graphs that are compiled. A new variant is one line here.
 use super::kernels::{
-    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll,
-    GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert,
+    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphExpect,
+    GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert,
     GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove,
-    GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
-    GraphUpsertDeferred, GraphWeight,
+    GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphRowParts, GraphRows,
+    GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use super::kind::Edges;
 use crate::keyed::{Bare, Packed, Published, Wide};
@@ -24,7 +24,7 @@ instances! {
     kernels {
         GraphInsert, GraphInsertDeferred, GraphAppend, GraphAppendDeferred, GraphUpsert, GraphUpsertDeferred,
         GraphPlan, GraphMove, GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree,
-        GraphNeighbors, GraphInspect, GraphDegreeAll, GraphFlush, GraphCount, GraphExpect, GraphRehash,
+        GraphNeighbors, GraphInspect, GraphRows, GraphRowParts, GraphFlush, GraphCount, GraphExpect, GraphRehash,
         GraphExpire, GraphMarkRemoved, GraphListParts, GraphUnlink, GraphFreeParts, GraphFreeRemoved,
         GraphRestore, GraphChooseEnds, GraphCommon,
     }

@@ -13,6 +13,7 @@ use super::batch::{Changes, Growth, Lookups, first_pass, look_up, repair, second
 use super::common::{BatchEdges, choose_ends, count_common};
 use super::grow::plan_all;
 use super::kind::Config;
+use super::rows::{RowCopy, copy_parts};
 use super::view::{GraphView, SLAB_TILE};
 use super::whole::{count_sources, free_parts, free_removed, list_parts, mark_removed, unlink};
 use crate::keyed::kernels::{read_if, write_if};
@@ -138,18 +139,21 @@ pub fn graph_degree<M: Config + Instance>(
     }
 }
 
-/// Writes the degree of each vertex of the graph. The grid has four threads per vertex.
+/// Copies the graph into compressed sparse rows, except the edges in tables, whose parts it lists. The grid
+/// has a block of [`ROW_THREADS`](super::ROW_THREADS) threads for each so many vertices.
 #[kernel]
-pub fn graph_degree_all<M: Config + Instance>(graph: GraphView<M>, degrees: GlobalSlice<u64>) {
-    let index = Thread::index() / SLAB_TILE as usize;
-    let degree = M::degree(graph, (index < degrees.len()).then_some(index as u32));
-    if Thread::lane().is_multiple_of(SLAB_TILE) {
-        write_if(degrees, index, degree as u64);
-    }
+pub fn graph_rows<M: Config + Instance>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
+    M::copy_rows(graph, copy);
 }
 
-/// Writes targets and data of the edges of each vertex, or of all vertices of the graph if `vertices` is
-/// empty: those of vertex `i` from `offsets[i]` on, at most as many as there are up to `offsets[i + 1]`.
+/// Copies the edges in the parts of tables that [`graph_rows`] has listed. The grid has any number of
+/// threads.
+#[kernel]
+pub fn graph_row_parts<M: Config + Instance>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
+    copy_parts(graph, copy);
+}
+
+/// Writes targets and data of the edges of each vertex: those of vertex `i` from `offsets[i]` on, at most as many as there are up to `offsets[i + 1]`.
 /// `base` is that of [`graph_degree`]. The grid has a warp per vertex.
 #[kernel]
 pub fn graph_neighbors<M: Config + Instance>(
@@ -161,10 +165,10 @@ pub fn graph_neighbors<M: Config + Instance>(
     data: GlobalSlice<M::Data>,
 ) {
     let index = Thread::index() / 32;
-    if index + 1 >= offsets.len() {
+    if index >= vertices.len() || index + 1 >= offsets.len() {
         return;
     }
-    let vertex = if vertices.is_empty() { index as u32 } else { vertices.read(index) };
+    let vertex = vertices.read(index);
     let warp = Tile::<32>::lockstep();
     let (mut place, end) = (offsets.read(index) as usize, offsets.read(index + 1) as usize);
     let lower = (1u32 << warp.rank()) - 1;

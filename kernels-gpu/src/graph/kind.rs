@@ -3,6 +3,7 @@ use super::algorithms::{Adjacency, Part};
 use super::batch::Growth;
 use super::inspect::Findings;
 use super::record::Record;
+use super::rows::RowCopy;
 use super::search::{Executed, Half};
 use super::together::Repeats;
 use super::view::{GraphView, SLAB_TILE};
@@ -81,6 +82,12 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
         record: Option<u32>,
         see: impl FnMut(Option<(u32, Self::Data)>),
     );
+
+    /// Copies the edges of a block's vertices into rows. See [`GraphView::copy_rows`].
+    fn copy_rows(graph: GraphView<Self>, copy: RowCopy<Self::Data>);
+
+    /// Copies the edges in a part of a table into rows, by a warp.
+    fn copy_part(graph: GraphView<Self>, part: Part, copy: RowCopy<Self::Data>);
 
     /// Calls `see` for the edges in a part of a table, by a warp.
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, Self::Data)>));
@@ -164,6 +171,14 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
         see: impl FnMut(Option<(u32, S::Value)>),
     ) {
         graph.for_each_in_record(Tile::<32>::lockstep(), record, see);
+    }
+
+    fn copy_rows(graph: GraphView<Self>, copy: RowCopy<S::Value>) {
+        graph.copy_rows(copy);
+    }
+
+    fn copy_part(graph: GraphView<Self>, part: Part, copy: RowCopy<S::Value>) {
+        graph.copy_part(part, copy);
     }
 
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, S::Value)>)) {

@@ -36,6 +36,7 @@ mod link;
 pub mod merge;
 mod neighbors;
 mod record;
+mod rows;
 mod search;
 mod table;
 mod together;
@@ -53,6 +54,7 @@ pub use instances::*;
 pub use kind::{Config, Edges};
 pub use link::Link;
 pub use record::RECORD_SLOTS;
+pub use rows::{ROW_THREADS, RowCopy};
 pub use search::{Executed, Fate, Half};
 pub use table::{
     ARENA_LISTS, ARENA_WORDS, Arena, MOST_ARENA, SLAB_BYTES, buckets_of, class_for, growth_class,

@@ -1,13 +1,14 @@
 //! Graphs as compressed sparse rows, and snapshots.
+use super::algorithms::PartBuffers;
 use super::data::Data;
-use super::kernels::{Launch, Side, Whole};
-use super::memory::MOST_VERTICES;
+use super::kernels::{Launch, Whole};
+use super::memory::{MOST_VERTICES, Memory};
 use super::{DynamicGraph, Kind};
-use crate::map::launch::nothing;
-use crate::primitives::{Workspace, scan_bytes};
+use crate::map::counts::Counts;
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::graph::{ROW_THREADS, RowCopy};
 use std::sync::{Arc, PoisonError};
 
 /// A graph as compressed sparse rows in device memory: the neighbours of all vertices in one array, and the
@@ -183,44 +184,77 @@ impl<E: Data> Snapshot<E> {
     }
 }
 
+/// Offsets, targets and data of rows.
+type RowBuffers<E> = (Buffer<u64>, Buffer<u32>, Buffer<<E as Data>::Bits>);
+
+/// Returns the last offset.
+fn last_of(offsets: &Buffer<u64>) -> Result<usize> {
+    let mut last = [0];
+    offsets.read_into(offsets.len() - 1, &mut last)?;
+    Ok(last[0] as usize)
+}
+
 impl<E: Data> DynamicGraph<E> {
     /// Copies the graph into compressed sparse rows. Batches that change the graph wait for the copy; lookups
     /// do not.
     ///
-    /// Cost: four launches, which read all records and slabs twice; waits for the number of edges.
+    /// Cost: two launches, which read all records and slabs once from memory; waits for the number of edges.
+    /// 4 bytes per vertex and 8 per two slabs of the arena meanwhile.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn to_csr(&self) -> Result<Csr<E>> {
-        let memory = self.handle.read();
-        let (vertices, stream) = (memory.vertices as usize, self.device().stream()?);
-        let degrees = self.device().zeroed::<u64>(vertices)?;
-        let mut offsets = self.device().buffer::<u64>(vertices + 1)?;
-        let (mut targets, mut data) = (self.device().buffer(0)?, self.device().buffer(0)?);
-        // The mutex is held meanwhile, so no change is submitted between the two launches.
+        let (memory, stream) = (self.handle.read(), self.device().stream()?);
+        let mut rows = None;
+        // The mutex is held meanwhile, so no change is submitted.
         self.order().read(&stream, || {
-            self.launch_on(&stream, &memory, Launch::Whole(Whole::DegreeAll(degrees.global())))?;
-            let mut work = Workspace::new(&stream, scan_bytes::<u64>(vertices))?;
-            work.offsets(&degrees, &mut offsets)?;
-            let halves = self.halves_in(&stream, &offsets)?;
-            targets = self.device().buffer::<u32>(halves)?;
-            data = self.device().buffer::<E::Bits>(if E::HAS_DATA { halves } else { 0 })?;
-            let launch =
-                Launch::Neighbors(Side::Out, nothing(), offsets.global(), targets.global(), data.global());
-            self.launch_on(&stream, &memory, launch)
+            stream.synchronize()?;
+            let mut halves = Counts::read(&memory.counters)?.live * self.halves_of_rows();
+            loop {
+                let (offsets, targets, data) = self.copy_rows(&stream, &memory, halves)?;
+                let found = last_of(&offsets)?;
+                if found == halves {
+                    rows = Some((offsets, targets, data));
+                    return Ok(());
+                }
+                // Self-edges of undirected graphs have one half.
+                halves = found;
+            }
         })?;
         drop(memory);
-        stream.synchronize()?;
+        let Some((offsets, targets, data)) = rows else {
+            return Err(Error::Invalid("a copy into rows has no result".to_owned()));
+        };
         let edges = self.edges_in(&targets, &offsets)?;
         Ok(Csr { offsets, targets, data, edges, kind: self.kind })
     }
 
-    /// Returns the last offset.
-    fn halves_in(&self, stream: &Stream, offsets: &Buffer<u64>) -> Result<usize> {
+    /// Returns the number of targets of an edge in rows, unless it leads from a vertex to itself.
+    fn halves_of_rows(&self) -> usize {
+        1 + usize::from(self.kind == Kind::Undirected)
+    }
+
+    /// Copies the graph into rows with room for `halves` targets, and waits. The last offset is the number of
+    /// targets of the graph.
+    fn copy_rows(&self, stream: &Stream, memory: &Memory, halves: usize) -> Result<RowBuffers<E>> {
+        let (device, vertices) = (self.device(), memory.vertices as usize);
+        let blocks = vertices.div_ceil(ROW_THREADS as usize);
+        let (offsets, targets) = (device.buffer::<u64>(vertices + 1)?, device.buffer::<u32>(halves)?);
+        let data = device.buffer::<E::Bits>(if E::HAS_DATA { halves } else { 0 })?;
+        let (cursors, parts) = (device.buffer::<u32>(vertices)?, PartBuffers::of_tables(stream, memory)?);
+        let (status, tickets) = (device.zeroed::<u64>(2 * blocks)?, device.zeroed::<u32>(1)?);
+        let copy = RowCopy {
+            offsets: offsets.global(),
+            targets: targets.global(),
+            data: data.global(),
+            cursors: cursors.global(),
+            parts: parts.slices(),
+            status: status.global(),
+            tickets: tickets.global(),
+        };
+        self.launch_on(stream, memory, Launch::Whole(Whole::Rows(copy)))?;
         stream.synchronize()?;
-        let mut halves = [0];
-        offsets.read_into(offsets.len() - 1, &mut halves)?;
-        Ok(halves[0] as usize)
+        Ok((offsets, targets, data))
     }
 
     /// Returns the number of edges in rows: the number of targets or, in an undirected graph, half of those

@@ -6,13 +6,15 @@ use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
 use phalanx_kernels::graph::algorithms::{PartList, VERTEX_TILE};
 use phalanx_kernels::graph::kernels::{
-    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphDegreeAll,
-    GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert,
+    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphExpect,
+    GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert,
     GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove,
-    GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphUnlink, GraphUpsert,
-    GraphUpsertDeferred, GraphWeight,
+    GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphRowParts, GraphRows,
+    GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
-use phalanx_kernels::graph::{BatchEdges, Changes, Config, GraphView, Growth, Lookups, SLAB_TILE};
+use phalanx_kernels::graph::{
+    BatchEdges, Changes, Config, GraphView, Growth, Lookups, ROW_THREADS, RowCopy, SLAB_TILE,
+};
 use phalanx_kernels::keyed::{OpCode, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance};
 use std::any::Any;
@@ -70,8 +72,8 @@ impl Side {
 pub enum Whole<D> {
     /// Runs [`GraphInspect`].
     Inspect(GlobalSlice<u64>),
-    /// Runs [`GraphDegreeAll`].
-    DegreeAll(GlobalSlice<u64>),
+    /// Runs [`GraphRows`] and [`GraphRowParts`].
+    Rows(RowCopy<D>),
     /// Runs [`GraphFlush`].
     Flush(Growth),
     /// Runs [`GraphCount`].
@@ -235,7 +237,11 @@ unsafe fn launch_whole<M: Config + Instance>(
     unsafe {
         match launch {
             Whole::Inspect(report) => stream.launch(each, GraphInspect { graph, report }),
-            Whole::DegreeAll(degrees) => stream.launch(lanes(all), GraphDegreeAll { graph, degrees }),
+            Whole::Rows(copy) => {
+                let blocks = Grid::new(all.div_ceil(ROW_THREADS as usize).max(1) as u32, ROW_THREADS);
+                stream.launch(blocks, GraphRows { graph, copy })?;
+                stream.launch(resident_grid(stream, usize::MAX), GraphRowParts { graph, copy })
+            }
             Whole::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),
             Whole::Count(edges, counts) => {
                 let grid = over(edges.sources.max_len() * memory.halves());

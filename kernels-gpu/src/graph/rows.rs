@@ -1,0 +1,351 @@
+//! Copies of a graph into compressed sparse rows, by one pass over the vertices.
+//!
+//! A warp takes 32 vertices, one per lane, and a block eight warps:
+//!
+//! ```text
+//! each lane           counts the edges in its record; a table has their number there
+//! tiles of four       count those in the slabs of small vertices
+//! the block           finds its place by look-back (see `primitives::carry`), and writes offsets
+//! lanes and tiles     read the records and slabs again, and collect the edges in shared memory
+//! the warp            copies them to the rows
+//! ```
+//!
+//! A warp with a table, or with more edges than shared memory has room for, writes to the rows itself. Tables
+//! are listed by parts, which the warps of a second launch copy.
+use super::algorithms::{Large, PART_BUCKETS, Part, PartList};
+use super::kind::{Config, Edges, slab_slots};
+use super::link::Link;
+use super::record::RECORD_SLOTS;
+use super::view::{GraphView, SLAB_TILE};
+use crate::keyed::kernels::write_if;
+use crate::keyed::{Lane, Scalar, Slot};
+use crate::primitives::carry::Carry;
+use crate::primitives::lookback::{Values, scan_lanes};
+use crate::primitives::operator::Sum;
+use crate::primitives::ticket;
+use crate::slab::{Handle, Pool};
+use simt::{GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
+
+/// Number of threads per block.
+pub const ROW_THREADS: u32 = 256;
+
+/// Warps of a block.
+const WARPS: u32 = ROW_THREADS / 32;
+
+/// Words of shared memory of a warp: room for the edges of 32 small vertices with a slab each, of all kinds.
+const STAGE: usize = 1408;
+
+/// The rows, and memory of the copy.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RowCopy<D> {
+    /// Output: places at which the rows begin, and the end of the last one.
+    pub offsets: GlobalSlice<u64>,
+    /// Output: targets. Those for which there is no room are left out.
+    pub targets: GlobalSlice<u32>,
+    /// Output: bits of the data of edges; empty if there are none.
+    pub data: GlobalSlice<D>,
+    /// A word per vertex: the number of copied edges of a vertex with a table.
+    pub cursors: GlobalSlice<u32>,
+    /// Parts of the tables.
+    pub parts: PartList,
+    /// Words for look-back, two for each block, which are 0.
+    pub status: GlobalSlice<u64>,
+    /// Number of blocks that have begun: a word, which is 0.
+    pub tickets: GlobalSlice<u32>,
+}
+
+#[device]
+impl<D: Scalar> RowCopy<D> {
+    /// Writes an edge, if there is room.
+    fn put(self, place: u64, (target, data): (u32, D)) {
+        write_if(self.targets, place as usize, target);
+        write_if(self.data, place as usize, data);
+    }
+}
+
+/// Shared memory of a warp.
+#[derive(Clone, Copy)]
+struct Stage {
+    words: Shared<u32>,
+    first: usize,
+}
+
+#[device]
+impl Stage {
+    /// Returns the number of edges for which there is room.
+    const fn room<D: Scalar>(has_data: bool) -> u32 {
+        (STAGE / if has_data { 1 + size_of::<D>() / 4 } else { 1 }) as u32
+    }
+
+    /// Stores an edge; `place` is below the room.
+    fn store<D: Scalar>(self, has_data: bool, place: u32, (target, data): (u32, D)) {
+        let (room, bits) = (Self::room::<D>(has_data) as usize, data.to_u64());
+        let at = self.first + place as usize;
+        self.words.store(at, target);
+        if has_data {
+            self.words.store(at + room, bits as u32);
+            if size_of::<D>() == 8 {
+                self.words.store(at + 2 * room, (bits >> 32) as u32);
+            }
+        }
+    }
+
+    /// Loads an edge.
+    fn load<D: Scalar>(self, has_data: bool, place: u32) -> (u32, D) {
+        let room = Self::room::<D>(has_data) as usize;
+        let at = self.first + place as usize;
+        let target = self.words.load(at);
+        if !has_data {
+            return (target, D::narrow(0));
+        }
+        let high = if size_of::<D>() == 8 { self.words.load(at + 2 * room) } else { 0 };
+        let bits = self.words.load(at + room) as u64 | (high as u64) << 32;
+        (target, D::narrow(bits as u128))
+    }
+}
+
+/// The vertex of a lane.
+#[derive(Clone, Copy)]
+struct Own {
+    /// The vertex, if there is one.
+    vertex: Option<u32>,
+    /// Link of the record of a small vertex, otherwise none.
+    slab: Option<Handle>,
+    /// Size of the table.
+    large: Large,
+    /// Number of edges.
+    degree: u32,
+}
+
+/// A round in which the tiles of a warp read slabs.
+#[derive(Clone, Copy)]
+struct Round {
+    /// Lane whose slab the calling tile reads; 32 or more if none.
+    owner: u32,
+    /// Number of the tile that reads the slab of the calling lane; beyond the last one if none does.
+    server: u32,
+}
+
+#[device]
+impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
+    /// Copies the edges of the calling block's vertices.
+    pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
+        const { assert!(32 * (RECORD_SLOTS + slab_slots::<S, L>()) <= Stage::room::<S::Value>(S::HAS_VALUE)) };
+        let block = ticket(copy.tickets.at(0));
+        let (warp, number) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
+        let index = block * ROW_THREADS + Thread::index_in_block();
+        let own = self.count_row((index < self.vertices()).then_some(index));
+        let upto = scan_lanes::<Sum<u32>>(warp, own.degree, 32);
+        let total = warp.shuffle(upto, 31);
+        let carry = Carry::<Sum<u64>>::new(Values::of(copy.status), WARPS);
+        let (before, _) = carry.learn(carry.announce(block, total as u64), 0);
+        if let Some(vertex) = own.vertex {
+            if vertex == 0 {
+                write_if(copy.offsets, 0, 0);
+            }
+            write_if(copy.offsets, vertex as usize + 1, before + upto as u64);
+        }
+        copy.list(own);
+        let stage = Stage { words: shared!([u32; WARPS as usize * STAGE]), first: number as usize * STAGE };
+        let first = upto - own.degree;
+        let is_staged = !warp.any(own.large.parts > 0) && total <= Stage::room::<S::Value>(S::HAS_VALUE);
+        if is_staged {
+            self.write_rows(own, first, |place, edge| stage.store(S::HAS_VALUE, place, edge));
+            warp.sync();
+            let mut place = warp.rank();
+            while place < total {
+                copy.put(before + place as u64, stage.load(S::HAS_VALUE, place));
+                place += 32;
+            }
+        } else {
+            self.write_rows(own, first, |place, edge| copy.put(before + place as u64, edge));
+        }
+    }
+
+    /// Returns the vertex of the calling lane and its degree. All lanes of the warp call it together.
+    fn count_row(self, vertex: Option<u32>) -> Own {
+        let (mut degree, link) = self.each_in_record(vertex, |_| ());
+        let mut large = Large::default();
+        if let Some(vertex) = vertex.filter(|_| link == Link::TABLE) {
+            // SAFETY: the vertex exists.
+            let (table, live) = unsafe { self.record(vertex) }.load_table();
+            large = Large { parts: table.buckets.div_ceil(PART_BUCKETS), degree: live };
+            degree = live;
+        }
+        let slab = link.slab();
+        self.each_slab(slab, |round, lane| {
+            let sum = Tile::<SLAB_TILE>::lockstep().reduce_add(live_in(lane));
+            degree += round.of_server(sum, 0);
+        });
+        Own { vertex, slab, large, degree }
+    }
+
+    /// Calls `put` with a place and an edge for each edge of the calling lane's small vertex, of which the
+    /// first one has the place `first`. All lanes of the warp call it together; tiles call `put` for the edges
+    /// in slabs.
+    fn write_rows(self, own: Own, first: u32, mut put: impl FnMut(u32, (u32, S::Value))) {
+        let mut place = first;
+        let small = own.vertex.filter(|_| own.large.parts == 0);
+        self.each_in_record(small, |edge| {
+            put(place, edge);
+            place += 1;
+        });
+        self.each_slab(own.slab, |round, lane| {
+            let tile = Tile::<SLAB_TILE>::lockstep();
+            let many = live_in(lane);
+            let sum = tile.reduce_add(many);
+            let begin = Tile::<32>::lockstep().shuffle(place, round.owner % 32);
+            let (mut at, words, mut j) = (begin + before_in_tile(tile, many), lane.words(), 0);
+            while j < L {
+                if S::is_live(words[j]) {
+                    put(at, self.decoded(words[j]));
+                    at += 1;
+                }
+                j += 1;
+            }
+            place += round.of_server(sum, 0);
+        });
+    }
+
+    /// Calls `see` for the edges in the record of a small vertex. Returns their number, and the link.
+    fn each_in_record(self, vertex: Option<u32>, mut see: impl FnMut((u32, S::Value))) -> (u32, Link) {
+        let Some(vertex) = vertex else { return (0, Link::NONE) };
+        // SAFETY: the vertex exists.
+        let record = unsafe { self.record(vertex) };
+        let link = Link::from_word(record.read(W - 1, true, Order::Weak).link);
+        if link.is_closed() {
+            return (0, link);
+        }
+        let (mut many, mut rank) = (0, 0);
+        while rank < W {
+            let (words, mut j) = (record.read(rank, true, Order::Weak).lane.words(), 0);
+            while j < L {
+                if S::is_live(words[j]) {
+                    see(self.decoded(words[j]));
+                    many += 1;
+                }
+                j += 1;
+            }
+            rank += 1;
+        }
+        (many, link)
+    }
+
+    /// Calls `see` for the slabs that begin with `first`, and those behind them. Tiles of four lanes take the
+    /// slabs of the warp's lanes in turn. All lanes of the warp call it together, and `see` as well.
+    fn each_slab(self, first: Option<Handle>, mut see: impl FnMut(Round, &Lane<S, L>)) {
+        let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
+        let mut at = first;
+        while warp.any(at.is_some()) {
+            let round = Round::new(warp.ballot(at.is_some()), at.is_some());
+            let handle = warp.shuffle(at.map_or(0, Handle::to_word), round.owner % 32);
+            let is_there = round.owner < 32;
+            // SAFETY: the handle was read in a link; nothing is accessed without one.
+            let node = unsafe { self.node(Handle::from_word(handle)) };
+            let read = node.read(tile.rank(), is_there, Order::Weak);
+            let lane = if is_there { read.lane } else { Lane::nothing() };
+            see(round, &lane);
+            let next = round.of_server(read.link.to_word(), SLAB_TILE - 1);
+            if round.is_served() {
+                at = Link::from_word(next).slab();
+            }
+        }
+    }
+
+    /// Returns the edge in a slot.
+    fn decoded(self, word: S::Word) -> (u32, S::Value) {
+        (S::key(word).to_u64() as u32, self.flags().decode(S::value(word)))
+    }
+
+    /// Copies the edges in a part of a table. All lanes of the warp call it together.
+    pub(super) fn copy_part(self, part: Part, copy: RowCopy<S::Value>) {
+        let warp = Tile::<32>::lockstep();
+        let (first, cursor) =
+            (copy.offsets.read(part.vertex as usize), copy.cursors.at(part.vertex as usize));
+        self.for_each_in_part(part, |edge| {
+            let votes = warp.ballot(edge.is_some());
+            let is_first = votes != 0 && warp.rank() == 0;
+            let begin = if is_first {
+                cursor.fetch_add(votes.count_ones(), Order::Relaxed, Scope::Device)
+            } else {
+                0
+            };
+            let own = warp.shuffle(begin, 0) + (votes & ((1 << warp.rank()) - 1)).count_ones();
+            if let Some(edge) = edge {
+                copy.put(first + own as u64, edge);
+            }
+        });
+    }
+}
+
+#[device]
+impl Round {
+    /// Gives each tile one of the lanes in `waiting`, of which the calling lane is one if `waits`.
+    fn new(waiting: u32, waits: bool) -> Self {
+        let (mut rest, mut tile) = (waiting, Thread::lane() / SLAB_TILE);
+        while tile > 0 {
+            rest &= rest.wrapping_sub(1);
+            tile -= 1;
+        }
+        let before = (waiting & ((1 << Thread::lane()) - 1)).count_ones();
+        Self { owner: rest.trailing_zeros(), server: if waits { before } else { u32::MAX } }
+    }
+
+    /// Returns whether a tile reads the slab of the calling lane.
+    fn is_served(self) -> bool {
+        self.server < 32 / SLAB_TILE
+    }
+
+    /// Returns the value of the lane `rank` of the tile that reads the calling lane's slab, or 0. All lanes of
+    /// the warp call it together.
+    fn of_server(self, value: u32, rank: u32) -> u32 {
+        let found = Tile::<32>::lockstep().shuffle(value, self.server % (32 / SLAB_TILE) * SLAB_TILE + rank);
+        if self.is_served() { found } else { 0 }
+    }
+}
+
+#[device]
+impl<D: Scalar> RowCopy<D> {
+    /// Lists the parts of a table, by the calling lane alone.
+    fn list(self, own: Own) {
+        let Some(vertex) = own.vertex.filter(|_| own.large.parts > 0) else { return };
+        self.cursors.write(vertex as usize, 0);
+        let count = self.parts.count.at(0);
+        let place = count.fetch_add(own.large.parts, Order::Relaxed, Scope::Device) as usize;
+        let mut index = 0;
+        while index < own.large.parts {
+            write_if(self.parts.words, place + index as usize, (vertex as u64) << 32 | index as u64);
+            index += 1;
+        }
+    }
+}
+
+/// Returns the number of edges in a lane's slots.
+#[device]
+fn live_in<S: Slot, const L: usize>(lane: &Lane<S, L>) -> u32 {
+    let (words, mut live, mut j) = (lane.words(), 0, 0);
+    while j < L {
+        live += S::is_live(words[j]) as u32;
+        j += 1;
+    }
+    live
+}
+
+/// Returns the sum of the values of the tile's lanes before the calling one.
+#[device]
+fn before_in_tile(tile: Tile<SLAB_TILE>, value: u32) -> u32 {
+    let (mut sum, mut by) = (value, 1);
+    while by < SLAB_TILE {
+        let below = tile.shuffle_up(sum, by);
+        sum += if tile.rank() >= by { below } else { 0 };
+        by *= 2;
+    }
+    sum - value
+}
+
+/// Copies the edges in the listed parts of tables. The grid has any number of threads.
+#[device]
+pub(super) fn copy_parts<M: Config>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
+    copy.parts.for_each(|part| M::copy_part(graph, part, copy));
+}
