@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `insert` | `base` edges | insertion of `n` edges |
 //! | `remove` | `base` edges, and `n` others | removal of the others |
+//! | `has_edge` | the same, only in a graph | lookups of the others |
 //!
 //! | param | what |
 //! |---|---|
@@ -13,21 +14,23 @@
 //! | `base` | number of edges before; for `rmat`, with repetitions |
 //! | `edges` | `uniform` (default): all distinct; `rmat`: edges repeat; `grid`, `geometric`: both halves of undirected edges |
 //! | `drawn` | the batch: `alike` (default), except for `grid` and `geometric`; or `random`, distinct pairs of vertices |
+//! | `hubs`, `every` | each `every`-th edge of the batch begins at one of so many vertices |
+//! | `hub_degree` | number of neighbours of each of these vertices before |
 //!
 //! `counted` has statistics of the degrees before the batch. After a repetition the batch is undone, and a
 //! graph is flushed.
-use super::edge_batch::{EdgeBatch, both_halves, degrees, kind_of};
+use super::edge_batch::{EdgeBatch, both_halves, degrees, kind_of, named};
 use super::inputs::Inputs;
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use phalanx::graph::{CsrMerge, Kind};
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use workloads::edges::{Edge, rmat, uniform};
+use workloads::edges::{Edge, add_hubs, rmat, uniform};
 
 /// Batches on both structures.
 #[derive(Debug)]
@@ -54,12 +57,25 @@ impl Structure for Merges<'_> {
     }
 
     fn ops(&self) -> Vec<&'static str> {
-        vec!["insert", "remove"]
+        Timed::NAMES.iter().map(|&(name, _)| name).collect()
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         Ok(Box::new(Prepared::new(self, case)?))
     }
+}
+
+/// Timed operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    Insert,
+    Remove,
+    HasEdge,
+}
+
+impl Timed {
+    const NAMES: [(&'static str, Self); 3] =
+        [("insert", Self::Insert), ("remove", Self::Remove), ("has_edge", Self::HasEdge)];
 }
 
 /// One of the structures.
@@ -86,12 +102,35 @@ impl Subject {
         }
         Ok(())
     }
+
+    fn has_edge(&mut self, gpu: &Gpu, batch: &mut EdgeBatch) -> Result<()> {
+        let EdgeBatch { sources, targets, outcomes } = batch;
+        match self {
+            Self::Graph(graph) => Ok(graph.on(&gpu.stream).has_edge(&*sources, &*targets, outcomes)?),
+            Self::Rows(_) => bail!("merged rows have no lookups by batches"),
+        }
+    }
+}
+
+/// Returns the edges before the batches: sorted, distinct.
+fn base_of(case: &Case, hubs: (u32, u32)) -> Result<Vec<Edge>> {
+    let (vertices, count) = (case.number("vertices")? as u32, case.number("base")? as usize);
+    let mut base = match kind_of(case).as_str() {
+        "uniform" => uniform(vertices, (0, count), case.seed)?,
+        "rmat" => rmat(vertices.ilog2(), count, case.seed),
+        kind => both_halves(kind, vertices, count, case.seed)?,
+    };
+    // The neighbours of hubs are the vertices with the largest ids; batches add those with the smallest.
+    base.extend((0..hubs.0).flat_map(|hub| (vertices - hubs.1..vertices).map(move |target| (hub, target))));
+    base.par_sort_unstable();
+    base.dedup();
+    Ok(base)
 }
 
 /// Prepared case.
 struct Prepared<'a> {
     gpu: &'a Gpu,
-    removes: bool,
+    timed: Timed,
     on_rows: bool,
     vertices: usize,
     base: Arc<Vec<Edge>>,
@@ -110,35 +149,33 @@ impl<'a> Prepared<'a> {
     fn new(merges: &Merges<'a>, case: &Case) -> Result<Self> {
         let (vertices, count) = (case.number("vertices")? as u32, case.number("base")? as usize);
         let (gpu, n, kind) = (merges.gpu, case.n as usize, kind_of(case));
+        let timed =
+            named(&Timed::NAMES, &case.op).with_context(|| format!("no batch is called '{}'", case.op))?;
         let is_random = case.choice("drawn", &[("alike", false), ("random", true)])?;
-        let base = merges.bases.get(format!("{kind} {vertices} {count} {}", case.seed), || {
-            let mut base = match kind.as_str() {
-                "uniform" => uniform(vertices, (0, count), case.seed)?,
-                "rmat" => rmat(vertices.ilog2(), count, case.seed),
-                _ => both_halves(&kind, vertices, count, case.seed)?,
-            };
-            base.par_sort_unstable();
-            base.dedup();
-            Ok(base)
-        })?;
-        let drawn = match kind.as_str() {
+        let number = |name| Ok::<_, anyhow::Error>(case.number_if_given(name)?.unwrap_or(0.0) as u32);
+        let hubs = (number("hubs")?, number("hub_degree")?.min(vertices));
+        let description = format!("{kind} {vertices} {count} {hubs:?} {}", case.seed);
+        let base = merges.bases.get(description, || base_of(case, hubs))?;
+        let mut drawn = match kind.as_str() {
             "rmat" if !is_random => rmat(vertices.ilog2(), n, case.seed + 1),
             "uniform" => uniform(vertices, (count, n), case.seed)?,
             _ => uniform(vertices, (0, n), case.seed + 1)?,
         };
+        if hubs.0 > 0 {
+            add_hubs(&mut drawn, (case.number("every")? as usize, hubs.0));
+        }
         let is_new = |edge: &Edge| edge.0 != edge.1 && base.binary_search(edge).is_err();
         let mut new: Vec<Edge> = drawn.par_iter().copied().filter(is_new).collect();
         new.par_sort_unstable();
         new.dedup();
-        let removes = case.op == "remove";
-        let batch = if removes { new.clone() } else { drawn };
+        let batch = if timed == Timed::Insert { drawn } else { new.clone() };
         let columns = [EdgeBatch::new(gpu, &batch)?, EdgeBatch::new(gpu, &new)?];
         let on_rows = case.choice("on", &[("graph", false), ("csr_merge", true)])?;
         let (counted, vertices) = (degrees(&base, vertices).1, vertices as usize);
         Ok(Self {
             gpu,
             counted,
-            removes,
+            timed,
             on_rows,
             vertices,
             base,
@@ -177,12 +214,13 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Checks that of equal edges exactly one has the outcome `changed`, if the edge is new, and that the
+    /// Checks that of equal edges exactly one has the outcome of new edges, if the edge is new, and that the
     /// others have the outcomes of edges without a change.
     fn check_outcomes(&self) -> Result<()> {
-        let (changed, other) = match self.removes {
-            true => (Outcome::Removed, Outcome::Absent),
-            false => (Outcome::Inserted, Outcome::Found),
+        let (changed, other) = match self.timed {
+            Timed::Remove => (Outcome::Removed, Outcome::Absent),
+            Timed::Insert => (Outcome::Inserted, Outcome::Found),
+            Timed::HasEdge => (Outcome::Found, Outcome::Absent),
         };
         self.columns[0].check(&self.batch, |edge, equal| {
             if edge.0 == edge.1 {
@@ -201,29 +239,31 @@ impl Benchmark for Prepared<'_> {
             Some(subject) => subject,
             None => self.build()?,
         };
-        if self.is_inserted && !self.removes {
+        let needs_batch = self.timed != Timed::Insert;
+        if self.is_inserted && !needs_batch {
             subject.remove(self.gpu, &mut self.columns[1])?;
             if let Subject::Graph(graph) = &mut subject {
                 graph.flush()?;
             }
-        } else if !self.is_inserted && self.removes {
+        } else if !self.is_inserted && needs_batch {
             subject.insert(self.gpu, &mut self.columns[1])?;
         }
-        self.is_inserted = self.removes;
+        self.is_inserted = needs_batch;
         self.subject = Some(subject);
         Ok(self.gpu.device.synchronize()?)
     }
 
     fn launch(&mut self) -> Result<()> {
         let mut subject = self.subject.take().context("`restore` builds the graph")?;
-        match self.removes {
-            true => subject.remove(self.gpu, &mut self.columns[0])?,
-            false => subject.insert(self.gpu, &mut self.columns[0])?,
+        match self.timed {
+            Timed::Insert => subject.insert(self.gpu, &mut self.columns[0])?,
+            Timed::Remove => subject.remove(self.gpu, &mut self.columns[0])?,
+            Timed::HasEdge => subject.has_edge(self.gpu, &mut self.columns[0])?,
         }
         if let Subject::Rows(rows) = &subject {
             rows.stream().synchronize()?;
         }
-        self.is_inserted = !self.removes;
+        self.is_inserted = self.timed != Timed::Remove;
         self.subject = Some(subject);
         Ok(())
     }
@@ -231,7 +271,7 @@ impl Benchmark for Prepared<'_> {
     fn verify(&mut self) -> Result<Verified> {
         self.check_outcomes()?;
         let loops = self.base.iter().filter(|edge| edge.0 == edge.1).count();
-        let expected = self.base.len() - loops + if self.removes { 0 } else { self.new.len() };
+        let expected = self.base.len() - loops + if self.is_inserted { self.new.len() } else { 0 };
         let edges = self.edge_count()?;
         ensure!(edges == expected, "{edges} edges instead of {expected}");
         Ok(Verified { compared: self.batch.len() as u64, succeeded: self.new.len() as u64 })
