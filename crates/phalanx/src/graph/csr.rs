@@ -1,8 +1,8 @@
 //! Graphs as compressed sparse rows, and snapshots.
-use super::algorithms::PartBuffers;
 use super::data::Data;
 use super::kernels::{Launch, Whole};
 use super::memory::{MOST_VERTICES, Memory};
+use super::whole::parts_of_tables;
 use super::{DynamicGraph, Kind};
 use crate::map::counts::Counts;
 #[allow(unused_imports)] // for links in the documentation
@@ -241,7 +241,7 @@ impl<E: Data> DynamicGraph<E> {
         let blocks = vertices.div_ceil(ROW_THREADS as usize);
         let (offsets, targets) = (device.buffer::<u64>(vertices + 1)?, device.buffer::<u32>(halves)?);
         let data = device.buffer::<E::Bits>(if E::HAS_DATA { halves } else { 0 })?;
-        let (cursors, parts) = (device.buffer::<u32>(vertices)?, PartBuffers::of_tables(stream, memory)?);
+        let (cursors, parts) = (device.buffer::<u32>(vertices)?, parts_of_tables(memory, stream)?);
         let (status, tickets) = (device.zeroed::<u64>(2 * blocks)?, device.zeroed::<u32>(1)?);
         let copy = RowCopy {
             offsets: offsets.global(),

@@ -15,7 +15,7 @@ use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT, Growth};
 use simt::GlobalSlice;
 
 /// Allocates a list for the parts of all tables: a table has two buckets at least.
-fn parts_of_tables(memory: &Memory, stream: &Stream) -> Result<PartBuffers> {
+pub(super) fn parts_of_tables(memory: &Memory, stream: &Stream) -> Result<PartBuffers> {
     PartBuffers::new(stream.device(), memory.used_tables()? / 2)
 }
 

@@ -230,6 +230,37 @@ fn rows_have_the_edges_of_the_graph() {
     }
 }
 
+/// Several blocks, with warps of small vertices that have more edges than fit into shared memory, a hub, and
+/// removed vertices. The hub has a table or, without an arena, a chain of slabs.
+fn rows_of_blocks<E: Sample>(kind: Kind, has_tables: bool) {
+    let mut rng = Rng::new(31);
+    let builder = DynamicGraph::<E>::builder().vertices(700).kind(kind);
+    let builder = if has_tables { builder } else { builder.slabs(4096).table_slabs(0).fixed(true) };
+    let mut world = World::new(builder);
+    world.insert(&random_edges::<E>(&mut rng, 2000, 700, 0));
+    let crowded: Vec<(u32, u32, E)> = (512..576)
+        .flat_map(|vertex| (1..41).map(move |step| (vertex, (vertex + step) % 700)))
+        .map(|(a, b)| (a, b, E::random(&mut rng)))
+        .collect();
+    world.insert(&crowded);
+    let hub: Vec<(u32, u32, E)> =
+        (0..400).filter(|&to| to != 300).map(|to| (300, to, E::random(&mut rng))).collect();
+    world.insert(&hub);
+    compare(&world, &world.graph.to_csr().unwrap().read().unwrap());
+    remove_vertices(&mut world, &mut BTreeSet::new(), &[0, 31, 255, 256, 520, 699]);
+    compare(&world, &world.graph.to_csr().unwrap().read().unwrap());
+}
+
+#[test]
+fn rows_of_several_blocks_have_their_places() {
+    for has_tables in [true, false] {
+        for kind in KINDS {
+            rows_of_blocks::<()>(kind, has_tables);
+            rows_of_blocks::<u64>(kind, has_tables);
+        }
+    }
+}
+
 /// Returns whether two snapshots share their memory.
 fn is_shared<E: Data>(a: &phalanx::graph::Snapshot<E>, b: &phalanx::graph::Snapshot<E>) -> bool {
     std::ptr::eq(a.csr(), b.csr())
