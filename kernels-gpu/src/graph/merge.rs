@@ -201,14 +201,79 @@ pub fn merge_replace<M: Moved + Instance>(
     }
 }
 
-/// Returns two places: the numbers of the first elements of `len` for which `is_below` holds, with `false`
-/// and with `true`. All lanes of the warp call it together, with the same arguments.
+/// Number of elements in a part: [`EACH`] per lane.
+const PART: usize = 128;
+/// Number of elements of a lane in a part.
+const EACH: usize = PART / 32;
+/// Number of parts whose elements are read before they are written.
+const AT_ONCE: usize = 2;
+/// Number of elements that a warp moves after one search: a part per lane.
+pub const MERGE_RUN: usize = 32 * PART;
+
+/// The changes among the elements of a run, which `MERGE_RUN` limits: lane `i` has those of part `i`.
+#[derive(Clone, Copy)]
+struct Run {
+    /// First element.
+    first: usize,
+    /// End of the elements.
+    end: usize,
+    /// Number of changes before the lane's part.
+    low: u32,
+    /// Number of changes before the next part.
+    high: u32,
+}
+
 #[device]
-fn range_of_warp(len: usize, is_below: impl Fn(usize, bool) -> bool) -> (usize, usize) {
-    let warp = Tile::<32>::lockstep();
-    let is_end = warp.rank() % 2 == 1;
-    let place = lower_bound(len, |place| is_below(place, is_end)) as u64;
-    (warp.shuffle(place, 0) as usize, warp.shuffle(place, 1) as usize)
+impl Run {
+    /// Searches the changes of a run in all `changes`, of which the first ones are before an element:
+    /// `is_before` tells it of a change and an element. All lanes of the warp call it together.
+    fn search(first: usize, len: usize, changes: usize, is_before: impl Fn(usize, usize) -> bool) -> Self {
+        let (warp, end) = (Tile::<32>::lockstep(), (first + MERGE_RUN).min(len));
+        let begin = lower_bound(changes, |change| is_before(change, first));
+        let next = (first + PART * (warp.rank() as usize + 1)).min(end);
+        let more = lower_bound(changes - begin, |change| is_before(begin + change, next));
+        let high = (begin + more) as u32;
+        let below = warp.shuffle_up(high, 1);
+        Self { first, end, low: if warp.rank() == 0 { begin as u32 } else { below }, high }
+    }
+
+    /// Returns the changes of a part. All lanes of the warp call it together.
+    fn of_part(self, part: usize) -> (usize, usize) {
+        let warp = Tile::<32>::lockstep();
+        (warp.shuffle(self.low, part as u32) as usize, warp.shuffle(self.high, part as u32) as usize)
+    }
+
+    /// Moves the elements of the run. `place` returns the new place of an element, and its new word; it gets
+    /// the element, its word, and the changes of its part. All lanes of the warp call it together.
+    fn shift<T: Word>(
+        self,
+        old: GlobalSlice<T>,
+        new: GlobalSlice<T>,
+        place: impl Fn(usize, T, (usize, usize)) -> Option<(usize, T)>,
+    ) {
+        let (lane, mut part) = (Thread::lane() as usize, 0);
+        while self.first + PART * part < self.end {
+            let first = self.first + PART * part + lane;
+            let mut words = [T::narrow(0); AT_ONCE * EACH];
+            unrolled::<{ AT_ONCE * EACH }>(|at| {
+                if first + 32 * at < self.end {
+                    words[at] = old.read(first + 32 * at);
+                }
+            });
+            unrolled::<AT_ONCE>(|at| {
+                let changes = self.of_part(part + at);
+                unrolled::<EACH>(|each| {
+                    let (index, word) = (first + PART * at + 32 * each, words[EACH * at + each]);
+                    if index < self.end
+                        && let Some((to, word)) = place(index, word, changes)
+                    {
+                        new.write(to, word);
+                    }
+                });
+            });
+            part += AT_ONCE;
+        }
+    }
 }
 
 /// Writes the new offsets: the old ones, and the number of selected keys with smaller sources more, or less
@@ -221,17 +286,15 @@ pub fn merge_offsets(
     removes: u32,
     new: GlobalSlice<u64>,
 ) {
-    let (lane, mut first) = (Thread::lane() as usize, Thread::index() / 32 * 32);
+    let is_before = |key: usize, row: usize| keys.read(key) < (row as u64) << bits;
+    let mut first = Thread::index() / 32 * MERGE_RUN;
     while first < old.len() {
-        let key_of = |row: usize| (row as u64) << bits;
-        let bound = |is_end: bool| key_of(if is_end { first + 32 } else { first });
-        let (low, high) = range_of_warp(keys.len(), |place, is_end| keys.read(place) < bound(is_end));
-        let row = first + lane;
-        if row < old.len() {
-            let before = low + lower_bound(high - low, |place| keys.read(low + place) < key_of(row));
-            new.write(row, shifted(old.read(row), before as u64, removes));
-        }
-        first += Thread::count();
+        let run = Run::search(first, old.len(), keys.len(), is_before);
+        run.shift(old, new, |row, offset, (low, high)| {
+            let before = low + lower_bound(high - low, |key| is_before(low + key, row));
+            Some((row, shifted(offset, before as u64, removes)))
+        });
+        first += Thread::count() / 32 * MERGE_RUN;
     }
 }
 
@@ -240,11 +303,6 @@ pub fn merge_offsets(
 fn shifted(place: u64, before: u64, removes: u32) -> u64 {
     if removes != 0 { place - before } else { place + before }
 }
-
-/// Number of elements that a warp moves at a time.
-const RUN: usize = 1024;
-/// Number of elements of a lane that are read before they are written.
-const AT_ONCE: usize = 8;
 
 /// Writes the new targets or data. `places` are those of the selected keys, `values` their words; it is empty
 /// if `removes` is 1.
@@ -256,64 +314,23 @@ pub fn merge_words<M: Moved + Instance>(
     removes: u32,
     new: GlobalSlice<M::Word>,
 ) {
-    let mut first = Thread::index() / 32 * RUN;
+    // A key that is inserted at an element's place comes before the element.
+    let own = (removes == 0) as u64;
+    let mut first = Thread::index() / 32 * MERGE_RUN;
     while first < old.len() {
-        let end = (first + RUN).min(old.len());
-        let bound = |is_end: bool| (if is_end { end } else { first }) as u64;
-        let (low, high) = range_of_warp(places.len(), |place, is_end| places.read(place) < bound(is_end));
-        if low == high {
-            let to = shifted(first as u64, low as u64, removes) as usize;
-            copy_run(old.part(first, end - first), new.part(to, end - first));
-        } else {
-            move_run::<M>(old, (first, end), (places.part(low, high - low), low as u64), removes, new);
-        }
-        first += Thread::count() / 32 * RUN;
+        let run = Run::search(first, old.len(), places.len(), |key, place| places.read(key) < place as u64);
+        run.shift(old, new, |place, word, (low, high)| {
+            let among = lower_bound(high - low, |key| places.read(low + key) < place as u64 + own);
+            let is_removed = removes != 0 && among < high - low && places.read(low + among) == place as u64;
+            let to = shifted(place as u64, (low + among) as u64, removes);
+            (!is_removed).then_some((to as usize, word))
+        });
+        first += Thread::count() / 32 * MERGE_RUN;
     }
     let mut value = Thread::index();
     while value < values.len() {
         new.write(places.read(value) as usize + value, values.read(value));
         value += Thread::count();
-    }
-}
-
-/// Copies at most [`RUN`] words, by a warp.
-#[device]
-fn copy_run<T: Word>(from: GlobalSlice<T>, to: GlobalSlice<T>) {
-    let mut first = Thread::lane() as usize;
-    while first < from.len() {
-        let mut words = [T::narrow(0); AT_ONCE];
-        unrolled::<AT_ONCE>(|at| {
-            let place = first + 32 * at;
-            if place < from.len() {
-                words[at] = from.read(place);
-            }
-        });
-        unrolled::<AT_ONCE>(|at| write_if(to, first + 32 * at, words[at]));
-        first += 32 * AT_ONCE;
-    }
-}
-
-/// Moves the words from `first` to `end` - 1, among which keys are inserted or removed at these places, by a
-/// warp. There are `before` selected keys before them.
-#[device]
-fn move_run<M: Moved>(
-    old: GlobalSlice<M::Word>,
-    (first, end): (usize, usize),
-    (places, before): (GlobalSlice<u64>, u64),
-    removes: u32,
-    new: GlobalSlice<M::Word>,
-) {
-    let mut place = first + Thread::lane() as usize;
-    while place < end {
-        // A key that is inserted at an element's place comes before the element.
-        let bound = place as u64 + (removes == 0) as u64;
-        let among = lower_bound(places.len(), |index| places.read(index) < bound);
-        let is_removed = removes != 0 && among < places.len() && places.read(among) == place as u64;
-        if !is_removed {
-            let to = shifted(place as u64, before + among as u64, removes);
-            new.write(to as usize, old.read(place));
-        }
-        place += 32;
     }
 }
 

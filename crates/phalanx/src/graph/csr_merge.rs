@@ -13,8 +13,8 @@ use gpu::{AsSlice, Buffer, Device, Grid, OptionalSliceMut, Stream};
 use phalanx_kernels::graph::Flags;
 use phalanx_kernels::graph::algorithms::{CsrRows, RowsView};
 use phalanx_kernels::graph::merge::{
-    KeyBatch, MergeFind, MergeKeys, MergeOffsets, MergeReplace, MergeSelect, MergeWords, Selection,
-    SortedBatch,
+    KeyBatch, MERGE_RUN, MergeFind, MergeKeys, MergeOffsets, MergeReplace, MergeSelect, MergeWords,
+    Selection, SortedBatch,
 };
 use phalanx_kernels::primitives::words::{GatherWords, Words};
 use simt::{GlobalSlice, Word};
@@ -390,7 +390,7 @@ impl<E: Data> CsrMerge<E> {
             let stream = self.stream();
             stream
                 .launch(self.grid(sorted.keys.len()), MergeSelect { batch: sorted, positions, selected })?;
-            stream.launch(self.grid(offsets.old.len()), offsets)?;
+            stream.launch(self.grid(threads_of_runs(offsets.old.len())), offsets)?;
         }
         let moves = Moves { places, changes, removes };
         self.move_words(self.rows.targets(), moves, targets, self.spare.targets())?;
@@ -420,12 +420,17 @@ impl<E: Data> CsrMerge<E> {
     ) -> Result<()> {
         let Moves { places, changes, removes } = moves;
         let values = if removes != 0 { values.part(0, 0) } else { values };
-        let grid = self.grid((old.len() / 32).max(changes));
+        let grid = self.grid(threads_of_runs(old.len()).max(changes));
         // SAFETY: as for `run`.
         unsafe {
             Ok(self.stream().launch(grid, MergeWords::<Words<T>> { old, places, values, removes, new })?)
         }
     }
+}
+
+/// Returns the number of threads that move `len` elements, a warp for each run.
+fn threads_of_runs(len: usize) -> usize {
+    len.div_ceil(MERGE_RUN) * 32
 }
 
 /// The places of selected keys.
