@@ -1,5 +1,4 @@
-//! Benchmarks of `phalanx::graph::algorithms`, on a graph without data of edges and on its compressed sparse
-//! rows.
+//! Benchmarks of `phalanx::graph::algorithms`, on a graph without data of edges and on compressed sparse rows.
 //!
 //! | op | what is timed | operations |
 //! |---|---|---|
@@ -18,7 +17,7 @@
 //! |---|---|
 //! | `edges` | `uniform` (default), `rmat`, `grid`, `geometric` |
 //! | `degree` | edges per vertex, counted at one end, for `uniform`, `rmat` and `geometric`; default 16 |
-//! | `on` | `graph` (default) or `csr` |
+//! | `on` | `graph` (default), `csr` (that of the graph), or `csr_merge` (sorted rows) |
 //! | `replaced` | 1: half of the edges are removed, and others inserted, before; default 0 |
 //! | `share` | share of the edges in a batch, default 0.01 |
 //! | `rounds` | number of counts, default 5 |
@@ -34,7 +33,7 @@ use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
 use phalanx::graph::algorithms::{Adjacent, Components, PageRank, Triangles, bfs, page_rank, triangles};
-use phalanx::graph::{Csr, Kind};
+use phalanx::graph::{Csr, CsrMerge, Kind};
 use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -267,6 +266,15 @@ enum Expected {
 enum Subject {
     Graph(Box<DynamicGraph<()>>),
     Rows(Box<Csr<()>>),
+    Sorted(Box<CsrMerge<()>>),
+}
+
+/// Kind of subject.
+#[derive(Clone, Copy)]
+enum On {
+    Graph,
+    Rows,
+    SortedRows,
 }
 
 /// Prepared case.
@@ -282,7 +290,7 @@ struct Prepared<'a> {
     batches: Vec<EdgeBatch>,
     load_factor: Option<f64>,
     is_replaced: bool,
-    on_rows: bool,
+    on: On,
     subject: Option<Subject>,
     source: u32,
     /// Results before the batch.
@@ -327,7 +335,8 @@ impl<'a> Prepared<'a> {
             batches: Vec::new(),
             load_factor: case.number_if_given("load_factor")?,
             is_replaced: case.number_if_given("replaced")?.unwrap_or(0.0) > 0.0,
-            on_rows: case.choice("on", &[("graph", false), ("csr", true)])?,
+            on: case
+                .choice("on", &[("graph", On::Graph), ("csr", On::Rows), ("csr_merge", On::SortedRows)])?,
             subject: None,
             source,
             components: None,
@@ -373,10 +382,10 @@ impl<'a> Prepared<'a> {
         insert(&graph, last)?;
         let edges = graph.edge_count()?;
         ensure!(edges == self.kept, "the graph has {edges} edges instead of {}", self.kept);
-        self.subject = Some(if self.on_rows {
-            Subject::Rows(Box::new(graph.to_csr()?))
-        } else {
-            Subject::Graph(Box::new(graph))
+        self.subject = Some(match self.on {
+            On::Graph => Subject::Graph(Box::new(graph)),
+            On::Rows => Subject::Rows(Box::new(graph.to_csr()?)),
+            On::SortedRows => Subject::Sorted(Box::new(merged(&graph)?)),
         });
         Ok(())
     }
@@ -471,6 +480,19 @@ fn insert(graph: &DynamicGraph<()>, edges: &[Edge]) -> Result<Vec<Outcome>> {
     Ok(graph.insert(&sources, &targets)?.iter().copied().collect())
 }
 
+/// Returns sorted rows with the edges of an undirected graph.
+fn merged(graph: &DynamicGraph<()>) -> Result<CsrMerge<()>> {
+    let rows = graph.to_csr()?.read()?;
+    let mut merged = CsrMerge::<()>::new(graph.device(), graph.vertices(), Kind::Undirected)?;
+    let row = |vertex: usize| rows.offsets[vertex] as usize..rows.offsets[vertex + 1] as usize;
+    let edges = (0..graph.vertices())
+        .flat_map(|vertex| rows.targets[row(vertex)].iter().map(move |&to| (vertex as u32, to)));
+    let (sources, targets): (Vec<u32>, Vec<u32>) = edges.filter(|edge| edge.0 < edge.1).unzip();
+    let refused = merged.insert(&sources, &targets)?.refused();
+    ensure!(refused == 0, "sorted rows refuse {refused} edges");
+    Ok(merged)
+}
+
 impl Benchmark for Prepared<'_> {
     fn restore(&mut self) -> Result<()> {
         if self.timed.is_kept() {
@@ -492,6 +514,7 @@ impl Benchmark for Prepared<'_> {
             Subject::Graph(graph) if self.timed == Timed::InsertAndCount => self.run_rounds(graph)?,
             Subject::Graph(graph) => self.run(&**graph)?,
             Subject::Rows(rows) => self.run(&**rows)?,
+            Subject::Sorted(rows) => self.run(&**rows)?,
         };
         (self.found, self.subject) = (Some(found), Some(subject));
         Ok(())
@@ -534,6 +557,7 @@ impl Benchmark for Prepared<'_> {
         let bytes = match &self.subject {
             Some(Subject::Graph(graph)) => graph.memory_usage(),
             Some(Subject::Rows(rows)) => rows.offsets().byte_len() + rows.targets().byte_len(),
+            Some(Subject::Sorted(rows)) => rows.memory_usage(),
             None => 0,
         };
         vec![Metric::TableBytes(bytes as u64), Metric::Counted(self.counted.clone())]

@@ -3,6 +3,7 @@
 //! | op | before | what is timed | operations |
 //! |---|---|---|---|
 //! | `bulk_build` | no edges | a bulk build of `n` edges on the device | edges |
+//! | `build_from` | `n` edges in rows | a new graph with the edges of the rows, its allocation included | edges |
 //! | `to_csr` | `n` edges | the copy into compressed sparse rows | edges |
 //! | `copy_csr` | `n` edges in rows | a copy of these rows: the bound of `to_csr` | edges |
 //! | `insert_copied` | half of the edges, and a snapshot | insertion of the other half | inserted edges |
@@ -77,6 +78,7 @@ impl Structure for Wholes<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timed {
     BulkBuild,
+    BuildFrom,
     ToCsr,
     CopyCsr,
     InsertCopied,
@@ -88,8 +90,9 @@ enum Timed {
 }
 
 impl Timed {
-    const NAMES: [(&'static str, Self); 9] = [
+    const NAMES: [(&'static str, Self); 10] = [
         ("bulk_build", Self::BulkBuild),
+        ("build_from", Self::BuildFrom),
         ("to_csr", Self::ToCsr),
         ("copy_csr", Self::CopyCsr),
         ("insert_copied", Self::InsertCopied),
@@ -307,6 +310,10 @@ impl<'a, E: Stamped> Prepared<'a, E> {
             self.copies = Some((self.gpu.device.buffer(buffers.0)?, self.gpu.device.buffer(buffers.1)?));
             self.rows = Some(rows);
         }
+        if self.timed == Timed::BuildFrom {
+            self.rows = Some(graph.to_csr()?);
+            graph = DynamicGraph::builder().device(&self.gpu.device).vertices(1).build()?;
+        }
         self.graph = Some(graph);
         Ok(())
     }
@@ -321,6 +328,10 @@ impl<'a, E: Stamped> Prepared<'a, E> {
         match self.timed {
             Timed::BulkBuild => {
                 E::bulk_build(graph, self.all.as_mut().context("the case has all edges")?)?;
+            }
+            Timed::BuildFrom => {
+                *graph =
+                    self.builder().build_from(self.rows.as_ref().context("`restore` makes the rows")?)?;
             }
             Timed::ToCsr => self.rows = Some(graph.to_csr()?),
             Timed::CopyCsr => {
@@ -433,7 +444,7 @@ impl<E: Stamped> Benchmark for Prepared<'_, E> {
                 ensure!(offsets.read()? == rows.offsets().read()?, "other offsets");
                 ensure!(targets.read()? == rows.targets().read()?, "other targets");
             }
-            (Some(rows), None) => self.check(rows, &expected)?,
+            (Some(rows), None) if self.timed == Timed::ToCsr => self.check(rows, &expected)?,
             _ => self.check(&graph.to_csr()?, &expected)?,
         }
         if self.timed == Timed::RemoveVertices {
@@ -451,7 +462,7 @@ impl<E: Stamped> Benchmark for Prepared<'_, E> {
     fn operations(&self) -> u64 {
         let edges = self.input.edges.len();
         let operations = match self.timed {
-            Timed::BulkBuild | Timed::ToCsr | Timed::CopyCsr => edges,
+            Timed::BulkBuild | Timed::BuildFrom | Timed::ToCsr | Timed::CopyCsr => edges,
             Timed::Expire | Timed::RemoveOld => edges / 2,
             Timed::InsertCopied | Timed::InsertAlone | Timed::Flush => edges - edges / 2,
             Timed::RemoveVertices => self.removed.len(),

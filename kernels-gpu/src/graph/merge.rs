@@ -201,6 +201,9 @@ pub fn merge_replace<M: Moved + Instance>(
     }
 }
 
+/// A number that is none of a vertex.
+const NO_VERTEX: u32 = u32::MAX;
+
 /// Number of elements in a part: [`EACH`] per lane.
 const PART: usize = 128;
 /// Number of elements of a lane in a part.
@@ -295,6 +298,33 @@ pub fn merge_offsets(
             Some((row, shifted(offset, before as u64, removes)))
         });
         first += Thread::count() / 32 * MERGE_RUN;
+    }
+}
+
+/// Writes the source of each target of rows that begins with the one at place `first`. If `one_half` is 1,
+/// an edge that leads to a smaller vertex gets none: its other half has a source.
+///
+/// Cost: reads targets and offsets once, and writes 4 bytes per target; about as many loads from L1 per target
+/// as the logarithm of the rows of 128 targets.
+#[kernel]
+pub fn row_sources(
+    offsets: GlobalSlice<u64>,
+    targets: GlobalSlice<u32>,
+    first: u64,
+    one_half: u32,
+    sources: GlobalSlice<u32>,
+) {
+    let (rows, old) = (offsets.len().saturating_sub(1), targets.part(first as usize, sources.len()));
+    // The rows that end before a place are those of the vertices below its source.
+    let is_before = |row: usize, place: usize| offsets.read(row + 1) <= first + place as u64;
+    let mut begin = Thread::index() / 32 * MERGE_RUN;
+    while begin < old.len() {
+        let run = Run::search(begin, old.len(), rows, is_before);
+        run.shift(old, sources, |place, target, (low, high)| {
+            let source = (low + lower_bound(high - low, |row| is_before(low + row, place))) as u32;
+            Some((place, if one_half != 0 && source > target { NO_VERTEX } else { source }))
+        });
+        begin += Thread::count() / 32 * MERGE_RUN;
     }
 }
 

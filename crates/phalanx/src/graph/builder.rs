@@ -16,6 +16,8 @@ use std::sync::{Mutex, Weak};
 
 /// Number of elements from which on a thread inserts eight consecutive ones.
 const LARGE_BATCH: usize = 1 << 20;
+/// Number of targets of rows whose edges are inserted at a time.
+const ROWS_AT_ONCE: usize = 1 << 29;
 
 /// Parameters of a [`DynamicGraph`]; created by [`DynamicGraph::builder`].
 ///
@@ -58,6 +60,7 @@ pub struct Builder<E> {
     budget: usize,
     is_fixed: bool,
     large_batch: usize,
+    pub(super) rows_at_once: usize,
     variant: Option<String>,
     of: PhantomData<fn() -> E>,
 }
@@ -79,6 +82,7 @@ impl<E> Default for Builder<E> {
             budget: usize::MAX,
             is_fixed: false,
             large_batch: LARGE_BATCH,
+            rows_at_once: ROWS_AT_ONCE,
             variant: None,
             of: PhantomData,
         }
@@ -205,6 +209,13 @@ impl<E: Data> Builder<E> {
     #[doc(hidden)]
     pub fn large_batch(mut self, elements: usize) -> Self {
         self.large_batch = elements;
+        self
+    }
+
+    /// Sets the number of targets whose edges [`Self::build_from`] inserts at a time. For tests.
+    #[doc(hidden)]
+    pub fn rows_at_once(mut self, targets: usize) -> Self {
+        self.rows_at_once = targets.max(1);
         self
     }
 

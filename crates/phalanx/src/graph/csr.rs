@@ -9,6 +9,7 @@ use crate::map::counts::Counts;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::graph::{ROW_THREADS, RowCopy};
+use simt::GlobalSlice;
 use std::sync::{Arc, PoisonError};
 
 /// A graph as compressed sparse rows in device memory: the neighbours of all vertices in one array, and the
@@ -142,6 +143,11 @@ impl<E: Data> Csr<E> {
     /// Returns the targets, row by row.
     pub fn targets(&self) -> &Buffer<u32> {
         &self.targets
+    }
+
+    /// Returns the bits of the data of edges.
+    pub(super) fn bits(&self) -> GlobalSlice<E::Bits> {
+        self.data.global()
     }
 
     /// Copies the graph to the host.

@@ -429,7 +429,7 @@ impl<E: Data> CsrMerge<E> {
 }
 
 /// Returns the number of threads that move `len` elements, a warp for each run.
-fn threads_of_runs(len: usize) -> usize {
+pub(super) fn threads_of_runs(len: usize) -> usize {
     len.div_ceil(MERGE_RUN) * 32
 }
 
@@ -502,6 +502,7 @@ impl<E: Data> Source for CsrMerge<E> {
     fn traverse<R>(&self, run: impl FnOnce(&Traversal) -> Result<R>) -> Result<R> {
         let view = RowsView { offsets: self.rows.offsets.global(), targets: self.rows.targets() };
         let steps: Box<dyn Steps> = Box::new(Bound::<CsrRows>(view));
-        Traversal::of_rows(self.stream(), steps, (self.vertices(), self.rows.len), self.kind).run(run)
+        let sizes = (self.vertices(), self.rows.len);
+        Traversal::of_rows(self.stream(), steps, sizes, self.kind).sorted().run(run)
     }
 }

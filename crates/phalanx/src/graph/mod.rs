@@ -6,6 +6,7 @@ mod csr;
 mod csr_merge;
 mod data;
 mod file;
+mod from_csr;
 mod growth;
 mod host;
 mod inspect;

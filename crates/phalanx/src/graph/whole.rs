@@ -85,7 +85,11 @@ impl<E: Data> DynamicGraph<E> {
     }
 
     /// Lets the vertices of a batch grow to the size that they will have, and allocates the tables.
-    fn expect_edges(&mut self, sources: GlobalSlice<u32>, targets: GlobalSlice<u32>) -> Result<()> {
+    pub(super) fn expect_edges(
+        &mut self,
+        sources: GlobalSlice<u32>,
+        targets: GlobalSlice<u32>,
+    ) -> Result<()> {
         let counts = self.device().zeroed::<u32>(self.handle.read().record_count())?;
         let (data, outcomes) = (nothing(), nothing());
         let edges = Changes { sources: sources.into(), targets, data, outcomes, each: 1 };

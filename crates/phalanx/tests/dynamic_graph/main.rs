@@ -3,6 +3,7 @@
 mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;
+mod from_csr;
 mod growth;
 mod in_edges;
 mod load;

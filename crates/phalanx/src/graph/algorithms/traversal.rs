@@ -119,6 +119,8 @@ pub struct Traversal {
     pub kind: Kind,
     /// Maximum number of parts of large vertices.
     most_parts: usize,
+    /// Whether the edges of a vertex without parts are seen in ascending order of targets.
+    pub is_sorted: bool,
 }
 
 impl Traversal {
@@ -131,7 +133,13 @@ impl Traversal {
     ) -> Self {
         // Less than one part for each 128 targets, rounded up.
         let most_parts = targets / SMALL_ROW + 1;
-        Self { stream: stream.clone(), steps, vertices, existing: vertices, kind, most_parts }
+        let (stream, existing) = (stream.clone(), vertices);
+        Self { stream, steps, vertices, existing, kind, most_parts, is_sorted: false }
+    }
+
+    /// Returns the passes over sorted rows.
+    pub fn sorted(self) -> Self {
+        Self { is_sorted: true, ..self }
     }
 
     /// Calls `run`, and waits for the kernels that it has submitted.
@@ -178,6 +186,11 @@ impl PartBuffers {
         Ok(Self { words: device.buffer(most)?, count: device.zeroed(1)? })
     }
 
+    /// Waits, and returns the number of parts that the last pass has listed.
+    pub fn len(&self) -> Result<usize> {
+        Ok(self.count.read()?[0] as usize)
+    }
+
     pub fn slices(&self) -> PartList {
         PartList { words: self.words.global(), count: self.count.global() }
     }
@@ -200,6 +213,7 @@ impl<E: Data> DynamicGraph<E> {
             kind: self.kind(),
             // A table has two buckets at least.
             most_parts: memory.tables() / 2,
+            is_sorted: false,
         };
         let mut result = None;
         self.order().read(&stream, || {
