@@ -271,7 +271,7 @@ fn snapshots_stay_as_they_are() {
     let mut rng = Rng::new(11);
     let mut world = World::new(DynamicGraph::<u32>::builder().vertices(100).kind(Kind::Undirected));
     let mut snapshots = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..16 {
         world.insert(&random_edges(&mut rng, 400, 100, 3));
         thin(&mut world, &mut rng, 6);
         let snapshot = world.graph.snapshot().unwrap();

@@ -82,6 +82,32 @@ fn undirected_graphs_agree_with_the_host() {
     samples_of(Kind::Undirected);
 }
 
+/// Batches change the graph while the ranks of a snapshot are computed. The result is that of the moment of
+/// the snapshot.
+#[test]
+fn ranks_of_a_snapshot_are_those_of_its_moment() {
+    let sample = &samples::all()[8];
+    let (graph, lists) = (graph_of(sample, Kind::Undirected), lists_of(sample, Kind::Undirected));
+    let snapshot = graph.snapshot().unwrap();
+    let ranks = || page_rank(snapshot.csr(), &PageRank::default()).unwrap().read().unwrap();
+    let frozen = ranks();
+    std::thread::scope(|scope| {
+        let inserting = scope.spawn(|| {
+            for seed in 0..20 {
+                let (sources, targets) = split(&samples::uniform(sample.vertices as u32, 300, 50 + seed));
+                assert!(graph.insert(&sources, &targets).unwrap().all_placed());
+            }
+        });
+        for _ in 0..5 {
+            let is_near = |(now, then): (f32, f32)| (now - then).abs() <= 1e-6 * then;
+            assert!(ranks().into_iter().zip(frozen.iter().copied()).all(is_near));
+        }
+        inserting.join().unwrap();
+    });
+    check_ranks("a snapshot", snapshot.csr(), &lists, &vec![true; sample.vertices]);
+    assert_ne!(page_rank(&graph, &PageRank::default()).unwrap().read().unwrap(), frozen);
+}
+
 /// Graphs with tombstones, and with data of edges.
 #[test]
 fn replaced_edges_do_not_count() {
