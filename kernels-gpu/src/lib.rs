@@ -28,6 +28,8 @@ pub mod cache;
 pub mod graph;
 pub mod hash_map;
 pub mod keyed;
+#[cfg(feature = "baselines")]
+pub mod litmus;
 pub mod mvbtree;
 pub mod ordered;
 pub mod persistent;

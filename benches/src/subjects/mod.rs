@@ -34,6 +34,7 @@ pub mod increments;
 #[cfg(feature = "graph")]
 mod inputs;
 pub mod limits;
+pub mod litmus;
 pub mod map_plan;
 #[cfg(feature = "trees")]
 pub mod mv_soak;
@@ -68,6 +69,7 @@ pub mod tiered_map;
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
     vec![
         Box::new(limits::Limits(gpu)),
+        Box::new(litmus::LitmusTests(gpu)),
         Box::new(hash_map::Maps(gpu)),
         Box::new(slab_alloc::Pools(gpu)),
         Box::new(device_malloc::Heap(gpu)),

@@ -4,7 +4,7 @@
 //! An outcome that PTX forbids is never shown. Under `Ptx`, each outcome that PTX allows is shown. `Off` is
 //! sequentially consistent and shows none. `Hardware` also forbids what a GPU never does when an address
 //! depends on an earlier read; it treats each access as dependent on all reads before it. The axioms of
-//! `programs::axioms` must agree with each expected result.
+//! `litmus::axioms` must agree with each expected result.
 mod common;
 mod programs;
 

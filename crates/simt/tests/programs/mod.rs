@@ -1,46 +1,16 @@
-//! Litmus programs as data, and the kernel that runs them.
+//! The kernel that runs litmus programs, on emulated devices that explore.
 #![allow(dead_code)] // each test program uses a part
-pub mod axioms;
 
 use crate::common::Buffer;
 use simt::emulator::{Detect, Emulator, Options, Schedule, Trace, WeakMemory};
-use simt::{GlobalSlice, Grid, Kernel, Order, Scope, Thread, fence, fence_sc};
+use simt::{GlobalSlice, Grid, Kernel, Thread, fence, fence_sc};
 
-/// An operation of a thread. A read stores its result in the thread's next register.
-#[derive(Clone, Copy, Debug)]
-pub enum Op {
-    Store(usize, u32, Order, Scope),
-    Load(usize, Order, Scope),
-    Exchange(usize, u32, Order, Scope),
-    Fence(Scope),
-    FenceSc(Scope),
-    /// Loads from the location whose number was read last.
-    LoadThere(Order),
-    /// Stores the value read last to a location.
-    StoreRead(usize, Order),
-}
-pub use Op::*;
-pub use Order::*;
+pub use litmus::Op::*;
+pub use litmus::*;
+pub use simt::Order::*;
 
-// The locations; 0 means none.
-pub const X: usize = 1;
-pub const Y: usize = 2;
-pub const Z: usize = 3;
-pub const LOCATIONS: usize = 4;
 /// Words between locations, so that each lies in a separate granule.
 pub const STRIDE: usize = 4;
-pub const REGISTERS: usize = 4;
-
-pub const BLOCK: Scope = Scope::Block;
-pub const GPU: Scope = Scope::Device;
-
-pub const fn st(location: usize, value: u32) -> Op {
-    Store(location, value, Relaxed, GPU)
-}
-
-pub const fn ld(location: usize) -> Op {
-    Load(location, Relaxed, GPU)
-}
 
 /// Operations of each thread.
 pub type Program<'a> = &'a [&'a [Op]];

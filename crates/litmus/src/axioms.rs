@@ -15,12 +15,9 @@
 //!
 //! Modification orders are total, also among writes that race. PTX leaves these unordered, so for programs
 //! with races the result may lack outcomes that PTX allows.
-use super::{LOCATIONS, Op, REGISTERS};
+use crate::{LOCATIONS, Op, Outcome, REGISTERS};
 use simt::{Order, Scope};
 use std::collections::BTreeSet;
-
-/// Registers of each thread, and the final value of each location.
-pub type Outcome = (Vec<u32>, Vec<u32>);
 
 /// A relation: per event, the set of events that it relates to.
 type Relation = Vec<u32>;

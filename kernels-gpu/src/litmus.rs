@@ -1,0 +1,278 @@
+//! Litmus tests of the memory model: many runs of a program of two to four threads, beside each other.
+//!
+//! ```text
+//! round r   locations X, Y, Z of run i: three arrays, one word per run; 0 before
+//! thread    one operation of `ops` after the other, by one of the program's threads
+//! results   a byte per operation of each thread of run i: what was read
+//! ```
+//!
+//! [`litmus_run`] executes the programs and stores what each operation read. [`litmus_count`] then counts how
+//! often each outcome occurred: the registers of all threads, and the final values of the locations, as a
+//! number of 18 bits. The host decodes it.
+//!
+//! ```
+//! use phalanx_kernels::litmus::{Code, OPS, THREADS};
+//!
+//! // A thread stores 1 to X; another one loads from X.
+//! let mut ops = [0; (THREADS * OPS) as usize];
+//! ops[0] = Code { kind: Code::STORE, location: 1, value: 1, ..Code::default() }.to_word();
+//! ops[OPS as usize] = Code { kind: Code::LOAD, location: 1, ..Code::default() }.to_word();
+//! assert_eq!(Code::from_word(ops[0]).value, 1);
+//! ```
+//!
+//! # Cost
+//!
+//! Per run of a program, its accesses, 12 bytes of locations, a word per thread, and an atomic of a count.
+//! [`Code`] is arithmetic.
+use simt::hash::mix32;
+use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, black_box, device, fence, fence_sc, kernel};
+
+/// Maximum number of threads of a program.
+pub const THREADS: u32 = 4;
+/// Maximum number of operations of a thread.
+pub const OPS: u32 = 4;
+/// Number of locations of a run.
+pub const LOCATIONS: u32 = 3;
+/// Maximum number of operations of a program that read.
+pub const READS: u32 = 6;
+/// Number of bits of an outcome: two for each read, and two for each location, the first read lowest.
+pub const OUTCOME_BITS: u32 = 2 * (READS + LOCATIONS);
+
+/// An operation as a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    /// What the operation does: a constant of this type.
+    pub kind: u32,
+    /// Number of its location, from 1.
+    pub location: u32,
+    /// Value that it writes, at most 3.
+    pub value: u32,
+    /// Memory order: 0 relaxed, 1 acquire, 2 release, 3 both.
+    pub order: u32,
+    /// 1 if the scope is the block, 0 for the device.
+    pub in_block: u32,
+}
+
+#[device]
+impl Code {
+    /// No operation.
+    pub const NOTHING: u32 = 0;
+    /// Stores `value`.
+    pub const STORE: u32 = 1;
+    /// Loads.
+    pub const LOAD: u32 = 2;
+    /// Exchanges the value of the location and `value`.
+    pub const EXCHANGE: u32 = 3;
+    /// A fence.
+    pub const FENCE: u32 = 4;
+    /// A sequentially consistent fence.
+    pub const FENCE_SC: u32 = 5;
+    /// Loads from the location whose number was read last.
+    pub const LOAD_THERE: u32 = 6;
+    /// Stores the value that was read last.
+    pub const STORE_READ: u32 = 7;
+
+    /// Returns the operation as a word.
+    pub const fn to_word(self) -> u32 {
+        self.kind | self.location << 4 | self.value << 8 | self.order << 12 | self.in_block << 16
+    }
+
+    /// Returns the operation of a word.
+    pub const fn from_word(word: u32) -> Self {
+        Self {
+            kind: word & 15,
+            location: word >> 4 & 15,
+            value: word >> 8 & 15,
+            order: word >> 12 & 15,
+            in_block: word >> 16 & 15,
+        }
+    }
+
+    fn order(self) -> Order {
+        match self.order {
+            0 => Order::Relaxed,
+            1 => Order::Acquire,
+            2 => Order::Release,
+            _ => Order::AcqRel,
+        }
+    }
+
+    fn scope(self) -> Scope {
+        if self.in_block != 0 { Scope::Block } else { Scope::Device }
+    }
+
+    /// Executes the operation on the locations of a run. Returns what it read, or `last`.
+    fn execute(self, locations: Locations, last: u32) -> u32 {
+        let (order, scope) = (self.order(), self.scope());
+        match self.kind {
+            Self::STORE => locations.at(self.location).store(self.value, order, scope),
+            Self::STORE_READ => locations.at(self.location).store(last, order, scope),
+            Self::LOAD => return locations.at(self.location).load(order, scope),
+            Self::LOAD_THERE => return locations.at(last).load(order, scope),
+            Self::EXCHANGE => return locations.at(self.location).exchange(self.value, order, scope),
+            Self::FENCE => fence(scope),
+            Self::FENCE_SC => fence_sc(scope),
+            _ => {}
+        }
+        last
+    }
+}
+
+/// The locations of a run.
+#[derive(Clone, Copy)]
+struct Locations {
+    words: GlobalSlice<u32>,
+    runs: u32,
+    run: u32,
+}
+
+#[device]
+impl Locations {
+    /// Returns a location. Number 0, which an address reads if its writer is late, is a word beside them.
+    fn at(self, location: u32) -> Global<u32> {
+        self.words.at((location * self.runs + self.run) as usize)
+    }
+}
+
+/// Runs of a program.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Litmus {
+    /// [`OPS`] operations of each of [`THREADS`] threads.
+    pub ops: GlobalSlice<u32>,
+    /// The words of `location * runs + run`, with `LOCATIONS + 1` locations; 0 before.
+    pub words: GlobalSlice<u32>,
+    /// Output: a word per run and thread, with a byte for each operation.
+    pub results: GlobalSlice<u32>,
+    /// Number of blocks that have come to a round, one word per group of blocks; 0 before.
+    pub arrived: GlobalSlice<u32>,
+    /// Number of runs: those of all rounds.
+    pub runs: u32,
+    /// Number of threads of the program.
+    pub threads: u32,
+    /// 1 if the threads of a run are in one block, 0 if each is in a block of its own.
+    pub one_block: u32,
+    /// Maximum number of looks at the other blocks of a group before a round.
+    pub patience: u32,
+    /// Numbers delays.
+    pub seed: u32,
+}
+
+/// The part of a program that the calling thread has in each round.
+#[derive(Clone, Copy)]
+struct Role {
+    /// Thread of the program.
+    thread: u32,
+    /// Run, from 0 in the round.
+    run: u32,
+}
+
+#[device]
+impl Litmus {
+    /// Returns the number of runs of a group of blocks in a round.
+    fn runs_of_group(self) -> u32 {
+        let size = Thread::block_size();
+        if self.one_block != 0 { size / 32 / self.threads * 32 } else { size }
+    }
+
+    /// Returns the number of groups of blocks.
+    fn groups(self) -> u32 {
+        if self.one_block != 0 { Thread::grid_size() } else { Thread::grid_size() / self.threads }
+    }
+
+    /// Returns the calling thread's role, if it has one.
+    fn role(self) -> Option<Role> {
+        let (block, index, each) = (Thread::block_index(), Thread::index_in_block(), self.runs_of_group());
+        let warp = index / 32;
+        let (thread, group, own) = if self.one_block != 0 {
+            (warp % self.threads, block, warp / self.threads * 32 + index % 32)
+        } else {
+            (block % self.threads, block / self.threads, index)
+        };
+        if own >= each || group >= self.groups() {
+            return None;
+        }
+        // The threads of a run have other places in their blocks, by an odd factor.
+        let own = own.wrapping_mul(2 * thread + 1).wrapping_add(5 * thread) % each;
+        Some(Role { thread, run: group * each + own })
+    }
+
+    /// Waits for the other blocks of the group, but not for long. All threads of the block call it together.
+    fn meet(self, round: u32) {
+        Block::sync();
+        if self.one_block == 0 && Thread::index_in_block() == 0 {
+            let word = self.arrived.at((Thread::block_index() / self.threads) as usize);
+            word.fetch_add(1, Order::Relaxed, Scope::Device);
+            let mut looks = 0;
+            while looks < self.patience
+                && word.load(Order::Relaxed, Scope::Device) < (round + 1) * self.threads
+            {
+                looks += 1;
+            }
+        }
+        Block::sync();
+    }
+
+    /// Executes the operations of a role in a run.
+    fn execute(self, thread: u32, run: u32) {
+        let place = (thread * OPS) as usize;
+        let ops: [u32; OPS as usize] = core::array::from_fn(|op| self.ops.read(place + op));
+        let mut delay = mix32(run ^ self.seed.wrapping_add(thread)) % 32;
+        while delay > 0 {
+            delay = black_box(delay) - 1;
+        }
+        let locations = Locations { words: self.words, runs: self.runs, run };
+        let (mut last, mut result) = (0, 0);
+        let mut op = 0;
+        while op < ops.len() {
+            last = Code::from_word(ops[op]).execute(locations, last);
+            result |= (last & 0xff) << (8 * op);
+            op += 1;
+        }
+        self.results.write((run * self.threads + thread) as usize, result);
+    }
+}
+
+/// Executes a program as often as there are runs, by all threads of the grid, in rounds. The block size is a
+/// power of two, and at least 32 times the number of the program's threads.
+#[kernel]
+pub fn litmus_run(job: Litmus) {
+    // Every thread has the same number of rounds.
+    let (role, at_once) = (job.role(), job.groups() * job.runs_of_group());
+    let (mut round, mut first) = (0, 0);
+    while first < job.runs {
+        job.meet(round);
+        if let Some(Role { thread, run }) = role
+            && first + run < job.runs
+        {
+            job.execute(thread, first + run);
+        }
+        (round, first) = (round + 1, first + at_once);
+    }
+}
+
+/// Counts the outcomes of all runs, each by one thread. `reads` has the places, among the operations of all
+/// threads, of the [`READS`] that an outcome tells; numbers beyond the operations stand for none.
+#[kernel]
+pub fn litmus_count(job: Litmus, reads: GlobalSlice<u32>, counts: GlobalSlice<u64>) {
+    let mut run = Thread::index() as u32;
+    while run < job.runs {
+        let (mut outcome, mut read) = (0, 0);
+        while read < READS {
+            let place = reads.read(read as usize);
+            if place < job.threads * OPS {
+                let result = job.results.read((run * job.threads + place / OPS) as usize);
+                outcome |= (result >> (8 * (place % OPS)) & 3) << (2 * read);
+            }
+            read += 1;
+        }
+        let mut location = 0;
+        while location < LOCATIONS {
+            let value = job.words.read(((location + 1) * job.runs + run) as usize) & 3;
+            outcome |= value << (2 * (READS + location));
+            location += 1;
+        }
+        counts.at(outcome as usize).fetch_add(1, Order::Relaxed, Scope::Device);
+        run += Thread::count() as u32;
+    }
+}
