@@ -117,3 +117,35 @@ pub fn fault(message: &'static str) {
 pub fn black_box<T: crate::Shuffle>(value: T) -> T {
     value.map_words(backend::black_box)
 }
+
+/// Returns `count`, a bound of a loop or of an index that mutation tests change.
+///
+/// Marks a bound that no memory access shows, so that `cargo xtask mutate` tests it: with the mutant `less`,
+/// `more` or `half` of the process, exploring mode returns one less, one more or half as much. Without such a mutant, the call is the
+/// identity on all back ends. Host code may call it.
+///
+/// ```
+/// use simt::{GlobalSlice, Grid, Thread, bound, kernel};
+///
+/// const ROUNDS: u32 = 5;
+///
+/// #[kernel]
+/// fn count(words: GlobalSlice<u32>) {
+///     for _ in 0..bound(ROUNDS) {
+///         words.write(Thread::index(), words.read(Thread::index()) + 1);
+///     }
+/// }
+/// # use simt::emulator::run_example as run;
+///
+/// let mut words = [0; 2];
+/// run(Grid::new(1, 2), &mut words, |words| Count { words });
+/// assert_eq!(words, [ROUNDS; 2]);
+/// ```
+///
+/// # Cost
+///
+/// None on the device: the compiler inlines it. On the emulator, a call.
+#[device(caller)]
+pub fn bound(count: u32) -> u32 {
+    backend::bound(count)
+}

@@ -239,7 +239,7 @@ pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
 pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
     let mut walk = Walk::new(seed);
     let mut free = u32::MAX;
-    for _ in 0..MAX_PROBES {
+    for _ in 0..simt::bound(MAX_PROBES) {
         if free == 0 {
             walk.go_on();
             // SAFETY: the index is that of a word of the bitmap.

@@ -105,6 +105,11 @@ pub fn pause(nanoseconds: u32) {
 }
 
 #[device]
+pub fn bound(count: u32) -> u32 {
+    count
+}
+
+#[device]
 pub fn black_box(word: u32) -> u32 {
     let same: u32;
     // SAFETY: copies a register. Not `pure`, so that it is not moved.
