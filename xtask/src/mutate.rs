@@ -1,8 +1,8 @@
 //! `cargo xtask mutate`: weakens one site of the kernels' source at a time, and runs the explorers on it.
 //!
 //! The emulator applies a mutant that the environment names, so one build serves all mutants. A first run
-//! records which sites each test executes. Each mutant then runs the tests that execute its site, the shortest
-//! first, until one fails.
+//! records which sites each test executes. Each mutant then runs the tests that execute its site, the
+//! shortest first, until one fails.
 mod mutants;
 mod report;
 mod run;

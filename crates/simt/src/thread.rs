@@ -121,8 +121,8 @@ pub fn black_box<T: crate::Shuffle>(value: T) -> T {
 /// Returns `count`, a bound of a loop or of an index that mutation tests change.
 ///
 /// Marks a bound that no memory access shows, so that `cargo xtask mutate` tests it: with the mutant `less`,
-/// `more` or `half` of the process, exploring mode returns one less, one more or half as much. Without such a mutant, the call is the
-/// identity on all back ends. Host code may call it.
+/// `more` or `half` of the process, exploring mode returns one less, one more or half as much. Without such a
+/// mutant, the call is the identity on all back ends. Host code may call it.
 ///
 /// ```
 /// use simt::{GlobalSlice, Grid, Thread, bound, kernel};

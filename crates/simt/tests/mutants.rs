@@ -39,7 +39,7 @@ fn read_twice(words: GlobalSlice<u32>, result: GlobalSlice<u32>) {
     let before = words.at(0).load(load, Scope::Device);
     let [a, b] = [1, 2].map(|place| words.at(place).load(load, Scope::Device));
     let after = words.at(0).load(load, Scope::Device) /* again */;
-    result.write(0, u32::from(before % 2 == 0 && before == after && a != b));
+    result.write(0, u32::from(before.is_multiple_of(2) && before == after && a != b));
 }
 
 #[kernel]

@@ -55,8 +55,8 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Returns the places of kernels and their operations from a record of the emulator. Weak accesses of explorers
-/// are their own.
+/// Returns the places of kernels and their operations from a record of the emulator. Weak accesses of
+/// explorers are their own.
 ///
 /// # Errors
 /// As the record has lines of another format.

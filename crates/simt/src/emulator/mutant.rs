@@ -87,7 +87,7 @@ const ORDERS: [Order; 5] = [Order::Weak, Order::Relaxed, Order::Acquire, Order::
 const SCOPES: [Scope; 3] = [Scope::Block, Scope::Device, Scope::System];
 
 /// An operation with all that distinguishes it from others at the same site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Executed {
     operation: Operation,
     order: Order,
@@ -121,8 +121,8 @@ impl fmt::Display for Executed {
 /// The record of executed sites: a file that several processes may append to.
 pub struct Record {
     file: File,
-    /// What the file has already: address of the site, operation, order, scope and size.
-    known: Mutex<HashSet<(usize, Operation, u8, u8, usize)>>,
+    /// Contents of the file: addresses of sites, and the operations there.
+    known: Mutex<HashSet<(usize, Executed)>>,
 }
 
 /// Returns the record of the process, if the environment names its file.
@@ -142,8 +142,7 @@ pub fn record() -> Option<&'static Record> {
 impl Record {
     /// Appends a site with an operation, unless it was executed before in this way.
     pub fn add(&self, site: Site, executed: Executed) {
-        let Executed { operation, order, scope, bytes } = executed;
-        let what = (std::ptr::from_ref(site).addr(), operation, order as u8, scope as u8, bytes);
+        let what = (std::ptr::from_ref(site).addr(), executed);
         if self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(what) {
             self.append(&format!("{site} {executed}\n"));
         }

@@ -105,9 +105,9 @@
 //! `cargo xtask mutate` runs existing tests with one fault each, the mutant of the process. Two variables of
 //! the environment are read once per process, and act on all devices in exploring mode:
 //!
-//! - `PHALANX_MUTANT` is `FILE:LINE:COLUMN OPERATOR`, with the site as failures print it, or `FILE:LINE:COLUMN
-//!   OPERATOR OPERATION ORDER SCOPE BYTES`, which changes only such operations of the site. A variable of
-//!   another format ends the process by a panic. [`Options::early_writes`] is off with a mutant.
+//! - `PHALANX_MUTANT` is `FILE:LINE:COLUMN OPERATOR`, with the site as failures print it. With `OPERATION
+//!   ORDER SCOPE BYTES` behind it, only such operations of the site are changed. A variable of another format
+//!   ends the process by a panic. [`Options::early_writes`] is off with a mutant.
 //! - `PHALANX_SITES` is a file. A line `FILE:LINE:COLUMN OPERATION ORDER SCOPE BYTES` is appended when a site
 //!   is first executed in a way, and a line `effect` when the mutant first changes an operation. Operations
 //!   are `load`, `store` and `update` (read-modify-write) of global memory, stores and updates of shared

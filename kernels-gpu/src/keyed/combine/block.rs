@@ -142,7 +142,7 @@ impl Board {
     fn is_skewed(self, hint: SkewHint) -> bool {
         let shared = self.words::<u32>(SKEW, 1);
         if Thread::index_in_block() == 0 {
-            // mutation: early performance, because the hint only decides whether equal operations are combined.
+            // mutation: early performance, because the hint only decides whether operations are combined.
             // mutation: skip late unreached, because explorers run block 0 of a launch, which is a sample and
             // does not read the word.
             shared.store(0, hint.is_skewed() as u32);
@@ -164,7 +164,7 @@ impl Board {
         // mutation: late equivalent, because the calling thread alone reads the word, after its next write.
         self.put(LANES, group.lanes);
         if O::RETURNS {
-            // mutation: late equivalent, because the calling thread alone reads the word, after its next write.
+            // mutation: late equivalent, because the calling thread alone reads it, after its next write.
             self.put(BEFORE, before.to_u64());
         }
         self.publish(group.represents(), code(operation), key.to_u64(), total.to_u64());

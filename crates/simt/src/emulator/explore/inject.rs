@@ -47,8 +47,8 @@ pub struct Injector {
     logs: bool,
     /// Length of the log when a lane last passed the `from` of a fault.
     marks: RefCell<HashMap<(u32, usize), usize>>,
-    /// What each warp last read from or wrote to a word, if any fault needs this: by the number of its first
-    /// lane, the address and the size.
+    /// Value that each warp last read from or wrote to a word, if any fault needs this: by the number of its
+    /// first lane, the address and the size.
     seen: RefCell<HashMap<(u32, usize, usize), u128>>,
     sees: bool,
     /// The operation that the running lane executes.
