@@ -37,7 +37,7 @@ const fn family(name: &'static str, features: &'static str, programs: &'static [
     Family { name, features, programs }
 }
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub struct Options {
     /// Families to mutate
     #[arg(value_parser = FAMILIES.map(|family| family.name), required_unless_present = "all")]
@@ -57,12 +57,36 @@ pub struct Options {
     /// Only mutants whose file, function or text contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Only mutants without a reason why they may survive
+    #[arg(long)]
+    unexcused: bool,
+    /// Build the workspace with all features, as `cargo xtask test` does, instead of the family's programs
+    #[arg(long)]
+    all_features: bool,
     /// Number of mutants that run at a time
     #[arg(long, default_value_t = 2)]
     jobs: usize,
     /// Write the result to docs/results/mutation
     #[arg(long)]
     json: bool,
+}
+
+/// Number of mutants in the sample of a commit.
+const SAMPLE: usize = 40;
+
+/// Runs the sample of the commit: mutants of hash maps without a reason, which tests must kill.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_sample() -> Result<()> {
+    run(&Options {
+        families: vec![FAMILIES[0].name.to_owned()],
+        sample: Some(SAMPLE),
+        unexcused: true,
+        all_features: true,
+        jobs: 2,
+        ..Options::default()
+    })
 }
 
 /// Runs the mutants.
@@ -91,12 +115,13 @@ pub fn run(options: &Options) -> Result<()> {
 
 fn mutate(family: &Family, options: &Options, end: Option<Instant>) -> Result<report::Summary> {
     let start = Instant::now();
-    let mut runner = Runner::build(family, options.jobs)?;
+    let mut runner = Runner::build(family, options)?;
     let uses = runner.record()?;
     let commit = bundle::commit()?.unwrap_or_default();
     let seed = options.seed.as_deref().unwrap_or(&commit);
     let mut mutants = mutants::of(&uses, &source::Sources::read()?)?;
     mutants.retain(|mutant| mutant.site.contains(&options.only));
+    mutants.retain(|mutant| !options.unexcused || mutant.reason.is_none());
     let all = mutants.len();
     mutants.sort_by_cached_key(|mutant| (rank(seed, mutant), mutant.to_string()));
     mutants.truncate(options.sample.unwrap_or(usize::MAX));

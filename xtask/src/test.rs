@@ -2,7 +2,7 @@
 use crate::bundle::{Message, TOLD, executables};
 use crate::limits::Limits;
 use crate::workspace::{cargo, device_crate, has_program, root, shell};
-use crate::{kernels, package, setup, tidy};
+use crate::{kernels, mutate, package, setup, tidy};
 use anyhow::{Result, bail, ensure};
 use ptx_builder::{Arch, Ptx, Ptxas, PtxasReport};
 use rayon::prelude::*;
@@ -35,7 +35,7 @@ struct Outcome {
     processor: Duration,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "format", run: |context| context.cargo("fmt --all -- --check -l") },
     Step { name: "tidy", run: |_| tidy::run() },
     Step {
@@ -47,6 +47,7 @@ const STEPS: [Step; 13] = [
     Step { name: "ptx", run: ptx },
     Step { name: "package", run: |_| package::run(&package::Options::default()) },
     Step { name: "tests", run: tests },
+    Step { name: "mutation", run: |_| mutate::run_sample() },
     Step { name: "examples", run: examples },
     Step { name: "doctests", run: |context| context.cargo("test --workspace --all-features --doc --quiet") },
     Step { name: "features", run: features },

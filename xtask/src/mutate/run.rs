@@ -1,5 +1,5 @@
 //! Test programs, and runs of their tests with and without a mutant.
-use super::Family;
+use super::{Family, Options};
 use super::mutants::{Mutant, Uses, parse};
 use crate::bundle::{TOLD, executables};
 use crate::workspace::{cargo, root, shell};
@@ -51,9 +51,12 @@ pub struct Runner {
 
 impl Runner {
     /// Builds the test programs, and lists their tests.
-    pub fn build(family: &Family, jobs: usize) -> Result<Self> {
+    pub fn build(family: &Family, options: &Options) -> Result<Self> {
         let (shell, cargo, features) = (shell()?, cargo(), family.features);
-        let build = cmd!(shell, "{cargo} test --package phalanx --no-default-features --features {features}");
+        let build = match options.all_features {
+            true => cmd!(shell, "{cargo} test --workspace --all-features"),
+            false => cmd!(shell, "{cargo} test --package phalanx --no-default-features --features {features}"),
+        };
         let programs = family.programs.iter().flat_map(|program| ["--test", program]);
         let messages = build.args(["--no-run", TOLD]).args(programs).read()?;
         let mut tests = Vec::new();
@@ -66,7 +69,7 @@ impl Runner {
             tests.extend(names.filter(|name| plants_nothing(name)).map(test));
         }
         ensure!(!tests.is_empty(), "the programs of {} have no tests", family.name);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build()?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build()?;
         Ok(Self { tests, pool })
     }
 

@@ -1,9 +1,7 @@
 //! Bounds of walks: how many buckets an operation probes, and from which on it counts as long.
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::hash_map::{Config, DoubleHash, LONG, MapView, OVERFLOW_BUCKETS, Table, Wide};
-use phalanx_kernels::keyed::{
-    COUNTER_SHARDS, InsertNew, Kind, Outcome, PerLane, Remove, SHARD_WORDS, Session,
-};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, InsertNew, Outcome, PerLane, Remove, SHARD_WORDS, Session};
 use simt::emulator::{Launch, Options, Schedule};
 use simt::{GlobalSlice, Kernel};
 
