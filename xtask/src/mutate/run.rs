@@ -1,6 +1,6 @@
 //! Test programs, and runs of their tests with and without a mutant.
-use super::{Family, Options};
 use super::mutants::{Mutant, Uses, parse};
+use super::{Family, Options};
 use crate::bundle::{TOLD, executables};
 use crate::workspace::{cargo, root, shell};
 use anyhow::{Context, Result, ensure};
@@ -53,21 +53,15 @@ impl Runner {
     /// Builds the test programs, and lists their tests.
     pub fn build(family: &Family, options: &Options) -> Result<Self> {
         let (shell, cargo, features) = (shell()?, cargo(), family.features);
-        let build = match options.all_features {
-            true => cmd!(shell, "{cargo} test --workspace --all-features"),
-            false => cmd!(shell, "{cargo} test --package phalanx --no-default-features --features {features}"),
-        };
+        let own = ["--package", "phalanx", "--no-default-features", "--features", features];
+        let all = ["--workspace", "--all-features"];
+        let which = if options.all_features { &all[..] } else { &own };
+        let build = cmd!(shell, "{cargo} test --no-run {TOLD}").args(which);
         let programs = family.programs.iter().flat_map(|program| ["--test", program]);
-        let messages = build.args(["--no-run", TOLD]).args(programs).read()?;
-        let mut tests = Vec::new();
-        for message in executables(&messages)? {
-            let program = message.executable()?;
-            let list = cmd!(shell, "{program} --list --format terse").read()?;
-            let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
-            let test =
-                |name: &str| Test { program: program.to_owned(), name: name.to_owned(), took: LONGEST / 10 };
-            tests.extend(names.filter(|name| plants_nothing(name)).map(test));
-        }
+        let messages = build.args(programs).read()?;
+        let programs = executables(&messages)?;
+        let tests = programs.iter().map(|program| list(program.executable()?)).collect::<Result<Vec<_>>>()?;
+        let tests = tests.concat();
         ensure!(!tests.is_empty(), "the programs of {} have no tests", family.name);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build()?;
         Ok(Self { tests, pool })
@@ -131,6 +125,14 @@ impl Runner {
         }
         Ok(if has_effect { Outcome::Survived } else { Outcome::NoEffect })
     }
+}
+
+/// Returns the tests of a program that plant no faults.
+fn list(program: &Path) -> Result<Vec<Test>> {
+    let list = cmd!(shell()?, "{program} --list --format terse").read()?;
+    let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    let test = |name: &str| Test { program: program.to_owned(), name: name.to_owned(), took: LONGEST / 10 };
+    Ok(names.filter(|name| plants_nothing(name)).map(test).collect())
 }
 
 /// Returns whether a test plants no fault of its own, by its name.
