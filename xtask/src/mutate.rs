@@ -22,11 +22,10 @@ pub struct Family {
     programs: &'static [&'static str],
 }
 
-const FAMILIES: [Family; 8] = [
+const FAMILIES: [Family; 7] = [
     family("hash-map", "emulator,hash-map", &["explore"]),
     family("slab-hash", "emulator,slab-hash", &["slab_explore", "slab_list_explore"]),
-    family("btree", "emulator,btree,mvbtree", &["btree_explore"]),
-    family("mvbtree", "emulator,btree,mvbtree", &["mvbtree_explore"]),
+    family("btree", "emulator,btree,mvbtree", &["btree_explore", "mvbtree_explore"]),
     family("skip-list", "emulator,skip-list", &["skiplist_explore"]),
     family("cache-table", "emulator,cache-table", &["cache_explore"]),
     family("dynamic-graph", "emulator,dynamic-graph", &["graph_explore"]),

@@ -149,3 +149,35 @@ pub fn black_box<T: crate::Shuffle>(value: T) -> T {
 pub fn bound(count: u32) -> u32 {
     backend::bound(count)
 }
+
+/// Returns `holds`, the condition of a check that concurrent changes can make fail. Mutation tests skip it.
+///
+/// Marks a check of what was read before, for example whether a node that was latched still is the parent.
+/// `cargo xtask mutate` tests it: with the mutant `skip` of the process, exploring mode returns `true`.
+/// Without such a mutant, the call is the identity on all back ends. Host code may call it.
+///
+/// ```
+/// use simt::{GlobalSlice, Grid, Order, Scope, kernel, recheck};
+///
+/// #[kernel]
+/// fn count_stable(words: GlobalSlice<u32>) {
+///     let load = || words.at(0).load(Order::Acquire, Scope::Device);
+///     let (before, after) = (load(), load());
+///     if recheck(before == after) {
+///         words.at(1).fetch_add(1, Order::Relaxed, Scope::Device);
+///     }
+/// }
+/// # use simt::emulator::run_example as run;
+///
+/// let mut words = [0; 2];
+/// run(Grid::new(1, 2), &mut words, |words| CountStable { words });
+/// assert_eq!(words, [0, 2]);
+/// ```
+///
+/// # Cost
+///
+/// None on the device: the compiler inlines it. On the emulator, a call.
+#[device(caller)]
+pub fn recheck(holds: bool) -> bool {
+    backend::recheck(holds)
+}

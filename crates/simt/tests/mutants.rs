@@ -3,8 +3,8 @@
 mod common;
 
 use common::on_zeros;
-use simt::emulator::{Emulator, Options, Schedule};
-use simt::{Block, GlobalSlice, Grid, Order, Scope, Thread, bound, fence, kernel, spin_hint};
+use simt::emulator::{Emulator, Fault, Options, Schedule, SiteId};
+use simt::{Block, GlobalSlice, Grid, Order, Scope, Thread, bound, fence, kernel, recheck, spin_hint};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +39,8 @@ fn read_twice(words: GlobalSlice<u32>, result: GlobalSlice<u32>) {
     let before = words.at(0).load(load, Scope::Device);
     let [a, b] = [1, 2].map(|place| words.at(place).load(load, Scope::Device));
     let after = words.at(0).load(load, Scope::Device) /* again */;
-    result.write(0, u32::from(before.is_multiple_of(2) && before == after && a != b));
+    let is_settled = recheck(before == after);
+    result.write(0, u32::from(before.is_multiple_of(2) && is_settled && a != b));
 }
 
 #[kernel]
@@ -71,6 +72,19 @@ fn explore<T: PartialEq + std::fmt::Debug>(
     }
 }
 
+/// Plants a fault of its own, which is not the mutant of the process.
+#[test]
+fn a_fault_of_a_test_is_found() {
+    let site = SiteId::find("tests/mutants.rs", "count", "counter.at(0).fetch_add").unwrap();
+    let fault = Fault::skip(site);
+    let device = Emulator::new(Options {
+        faults: vec![fault.clone()],
+        ..Options::explore(Schedule::Random { seed: 1 })
+    });
+    let words = on_zeros(&device, [1], Grid::new(2, 1), |[counter]| Count { counter }).unwrap();
+    assert_eq!((words[0][0], fault.effects()), (0, 2));
+}
+
 /// Explores all kernels of this file.
 #[test]
 fn kernels_are_right() {
@@ -94,10 +108,14 @@ fn kernels_are_right() {
 
 /// Runs the kernels with a mutant, in a process of their own. Returns whether they are right, and the record.
 fn run(mutant: Option<&str>) -> (bool, String) {
+    run_test("kernels_are_right", mutant)
+}
+
+fn run_test(test: &str, mutant: Option<&str>) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     let sites = folder.path().join("sites");
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "kernels_are_right"]).env("PHALANX_SITES", &sites);
+    command.args(["--exact", test]).env("PHALANX_SITES", &sites);
     command.env_remove("PHALANX_MUTANT").envs(mutant.map(|mutant| ("PHALANX_MUTANT", mutant)));
     let passed = command.output().unwrap().status.success();
     (passed, read(&sites))
@@ -157,6 +175,7 @@ fn every_operator_is_found() {
         ("words.at(0).store(1", "store", "late"),
         ("counter.at(0).fetch_add", "update", "tear"),
         ("Block::sync()", "barrier", "skip"),
+        ("recheck(", "recheck", "skip"),
         ("bound(3)", "bound", "less"),
         ("bound(3)", "bound", "more"),
         ("bound(3)", "bound", "half"),
@@ -199,6 +218,8 @@ fn orders_of_counters_are_equivalent() {
 fn a_mutant_of_other_operations_has_no_effect() {
     let (_, record) = run(None);
     let place = place(&record, "flag.at(0).store");
+    let (passed, record) = run_test("a_fault_of_a_test_is_found", Some(&format!("{place} skip")));
+    assert!(passed && !record.contains("effect"), "{record}");
     for other in ["store Release Device 8", "store Relaxed Device 4", "update Release Device 4"] {
         let (passed, record) = run(Some(&format!("{place} skip {other}")));
         assert!(passed && !record.contains("effect"), "{other}");

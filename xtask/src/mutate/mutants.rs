@@ -81,7 +81,7 @@ pub const OPERATORS: [&str; 13] = [
 ];
 
 /// Kinds of operations, as the emulator names them.
-pub const OPERATIONS: [&str; 6] = ["load", "store", "update", "fence", "barrier", "bound"];
+pub const OPERATIONS: [&str; 7] = ["load", "store", "update", "fence", "barrier", "bound", "recheck"];
 
 /// Kinds of mutants, as tables name them.
 pub const KINDS: [&str; 9] = [
@@ -161,6 +161,7 @@ fn operators(operation: &Operation) -> Vec<(&'static str, usize)> {
         "update" => found.extend([("tear", 4), ("skip", 6)]),
         "store" => found.extend([("late", 5), ("skip", 6)]),
         "load" if !is_weak => found.push(("early", 7)),
+        "recheck" => found.push(("skip", 7)),
         "bound" => found.extend([("less", 8), ("more", 8), ("half", 8)]),
         _ => {}
     }
@@ -212,6 +213,7 @@ mod tests {
         assert_eq!(names("update Relaxed Block"), ["tear", "skip"]);
         assert_eq!(names("fence Relaxed System"), ["block", "skip", "device"]);
         assert_eq!(names("barrier Relaxed Block"), ["skip"]);
+        assert_eq!(names("recheck Relaxed Block"), ["skip"]);
         assert_eq!(names("bound Relaxed Block"), ["less", "more", "half"]);
     }
 }

@@ -60,7 +60,8 @@ impl Runner {
         let programs = family.programs.iter().flat_map(|program| ["--test", program]);
         let messages = build.args(programs).read()?;
         let programs = executables(&messages)?;
-        let tests = programs.iter().map(|program| list(program.executable()?)).collect::<Result<Vec<_>>>()?;
+        let tests =
+            programs.iter().map(|program| tests_of(program.executable()?)).collect::<Result<Vec<_>>>()?;
         let tests = tests.concat();
         ensure!(!tests.is_empty(), "the programs of {} have no tests", family.name);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build()?;
@@ -128,7 +129,7 @@ impl Runner {
 }
 
 /// Returns the tests of a program that plant no faults.
-fn list(program: &Path) -> Result<Vec<Test>> {
+fn tests_of(program: &Path) -> Result<Vec<Test>> {
     let list = cmd!(shell()?, "{program} --list --format terse").read()?;
     let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
     let test = |name: &str| Test { program: program.to_owned(), name: name.to_owned(), took: LONGEST / 10 };

@@ -222,6 +222,13 @@ pub fn bound(count: u32) -> u32 {
     explorer.map_or(count, |explorer| explorer.bound(count, site))
 }
 
+/// Returns a condition, which a mutant may have made true. Host code may call it, too.
+#[track_caller]
+pub fn recheck(holds: bool) -> bool {
+    let (explorer, site) = (Lane::try_current().and_then(Lane::explorer), site());
+    explorer.map_or(holds, |explorer| explorer.recheck(holds, site))
+}
+
 /// Returns `word`: on the host nothing needs to be hidden from the compiler.
 #[device]
 pub fn black_box(word: u32) -> u32 {

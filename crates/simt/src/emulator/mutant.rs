@@ -72,16 +72,18 @@ pub enum Operation {
     Fence,
     Barrier,
     Bound,
+    Recheck,
 }
 
 /// Operations, orders and scopes, with their names in the record.
-const OPERATIONS: [(&str, Operation); 6] = [
+const OPERATIONS: [(&str, Operation); 7] = [
     ("load", Operation::Load),
     ("store", Operation::Store),
     ("update", Operation::Update),
     ("fence", Operation::Fence),
     ("barrier", Operation::Barrier),
     ("bound", Operation::Bound),
+    ("recheck", Operation::Recheck),
 ];
 const ORDERS: [Order; 5] = [Order::Weak, Order::Relaxed, Order::Acquire, Order::Release, Order::AcqRel];
 const SCOPES: [Scope; 3] = [Scope::Block, Scope::Device, Scope::System];

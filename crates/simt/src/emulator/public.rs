@@ -111,13 +111,13 @@
 //! - `PHALANX_SITES` is a file. A line `FILE:LINE:COLUMN OPERATION ORDER SCOPE BYTES` is appended when a site
 //!   is first executed in a way, and a line `effect` when the mutant first changes an operation. Operations
 //!   are `load`, `store` and `update` (read-modify-write) of global memory, stores and updates of shared
-//!   memory, `fence`, `barrier` and `bound`. Several processes may append to the same file.
+//!   memory, `fence`, `barrier`, `bound` and `recheck`. Several processes may append to the same file.
 //!
 //! | operator | change |
 //! |---|---|
 //! | `acquire`, `release`, `relaxed`, `weak` | executes accesses with this order if theirs is stronger; a read-modify-write is at least relaxed |
 //! | `block`, `device` | executes accesses and fences with this scope if theirs is wider |
-//! | `skip` | as [`Fault::skip`] |
+//! | `skip` | as [`Fault::skip`]; a [`recheck`](crate::recheck) returns `true` |
 //! | `tear` | as [`Fault::tear`] |
 //! | `late` | delays stores until the lane has written at another site or ends |
 //! | `early` | loads return what a lane of the warp last read from or wrote to the word |

@@ -118,9 +118,10 @@ impl Injector {
         })
     }
 
-    /// Counts an effect of a fault, and records the first.
+    /// Counts an effect of a fault, and records the first of the process's mutant, which follows all others.
     fn count(&self, index: usize) {
-        if self.faults[index].count() {
+        let is_mutant = mutant::mutant().is_some() && index + 1 == self.faults.len();
+        if self.faults[index].count() && is_mutant {
             self.record.iter().for_each(|record| record.effect());
         }
     }

@@ -193,6 +193,14 @@ impl Explorer {
         (!injector.skips(site)).then(|| injector.narrow(site, scope))
     }
 
+    /// Returns a condition, which a fault may have made true.
+    pub fn recheck(&self, holds: bool, site: Site) -> bool {
+        self.injector.as_ref().map_or(holds, |injector| {
+            injector.execute_at(Operation::Recheck, Scope::Block, site);
+            holds || injector.skips(site)
+        })
+    }
+
     /// Returns a bound, which a fault may have shifted.
     pub fn bound(&self, bound: u32, site: Site) -> u32 {
         self.injector.as_ref().map_or(bound, |injector| {
