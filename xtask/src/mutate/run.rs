@@ -130,7 +130,8 @@ impl Runner {
 
 /// Returns the tests of a program that plant no faults.
 fn tests_of(program: &Path) -> Result<Vec<Test>> {
-    let list = cmd!(shell()?, "{program} --list --format terse").read()?;
+    let shell = shell()?;
+    let list = cmd!(shell, "{program} --list --format terse").read()?;
     let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
     let test = |name: &str| Test { program: program.to_owned(), name: name.to_owned(), took: LONGEST / 10 };
     Ok(names.filter(|name| plants_nothing(name)).map(test).collect())
