@@ -11,6 +11,7 @@ mod kernels;
 mod limits;
 mod machine_code;
 mod metrics;
+mod mutate;
 mod package;
 mod report;
 mod setup;
@@ -46,6 +47,8 @@ enum Command {
     Report(bench::Options),
     /// Run an explorer or scripts with ten thousand seeds or more, and record the run in docs/results/soak
     Soak(soak::Options),
+    /// Weaken one site of the kernels' source at a time, and list what no explorer notices
+    Mutate(mutate::Options),
     /// Pack programs, tests and PTX into ./bundle, for a GPU machine without Rust
     Bundle(bundle::Options),
     /// Pack the crates as for the registry, with their PTX, and build the quick start from them
@@ -81,6 +84,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Report(options) => report::run(&options),
         Command::Bundle(options) => bundle::run(&options),
         Command::Soak(options) => soak::run(&options),
+        Command::Mutate(options) => mutate::run(&options),
         Command::Package(options) => package::run(&options),
         Command::Metrics(options) => metrics::run(&options),
         Command::CheckFile(options) => check_file::run(&options),

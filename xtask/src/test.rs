@@ -2,7 +2,7 @@
 use crate::bundle::{Message, TOLD, executables};
 use crate::limits::Limits;
 use crate::workspace::{cargo, device_crate, has_program, root, shell};
-use crate::{kernels, package, setup, tidy};
+use crate::{kernels, mutate, package, setup, tidy};
 use anyhow::{Result, bail, ensure};
 use ptx_builder::{Arch, Ptx, Ptxas, PtxasReport};
 use rayon::prelude::*;
@@ -35,7 +35,7 @@ struct Outcome {
     processor: Duration,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "format", run: |context| context.cargo("fmt --all -- --check -l") },
     Step { name: "tidy", run: |_| tidy::run() },
     Step {
@@ -47,6 +47,7 @@ const STEPS: [Step; 13] = [
     Step { name: "ptx", run: ptx },
     Step { name: "package", run: |_| package::run(&package::Options::default()) },
     Step { name: "tests", run: tests },
+    Step { name: "mutation", run: |_| mutate::run_sample() },
     Step { name: "examples", run: examples },
     Step { name: "doctests", run: |context| context.cargo("test --workspace --all-features --doc --quiet") },
     Step { name: "features", run: features },
@@ -55,6 +56,9 @@ const STEPS: [Step; 13] = [
     Step { name: "semver", run: semver },
     Step { name: "docs", run: docs },
 ];
+
+/// Step that only runs if it is named.
+const ON_REQUEST: &str = "mutation";
 
 /// Steps that run beside those after them, and for each a step before it without which it does not. They
 /// mostly keep one core busy: `package` and `features` start one compiler after the other, and rustdoc
@@ -81,8 +85,10 @@ pub fn run(options: &Options) -> Result<()> {
     // Before any step: steps that build the workspace replace this program's file, which then has no path.
     let program = env::current_exe()?;
     let context = Context { ptxas: setup::ensure_ready()?.ptxas, shell: shell()? };
-    let is_chosen =
-        |step: &&Step| options.steps.is_empty() || options.steps.iter().any(|name| name == step.name);
+    let is_chosen = |step: &&Step| match options.steps.is_empty() {
+        true => step.name != ON_REQUEST,
+        false => options.steps.iter().any(|name| name == step.name),
+    };
     let steps: Vec<_> = STEPS.iter().filter(is_chosen).collect();
     let (mut outcomes, mut beside) = (Vec::new(), Vec::new());
     for step in &steps {

@@ -10,6 +10,8 @@ mod flaws;
 mod mutants;
 #[path = "explore/sessions.rs"]
 mod sessions;
+#[path = "explore/walks.rs"]
+mod walks;
 
 use phalanx_kernels::hash_map::{self, Config, Hinted, Packed, Published, Table, Visitor, Wide};
 use phalanx_kernels::hash_map::{DoubleHash, TwoChoice};

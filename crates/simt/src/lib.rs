@@ -163,7 +163,7 @@ pub use memory::{
 pub use name::Name;
 pub use order::{Order, Scope};
 pub use simt_macros::{device, instances, kernel};
-pub use thread::{Thread, black_box, clock, fault, pause, spin_hint, timer, trap};
+pub use thread::{Thread, black_box, bound, clock, fault, pause, recheck, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
 pub use word::{SharedShape, Word};
 pub use work_sharing::{CurrentOp, Queue, share_work};

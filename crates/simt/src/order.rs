@@ -1,7 +1,7 @@
 //! Memory orders and scopes of accesses and fences.
 
 /// Memory order of an access, as in the PTX memory model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// May read from a cache that other threads' writes do not update, and must not race with a write. PTX:
     /// no qualifier.
@@ -17,7 +17,7 @@ pub enum Order {
 }
 
 /// Set of threads among which an access or a fence is ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The threads of the block. PTX: `.cta`.
     Block,

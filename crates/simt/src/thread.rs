@@ -117,3 +117,67 @@ pub fn fault(message: &'static str) {
 pub fn black_box<T: crate::Shuffle>(value: T) -> T {
     value.map_words(backend::black_box)
 }
+
+/// Returns `count`, a bound of a loop or of an index that mutation tests change.
+///
+/// Marks a bound that no memory access shows, so that `cargo xtask mutate` tests it: with the mutant `less`,
+/// `more` or `half` of the process, exploring mode returns one less, one more or half as much. Without such a
+/// mutant, the call is the identity on all back ends. Host code may call it.
+///
+/// ```
+/// use simt::{GlobalSlice, Grid, Thread, bound, kernel};
+///
+/// const ROUNDS: u32 = 5;
+///
+/// #[kernel]
+/// fn count(words: GlobalSlice<u32>) {
+///     for _ in 0..bound(ROUNDS) {
+///         words.write(Thread::index(), words.read(Thread::index()) + 1);
+///     }
+/// }
+/// # use simt::emulator::run_example as run;
+///
+/// let mut words = [0; 2];
+/// run(Grid::new(1, 2), &mut words, |words| Count { words });
+/// assert_eq!(words, [ROUNDS; 2]);
+/// ```
+///
+/// # Cost
+///
+/// None on the device: the compiler inlines it. On the emulator, a call.
+#[device(caller)]
+pub fn bound(count: u32) -> u32 {
+    backend::bound(count)
+}
+
+/// Returns `holds`, the condition of a check that concurrent changes can make fail. Mutation tests skip it.
+///
+/// Marks a check of what was read before, for example whether a node that was latched still is the parent.
+/// `cargo xtask mutate` tests it: with the mutant `skip` of the process, exploring mode returns `true`.
+/// Without such a mutant, the call is the identity on all back ends. Host code may call it.
+///
+/// ```
+/// use simt::{GlobalSlice, Grid, Order, Scope, kernel, recheck};
+///
+/// #[kernel]
+/// fn count_stable(words: GlobalSlice<u32>) {
+///     let load = || words.at(0).load(Order::Acquire, Scope::Device);
+///     let (before, after) = (load(), load());
+///     if recheck(before == after) {
+///         words.at(1).fetch_add(1, Order::Relaxed, Scope::Device);
+///     }
+/// }
+/// # use simt::emulator::run_example as run;
+///
+/// let mut words = [0; 2];
+/// run(Grid::new(1, 2), &mut words, |words| CountStable { words });
+/// assert_eq!(words, [0, 2]);
+/// ```
+///
+/// # Cost
+///
+/// None on the device: the compiler inlines it. On the emulator, a call.
+#[device(caller)]
+pub fn recheck(holds: bool) -> bool {
+    backend::recheck(holds)
+}

@@ -29,7 +29,7 @@ use crate::ordered::split_plan::SplitPlan;
 use crate::ordered::types::{Stored, Types, VersionsOf, WordOf};
 use crate::ordered::versioning::Versions;
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Order, Scope, Tile, device, fence};
+use simt::{Convergence, Order, Scope, Tile, device, fence, recheck};
 
 /// Result of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let place = tile.shuffle(own.index, owners.trailing_zeros());
         let count = held.read.count(tile, |word| !T::Slot::is_empty(word));
         let is_above = held.meta.level() == child.meta.level() + 1;
-        LatchedParent { held, has_latch, is_true: has_latch && is_above && owners != 0, place, count }
+        let is_parent = recheck(is_above) && recheck(owners != 0);
+        LatchedParent { held, has_latch, is_true: has_latch && is_parent, place, count }
     }
 
     /// Allocates slabs for the right half and, if the root is split, for the left: both, or none.

@@ -44,6 +44,8 @@ where
         let (key, cursor) = self.start(key);
         let request = Request { operation, key, argument };
         let mut walk = Walk { map: self, request, cursor, outcome: Outcome::Absent };
+        // mutation: skip barrier equivalent, because a session executes a barrier before the operation ends
+        // for its caller, and within a tile the first lane alone sets and reads bits of filters.
         share_work(tile, pending, |turn| walk.round(turn));
         if O::WRITES && walk.cursor.is_long(self.count, self.max_probes) {
             self.counters.record_long();

@@ -8,7 +8,7 @@
 use crate::keyed::Hashed;
 use core::marker::PhantomData;
 use simt::hash::{mix32, reduce};
-use simt::{Name, device};
+use simt::{Name, bound, device};
 
 /// Position of an operation in its probe sequence. Lives in the registers of the operation's owner.
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +53,16 @@ impl Cursor {
     /// Returns the start of a linear probe sequence through the overflow buckets behind a table of `buckets`
     /// buckets.
     pub fn overflow(buckets: u32) -> Self {
-        Self { bucket: buckets, left: OVERFLOW_BUCKETS, step: 0, place: 2 }
+        Self { bucket: buckets, left: bound(OVERFLOW_BUCKETS), step: 0, place: 2 }
     }
 
     /// Returns whether a sequence of at most `max_probes` probes has become [long](LONG) or, in the overflow
     /// buckets, whether at least half of it has been used.
     pub fn is_long(self, buckets: u32, max_probes: u32) -> bool {
         let in_overflow = self.bucket >= buckets;
-        self.left <= if in_overflow { OVERFLOW_BUCKETS / 2 } else { max_probes.saturating_sub(LONG) }
+        let least =
+            if in_overflow { bound(OVERFLOW_BUCKETS / 2) } else { max_probes.saturating_sub(bound(LONG)) };
+        self.left <= least
     }
 
     /// Advances to the next bucket of the probe sequence. The table has at least two buckets.

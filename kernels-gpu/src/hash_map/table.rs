@@ -5,7 +5,7 @@ use crate::keyed::{
     kind_name,
 };
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Instance, Name, Tile, device};
+use simt::{Convergence, Global, Instance, Name, Tile, bound, device};
 
 /// A kind of table: slots `S`, probing scheme `P`, and buckets of `W * L` slots read by tiles of `W` lanes,
 /// `L` slots per lane.
@@ -170,7 +170,8 @@ impl<M: Config> MapView<M> {
             return (alias, Cursor::overflow(self.count));
         }
         let stored = StoredOf::<M>::from_u64(key.to_u64());
-        (stored, Cursor::start(hash(stored, self.seed), self.count, self.max_probes))
+        // mutation: more equivalent, because all operations then probe one bucket more, in the same order.
+        (stored, Cursor::start(hash(stored, self.seed), self.count, bound(self.max_probes)))
     }
 
     #[device]

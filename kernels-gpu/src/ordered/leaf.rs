@@ -10,7 +10,7 @@ use super::types::{Types, Value, VersionsOf};
 use super::versioning::Versions;
 use crate::keyed::{Change, Lane, Operation, Outcome, Request, Slot};
 use crate::slab::Handle;
-use simt::{Convergence, Global, Order, Scope, Tile, device};
+use simt::{Convergence, Global, Order, Scope, Tile, device, recheck};
 
 /// Result of an operation, once it is done.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     ) -> OperationResult<Value<T>> {
         let mut read = node.read_rarely(tile.rank(), misses, Order::Acquire);
         let tail = if misses { node.tail().load(Order::Relaxed, Scope::Device) } else { T::Slot::EMPTY };
-        let mut covered = tile.all(request.key <= T::Slot::key(tail));
+        let mut covered = recheck(tile.all(request.key <= T::Slot::key(tail)));
         if VersionsOf::<T>::VERSIONED {
             let (then, is_leaf) = self.as_of(tile, node, misses && covered, read);
             (read, covered) = (then, covered && is_leaf);
@@ -109,8 +109,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             tail = node.tail().load(Order::Relaxed, Scope::Device);
             now = node.header().load(Order::Relaxed, Scope::Device);
         }
-        let settled = is_settled::<T::Slot, W>(tile, misses, before, now);
-        let covered = request.key <= tile.shuffle(T::Slot::key(tail), 0);
+        let settled = recheck(is_settled::<T::Slot, W>(tile, misses, before, now));
+        let covered = recheck(request.key <= tile.shuffle(T::Slot::key(tail), 0));
         Self::look_up_in(tile, &read, covered && settled, request)
     }
 

@@ -93,6 +93,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     ) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let header = |low| Node::<T::Slot, W, L>::header_word(low, Meta::free(held.meta.level()));
+        // mutation: late equivalent, because both stores are relaxed: readers wait for a header that they see
+        // late.
         self.node(right).header().store(header(separator), order, scope);
         if left.is_none() {
             held.node.tail().store(entry::<T::Slot>(before(separator), right), order, scope);

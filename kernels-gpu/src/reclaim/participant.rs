@@ -287,7 +287,7 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         if place == 0 {
             late += (self.epochs.placeless().load(Order::Relaxed, Scope::Device) != 0) as u32;
         }
-        while place < self.epochs.places() {
+        while place < simt::bound(self.epochs.places()) {
             late += self.epochs.heard(place).holds(epoch) as u32;
             place += G::size();
         }

@@ -239,7 +239,7 @@ pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
 pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
     let mut walk = Walk::new(seed);
     let mut free = u32::MAX;
-    for _ in 0..MAX_PROBES {
+    for _ in 0..most_probes() {
         if free == 0 {
             walk.go_on();
             // SAFETY: the index is that of a word of the bitmap.
@@ -256,6 +256,14 @@ pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> 
         }
     }
     None
+}
+
+/// Returns the number of probes of a search. A function of its own, so that the bound has one site.
+#[device]
+fn most_probes() -> u32 {
+    // mutation: less more unreached, because pools of explorers have few words, so that many fewer probes
+    // look at each of them.
+    simt::bound(MAX_PROBES)
 }
 
 /// Addresses of the super blocks of a pool.

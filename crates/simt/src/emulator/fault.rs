@@ -1,6 +1,7 @@
 //! Faults: changes of single operations of a kernel, which tests of tests inject.
+use super::mutant::Executed;
 use super::site::SiteId;
-use crate::Order;
+use crate::{Order, Scope};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +36,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Fault {
     pub(super) site: SiteId,
     pub(super) change: Change,
-    effects: Arc<AtomicU64>,
+    /// The only operations of the site that are changed, if not all.
+    pub(super) only: Option<Executed>,
+    pub(super) effects: Arc<AtomicU64>,
 }
 
 /// Function that returns the replacement of a word, given the word in memory and that word.
@@ -47,14 +50,28 @@ pub enum Change {
     Order(Order),
     Skip,
     Tear,
-    Late { until: SiteId },
-    Early { from: SiteId },
+    Late {
+        until: SiteId,
+    },
+    Early {
+        from: SiteId,
+    },
     Replace(Replacement),
+    /// Executes accesses with this order, if theirs is stronger.
+    Weaken(Order),
+    /// Executes accesses and fences with this scope, if theirs is wider.
+    Narrow(Scope),
+    /// Delays stores until the lane has written at another site.
+    Swap,
+    /// Loads return what the warp last read from or wrote to the word.
+    Recall,
+    /// Changes a [`bound`](crate::bound).
+    Bound(fn(u32) -> u32),
 }
 
 impl Fault {
-    fn new(site: SiteId, change: Change) -> Self {
-        Self { site, change, effects: Arc::default() }
+    pub(super) fn new(site: SiteId, change: Change) -> Self {
+        Self { site, change, only: None, effects: Arc::default() }
     }
 
     /// Executes accesses with another order, usually a weaker one. A weak load may return stale values if
@@ -99,8 +116,9 @@ impl Fault {
         self.effects.load(Ordering::Relaxed)
     }
 
-    pub(super) fn count(&self) {
-        self.effects.fetch_add(1, Ordering::Relaxed);
+    /// Counts an effect. Returns `true` for the first.
+    pub(super) fn count(&self) -> bool {
+        self.effects.fetch_add(1, Ordering::Relaxed) == 0
     }
 }
 
@@ -113,6 +131,11 @@ impl fmt::Display for Fault {
             Change::Late { until } => write!(f, "{} after {until}", self.site),
             Change::Early { from } => write!(f, "{} as of {from}", self.site),
             Change::Replace(_) => write!(f, "another word from {}", self.site),
+            Change::Weaken(order) => write!(f, "no order above {order:?} of {}", self.site),
+            Change::Narrow(scope) => write!(f, "no scope above {scope:?} of {}", self.site),
+            Change::Swap => write!(f, "{} after the next write", self.site),
+            Change::Recall => write!(f, "{} as the warp last saw it", self.site),
+            Change::Bound(_) => write!(f, "another bound from {}", self.site),
         }
     }
 }

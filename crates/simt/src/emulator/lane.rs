@@ -134,7 +134,7 @@ impl Lane {
 
     /// Returns `true` if a fault leaves out the lane's barrier at `site`.
     pub fn skips(&self, site: Site) -> bool {
-        self.explorer().is_some_and(|explorer| explorer.skips(site))
+        self.explorer().is_some_and(|explorer| explorer.skips_barrier(site))
     }
 
     /// Returns the lane's bit in the masks of its warp.

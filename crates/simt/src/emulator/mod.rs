@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `machine`, `world`, `options`, `failure` | the device, its state and options, the failures of launches |
 //! | `site`, `fault` | lines of kernel source, and changes of the operations there |
+//! | `mutant` | the mutant of the process, and the record of the sites that it executes |
 //! | `launch`, `run`, `worker` | launches as data; host threads, scheduling of blocks and lanes in fast mode |
 //! | `block`, `lane`, `stacks`, `panics`, `overflow` | blocks, warps and barriers; coroutines |
 //! | `collective` | rendezvous of lanes, and the results of collectives |
@@ -28,6 +29,7 @@ mod lane;
 mod launch;
 mod machine;
 mod memory;
+mod mutant;
 mod options;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod overflow;
@@ -211,6 +213,20 @@ pub fn block_sync() {
     if !lane.skips(site) {
         lane.block().barrier(lane, site);
     }
+}
+
+/// Returns a bound, which a mutant may have shifted. Host code may call it, too.
+#[track_caller]
+pub fn bound(count: u32) -> u32 {
+    let (explorer, site) = (Lane::try_current().and_then(Lane::explorer), site());
+    explorer.map_or(count, |explorer| explorer.bound(count, site))
+}
+
+/// Returns a condition, which a mutant may have made true. Host code may call it, too.
+#[track_caller]
+pub fn recheck(holds: bool) -> bool {
+    let (explorer, site) = (Lane::try_current().and_then(Lane::explorer), site());
+    explorer.map_or(holds, |explorer| explorer.recheck(holds, site))
 }
 
 /// Returns `word`: on the host nothing needs to be hidden from the compiler.

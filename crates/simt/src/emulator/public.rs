@@ -100,6 +100,29 @@
 //!
 //! Sites of files are better named by [`SiteId::find`], which needs no line numbers.
 //!
+//! # Mutants
+//!
+//! `cargo xtask mutate` runs existing tests with one fault each, the mutant of the process. Two variables of
+//! the environment are read once per process, and act on all devices in exploring mode:
+//!
+//! - `PHALANX_MUTANT` is `FILE:LINE:COLUMN OPERATOR`, with the site as failures print it. With `OPERATION
+//!   ORDER SCOPE BYTES` behind it, only such operations of the site are changed. A variable of another format
+//!   ends the process by a panic. [`Options::early_writes`] is off with a mutant.
+//! - `PHALANX_SITES` is a file. A line `FILE:LINE:COLUMN OPERATION ORDER SCOPE BYTES` is appended when a site
+//!   is first executed in a way, and a line `effect` when the mutant first changes an operation. Operations
+//!   are `load`, `store` and `update` (read-modify-write) of global memory, stores and updates of shared
+//!   memory, `fence`, `barrier`, `bound` and `recheck`. Several processes may append to the same file.
+//!
+//! | operator | change |
+//! |---|---|
+//! | `acquire`, `release`, `relaxed`, `weak` | executes accesses with this order if theirs is stronger; a read-modify-write is at least relaxed |
+//! | `block`, `device` | executes accesses and fences with this scope if theirs is wider |
+//! | `skip` | as [`Fault::skip`]; a [`recheck`](crate::recheck) returns `true` |
+//! | `tear` | as [`Fault::tear`] |
+//! | `late` | delays stores until the lane has written at another site or ends |
+//! | `early` | loads return what a lane of the warp last read from or wrote to the word |
+//! | `less`, `more`, `half` | a [`bound`](crate::bound) is one less, one more or half as large |
+//!
 //! # Crashes
 //!
 //! [`Emulator::record_stores`] records the stores of kernels to memory that survives the process, in

@@ -119,6 +119,11 @@ impl SiteId {
         Self { file, function, text, line, columns: 0..u32::MAX }
     }
 
+    /// Names the operations at a line and column, from 1, of a file as the compiler names it.
+    pub(super) fn at(file: &str, line: u32, column: u32) -> Self {
+        Self { columns: column..column + 1, ..Self::line(file, line) }
+    }
+
     fn find_all(file: &str, function: &str, text: &str) -> Result<Vec<Self>, SiteError> {
         let source = read_source(file).ok_or_else(|| SiteError::NoFile { file: file.to_owned() })?;
         let lines: Vec<&str> = source.lines().collect();

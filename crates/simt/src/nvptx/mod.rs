@@ -105,6 +105,16 @@ pub fn pause(nanoseconds: u32) {
 }
 
 #[device]
+pub fn bound(count: u32) -> u32 {
+    count
+}
+
+#[device]
+pub fn recheck(holds: bool) -> bool {
+    holds
+}
+
+#[device]
 pub fn black_box(word: u32) -> u32 {
     let same: u32;
     // SAFETY: copies a register. Not `pure`, so that it is not moved.

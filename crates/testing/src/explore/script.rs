@@ -188,6 +188,9 @@ pub fn ask<M: Kind, T: Cooperation<M>, O: Operation>(
     key: M::Key,
     argument: M::Value,
 ) -> (Outcome, M::Value) {
+    // mutation: early load performance, because the hint only decides whether equal operations are combined.
+    // mutation: skip late store performance, because the hint only decides the same.
+    // mutation: skip barrier unreached, because the script publishes nothing: `explore/sessions.rs` does.
     session.execute(wanted, operation, key, argument)
 }
 

@@ -142,8 +142,12 @@ impl Board {
     fn is_skewed(self, hint: SkewHint) -> bool {
         let shared = self.words::<u32>(SKEW, 1);
         if Thread::index_in_block() == 0 {
+            // mutation: early performance, because the hint only decides whether operations are combined.
+            // mutation: skip late unreached, because explorers run block 0 of a launch, which is a sample and
+            // does not read the word.
             shared.store(0, hint.is_skewed() as u32);
         }
+        // mutation: skip unreached, because block 0 of a launch does not read the word.
         Block::sync();
         SkewHint::is_sample() || shared.load(0) != 0
     }
@@ -157,8 +161,10 @@ impl Board {
         (pending, operation, key, argument): (bool, O, M::Key, M::Value),
     ) -> (bool, O, M::Key, M::Value) {
         let (total, before) = group.merge::<M::Slot, O>(operation, argument);
+        // mutation: late equivalent, because the calling thread alone reads the word, after its next write.
         self.put(LANES, group.lanes);
         if O::RETURNS {
+            // mutation: late equivalent, because the calling thread alone reads it, after its next write.
             self.put(BEFORE, before.to_u64());
         }
         self.publish(group.represents(), code(operation), key.to_u64(), total.to_u64());
@@ -180,8 +186,12 @@ impl Board {
     /// are of this call. Of the lanes of a warp with the same hash at most one represents a group
     /// ([`Group::of`]), so a byte of the table has one writer.
     fn publish(self, represents: bool, code: u32, key: u64, total: u64) {
+        // mutation: late equivalent, because other threads read the word after the next barrier.
         self.put(CODE, if represents { code } else { code | ALONE });
+        // mutation: late equivalent, because other threads read the word after the next barrier.
         self.put(KEY, key);
+        // mutation: late equivalent, because a thread writes to the table after it, before the next barrier,
+        // or represents nothing: then no thread reads the word.
         self.put(TOTAL, total);
         if represents {
             let table = self.words::<u8>(TABLE, WARPS << HASH_BITS);

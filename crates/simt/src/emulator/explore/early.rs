@@ -25,6 +25,7 @@ use super::super::lane::Lane;
 use super::super::memory::access::Access;
 use super::super::memory::atomics;
 use super::super::memory::registry::{Found, Registry};
+use super::super::mutant;
 use super::super::options::{Options, WeakMemory};
 use super::super::worker::hang;
 use super::weak::{between, granule_value};
@@ -110,7 +111,7 @@ impl Early {
     /// Returns the state of a first attempt, if the options ask for early writes.
     pub fn of(options: &Options) -> Option<Self> {
         let wanted = options.early_writes && options.weak_memory != WeakMemory::Off;
-        (wanted && options.faults.is_empty()).then(Self::default)
+        (wanted && options.faults.is_empty() && mutant::mutant().is_none()).then(Self::default)
     }
 
     fn course(&mut self, lane: u32) -> &mut Course {

@@ -31,6 +31,7 @@ use super::lane::Lane;
 use super::launch::RESIDENT_LANES;
 use super::memory::access::Access;
 use super::memory::atomics;
+use super::mutant::Operation;
 use super::options::{Options, WeakMemory};
 use super::site::Site;
 use super::worker::{Worker, hang};
@@ -177,14 +178,40 @@ impl Explorer {
         self.injector.as_ref().map_or(Vec::new(), Injector::texts)
     }
 
-    /// Returns `true` if a fault leaves out the operation at `site`.
-    pub fn skips(&self, site: Site) -> bool {
-        self.injector.as_ref().is_some_and(|injector| injector.skips(site))
+    /// Returns `true` if a fault leaves out the barrier at `site`.
+    pub fn skips_barrier(&self, site: Site) -> bool {
+        self.injector.as_ref().is_some_and(|injector| {
+            injector.execute_at(Operation::Barrier, Scope::Block, site);
+            injector.skips(site)
+        })
     }
 
-    /// Returns `true` if a fault splits the read-modify-write at `site`.
-    pub fn tears(&self, site: Site) -> bool {
-        self.injector.as_ref().is_some_and(|injector| injector.tears(site))
+    /// Returns the scope of a fence; `None` if a fault leaves it out.
+    fn scope_of_fence(&self, scope: Scope, site: Site) -> Option<Scope> {
+        let Some(injector) = &self.injector else { return Some(scope) };
+        injector.execute_at(Operation::Fence, scope, site);
+        (!injector.skips(site)).then(|| injector.narrow(site, scope))
+    }
+
+    /// Returns a condition, which a fault may have made true.
+    pub fn recheck(&self, holds: bool, site: Site) -> bool {
+        self.injector.as_ref().map_or(holds, |injector| {
+            injector.execute_at(Operation::Recheck, Scope::Block, site);
+            holds || injector.skips(site)
+        })
+    }
+
+    /// Returns a bound, which a fault may have shifted.
+    pub fn bound(&self, bound: u32, site: Site) -> u32 {
+        self.injector.as_ref().map_or(bound, |injector| {
+            injector.execute_at(Operation::Bound, Scope::Block, site);
+            injector.shift(site, bound)
+        })
+    }
+
+    /// Returns `true` if a fault splits the read-modify-write.
+    pub fn tears(&self, access: &Access) -> bool {
+        self.injector.as_ref().is_some_and(|injector| injector.tears(access))
     }
 
     /// Executes the lane's delayed stores that are due after its operation at `site`: all if there is none.
@@ -299,9 +326,7 @@ impl Explorer {
     }
 
     pub fn fence(&self, lane: &Lane, scope: Scope, site: Site) {
-        if self.skips(site) {
-            return;
-        }
+        let Some(scope) = self.scope_of_fence(scope, site) else { return };
         if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.fence(lane.number, scope);
         }
@@ -311,9 +336,7 @@ impl Explorer {
 
     /// Executes a sequentially consistent fence.
     pub fn fence_sc(&self, lane: &Lane, scope: Scope, site: Site) {
-        if self.skips(site) {
-            return;
-        }
+        let Some(scope) = self.scope_of_fence(scope, site) else { return };
         if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.fence_sc(actor(lane), scope);
         }
@@ -323,9 +346,13 @@ impl Explorer {
 
     /// Executes a read of global memory that holds `newest`. Returns the value that the lane reads.
     pub fn load(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
-        let access = &self.reordered(access);
+        let access = &self.reordered(Operation::Load, access);
         let word = self.read(lane, access, newest);
-        self.injector.as_ref().map_or(word, |injector| injector.substitute(access, newest, word))
+        self.injector.as_ref().map_or(word, |injector| {
+            let word = injector.substitute(access, newest, word);
+            injector.see(lane, access, word);
+            word
+        })
     }
 
     fn read(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
@@ -396,14 +423,25 @@ impl Explorer {
         self.watch(lane, access, false);
     }
 
-    /// Returns the access with the order that a fault requires.
-    fn reordered(&self, access: &Access) -> Access {
-        self.injector.as_ref().map_or(*access, |injector| injector.reorder(access))
+    /// Returns the access with the order and the scope that a fault requires.
+    fn reordered(&self, operation: Operation, access: &Access) -> Access {
+        self.injector.as_ref().map_or(*access, |injector| {
+            injector.execute(operation, access);
+            injector.reorder(access)
+        })
+    }
+
+    /// Notes for faults that the lane has written `word`.
+    fn notice(&self, lane: &Lane, access: &Access, word: u128) {
+        if let Some(injector) = &self.injector {
+            injector.wrote(lane.number, access.site);
+            injector.see(lane, access, word);
+        }
     }
 
     /// Returns the past value of a word that a fault makes the lane read.
     fn read_early(&self, lane: &Lane, access: &Access, newest: u128) -> Option<u128> {
-        self.injector.as_ref().and_then(|injector| injector.read_early(lane.number, access, newest))
+        self.injector.as_ref().and_then(|injector| injector.read_early(lane, access, newest))
     }
 
     /// Returns the word that is written instead of `new`; `None` if a fault leaves the write out.
@@ -416,7 +454,7 @@ impl Explorer {
     /// # Safety
     /// - The bytes are valid for writes.
     pub unsafe fn store(&self, lane: &Lane, access: &Access, new: u128) {
-        let access = self.reordered(access);
+        let access = self.reordered(Operation::Store, access);
         // SAFETY: the caller's obligation.
         let old = unsafe { current(&access) };
         let Some(word) = self.replaced(&access, old, new) else { return };
@@ -431,6 +469,7 @@ impl Explorer {
     /// # Safety
     /// - As for [`Self::store`].
     unsafe fn write(&self, lane: &Lane, access: &Access, word: u128) {
+        self.notice(lane, access, word);
         self.idle.borrow_mut().reset();
         self.share(lane, access, true);
         if self.fulfil(lane, access, false, &|_| Some(word)).is_some() {
@@ -454,7 +493,7 @@ impl Explorer {
     /// # Safety
     /// - The bytes are valid for reads and writes.
     pub unsafe fn update(&self, lane: &Lane, access: &Access, new: impl Fn(u128) -> Option<u128>) -> u128 {
-        let access = self.reordered(access);
+        let access = self.reordered(Operation::Update, access);
         let strong = if access.order == Order::Weak { Order::Relaxed } else { access.order };
         let access = Access { order: strong, ..access };
         self.share(lane, &access, true);
@@ -473,6 +512,7 @@ impl Explorer {
         }
         self.note(lane, &access, (Some(old), new), Time::MAX);
         if let Some(new) = new {
+            self.notice(lane, &access, new);
             self.idle.borrow_mut().reset();
             self.record(lane, &access, new);
             self.written(lane, &access, true, new);

@@ -65,6 +65,7 @@ impl Explorer {
         memory.borrow_mut().read_version(lane, access, newest, time);
         self.note(lane, access, (Some(old), new), time);
         if let (Some(new), Some(gap)) = (new, gap) {
+            self.notice(lane, access, new);
             self.continues(&memory.borrow(), access, time, between(gap));
             self.overtaken(lane, access, true, (new, between(gap)));
         }

@@ -110,7 +110,7 @@ unsafe fn modify(
     access: &Access,
     new: impl Fn(u128) -> Option<u128>,
 ) -> u128 {
-    if !explorer.tears(access.site) {
+    if !explorer.tears(access) {
         // SAFETY: the caller's obligation.
         return unsafe { explorer.update(lane, access, new) };
     }

@@ -1,0 +1,227 @@
+//! Test programs, and runs of their tests with and without a mutant.
+use super::mutants::{Mutant, Uses, parse};
+use super::{Family, Options};
+use crate::bundle::{TOLD, executables};
+use crate::workspace::{cargo, root, shell};
+use anyhow::{Context, Result, ensure};
+use rayon::prelude::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
+use wait_timeout::ChildExt;
+use xshell::cmd;
+
+/// Time after which a test without a mutant is stopped.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Test of a program.
+#[derive(Clone, Debug)]
+struct Test {
+    program: PathBuf,
+    name: String,
+    took: Duration,
+}
+
+/// Result of the run of a mutant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A test has failed, or did not end in ten times its usual time.
+    Killed { test: String, in_time: bool },
+    /// No test has failed, although the mutant has changed operations.
+    Survived,
+    /// The mutant has changed no operation.
+    NoEffect,
+    /// A test has failed before the mutant has changed an operation.
+    Broken { test: String },
+}
+
+/// A mutant with its result.
+pub struct Tested {
+    pub mutant: Mutant,
+    pub outcome: Outcome,
+}
+
+/// Runs the tests of a family.
+pub struct Runner {
+    tests: Vec<Test>,
+    pool: rayon::ThreadPool,
+}
+
+impl Runner {
+    /// Builds the test programs, and lists their tests.
+    pub fn build(family: &Family, options: &Options) -> Result<Self> {
+        let (shell, cargo, features) = (shell()?, cargo(), family.features);
+        let own = ["--package", "phalanx", "--no-default-features", "--features", features];
+        let all = ["--workspace", "--all-features"];
+        let which = if options.all_features { &all[..] } else { &own };
+        let build = cmd!(shell, "{cargo} test --no-run {TOLD}").args(which);
+        let programs = family.programs.iter().flat_map(|program| ["--test", program]);
+        let messages = build.args(programs).read()?;
+        let programs = executables(&messages)?;
+        let tests =
+            programs.iter().map(|program| tests_of(program.executable()?)).collect::<Result<Vec<_>>>()?;
+        let tests = tests.concat();
+        ensure!(!tests.is_empty(), "the programs of {} have no tests", family.name);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build()?;
+        Ok(Self { tests, pool })
+    }
+
+    /// Runs each test without a mutant. Returns the operations of kernels with the tests that execute them.
+    ///
+    /// # Errors
+    /// As a test fails.
+    pub fn record(&mut self) -> Result<Uses> {
+        let Self { tests, pool } = self;
+        let run = |test: &mut Test| -> Result<String> {
+            let run = test.run(None)?;
+            ensure!(run.passed == Some(true), "{} fails without a mutant", test.name);
+            test.took = run.took;
+            Ok(run.record)
+        };
+        let records = pool.install(|| tests.par_iter_mut().map(run).collect::<Result<Vec<_>>>())?;
+        let mut uses = Uses::new();
+        for (test, record) in records.iter().enumerate() {
+            for operation in parse(record)? {
+                uses.entry(operation).or_default().insert(test);
+            }
+        }
+        let took: Duration = tests.iter().map(|test| test.took).sum();
+        println!("{} tests, {:.0} s of processor time", tests.len(), took.as_secs_f64());
+        Ok(uses)
+    }
+
+    /// Runs mutants until a time, if any. Returns the results of those that were run.
+    pub fn run(&self, mutants: Vec<Mutant>, end: Option<Instant>) -> Result<Vec<Tested>> {
+        let in_time = |_: &Mutant| end.is_none_or(|end| Instant::now() < end);
+        let run = |mutant: Mutant| self.run_mutant(mutant);
+        // A mutant at a time per thread, in the given order.
+        let bridge = || mutants.into_iter().filter(in_time).par_bridge().map(run).collect::<Result<Vec<_>>>();
+        let mut tested = self.pool.install(bridge)?;
+        tested.sort_by(|a, b| a.mutant.site.place.cmp(&b.mutant.site.place));
+        Ok(tested)
+    }
+
+    fn run_mutant(&self, mutant: Mutant) -> Result<Tested> {
+        let start = Instant::now();
+        let outcome = self.outcome(&mutant)?;
+        println!("{mutant}: {outcome:?} after {:.1} s", start.elapsed().as_secs_f64());
+        Ok(Tested { mutant, outcome })
+    }
+
+    /// Runs the tests that execute the site of a mutant, the shortest first, until one fails.
+    fn outcome(&self, mutant: &Mutant) -> Result<Outcome> {
+        let mut tests: Vec<&Test> = mutant.tests.iter().map(|&test| &self.tests[test]).collect();
+        tests.sort_by_key(|test| test.took);
+        let mut has_effect = false;
+        for test in tests {
+            let run = test.run(Some(mutant))?;
+            has_effect |= run.record.contains("effect\n");
+            if run.passed != Some(true) {
+                let (test, in_time) = (test.name.clone(), run.passed.is_some());
+                let killed = Outcome::Killed { test: test.clone(), in_time };
+                return Ok(if has_effect { killed } else { Outcome::Broken { test } });
+            }
+        }
+        Ok(if has_effect { Outcome::Survived } else { Outcome::NoEffect })
+    }
+}
+
+/// Returns the tests of a program that plant no faults.
+fn tests_of(program: &Path) -> Result<Vec<Test>> {
+    let shell = shell()?;
+    let list = cmd!(shell, "{program} --list --format terse").read()?;
+    let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    let test = |name: &str| Test { program: program.to_owned(), name: name.to_owned(), took: LONGEST / 10 };
+    Ok(names.filter(|name| plants_nothing(name)).map(test).collect())
+}
+
+/// Returns whether a test plants no fault of its own, by its name.
+fn plants_nothing(name: &str) -> bool {
+    !name.starts_with("mutants::") && !name.ends_with("_found") && !name.contains("_found_by_")
+}
+
+/// Run of a test.
+struct Run {
+    /// Whether the test has passed; `None` if it was stopped.
+    passed: Option<bool>,
+    record: String,
+    took: Duration,
+}
+
+impl Test {
+    /// Runs the test in a process of its own, for at most ten times its usual time and 20 s.
+    fn run(&self, mutant: Option<&Mutant>) -> Result<Run> {
+        let (record, start) = (NamedTempFile::new()?, Instant::now());
+        let mut child = self.command(mutant, record.path()).spawn()?;
+        let status = child.wait_timeout(10 * self.took + Duration::from_secs(20))?;
+        if status.is_none() {
+            child.kill()?;
+            child.wait()?;
+        }
+        let record = fs::read_to_string(record.path()).context("the record of executed sites")?;
+        Ok(Run { passed: status.map(|status| status.success()), record, took: start.elapsed() })
+    }
+
+    fn command(&self, mutant: Option<&Mutant>, record: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--exact", &self.name, "--test-threads", "1"])
+            .current_dir(root().join("crates/phalanx"));
+        command.env("PHALANX_SITES", record).env_remove("PHALANX_MUTANT").env_remove("PHALANX_SEED");
+        command.envs(mutant.map(|mutant| ("PHALANX_MUTANT", mutant.to_string())));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutate::mutants::{Operation, Place, Site};
+    use std::collections::BTreeSet;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Returns the outcome of a mutant if its tests run a shell script.
+    fn outcome(script: &str) -> Outcome {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let test = |name: &str, seconds| Test {
+            program: program.clone(),
+            name: name.to_owned(),
+            took: Duration::from_secs(seconds),
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let runner = Runner { tests: vec![test("long", 9), test("short", 1), test("elsewhere", 0)], pool };
+        let place = Place { file: "a.rs".to_owned(), line: 7, column: 1 };
+        let site = Site { place, function: String::new(), text: String::new() };
+        let tests = BTreeSet::from([0, 1]);
+        let operation = Operation::of("store Weak Device 4");
+        runner.outcome(&Mutant { site, operation, operator: "skip", kind: 6, tests, reason: None }).unwrap()
+    }
+
+    #[test]
+    fn outcomes_follow_from_tests_and_effects() {
+        let effect = "echo effect >> $PHALANX_SITES";
+        let killed = |test: &str| Outcome::Killed { test: test.to_owned(), in_time: true };
+        assert_eq!(outcome(&format!("{effect}; exit 1")), killed("short"));
+        assert_eq!(outcome(&format!("{effect}; test $2 = short")), killed("long"));
+        assert_eq!(outcome(effect), Outcome::Survived);
+        assert_eq!(outcome("exit 0"), Outcome::NoEffect);
+        assert_eq!(outcome("exit 1"), Outcome::Broken { test: "short".to_owned() });
+        let only_mutated =
+            format!("{effect}; test \"$PHALANX_MUTANT\" != 'a.rs:7:1 skip store Weak Device 4'");
+        assert_eq!(outcome(&only_mutated), killed("short"));
+    }
+
+    #[test]
+    fn tests_that_plant_faults_are_left_out() {
+        for name in ["mutants::a", "order::a_lost_word_is_found", "words_are_found_by_exchanges"] {
+            assert!(!plants_nothing(name), "{name}");
+        }
+        assert!(plants_nothing("tiles_of_1::lockstep"));
+    }
+}
