@@ -76,7 +76,7 @@ const SAMPLE: usize = 40;
 /// Runs the sample of the commit: mutants of hash maps without a reason, which tests must kill.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run()`].
 pub fn run_sample() -> Result<()> {
     run(&Options {
         families: vec![FAMILIES[0].name.to_owned()],

@@ -70,7 +70,7 @@ fn refused_edges_of_rows_are_errors() {
 fn rows_that_do_not_fit_are_an_error() {
     let offsets: Vec<u64> = (0..=100).map(|vertex| vertex * 20).collect();
     let targets: Vec<u32> = (0..2000).map(|place| (place / 20 + 1 + place % 20) % 100).collect();
-    let rows = csr(&offsets, &targets, &vec![(); 2000], Kind::Directed);
+    let rows = csr(&offsets, &targets, &[(); 2000], Kind::Directed);
     let builder = DynamicGraph::<()>::builder().slabs(1).table_slabs(0).fixed(true);
     let Err(Error::NoRoom { outcomes, .. }) = builder.build_from(&rows) else {
         panic!("the edges fit into a fixed memory of one slab");
