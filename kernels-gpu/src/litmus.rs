@@ -41,7 +41,7 @@ pub const OUTCOME_BITS: u32 = 2 * (READS + LOCATIONS);
 /// An operation as a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Code {
-    /// What the operation does: a constant of this type.
+    /// Number of what it does: a constant of this type.
     pub kind: u32,
     /// Number of its location, from 1.
     pub location: u32,

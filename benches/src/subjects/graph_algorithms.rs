@@ -1,4 +1,5 @@
-//! Benchmarks of `phalanx::graph::algorithms`, on a graph without data of edges and on compressed sparse rows.
+//! Benchmarks of `phalanx::graph::algorithms`, on a graph without data of edges and on compressed sparse
+//! rows.
 //!
 //! | op | what is timed | operations |
 //! |---|---|---|

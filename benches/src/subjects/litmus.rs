@@ -9,9 +9,9 @@
 //! |---|---|
 //! | `test` | name of a test in `litmus::TESTS`, which is run in all 48 styles, or of one in `litmus::patterns` |
 //!
-//! `n` is the number of runs of each program. A run whose outcome the axioms of PTX forbid is an error, unless
-//! the program has a race. `counted` has the numbers of programs, of outcomes that are allowed and of those
-//! that were shown, of runs with an outcome that no interleaving has (`weak`), and these for each style.
+//! `n` is the number of runs of each program. A run whose outcome the axioms of PTX forbid is an error,
+//! unless the program has a race. `counted` has the numbers of programs, of outcomes that are allowed and of
+//! those that were shown, and of runs with an outcome that no interleaving has (`weak`, also for each style).
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;

@@ -24,9 +24,9 @@ instances! {
     kernels {
         GraphInsert, GraphInsertDeferred, GraphAppend, GraphAppendDeferred, GraphUpsert, GraphUpsertDeferred,
         GraphPlan, GraphMove, GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree,
-        GraphNeighbors, GraphInspect, GraphRows, GraphRowParts, GraphFlush, GraphCount, GraphExpect, GraphRehash,
-        GraphExpire, GraphMarkRemoved, GraphListParts, GraphUnlink, GraphFreeParts, GraphFreeRemoved,
-        GraphRestore, GraphChooseEnds, GraphCommon,
+        GraphNeighbors, GraphInspect, GraphRows, GraphRowParts, GraphFlush, GraphCount, GraphExpect,
+        GraphRehash, GraphExpire, GraphMarkRemoved, GraphListParts, GraphUnlink, GraphFreeParts,
+        GraphFreeRemoved, GraphRestore, GraphChooseEnds, GraphCommon,
     }
     visitor: super::kind::Config
 }

@@ -153,8 +153,9 @@ pub fn graph_row_parts<M: Config + Instance>(graph: GraphView<M>, copy: RowCopy<
     copy_parts(graph, copy);
 }
 
-/// Writes targets and data of the edges of each vertex: those of vertex `i` from `offsets[i]` on, at most as many as there are up to `offsets[i + 1]`.
-/// `base` is that of [`graph_degree`]. The grid has a warp per vertex.
+/// Writes targets and data of the edges of each vertex: those of vertex `i` from `offsets[i]` on, at most as
+/// many as there are up to `offsets[i + 1]`. `base` is that of [`graph_degree`]. The grid has a warp per
+/// vertex.
 #[kernel]
 pub fn graph_neighbors<M: Config + Instance>(
     graph: GraphView<M>,

@@ -83,7 +83,7 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
         see: impl FnMut(Option<(u32, Self::Data)>),
     );
 
-    /// Copies the edges of a block's vertices into rows. See [`GraphView::copy_rows`].
+    /// Copies the edges of a block's vertices into rows. See `rows.rs`.
     fn copy_rows(graph: GraphView<Self>, copy: RowCopy<Self::Data>);
 
     /// Copies the edges in a part of a table into rows, by a warp.

@@ -304,8 +304,8 @@ pub fn merge_offsets(
 /// Writes the source of each target of rows that begins with the one at place `first`. If `one_half` is 1,
 /// an edge that leads to a smaller vertex gets none: its other half has a source.
 ///
-/// Cost: reads targets and offsets once, and writes 4 bytes per target; about as many loads from L1 per target
-/// as the logarithm of the rows of 128 targets.
+/// Cost: reads targets and offsets once, and writes 4 bytes per target; about as many loads from L1 per
+/// target as the logarithm of the rows of 128 targets.
 #[kernel]
 pub fn row_sources(
     offsets: GlobalSlice<u64>,

@@ -131,7 +131,9 @@ struct Round {
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Copies the edges of the calling block's vertices.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
-        const { assert!(32 * (RECORD_SLOTS + slab_slots::<S, L>()) <= Stage::room::<S::Value>(S::HAS_VALUE)) };
+        const {
+            assert!(32 * (RECORD_SLOTS + slab_slots::<S, L>()) <= Stage::room::<S::Value>(S::HAS_VALUE));
+        };
         let block = ticket(copy.tickets.at(0));
         let (warp, number) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
         let index = block * ROW_THREADS + Thread::index_in_block();
@@ -146,7 +148,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             }
             write_if(copy.offsets, vertex as usize + 1, before + upto as u64);
         }
-        copy.list(own);
+        copy.list_parts(own);
         let stage = Stage { words: shared!([u32; WARPS as usize * STAGE]), first: number as usize * STAGE };
         let first = upto - own.degree;
         let is_staged = !warp.any(own.large.parts > 0) && total <= Stage::room::<S::Value>(S::HAS_VALUE);
@@ -182,8 +184,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     }
 
     /// Calls `put` with a place and an edge for each edge of the calling lane's small vertex, of which the
-    /// first one has the place `first`. All lanes of the warp call it together; tiles call `put` for the edges
-    /// in slabs.
+    /// first one has the place `first`. All lanes of the warp call it together; tiles call `put` for the
+    /// edges in slabs.
     fn write_rows(self, own: Own, first: u32, mut put: impl FnMut(u32, (u32, S::Value))) {
         let mut place = first;
         let small = own.vertex.filter(|_| own.large.parts == 0);
@@ -297,8 +299,8 @@ impl Round {
         self.server < 32 / SLAB_TILE
     }
 
-    /// Returns the value of the lane `rank` of the tile that reads the calling lane's slab, or 0. All lanes of
-    /// the warp call it together.
+    /// Returns the value of the lane `rank` of the tile that reads the calling lane's slab, or 0. All lanes
+    /// of the warp call it together.
     fn of_server(self, value: u32, rank: u32) -> u32 {
         let found = Tile::<32>::lockstep().shuffle(value, self.server % (32 / SLAB_TILE) * SLAB_TILE + rank);
         if self.is_served() { found } else { 0 }
@@ -308,7 +310,7 @@ impl Round {
 #[device]
 impl<D: Scalar> RowCopy<D> {
     /// Lists the parts of a table, by the calling lane alone.
-    fn list(self, own: Own) {
+    fn list_parts(self, own: Own) {
         let Some(vertex) = own.vertex.filter(|_| own.large.parts > 0) else { return };
         self.cursors.write(vertex as usize, 0);
         let count = self.parts.count.at(0);

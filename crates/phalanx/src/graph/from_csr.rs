@@ -28,8 +28,8 @@ impl<E: Data> Builder<E> {
     /// ```
     ///
     /// Cost: as [`DynamicGraph::bulk_build_on_device`], and a kernel that writes 4 bytes per target; 5 bytes
-    /// per target meanwhile, for at most 2^29 targets at a time. The edges of an undirected graph are inserted
-    /// from the rows of their smaller ends. Copies the offsets to the host; waits.
+    /// per target meanwhile, for at most 2^29 targets at a time. The edges of an undirected graph are
+    /// inserted from the rows of their smaller ends. Copies the offsets to the host; waits.
     ///
     /// # Errors
     /// [`Error::Rows`] if the graph refuses an edge: one that leads from a vertex to itself, unless

@@ -27,8 +27,8 @@ use phalanx_kernels::graph::{BatchEdges, TRIANGLE};
 ///
 /// Cost: three passes over the graph, a sort of the rows of oriented edges, and for each of these edges as
 /// many binary searches as the shorter row of its ends has targets. The rows of a
-/// [`CsrMerge`](crate::graph::CsrMerge) without large vertices need no sort. 16 bytes per edge and 12 per vertex
-/// meanwhile, and the workspace of the sort. Waits.
+/// [`CsrMerge`](crate::graph::CsrMerge) without large vertices need no sort. 16 bytes per edge and 12 per
+/// vertex meanwhile, and the workspace of the sort. Waits.
 ///
 /// # Errors
 /// [`Error::Directed`] if the graph is directed; [`Error::TooMany`] for more than 2^30 - 1 edges;
