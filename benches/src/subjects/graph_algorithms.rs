@@ -485,9 +485,8 @@ fn insert(graph: &DynamicGraph<()>, edges: &[Edge]) -> Result<Vec<Outcome>> {
 fn merged(graph: &DynamicGraph<()>) -> Result<CsrMerge<()>> {
     let rows = graph.to_csr()?.read()?;
     let mut merged = CsrMerge::<()>::new(graph.device(), graph.vertices(), Kind::Undirected)?;
-    let row = |vertex: usize| rows.offsets[vertex] as usize..rows.offsets[vertex + 1] as usize;
-    let edges = (0..graph.vertices())
-        .flat_map(|vertex| rows.targets[row(vertex)].iter().map(move |&to| (vertex as u32, to)));
+    let edges = (0..graph.vertices() as u32)
+        .flat_map(|vertex| rows.of(vertex).iter().map(move |&target| (vertex, target)));
     let (sources, targets): (Vec<u32>, Vec<u32>) = edges.filter(|edge| edge.0 < edge.1).unzip();
     let refused = merged.insert(&sources, &targets)?.refused();
     ensure!(refused == 0, "sorted rows refuse {refused} edges");
