@@ -556,7 +556,7 @@ impl Benchmark for Prepared<'_> {
     fn metrics(&self) -> Vec<Metric> {
         let bytes = match &self.subject {
             Some(Subject::Graph(graph)) => graph.memory_usage(),
-            Some(Subject::Rows(rows)) => rows.offsets().byte_len() + rows.targets().byte_len(),
+            Some(Subject::Rows(rows)) => rows.offsets().byte_len() + 4 * rows.targets().len(),
             Some(Subject::Sorted(rows)) => rows.memory_usage(),
             None => 0,
         };

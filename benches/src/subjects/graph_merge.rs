@@ -196,7 +196,10 @@ impl<'a> Prepared<'a> {
                 let mut degrees = vec![0; self.vertices];
                 let all = self.base.iter().chain(&self.new);
                 all.for_each(|edge| degrees[edge.0 as usize] += 1);
-                Subject::Graph(DynamicGraph::builder().device(device).degrees(&degrees).build()?)
+                let mut graph = DynamicGraph::builder().device(device).degrees(&degrees).build()?;
+                // Memory for tables that replace others: batches in streams allocate none.
+                graph.reserve(self.new.len())?;
+                Subject::Graph(graph)
             }
         };
         // In parts, so that the batch's memory is not that of all edges.

@@ -4,7 +4,8 @@
 //! |---|---|---|---|
 //! | `bulk_build` | no edges | a bulk build of `n` edges on the device | edges |
 //! | `build_from` | `n` edges in rows | a new graph with the edges of the rows, its allocation included | edges |
-//! | `to_csr` | `n` edges | the copy into compressed sparse rows | edges |
+//! | `to_csr` | `n` edges | the copy into compressed sparse rows, whose memory is there | edges |
+//! | `to_csr_new` | `n` edges | the same, with the allocation of the rows | edges |
 //! | `copy_csr` | `n` edges in rows | a copy of these rows: the bound of `to_csr` | edges |
 //! | `insert_copied` | half of the edges, and a snapshot | insertion of the other half | inserted edges |
 //! | `insert_alone` | half of the edges | the same without a snapshot | inserted edges |
@@ -80,6 +81,7 @@ enum Timed {
     BulkBuild,
     BuildFrom,
     ToCsr,
+    ToCsrNew,
     CopyCsr,
     InsertCopied,
     InsertAlone,
@@ -90,10 +92,11 @@ enum Timed {
 }
 
 impl Timed {
-    const NAMES: [(&'static str, Self); 10] = [
+    const NAMES: [(&'static str, Self); 11] = [
         ("bulk_build", Self::BulkBuild),
         ("build_from", Self::BuildFrom),
         ("to_csr", Self::ToCsr),
+        ("to_csr_new", Self::ToCsrNew),
         ("copy_csr", Self::CopyCsr),
         ("insert_copied", Self::InsertCopied),
         ("insert_alone", Self::InsertAlone),
@@ -109,7 +112,7 @@ impl Timed {
 
     /// Returns whether the operation leaves the graph as it was.
     fn only_reads(self) -> bool {
-        matches!(self, Self::ToCsr | Self::CopyCsr)
+        matches!(self, Self::ToCsr | Self::ToCsrNew | Self::CopyCsr)
     }
 }
 
@@ -330,10 +333,11 @@ impl<'a, E: Stamped> Prepared<'a, E> {
                 E::bulk_build(graph, self.all.as_mut().context("the case has all edges")?)?;
             }
             Timed::BuildFrom => {
-                *graph =
-                    self.builder().build_from(self.rows.as_ref().context("`restore` makes the rows")?)?;
+                let rows = self.rows.as_ref().context("`restore` makes the rows")?;
+                *graph = DynamicGraph::builder().in_edges(self.has_in_edges).build_from(rows)?;
             }
-            Timed::ToCsr => self.rows = Some(graph.to_csr()?),
+            Timed::ToCsr => graph.to_csr_into(self.rows.as_mut().context("`restore` makes the rows")?)?,
+            Timed::ToCsrNew => self.rows = Some(graph.to_csr()?),
             Timed::CopyCsr => {
                 let (Some(rows), Some((offsets, targets))) = (&self.rows, &mut self.copies) else {
                     bail!("`restore` makes the rows");
@@ -409,6 +413,12 @@ impl<E: Stamped> Benchmark for Prepared<'_, E> {
         if !self.timed.only_reads() || self.graph.is_none() {
             self.build()?;
         }
+        if let (Timed::ToCsr, Some(graph)) = (self.timed, &self.graph) {
+            let rows = self.rows.take().map_or_else(|| graph.to_csr(), Ok)?;
+            // SAFETY: nothing uses the rows meanwhile.
+            unsafe { self.gpu.stream.fill(rows.targets().global(), 0xff)? };
+            self.rows = Some(rows);
+        }
         Ok(self.gpu.device.synchronize()?)
     }
 
@@ -444,7 +454,7 @@ impl<E: Stamped> Benchmark for Prepared<'_, E> {
                 ensure!(offsets.read()? == rows.offsets().read()?, "other offsets");
                 ensure!(targets.read()? == rows.targets().read()?, "other targets");
             }
-            (Some(rows), None) if self.timed == Timed::ToCsr => self.check(rows, &expected)?,
+            (Some(rows), None) if self.timed.only_reads() => self.check(rows, &expected)?,
             _ => self.check(&graph.to_csr()?, &expected)?,
         }
         if self.timed == Timed::RemoveVertices {
@@ -462,7 +472,8 @@ impl<E: Stamped> Benchmark for Prepared<'_, E> {
     fn operations(&self) -> u64 {
         let edges = self.input.edges.len();
         let operations = match self.timed {
-            Timed::BulkBuild | Timed::BuildFrom | Timed::ToCsr | Timed::CopyCsr => edges,
+            Timed::BulkBuild | Timed::BuildFrom => edges,
+            Timed::ToCsr | Timed::ToCsrNew | Timed::CopyCsr => edges,
             Timed::Expire | Timed::RemoveOld => edges / 2,
             Timed::InsertCopied | Timed::InsertAlone | Timed::Flush => edges - edges / 2,
             Timed::RemoveVertices => self.removed.len(),

@@ -7,40 +7,39 @@
 //! buckets 0: the vertex stays as it is; old buckets 0: it was small
 //! ```
 //!
-//! The edges of a small vertex are moved by a tile of four lanes, and those of eight buckets of a table by
-//! the eight tiles of a warp.
+//! `moves.rs` has the move.
 use super::batch::{EXACT, Growth, GrowthWord, PLAN_WORDS};
-use super::chain::Chain;
 use super::kind::{Config, Edges, slab_slots};
 use super::link::Link;
+use super::moves::Part;
 use super::record::RECORD_SLOTS;
 use super::table::{buckets_of, class_for, growth_class};
 use super::view::{GraphView, SLAB_TILE};
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::Slot;
 use crate::slab::Pool;
 use crate::slab::list::Node;
 use simt::{Global, Order, Scope, Thread, Tile, device};
 
 /// Number of tiles of a warp, and of buckets in a group.
-const GROUP: u32 = 32 / SLAB_TILE;
+pub(super) const GROUP: u32 = 32 / SLAB_TILE;
 
 /// The new table of a listed vertex.
 #[derive(Clone, Copy, Debug, Default)]
-struct Plan {
+pub(super) struct Plan {
     /// First slab of the new table.
-    base: u32,
+    pub base: u32,
     /// Number of its buckets, or 0 if the vertex stays as it is.
-    buckets: u32,
+    pub buckets: u32,
     /// First slab of the old table.
-    old_base: u32,
+    pub old_base: u32,
     /// Number of its buckets, or 0 if the vertex was small.
-    old_buckets: u32,
+    pub old_buckets: u32,
     /// Number of edges that were moved.
-    moved: u32,
+    pub moved: u32,
     /// 1 if an edge found no room.
-    failed: u32,
+    pub failed: u32,
     /// The vertex.
-    vertex: u32,
+    pub vertex: u32,
 }
 
 #[device]
@@ -57,9 +56,9 @@ impl Growth {
 }
 
 /// Index of a plan's word `moved`.
-const MOVED: usize = 4;
+pub(super) const MOVED: usize = 4;
 /// Index of a plan's word `failed`.
-const FAILED: usize = 5;
+pub(super) const FAILED: usize = 5;
 
 #[device]
 impl Plan {
@@ -75,7 +74,7 @@ impl Plan {
     }
 
     /// Reads the plan of a listed vertex, except the words that the launch may change.
-    fn read(growth: Growth, index: u32) -> Self {
+    pub fn read(growth: Growth, index: u32) -> Self {
         let word = |word| growth.plans.read(index as usize * PLAN_WORDS + word);
         Self {
             base: word(0),
@@ -89,49 +88,8 @@ impl Plan {
     }
 
     /// Returns the location of a word that launches change.
-    fn word(growth: Growth, index: u32, word: usize) -> Global<u32> {
+    pub fn word(growth: Growth, index: u32, word: usize) -> Global<u32> {
         growth.plans.at(index as usize * PLAN_WORDS + word)
-    }
-}
-
-/// The part of a vertex that a tile moves: its bucket `bucket`, or all edges of a small vertex.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    /// Index of the plan.
-    index: u32,
-    plan: Plan,
-    bucket: u32,
-}
-
-#[device]
-impl Part {
-    /// Returns the number of warps that move the listed vertices.
-    fn warps(growth: Growth) -> u32 {
-        growth.read(GrowthWord::Listed).div_ceil(GROUP) + growth.read(GrowthWord::Groups)
-    }
-
-    /// Returns the part of the calling tile in the `warp`-th share of the work, if it has one.
-    fn of(growth: Growth, warp: u32) -> Option<Self> {
-        let tile = Thread::lane() / SLAB_TILE;
-        let listed = growth.read(GrowthWord::Listed);
-        let small = listed.div_ceil(GROUP);
-        let (index, bucket) = if warp < small {
-            (warp * GROUP + tile, 0)
-        } else {
-            let group = growth.groups.read((warp - small) as usize);
-            ((group >> 32) as u32, group as u32 + tile)
-        };
-        if index >= listed {
-            return None;
-        }
-        let plan = Plan::read(growth, index);
-        let is_own = if warp < small { plan.old_buckets == 0 } else { bucket < plan.old_buckets };
-        (plan.buckets != 0 && is_own).then_some(Self { index, plan, bucket })
-    }
-
-    /// Returns the number of parts of the vertex.
-    fn parts(self) -> u32 {
-        if self.plan.old_buckets == 0 { 1 } else { self.plan.old_buckets }
     }
 }
 
@@ -222,34 +180,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
     }
 
-    /// Returns the number of edges of a small vertex, by the calling lane alone.
-    pub(super) fn count_live(self, vertex: u32) -> u32 {
-        let (mut chain, mut live) = (Chain::of_small(self, Some(vertex)), 0);
-        while let Some(slot) = chain.slot(0) {
-            live += S::is_live(slot.load(Order::Relaxed, Scope::Device)) as u32;
-            chain.advance(1);
-        }
-        live
-    }
-
-    /// Moves the edges of a small vertex to the front, by the calling lane alone; blanks the slots behind
-    /// them, and frees the slabs that become empty. Requires exclusive access to the vertex.
-    pub(super) fn compact(self, vertex: u32) {
-        let (mut from, mut to) = (Chain::of_small(self, Some(vertex)), Chain::of_small(self, Some(vertex)));
-        while let Some(slot) = from.slot(0) {
-            let word = slot.load(Order::Relaxed, Scope::Device);
-            from.advance(1);
-            if S::is_live(word) {
-                // No further than the slot that was read.
-                if let Some(place) = to.slot(0) {
-                    place.store(word, Order::Relaxed, Scope::Device);
-                }
-                to.advance(1);
-            }
-        }
-        to.cut();
-    }
-
     /// Blanks the slabs of a chain from `link` on, and frees them. The lanes of the tile call it together;
     /// tiles in lockstep iterate together. Requires exclusive access to the chain.
     pub(super) fn free_chain(self, tile: Tile<SLAB_TILE>, link: Link) {
@@ -299,46 +229,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
         self.free_chain(tile, link);
         tile.sync();
-    }
-
-    /// Moves the edges of vertices that get tables, by all threads of the grid.
-    pub(super) fn move_edges(self, growth: Growth) {
-        let (warps, mut warp) = (Part::warps(growth), (Thread::index() / 32) as u32);
-        while warp < warps {
-            self.move_part(growth, Part::of(growth, warp));
-            warp += (Thread::count() / 32) as u32;
-        }
-    }
-
-    /// Moves the edges of the calling tile's part, if it has one. All lanes of the warp call it together.
-    fn move_part(self, growth: Growth, part: Option<Part>) {
-        let tile = Tile::<SLAB_TILE>::lockstep();
-        let mut chain = match part {
-            Some(Part { plan, .. }) if plan.old_buckets == 0 => Chain::of_small(self, Some(plan.vertex)),
-            // SAFETY: a bucket of the old table.
-            Some(part) => unsafe { Chain::of_bucket(self, part.plan.old_base + part.bucket) },
-            None => Chain::of_small(self, None),
-        };
-        let plan = part.map_or(Plan::default(), |part| part.plan);
-        let (mut moved, mut failed) = (0, false);
-        while tile.any_converged(chain.is_at_slot()) {
-            let word = chain.slot(tile.rank()).map(|slot| slot.load(Order::Relaxed, Scope::Device));
-            chain.advance(SLAB_TILE);
-            let word = word.filter(|&word| S::is_live(word));
-            let edge =
-                word.map_or((0, S::Value::default()), |word| (S::key(word).to_u64() as u32, S::value(word)));
-            // SAFETY: the plan has a table of the arena.
-            let is_moved = unsafe { self.insert_moved(word.is_some(), (plan.base, plan.buckets), edge) };
-            moved += (word.is_some() && is_moved) as u32;
-            failed |= word.is_some() && !is_moved;
-        }
-        let (moved, failed) = (tile.reduce_add(moved), tile.any(failed));
-        if let Some(part) = part.filter(|_| tile.rank() == 0) {
-            Plan::word(growth, part.index, MOVED).fetch_add(moved, Order::Relaxed, Scope::Device);
-            if failed {
-                Plan::word(growth, part.index, FAILED).fetch_or(1, Order::Relaxed, Scope::Device);
-            }
-        }
     }
 
     /// Lets the records of the listed vertices describe their new tables, and frees the old memory, by all

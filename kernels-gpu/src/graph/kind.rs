@@ -86,8 +86,9 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// Copies the edges of a block's vertices into rows. See `rows.rs`.
     fn copy_rows(graph: GraphView<Self>, copy: RowCopy<Self::Data>);
 
-    /// Copies the edges in a part of a table into rows, by a warp.
-    fn copy_part(graph: GraphView<Self>, part: Part, copy: RowCopy<Self::Data>);
+    /// Copies the edges in a part of a table into rows, by a warp. The parts of the table begin at the place
+    /// `list` of their list.
+    fn copy_part(graph: GraphView<Self>, part: Part, list: usize, copy: RowCopy<Self::Data>);
 
     /// Calls `see` for the edges in a part of a table, by a warp.
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, Self::Data)>));
@@ -177,8 +178,8 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
         graph.copy_rows(copy);
     }
 
-    fn copy_part(graph: GraphView<Self>, part: Part, copy: RowCopy<S::Value>) {
-        graph.copy_part(part, copy);
+    fn copy_part(graph: GraphView<Self>, part: Part, list: usize, copy: RowCopy<S::Value>) {
+        graph.copy_part(part, list, copy);
     }
 
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, S::Value)>)) {

@@ -21,12 +21,13 @@
 //! The first three kernels read and write some 40 bytes per half, and search rows. The last ones read and
 //! write each offset and each target once.
 use super::algorithms::lower_bound;
+use super::table::{MOST_ARENA, slabs_for};
 use super::view::Flags;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
 use crate::primitives::unrolled;
 use crate::primitives::words::{Moved, Words};
-use simt::{GlobalSlice, Instance, Thread, Tile, Word, device, instances, kernel};
+use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, device, instances, kernel};
 
 /// A batch whose keys are written.
 #[repr(C)]
@@ -325,6 +326,32 @@ pub fn row_sources(
             Some((place, if one_half != 0 && source > target { NO_VERTEX } else { source }))
         });
         begin += Thread::count() / 32 * MERGE_RUN;
+    }
+}
+
+/// Adds the numbers of slabs of the pool and of the arena that a graph needs for rows to the two words of
+/// `totals`, with `slots` slots per slab and tables of a load of `tenths` tenths. The grid has any number of
+/// threads.
+#[kernel]
+pub fn row_slabs(offsets: GlobalSlice<u64>, slots: u32, tenths: u32, totals: GlobalSlice<u64>) {
+    let (rows, mut row) = (offsets.len().saturating_sub(1), Thread::index());
+    let (mut singles, mut tables) = (0, 0u64);
+    while row < rows {
+        let (single, table) = slabs_for(offsets.read(row + 1) - offsets.read(row), slots, tenths);
+        singles += single;
+        tables += table as u64;
+        row += Thread::count();
+    }
+    let warp = Tile::<32>::lockstep();
+    // More slabs than an arena can have are as good as the maximum. A warp's sum is below 2^32.
+    let most = MOST_ARENA - 1;
+    let tables = if tables < most as u64 { tables as u32 } else { most };
+    let (sums, mut word) = ([warp.reduce_add(singles), warp.reduce_add(tables)], 0);
+    while word < sums.len() {
+        if warp.rank() == 0 && sums[word] != 0 {
+            totals.at(word).fetch_add(sums[word] as u64, Order::Relaxed, Scope::Device);
+        }
+        word += 1;
     }
 }
 

@@ -34,10 +34,12 @@ mod kind;
 mod link;
 #[cfg(feature = "dynamic-graph")]
 pub mod merge;
+mod moves;
 mod neighbors;
 mod record;
 mod rows;
 mod search;
+mod small;
 mod table;
 mod together;
 mod view;
@@ -54,10 +56,11 @@ pub use instances::*;
 pub use kind::{Config, Edges};
 pub use link::Link;
 pub use record::RECORD_SLOTS;
-pub use rows::{ROW_THREADS, RowCopy};
+pub use rows::{ROW_THREADS, RowCopy, row_vertices};
 pub use search::{Executed, Fate, Half};
 pub use table::{
-    ARENA_LISTS, ARENA_WORDS, Arena, MOST_ARENA, SLAB_BYTES, buckets_of, class_for, growth_class,
+    ARENA_COUNTS, ARENA_FIRSTS, ARENA_HEAD, Arena, CLASSES, MOST_ARENA, SLAB_BYTES, buckets_of, class_for,
+    growth_class, places_of, slabs_for,
 };
 pub use together::Repeats;
 pub use view::{Flags, GraphParts, GraphView, SLAB_TILE};

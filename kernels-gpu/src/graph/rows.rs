@@ -1,28 +1,31 @@
 //! Copies of a graph into compressed sparse rows, by one pass over the vertices.
 //!
-//! A warp takes 32 vertices, one per lane, and a block eight warps:
+//! A lane takes as many vertices as fill a line with their records: four, two or one. They are in *groups* of
+//! 32, one per lane of a warp; a block has eight warps:
 //!
 //! ```text
-//! each lane           counts the edges in its record; a table has their number there
+//! each lane           reads its records, and counts their edges; a table has their number there
 //! tiles of four       count those in the slabs of small vertices
 //! the block           finds its place by look-back (see `primitives::carry`), and writes offsets
-//! lanes and tiles     read the records and slabs again, and collect the edges in shared memory
+//! lanes and tiles     collect the edges of records and slabs in shared memory
 //! the warp            copies them to the rows
 //! ```
 //!
-//! A warp with a table, or with more edges than shared memory has room for, writes to the rows itself. Tables
-//! are listed by parts, which the warps of a second launch copy.
-use super::algorithms::{Large, PART_BUCKETS, Part, PartList};
+//! If shared memory has room, all groups are collected at once, otherwise one after the other. A group with a
+//! table, or with more edges than there is room for, is written to the rows directly. Tables are listed by
+//! parts, which the warps of a second launch copy.
+use super::algorithms::{PART_BUCKETS, Part, PartList};
 use super::kind::{Config, Edges, slab_slots};
 use super::link::Link;
-use super::record::RECORD_SLOTS;
-use super::view::{GraphView, SLAB_TILE};
+use super::record::{RECORD_SLOTS, Record, removed};
+use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Lane, Scalar, Slot};
 use crate::primitives::carry::Carry;
 use crate::primitives::lookback::{Values, scan_lanes};
 use crate::primitives::operator::Sum;
-use crate::primitives::ticket;
+use crate::primitives::{ticket, unrolled};
+use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
 use simt::{GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 
@@ -31,6 +34,27 @@ pub const ROW_THREADS: u32 = 256;
 
 /// Warps of a block.
 const WARPS: u32 = ROW_THREADS / 32;
+
+/// Slots of a record, with the control slot.
+const SLOTS: usize = RECORD_SLOTS as usize + 1;
+
+/// Maximum number of groups of a warp.
+const GROUPS: usize = 4;
+
+/// Returns the number of groups of a warp, in a graph whose records have `record_bytes` bytes.
+const fn groups_of(record_bytes: usize) -> usize {
+    let groups = 128 / record_bytes;
+    if groups > GROUPS { GROUPS } else { groups }
+}
+
+/// Returns the number of vertices per block, in a graph whose records have `record_bytes` bytes.
+///
+/// ```
+/// assert_eq!([32, 64, 128].map(phalanx_kernels::graph::row_vertices), [1024, 512, 256]);
+/// ```
+pub const fn row_vertices(record_bytes: usize) -> u32 {
+    ROW_THREADS * groups_of(record_bytes) as u32
+}
 
 /// Words of shared memory of a warp: room for the edges of 32 small vertices with a slab each, of all kinds.
 const STAGE: usize = 1408;
@@ -45,10 +69,10 @@ pub struct RowCopy<D> {
     pub targets: GlobalSlice<u32>,
     /// Output: bits of the data of edges; empty if there are none.
     pub data: GlobalSlice<D>,
-    /// A word per vertex: the number of copied edges of a vertex with a table.
-    pub cursors: GlobalSlice<u32>,
     /// Parts of the tables.
     pub parts: PartList,
+    /// A word per part: the number of copied edges of the table, in the place of its first part.
+    pub cursors: GlobalSlice<u32>,
     /// Words for look-back, two for each block, which are 0.
     pub status: GlobalSlice<u64>,
     /// Number of blocks that have begun: a word, which is 0.
@@ -105,30 +129,43 @@ impl Stage {
     }
 }
 
-/// The vertex of a lane.
+/// The vertices of a lane, one per group.
 #[derive(Clone, Copy)]
-struct Own {
-    /// The vertex, if there is one.
-    vertex: Option<u32>,
-    /// Link of the record of a small vertex, otherwise none.
-    slab: Option<Handle>,
-    /// Size of the table.
-    large: Large,
-    /// Number of edges.
-    degree: u32,
+struct Own<S: Slot> {
+    /// Slots of the records of small vertices; tombstones for others.
+    words: [[S::Word; SLOTS]; GROUPS],
+    /// Slabs of small vertices.
+    slabs: [Option<Handle>; GROUPS],
+    /// Numbers of edges.
+    degrees: [u32; GROUPS],
+    /// Whether a vertex has a table, a bit per group.
+    tables: u32,
 }
 
 /// A round in which the tiles of a warp read slabs.
 #[derive(Clone, Copy)]
 struct Round {
-    /// Lane whose slab the calling tile reads; 32 or more if none.
-    owner: u32,
-    /// Number of the tile that reads the slab of the calling lane; beyond the last one if none does.
-    server: u32,
+    /// Group and lane of the vertex whose slab the calling tile reads, if it reads one.
+    owner: Option<(usize, u32)>,
+    /// For each vertex of the calling lane, the number of the tile that reads its slab; beyond the last one
+    /// if none does.
+    servers: [u32; GROUPS],
 }
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
+    /// Number of groups of a warp.
+    const ROW_GROUPS: usize = groups_of(Record::<S, W, L>::BYTES);
+
+    /// Calls `body` with the number of each group. Arrays that it indexes stay in registers.
+    fn each_group(mut body: impl FnMut(usize)) {
+        unrolled::<GROUPS>(|group| {
+            if group < Self::ROW_GROUPS {
+                body(group);
+            }
+        });
+    }
+
     /// Copies the edges of the calling block's vertices.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
         const {
@@ -136,122 +173,188 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         };
         let block = ticket(copy.tickets.at(0));
         let (warp, number) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
-        let index = block * ROW_THREADS + Thread::index_in_block();
-        let own = self.count_row((index < self.vertices()).then_some(index));
-        let upto = scan_lanes::<Sum<u32>>(warp, own.degree, 32);
-        let total = warp.shuffle(upto, 31);
+        let vertex = (block * WARPS + number) * 32 * Self::ROW_GROUPS as u32 + warp.rank();
+        let own = self.own_rows(vertex, copy);
+        let (mut places, mut ends, mut total) = ([0; GROUPS], [0; GROUPS], 0);
+        Self::each_group(|group| {
+            let upto = scan_lanes::<Sum<u32>>(warp, own.degrees[group], 32);
+            places[group] = total + upto - own.degrees[group];
+            total += warp.shuffle(upto, 31);
+            ends[group] = total;
+        });
         let carry = Carry::<Sum<u64>>::new(Values::of(copy.status), WARPS);
         let (before, _) = carry.learn(carry.announce(block, total as u64), 0);
-        if let Some(vertex) = own.vertex {
-            if vertex == 0 {
-                write_if(copy.offsets, 0, 0);
+        Self::each_group(|group| {
+            let vertex = vertex + 32 * group as u32;
+            if vertex < self.vertices() {
+                if vertex == 0 {
+                    write_if(copy.offsets, 0, 0);
+                }
+                let end = before + (places[group] + own.degrees[group]) as u64;
+                write_if(copy.offsets, vertex as usize + 1, end);
             }
-            write_if(copy.offsets, vertex as usize + 1, before + upto as u64);
-        }
-        copy.list_parts(own);
+        });
         let stage = Stage { words: shared!([u32; WARPS as usize * STAGE]), first: number as usize * STAGE };
-        let first = upto - own.degree;
-        let is_staged = !warp.any(own.large.parts > 0) && total <= Stage::room::<S::Value>(S::HAS_VALUE);
-        if is_staged {
-            self.write_rows(own, first, |place, edge| stage.store(S::HAS_VALUE, place, edge));
-            warp.sync();
-            let mut place = warp.rank();
-            while place < total {
-                copy.put(before + place as u64, stage.load(S::HAS_VALUE, place));
-                place += 32;
+        self.write_groups(copy, stage, own, (places, ends, before));
+    }
+
+    /// Returns the calling lane's vertices, of which that of the first group is `vertex`. All lanes of the
+    /// warp call it together.
+    fn own_rows(self, vertex: u32, copy: RowCopy<S::Value>) -> Own<S> {
+        let none = removed::<S>();
+        let (slabs, degrees) = ([None; GROUPS], [0; GROUPS]);
+        let mut own = Own { words: [[none; SLOTS]; GROUPS], slabs, degrees, tables: 0 };
+        let mut links = [Link::NO_VERTEX; GROUPS];
+        Self::each_group(|group| {
+            links[group] = self.read_record(vertex + 32 * group as u32, &mut own.words[group]);
+        });
+        Self::each_group(|group| {
+            let link = links[group];
+            if link == Link::TABLE {
+                let vertex = vertex + 32 * group as u32;
+                // SAFETY: a vertex with a link exists.
+                let (table, live) = unsafe { self.record(vertex) }.load_table();
+                copy.list_parts(vertex, table.buckets.div_ceil(PART_BUCKETS));
+                own.degrees[group] = live;
+                own.tables |= 1 << group;
             }
-        } else {
-            self.write_rows(own, first, |place, edge| copy.put(before + place as u64, edge));
-        }
-    }
-
-    /// Returns the vertex of the calling lane and its degree. All lanes of the warp call it together.
-    fn count_row(self, vertex: Option<u32>) -> Own {
-        let (mut degree, link) = self.each_in_record(vertex, |_| ());
-        let mut large = Large::default();
-        if let Some(vertex) = vertex.filter(|_| link == Link::TABLE) {
-            // SAFETY: the vertex exists.
-            let (table, live) = unsafe { self.record(vertex) }.load_table();
-            large = Large { parts: table.buckets.div_ceil(PART_BUCKETS), degree: live };
-            degree = live;
-        }
-        let slab = link.slab();
-        self.each_slab(slab, |round, lane| {
+            if link.is_closed() {
+                own.words[group] = [none; SLOTS];
+            } else {
+                own.degrees[group] = count_live::<S>(own.words[group]);
+            }
+            own.slabs[group] = link.slab();
+        });
+        self.each_slab(own.slabs, |round, lane| {
             let sum = Tile::<SLAB_TILE>::lockstep().reduce_add(live_in(lane));
-            degree += round.of_server(sum, 0);
+            Self::each_group(|group| own.degrees[group] += round.of_server(group, sum, 0));
         });
-        Own { vertex, slab, large, degree }
+        own
     }
 
-    /// Calls `put` with a place and an edge for each edge of the calling lane's small vertex, of which the
-    /// first one has the place `first`. All lanes of the warp call it together; tiles call `put` for the
-    /// edges in slabs.
-    fn write_rows(self, own: Own, first: u32, mut put: impl FnMut(u32, (u32, S::Value))) {
-        let mut place = first;
-        let small = own.vertex.filter(|_| own.large.parts == 0);
-        self.each_in_record(small, |edge| {
-            put(place, edge);
-            place += 1;
+    /// Reads the slots of a record, and returns its link; no vertex if it does not exist.
+    fn read_record(self, vertex: u32, words: &mut [S::Word; SLOTS]) -> Link {
+        if vertex >= self.vertices() {
+            return Link::NO_VERTEX;
+        }
+        // SAFETY: the vertex exists.
+        let record = unsafe { self.record(vertex) };
+        let (mut link, mut rank) = (Link::NONE, 0);
+        while rank < W {
+            let read = record.read(rank, true, Order::Weak);
+            let lane = read.lane.words();
+            unrolled::<L>(|j| words[rank as usize * L + j] = lane[j]);
+            link = Link::from_word(read.link);
+            rank += 1;
+        }
+        link
+    }
+
+    /// Writes the edges of the calling warp's small vertices. `places` are those of the calling lane's rows
+    /// among the edges of the warp, `ends` those behind the groups, and `before` is the number of edges
+    /// before the warp. All lanes of the warp call it together.
+    fn write_groups(
+        self,
+        copy: RowCopy<S::Value>,
+        stage: Stage,
+        own: Own<S>,
+        (places, ends, before): ([u32; GROUPS], [u32; GROUPS], u64),
+    ) {
+        let (warp, room) = (Tile::<32>::lockstep(), Stage::room::<S::Value>(S::HAS_VALUE));
+        let all = select(ends, Self::ROW_GROUPS as u32 - 1);
+        let mut has_tables = 0;
+        Self::each_group(|group| {
+            has_tables |= (warp.any(own.tables >> group & 1 != 0) as u32) << group;
         });
-        self.each_slab(own.slab, |round, lane| {
+        let is_joint = has_tables == 0 && all <= room;
+        let (mut turn, turns) = (0, if is_joint { 1 } else { Self::ROW_GROUPS as u32 });
+        while turn < turns {
+            let begin = if turn == 0 { 0 } else { select(ends, turn - 1) };
+            let end = if is_joint { all } else { select(ends, turn) };
+            let is_staged = end - begin <= room && has_tables >> turn & 1 == 0;
+            let chosen = if is_joint { u32::MAX } else { 1 << turn };
+            self.write_rows(own, chosen, places, |place, edge| {
+                if is_staged {
+                    stage.store(S::HAS_VALUE, place - begin, edge);
+                } else {
+                    copy.put(before + place as u64, edge);
+                }
+            });
+            if is_staged {
+                warp.sync();
+                let mut place = warp.rank();
+                while place < end - begin {
+                    copy.put(before + (begin + place) as u64, stage.load(S::HAS_VALUE, place));
+                    place += 32;
+                }
+                warp.sync();
+            }
+            turn += 1;
+        }
+    }
+
+    /// Calls `put` with a place and an edge for each edge of the calling lane's small vertices in the groups
+    /// of `chosen`, a bit for each. `places` are those of the first edges. All lanes of the warp call it
+    /// together; tiles call `put` for the edges in slabs.
+    fn write_rows(
+        self,
+        own: Own<S>,
+        chosen: u32,
+        mut places: [u32; GROUPS],
+        mut put: impl FnMut(u32, (u32, S::Value)),
+    ) {
+        let mut slabs = [None; GROUPS];
+        Self::each_group(|group| {
+            if chosen >> group & 1 != 0 {
+                slabs[group] = own.slabs[group];
+                // The control slot appears as a tombstone.
+                unrolled::<SLOTS>(|j| {
+                    if S::is_live(own.words[group][j]) {
+                        put(places[group], self.decoded(own.words[group][j]));
+                        places[group] += 1;
+                    }
+                });
+            }
+        });
+        self.each_slab(slabs, |round, lane| {
             let tile = Tile::<SLAB_TILE>::lockstep();
             let many = live_in(lane);
             let sum = tile.reduce_add(many);
-            let begin = Tile::<32>::lockstep().shuffle(place, round.owner % 32);
-            let (mut at, words, mut j) = (begin + before_in_tile(tile, many), lane.words(), 0);
-            while j < L {
+            let begin = round.of_owner(places);
+            let (mut at, words) = (begin + before_in_tile(tile, many), lane.words());
+            unrolled::<L>(|j| {
                 if S::is_live(words[j]) {
                     put(at, self.decoded(words[j]));
                     at += 1;
                 }
-                j += 1;
-            }
-            place += round.of_server(sum, 0);
+            });
+            Self::each_group(|group| places[group] += round.of_server(group, sum, 0));
         });
     }
 
-    /// Calls `see` for the edges in the record of a small vertex. Returns their number, and the link.
-    fn each_in_record(self, vertex: Option<u32>, mut see: impl FnMut((u32, S::Value))) -> (u32, Link) {
-        let Some(vertex) = vertex else { return (0, Link::NONE) };
-        // SAFETY: the vertex exists.
-        let record = unsafe { self.record(vertex) };
-        let link = Link::from_word(record.read(W - 1, true, Order::Weak).link);
-        if link.is_closed() {
-            return (0, link);
-        }
-        let (mut many, mut rank) = (0, 0);
-        while rank < W {
-            let (words, mut j) = (record.read(rank, true, Order::Weak).lane.words(), 0);
-            while j < L {
-                if S::is_live(words[j]) {
-                    see(self.decoded(words[j]));
-                    many += 1;
-                }
-                j += 1;
+    /// Calls `see` for the slabs that begin with those of the calling lane's vertices, and those behind them.
+    /// Tiles of four lanes take the slabs of the warp's vertices in turn. All lanes of the warp call it
+    /// together, and `see` as well.
+    fn each_slab(self, mut at: [Option<Handle>; GROUPS], mut see: impl FnMut(Round, &Lane<S, L>)) {
+        let tile = Tile::<SLAB_TILE>::lockstep();
+        loop {
+            let (round, is_last) = Round::new(at);
+            if is_last {
+                return;
             }
-            rank += 1;
-        }
-        (many, link)
-    }
-
-    /// Calls `see` for the slabs that begin with `first`, and those behind them. Tiles of four lanes take the
-    /// slabs of the warp's lanes in turn. All lanes of the warp call it together, and `see` as well.
-    fn each_slab(self, first: Option<Handle>, mut see: impl FnMut(Round, &Lane<S, L>)) {
-        let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
-        let mut at = first;
-        while warp.any(at.is_some()) {
-            let round = Round::new(warp.ballot(at.is_some()), at.is_some());
-            let handle = warp.shuffle(at.map_or(0, Handle::to_word), round.owner % 32);
-            let is_there = round.owner < 32;
+            let handle = Handle::from_word(round.of_owner(at.map(|at| at.map_or(0, Handle::to_word))));
+            let is_there = round.owner.is_some();
             // SAFETY: the handle was read in a link; nothing is accessed without one.
-            let node = unsafe { self.node(Handle::from_word(handle)) };
+            let node = unsafe { self.node(handle) };
             let read = node.read(tile.rank(), is_there, Order::Weak);
             let lane = if is_there { read.lane } else { Lane::nothing() };
             see(round, &lane);
-            let next = round.of_server(read.link.to_word(), SLAB_TILE - 1);
-            if round.is_served() {
-                at = Link::from_word(next).slab();
-            }
+            Self::each_group(|group| {
+                let next = round.of_server(group, read.link.to_word(), SLAB_TILE - 1);
+                if round.is_served(group) {
+                    at[group] = Link::from_word(next).slab();
+                }
+            });
         }
     }
 
@@ -260,67 +363,140 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         (S::key(word).to_u64() as u32, self.flags().decode(S::value(word)))
     }
 
-    /// Copies the edges in a part of a table. All lanes of the warp call it together.
-    pub(super) fn copy_part(self, part: Part, copy: RowCopy<S::Value>) {
-        let warp = Tile::<32>::lockstep();
-        let (first, cursor) =
-            (copy.offsets.read(part.vertex as usize), copy.cursors.at(part.vertex as usize));
-        self.for_each_in_part(part, |edge| {
-            let votes = warp.ballot(edge.is_some());
-            let is_first = votes != 0 && warp.rank() == 0;
-            let begin = if is_first {
-                cursor.fetch_add(votes.count_ones(), Order::Relaxed, Scope::Device)
+    /// Copies the edges in a part of a table, whose parts begin at the place `list` of the list. A tile takes
+    /// each bucket. All lanes of the warp call it together.
+    pub(super) fn copy_part(self, part: Part, list: usize, copy: RowCopy<S::Value>) {
+        const { assert!(PART_BUCKETS == 32 / SLAB_TILE, "a tile for each bucket") };
+        let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
+        let (first, cursor) = (copy.offsets.read(part.vertex as usize), copy.cursors.at(list));
+        let table = self.table_of(part.vertex);
+        let index = part.index * PART_BUCKETS + warp.rank() / SLAB_TILE;
+        let mut at = (index < table.buckets).then(|| {
+            // SAFETY: a bucket of the table.
+            unsafe { self.first_node(Start { index: table.base + index, is_bucket: true }) }
+        });
+        while warp.any(at.is_some()) {
+            let (lane, link) = at.map_or((Lane::nothing(), Link::NONE), |node: Node<S, SLAB_TILE, L>| {
+                let read = node.read(tile.rank(), true, Order::Weak);
+                (read.lane, Link::from_word(read.link.to_word()))
+            });
+            let many = live_in(&lane);
+            let upto = scan_lanes::<Sum<u32>>(warp, many, 32);
+            let begin = if warp.rank() == 31 && upto > 0 {
+                cursor.fetch_add(upto, Order::Relaxed, Scope::Device)
             } else {
                 0
             };
-            let own = warp.shuffle(begin, 0) + (votes & ((1 << warp.rank()) - 1)).count_ones();
-            if let Some(edge) = edge {
-                copy.put(first + own as u64, edge);
-            }
-        });
+            let mut place = first + (warp.shuffle(begin, 31) + upto - many) as u64;
+            let words = lane.words();
+            unrolled::<L>(|j| {
+                if S::is_live(words[j]) {
+                    copy.put(place, self.decoded(words[j]));
+                    place += 1;
+                }
+            });
+            let next = Link::from_word(tile.shuffle(link.to_word(), SLAB_TILE - 1)).slab();
+            at = next.map(|handle| {
+                // SAFETY: the handle was read in a link of the graph.
+                unsafe { self.node(handle) }
+            });
+        }
     }
 }
 
 #[device]
 impl Round {
-    /// Gives each tile one of the lanes in `waiting`, of which the calling lane is one if `waits`.
-    fn new(waiting: u32, waits: bool) -> Self {
-        let (mut rest, mut tile) = (waiting, Thread::lane() / SLAB_TILE);
-        while tile > 0 {
-            rest &= rest.wrapping_sub(1);
-            tile -= 1;
-        }
-        let before = (waiting & ((1 << Thread::lane()) - 1)).count_ones();
-        Self { owner: rest.trailing_zeros(), server: if waits { before } else { u32::MAX } }
+    /// Gives each tile one of the vertices with a slab, `slabs` being those of the calling lane. Returns also
+    /// whether there are none. All lanes of the warp call it together.
+    fn new(slabs: [Option<Handle>; GROUPS]) -> (Self, bool) {
+        let (warp, lower) = (Tile::<32>::lockstep(), (1 << Thread::lane()) - 1);
+        let (mut servers, mut owner, mut before) = ([u32::MAX; GROUPS], None, 0);
+        let tile = Thread::lane() / SLAB_TILE;
+        unrolled::<GROUPS>(|group| {
+            let waiting = warp.ballot(slabs[group].is_some());
+            if slabs[group].is_some() {
+                servers[group] = before + (waiting & lower).count_ones();
+            }
+            let many = waiting.count_ones();
+            if tile >= before && tile < before + many {
+                owner = Some((group, nth_bit(waiting, tile - before)));
+            }
+            before += many;
+        });
+        (Self { owner, servers }, before == 0)
     }
 
-    /// Returns whether a tile reads the slab of the calling lane.
-    fn is_served(self) -> bool {
-        self.server < 32 / SLAB_TILE
+    /// Returns whether a tile reads the slab of the calling lane's vertex in `group`.
+    fn is_served(self, group: usize) -> bool {
+        self.servers[group] < 32 / SLAB_TILE
     }
 
-    /// Returns the value of the lane `rank` of the tile that reads the calling lane's slab, or 0. All lanes
-    /// of the warp call it together.
-    fn of_server(self, value: u32, rank: u32) -> u32 {
-        let found = Tile::<32>::lockstep().shuffle(value, self.server % (32 / SLAB_TILE) * SLAB_TILE + rank);
-        if self.is_served() { found } else { 0 }
+    /// Returns the value of the lane `rank` of the tile that reads the slab of the calling lane's vertex in
+    /// `group`, or 0. All lanes of the warp call it together.
+    fn of_server(self, group: usize, value: u32, rank: u32) -> u32 {
+        let server = self.servers[group] % (32 / SLAB_TILE);
+        let found = Tile::<32>::lockstep().shuffle(value, server * SLAB_TILE + rank);
+        if self.is_served(group) { found } else { 0 }
+    }
+
+    /// Returns the value of the vertex whose slab the calling tile reads, of the values of the lanes'
+    /// vertices; otherwise an arbitrary one. All lanes of the warp call it together.
+    fn of_owner(self, values: [u32; GROUPS]) -> u32 {
+        let (owner, lane) = self.owner.unwrap_or((0, 0));
+        let mut found = 0;
+        unrolled::<GROUPS>(|group| {
+            let value = Tile::<32>::lockstep().shuffle(values[group], lane);
+            if group == owner {
+                found = value;
+            }
+        });
+        found
     }
 }
 
 #[device]
 impl<D: Scalar> RowCopy<D> {
     /// Lists the parts of a table, by the calling lane alone.
-    fn list_parts(self, own: Own) {
-        let Some(vertex) = own.vertex.filter(|_| own.large.parts > 0) else { return };
-        self.cursors.write(vertex as usize, 0);
+    fn list_parts(self, vertex: u32, parts: u32) {
         let count = self.parts.count.at(0);
-        let place = count.fetch_add(own.large.parts, Order::Relaxed, Scope::Device) as usize;
+        let place = count.fetch_add(parts, Order::Relaxed, Scope::Device) as usize;
+        write_if(self.cursors, place, 0);
         let mut index = 0;
-        while index < own.large.parts {
+        while index < parts {
             write_if(self.parts.words, place + index as usize, (vertex as u64) << 32 | index as u64);
             index += 1;
         }
     }
+}
+
+/// Returns the value at `index`, or the last one if there is none.
+#[device]
+fn select(values: [u32; GROUPS], index: u32) -> u32 {
+    let mut value = values[GROUPS - 1];
+    unrolled::<GROUPS>(|at| {
+        if at as u32 == index {
+            value = values[at];
+        }
+    });
+    value
+}
+
+/// Returns the index of the bit of `word` that is set and has `rank` set bits below, which exists.
+#[device]
+fn nth_bit(mut word: u32, mut rank: u32) -> u32 {
+    while rank > 0 {
+        word &= word.wrapping_sub(1);
+        rank -= 1;
+    }
+    word.trailing_zeros()
+}
+
+/// Returns the number of edges in the slots of a record.
+#[device]
+fn count_live<S: Slot>(words: [S::Word; SLOTS]) -> u32 {
+    let mut live = 0;
+    unrolled::<SLOTS>(|j| live += S::is_live(words[j]) as u32);
+    live
 }
 
 /// Returns the number of edges in a lane's slots.
@@ -349,5 +525,5 @@ fn before_in_tile(tile: Tile<SLAB_TILE>, value: u32) -> u32 {
 /// Copies the edges in the listed parts of tables. The grid has any number of threads.
 #[device]
 pub(super) fn copy_parts<M: Config>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
-    copy.parts.for_each(|part| M::copy_part(graph, part, copy));
+    copy.parts.for_each_at(|place, part| M::copy_part(graph, part, place - part.index as usize, copy));
 }

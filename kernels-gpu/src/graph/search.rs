@@ -9,7 +9,7 @@ use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
 use crate::slab::list::{LONG, Node};
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, CurrentOp, Order, Scope, Thread, Tile, device, share_work};
+use simt::{Convergence, CurrentOp, Global, Order, Scope, Thread, Tile, device, share_work};
 
 /// An edge as its source stores it, with an argument of the operation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,8 +77,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         chain.executed
     }
 
-    /// Appends an edge of each lane of the warp that passes `pending` to a table of `buckets` buckets at
-    /// `base`. All lanes call it together. Returns whether there was room.
+    /// Appends an edge of each lane of the warp that passes `pending` to the slabs behind a bucket of a table
+    /// of `buckets` buckets at `base`, all slots of which are or will be taken. All lanes call it together.
+    /// Returns whether there was room.
     ///
     /// # Safety
     /// - The table is one of the arena.
@@ -92,9 +93,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let request = Request { operation, key: S::Stored::from_u64(target as u64), argument: data };
         let mut chain = ChainSearch::new(self, request);
         if pending {
-            chain.begin(Start::bucket(base, buckets, target));
+            // SAFETY: the caller's obligation.
+            let node = unsafe { self.first_node(Start::bucket(base, buckets, target)) };
+            chain.begin_behind(node.link(), target);
         }
-        share_work(Tile::<SLAB_TILE>::lockstep(), pending, |turn| chain.round::<false>(turn));
+        share_work(Tile::<SLAB_TILE>::lockstep(), chain.is_pending, |turn| chain.round::<false>(turn));
         chain.executed.fate == Fate::Done
     }
 }
@@ -218,16 +221,7 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
         }
         // SAFETY: operations are pending only if their vertices exist.
         let link = unsafe { self.graph.record(self.source) }.link();
-        let seed = Thread::index() as u32 ^ (self.request.key.to_u64() as u32).rotate_right(7);
-        let mut found = Link::from_word(self.graph.pool().extend(link, seed).to_word());
-        if found.slab().is_none() {
-            // Another lane may have linked the pool's last slab here.
-            found = Link::from_word(link.load(Order::Relaxed, Scope::Device));
-        }
-        match found.slab() {
-            Some(slab) => chain.begin(Start::slab(slab)),
-            None => chain.executed.fate = Fate::NoSlab,
-        }
+        chain.begin_behind(link, self.request.key.to_u64() as u32);
     }
 }
 
@@ -261,6 +255,26 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Ch
     fn begin(&mut self, start: Start) {
         self.start = start;
         self.is_pending = true;
+    }
+
+    /// Begins at the slab to which a link leads, which is allocated if there is none, by the calling lane
+    /// alone.
+    fn begin_behind(&mut self, link: Global<u32>, target: u32) {
+        // The seed uses no address: an explored schedule must replay identically.
+        let seed = Thread::index() as u32 ^ target.rotate_right(7);
+        let load = || Link::from_word(link.load(Order::Relaxed, Scope::Device));
+        let mut found = load();
+        if found.slab().is_none() {
+            found = Link::from_word(self.graph.pool().extend(link, seed).to_word());
+        }
+        if found.slab().is_none() {
+            // Another lane may have linked the pool's last slab here.
+            found = load();
+        }
+        match found.slab() {
+            Some(slab) => self.begin(Start::slab(slab)),
+            None => self.executed.fate = Fate::NoSlab,
+        }
     }
 
     /// Executes one round of the current operation: one probe, then the advance to the next node. Returns

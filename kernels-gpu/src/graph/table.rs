@@ -2,23 +2,26 @@
 //!
 //! ```text
 //! arena    | slab 0 | slab 1 | ...            | ... slab `len` - 1 |      taken from the front
-//! state    | used, 8 bytes | list of free tables of each size: 52 words | no table: all ones
+//! state    | used, 8 bytes | 52 numbers of free tables | 52 first places | places, with the free tables |
 //! ```
 //!
-//! A table in a list of free ones has the index of the next one in its first link; all its other bytes are
-//! ones. Launches that take tables add none to a list, and those that add take none: so a head that is read
-//! and swapped has the same successor.
-use super::link::Link;
+//! The free tables of a class are a stack: places with the indices of their first slabs. All bytes of a free
+//! table are ones. Launches that take tables add none to a stack, and those that add take none: so the
+//! number of free tables is the only word that threads contend for, and no thread waits for another.
+use super::record::RECORD_SLOTS;
 use simt::{Global, Order, Scope, device};
 
 /// Bytes of a slab.
 pub const SLAB_BYTES: usize = 128;
 /// Number of sizes of tables.
 pub const CLASSES: u32 = 52;
-/// First word of the arena's state with a list of free tables.
-pub const ARENA_LISTS: usize = 2;
-/// Words of the arena's state.
-pub const ARENA_WORDS: usize = ARENA_LISTS + CLASSES as usize;
+/// Index of the word of the arena's state with the number of free tables of the first class; the others
+/// follow.
+pub const ARENA_COUNTS: usize = 2;
+/// Index of the word of the arena's state with the first place of the first class; the others follow.
+pub const ARENA_FIRSTS: usize = ARENA_COUNTS + CLASSES as usize;
+/// Number of words of the arena's state before the places.
+pub const ARENA_HEAD: usize = ARENA_FIRSTS + CLASSES as usize;
 /// Maximum number of slabs of an arena.
 pub const MOST_ARENA: u32 = 1 << 27;
 
@@ -67,6 +70,44 @@ pub const fn growth_class(edges: u64, slots: u32, tenths: u32) -> Option<u32> {
     if buckets <= MOST_ARENA as u64 / 2 { Some(class_for(buckets as u32)) } else { None }
 }
 
+/// Returns the number of slabs of the pool and of the arena for a vertex with `edges` edges, with `slots` slots
+/// per slab and a load of tables of `tenths` tenths. Before a vertex gets a table, it has a slab.
+///
+/// ```
+/// use phalanx_kernels::graph::slabs_for;
+///
+/// assert_eq!([7, 8, 37, 38].map(|edges| slabs_for(edges, 30, 6)), [(0, 0), (1, 0), (1, 0), (1, 3)]);
+/// ```
+#[device]
+pub const fn slabs_for(edges: u64, slots: u32, tenths: u32) -> (u32, u32) {
+    let record = RECORD_SLOTS as u64;
+    if edges <= record + slots as u64 {
+        return ((edges > record) as u32, 0);
+    }
+    match growth_class(edges, slots, tenths) {
+        Some(class) => (1, buckets_of(class)),
+        None => (1, 0),
+    }
+}
+
+/// Returns the first place of each class in an arena of `slabs` slabs, and the number of all places: a class
+/// has one for each table of its size that the arena has room for.
+///
+/// ```
+/// use phalanx_kernels::graph::places_of;
+///
+/// let (firsts, all) = places_of(12);
+/// assert_eq!((firsts[..6].to_vec(), firsts[51], all), (vec![0, 6, 10, 13, 15, 16], 17, 17));
+/// ```
+pub fn places_of(slabs: u32) -> ([u32; CLASSES as usize], u32) {
+    let (mut firsts, mut all) = ([0; CLASSES as usize], 0);
+    for (class, first) in firsts.iter_mut().enumerate() {
+        *first = all;
+        all += slabs / buckets_of(class as u32);
+    }
+    (firsts, all)
+}
+
 /// The arena as a kernel sees it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -80,10 +121,11 @@ impl Arena {
     /// Returns the arena of `len` slabs.
     ///
     /// # Safety
-    /// - `slabs` points to `len` slabs and `state` to [`ARENA_WORDS`] words of device memory, aligned to
-    ///   [`SLAB_BYTES`], that outlive all uses of the arena. `len` is at most [`MOST_ARENA`].
-    /// - At first all bytes are ones, except the first two words of the state, which are 0. Only kernels of a
-    ///   graph have written to them.
+    /// - `slabs` points to `len` slabs and `state` to [`ARENA_HEAD`] words and the [`places_of`] as many slabs,
+    ///   in device memory, aligned to [`SLAB_BYTES`], that outlive all uses of the arena. `len` is at most
+    ///   [`MOST_ARENA`].
+    /// - At first all bytes of the slabs are ones, the words before [`ARENA_FIRSTS`] are 0, and those from
+    ///   there on are the first places. Only kernels of a graph have written to them.
     pub unsafe fn new(slabs: *mut u64, state: *mut u32, len: u32) -> Self {
         // SAFETY: the caller's obligation.
         unsafe { Self { slabs: Global::new(slabs), state: Global::new(state), len } }
@@ -101,36 +143,37 @@ impl Arena {
         unsafe { self.slabs.offset(index as usize * (SLAB_BYTES / 8)) }
     }
 
-    /// Returns the location of the link of a slab.
-    ///
-    /// # Safety
-    /// - As for [`Self::slab`].
-    unsafe fn link(self, index: u32) -> Global<u32> {
-        // SAFETY: the last word of the slab.
-        unsafe { self.slab(index).cast::<u32>().offset(SLAB_BYTES / 4 - 1) }
+    /// Returns the location of the number of free tables of a class. It is negative while threads that have
+    /// found none are giving back what they took.
+    fn count(self, class: u32) -> Global<u32> {
+        // SAFETY: a word of the state.
+        unsafe { self.state.offset(ARENA_COUNTS + (class % CLASSES) as usize) }
     }
 
-    fn head(self, class: u32) -> Global<u32> {
+    /// Returns the place of the free table with this number.
+    ///
+    /// # Safety
+    /// - The arena has room for more than `number` tables of the class.
+    unsafe fn place(self, class: u32, number: u32) -> Global<u32> {
         // SAFETY: a word of the state.
-        unsafe { self.state.offset(ARENA_LISTS + (class % CLASSES) as usize) }
+        let first = unsafe { self.state.offset(ARENA_FIRSTS + (class % CLASSES) as usize) };
+        let place = first.load(Order::Weak, Scope::Device) + number;
+        // SAFETY: the caller's obligation.
+        unsafe { self.state.offset(ARENA_HEAD + place as usize) }
     }
 
     /// Takes a table, whose bytes are all ones, and returns the index of its first slab. Returns `None` if
     /// the arena has no room. No table is freed in the same launch.
     pub(super) fn allocate(self, class: u32) -> Option<u32> {
-        let (head, none) = (self.head(class), Link::NONE.to_word());
-        let mut first = head.load(Order::Relaxed, Scope::Device);
-        while first != none {
-            // SAFETY: a list of free tables has slabs of the arena.
-            let link = unsafe { self.link(first) };
-            let next = link.load(Order::Relaxed, Scope::Device);
-            match head.compare_exchange(first, next, Order::Relaxed, Scope::Device) {
-                Ok(_) => {
-                    link.store(none, Order::Relaxed, Scope::Device);
-                    return Some(first);
-                }
-                Err(other) => first = other,
+        let count = self.count(class);
+        if count.load(Order::Relaxed, Scope::Device).cast_signed() > 0 {
+            let free = count.fetch_add(u32::MAX, Order::Relaxed, Scope::Device).cast_signed();
+            if free > 0 {
+                // SAFETY: as many tables of the class exist.
+                let place = unsafe { self.place(class, free.cast_unsigned() - 1) };
+                return Some(place.load(Order::Relaxed, Scope::Device));
             }
+            count.fetch_add(1, Order::Relaxed, Scope::Device);
         }
         self.extend(buckets_of(class))
     }
@@ -153,21 +196,14 @@ impl Arena {
         Some(first as u32)
     }
 
-    /// Adds a table, whose bytes are all ones, to the list of its class. No table is taken in the same
+    /// Adds a table, whose bytes are all ones, to the free ones of its class. No table is taken in the same
     /// launch, and nothing uses this one any more.
     ///
     /// # Safety
     /// - `base` is the first slab of a table of this class.
     pub(super) unsafe fn free(self, class: u32, base: u32) {
-        let head = self.head(class);
-        let mut first = head.load(Order::Relaxed, Scope::Device);
-        loop {
-            // SAFETY: the caller's obligation.
-            unsafe { self.link(base) }.store(first, Order::Relaxed, Scope::Device);
-            match head.compare_exchange(first, base, Order::Relaxed, Scope::Device) {
-                Ok(_) => return,
-                Err(other) => first = other,
-            }
-        }
+        let free = self.count(class).fetch_add(1, Order::Relaxed, Scope::Device);
+        // SAFETY: as many tables of the class exist.
+        unsafe { self.place(class, free) }.store(base, Order::Relaxed, Scope::Device);
     }
 }

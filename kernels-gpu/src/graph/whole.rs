@@ -179,7 +179,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     }
 
     /// Returns the table of a vertex, or one without buckets.
-    fn table_of(self, vertex: u32) -> Table {
+    pub(super) fn table_of(self, vertex: u32) -> Table {
         Chain::of_small_or_table(self, Some(vertex)).1.map_or(Table::default(), |found| found.0)
     }
 

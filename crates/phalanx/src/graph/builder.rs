@@ -1,6 +1,6 @@
 //! Construction of graphs.
 use super::data::Data;
-use super::kernels::{self, Shape};
+use super::kernels::{self, Shape, resident_grid};
 use super::memory::{Load, Memory, Workspace};
 use super::order::Order;
 use super::{DynamicGraph, Kind};
@@ -10,12 +10,16 @@ use crate::program::open;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
 use gpu::Device;
-use phalanx_kernels::graph::{Flags, RECORD_SLOTS, buckets_of, growth_class};
+use phalanx_kernels::graph::merge::RowSlabs;
+use phalanx_kernels::graph::{Flags, RECORD_SLOTS, SLAB_BYTES, slabs_for};
+use simt::GlobalSlice;
 use std::marker::PhantomData;
 use std::sync::{Mutex, Weak};
 
 /// Number of elements from which on a thread inserts eight consecutive ones.
 const LARGE_BATCH: usize = 1 << 20;
+/// Minimum number of slabs of a super block of a pool that may grow.
+const LEAST_SUPER_BLOCK: usize = 1 << 13;
 /// Number of targets of rows whose edges are inserted at a time.
 const ROWS_AT_ONCE: usize = 1 << 29;
 
@@ -47,13 +51,15 @@ const ROWS_AT_ONCE: usize = 1 << 29;
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<E> {
     device: Option<Device>,
-    vertices: usize,
+    pub(super) vertices: usize,
     kind: Kind,
     self_edges: bool,
     in_edges: bool,
     parallel_edges: bool,
     edges: usize,
     degrees: Vec<u32>,
+    /// Offsets of rows, whose degrees are the expected ones. They outlive the builder.
+    pub(super) rows: Option<GlobalSlice<u64>>,
     slabs: Option<usize>,
     tables: Option<usize>,
     load: Option<f64>,
@@ -76,6 +82,7 @@ impl<E> Default for Builder<E> {
             parallel_edges: false,
             edges: 0,
             degrees: Vec::new(),
+            rows: None,
             slabs: None,
             tables: None,
             load: None,
@@ -251,7 +258,10 @@ impl<E: Data> Builder<E> {
         let device = open(self.device.as_ref())?;
         let kernels = select(&device, self.variant.as_deref(), kernels::all::<E::Bits>(E::HAS_DATA))?;
         let shape = kernels.shape();
-        let (slabs, tables) = self.sizes(vertices, shape, load);
+        let (slabs, tables) = match self.rows {
+            Some(offsets) => sizes_of_rows(&device, offsets, shape, load)?,
+            None => self.sizes(vertices, shape, load),
+        };
         // The targets of edges are assumed to be spread as their sources are.
         let sides = 1 + usize::from(self.flags().has_in_edges());
         let (slabs, tables) = (sides * slabs, sides * tables);
@@ -259,7 +269,7 @@ impl<E: Data> Builder<E> {
         let pool = SlabAlloc::builder()
             .device(&device)
             .capacity(slabs.max(1))
-            .super_block_or_eighth(None)
+            .super_block_or_eighth(self.super_block(slabs, sides * vertices))
             .budget(self.budget)
             .build()?;
         let memory = Memory::new(&device, (shape, self.flags()), vertices, tables, pool)?;
@@ -274,6 +284,18 @@ impl<E: Data> Builder<E> {
             last_snapshot: Mutex::new((0, Weak::new())),
             of: PhantomData,
         })
+    }
+
+    /// Returns the number of slabs per super block, of which the pool can have 255, or `None` for an eighth of
+    /// `slabs`. A pool that is small at first, since the expected degrees are, may have to grow far beyond
+    /// them: to four slabs per record, and to a quarter of a gigabyte in any case.
+    fn super_block(&self, slabs: usize, records: usize) -> Option<usize> {
+        if self.is_fixed || self.slabs.is_some() {
+            return None;
+        }
+        let wanted = LEAST_SUPER_BLOCK.max(slabs / 8).max(records / 64).min(1 << 24).next_power_of_two();
+        let affordable = (self.budget / SLAB_BYTES / 8).max(1).ilog2();
+        Some(wanted.min(1 << affordable).max(32))
     }
 
     fn flags(&self) -> Flags {
@@ -292,10 +314,11 @@ impl<E: Data> Builder<E> {
     /// Returns the numbers of single slabs and of slabs of tables.
     fn sizes(&self, vertices: usize, shape: Shape, load: Load) -> (usize, usize) {
         let small = RECORD_SLOTS as usize + shape.slab_slots;
+        let of = |degree: u64| slabs_for(degree, shape.slab_slots as u32, load.growth);
         if !self.degrees.is_empty() {
-            let of = |degree: &u32| slabs_for(*degree as usize, small, shape, load);
-            let (slabs, tables) = self.degrees.iter().map(of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-            return (slabs + behind(tables, load) + 32, tables);
+            let add = |a: (usize, usize), b: (u32, u32)| (a.0 + b.0 as usize, a.1 + b.1 as usize);
+            let (slabs, tables) = self.degrees.iter().map(|&degree| of(degree.into())).fold((0, 0), add);
+            return with_spare(slabs, tables, load);
         }
         let halves = if self.kind == Kind::Undirected { 2 } else { 1 };
         let edges = if self.edges == 0 { 8 * vertices } else { self.edges * halves };
@@ -303,7 +326,7 @@ impl<E: Data> Builder<E> {
         let shares = [RECORD_SLOTS as usize, small].map(|most| 1.0 - poisson_up_to(most, mean));
         // Vertices with tables have had a slab before.
         let slabs = (vertices as f64 * shares[0] * 1.1) as usize;
-        let (_, table) = slabs_for((mean as usize).max(small + 1), small, shape, load);
+        let table = of((mean as usize).max(small + 1) as u64).1 as usize;
         // An eighth of the edges may be in large vertices, however they are spread.
         let tables = (vertices as f64 * shares[1] * 1.1) as usize * table;
         let tables = tables.max(edges / shape.slab_slots / 8);
@@ -311,15 +334,26 @@ impl<E: Data> Builder<E> {
     }
 }
 
-/// Returns the numbers of single slabs and of slabs of tables for a vertex. Before a vertex gets a table, it
-/// has a slab.
-fn slabs_for(degree: usize, small: usize, shape: Shape, load: Load) -> (usize, usize) {
-    let slabs = (degree > RECORD_SLOTS as usize) as usize;
-    if degree <= small {
-        return (slabs, 0);
-    }
-    let class = growth_class(degree as u64, shape.slab_slots as u32, load.growth);
-    (slabs, class.map_or(0, buckets_of) as usize)
+/// Returns the numbers of single slabs and of slabs of tables for vertices with the degrees of rows.
+fn sizes_of_rows(
+    device: &Device,
+    offsets: GlobalSlice<u64>,
+    shape: Shape,
+    load: Load,
+) -> Result<(usize, usize)> {
+    let (stream, totals) = (device.stream()?, device.zeroed::<u64>(2)?);
+    let (slots, tenths) = (shape.slab_slots as u32, load.growth);
+    let kernel = RowSlabs { offsets, slots, tenths, totals: totals.global() };
+    // SAFETY: the rows outlive the builder, and the totals this call, which waits.
+    unsafe { stream.launch(resident_grid(&stream, offsets.len()), kernel)? };
+    stream.synchronize()?;
+    let totals = totals.read()?;
+    Ok(with_spare(totals[0] as usize, totals[1] as usize, load))
+}
+
+/// Returns the numbers of slabs for vertices that need `slabs` and `tables`, with those behind buckets.
+fn with_spare(slabs: usize, tables: usize, load: Load) -> (usize, usize) {
+    (slabs + behind(tables, load) + 32, tables)
 }
 
 /// Returns the number of slabs behind the buckets of tables: a bucket in fifty is full at the default load,
@@ -349,9 +383,8 @@ mod tests {
     fn sizes_follow_the_degrees() {
         let shape = Shape { has_data: false, record_bytes: 32, slab_slots: 30 };
         let load = Load::of(None).unwrap();
-        assert_eq!(slabs_for(7, 37, shape, load), (0, 0));
-        assert_eq!(slabs_for(37, 37, shape, load), (1, 0));
-        assert_eq!(slabs_for(38, 37, shape, load), (1, 3));
+        let builder = Builder::<()>::default().degrees(&[7, 37, 38]);
+        assert_eq!(builder.sizes(3, shape, load), (2 + 32, 3));
         assert_eq!((behind(100, load), behind(100, Load::of(Some(2.0)).unwrap())), (2, 250));
         assert!((poisson_up_to(7, 4.0) - 0.9489).abs() < 1e-4);
         assert!(poisson_up_to(37, 1000.0) < 1e-9);

@@ -4,11 +4,13 @@ use super::kernels::{Launch, Whole};
 use super::memory::{MOST_VERTICES, Memory};
 use super::whole::parts_of_tables;
 use super::{DynamicGraph, Kind};
+use crate::map::batches::check_same_device;
 use crate::map::counts::Counts;
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, Result};
-use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::graph::{ROW_THREADS, RowCopy};
+use bytemuck::Pod;
+use gpu::{Buffer, Device, Slice, Stream};
+use phalanx_kernels::graph::{RowCopy, row_vertices};
 use simt::GlobalSlice;
 use std::sync::{Arc, PoisonError};
 
@@ -34,8 +36,11 @@ use std::sync::{Arc, PoisonError};
 #[derive(Debug)]
 pub struct Csr<E: Data> {
     offsets: Buffer<u64>,
+    /// Memory for targets; the first `len` are those of the graph.
     targets: Buffer<u32>,
+    /// As many as targets, or none if edges have no data.
     data: Buffer<E::Bits>,
+    len: usize,
     edges: usize,
     kind: Kind,
 }
@@ -116,8 +121,16 @@ impl<E: Data> Csr<E> {
             Kind::Directed => targets.len(),
             Kind::Undirected => (targets.len() + loops.sum::<usize>()) / 2,
         };
+        let (len, data) = (targets.len(), device.from_slice(bits)?);
         let (offsets, targets) = (device.from_slice(offsets)?, device.from_slice(targets)?);
-        Ok(Self { offsets, targets, data: device.from_slice(bits)?, edges, kind })
+        Ok(Self { offsets, targets, data, len, edges, kind })
+    }
+
+    /// Returns rows for `vertices` vertices, with memory for `len` targets, which are not written yet.
+    fn with_room(device: &Device, vertices: usize, len: usize, kind: Kind) -> Result<Self> {
+        let (offsets, targets) = (device.buffer(vertices + 1)?, device.buffer(len)?);
+        let data = device.buffer(if E::HAS_DATA { len } else { 0 })?;
+        Ok(Self { offsets, targets, data, len, edges: 0, kind })
     }
 
     /// Returns the number of vertices, removed ones included.
@@ -141,13 +154,13 @@ impl<E: Data> Csr<E> {
     }
 
     /// Returns the targets, row by row.
-    pub fn targets(&self) -> &Buffer<u32> {
-        &self.targets
+    pub fn targets(&self) -> Slice<'_, u32> {
+        front(&self.targets, self.len)
     }
 
     /// Returns the bits of the data of edges.
     pub(super) fn bits(&self) -> GlobalSlice<E::Bits> {
-        self.data.global()
+        self.data.global().part(0, self.len.min(self.data.len()))
     }
 
     /// Copies the graph to the host.
@@ -155,9 +168,9 @@ impl<E: Data> Csr<E> {
     /// # Errors
     /// [`Error::Device`] if the device is lost.
     pub fn read(&self) -> Result<Rows<E>> {
-        let (offsets, targets) = (self.offsets.read()?, self.targets.read()?);
+        let (offsets, targets) = (self.offsets.read()?, self.targets().read()?);
         let data = match E::HAS_DATA {
-            true => self.data.read()?.into_iter().map(E::from_bits).collect(),
+            true => front(&self.data, self.len).read()?.into_iter().map(E::from_bits).collect(),
             false => vec![E::from_bits(Default::default()); targets.len()],
         };
         Ok(Rows { offsets, targets, data })
@@ -190,8 +203,10 @@ impl<E: Data> Snapshot<E> {
     }
 }
 
-/// Offsets, targets and data of rows.
-type RowBuffers<E> = (Buffer<u64>, Buffer<u32>, Buffer<<E as Data>::Bits>);
+/// Returns the first `len` elements of a buffer, which has as many.
+fn front<T: Pod>(buffer: &Buffer<T>, len: usize) -> Slice<'_, T> {
+    Slice::from(buffer).slice(..len.min(buffer.len())).unwrap_or_else(|_| buffer.into())
+}
 
 /// Returns the last offset.
 fn last_of(offsets: &Buffer<u64>) -> Result<usize> {
@@ -210,29 +225,49 @@ impl<E: Data> DynamicGraph<E> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn to_csr(&self) -> Result<Csr<E>> {
+        let memory = self.handle.read();
+        let len = Counts::read(&memory.counters)?.live * self.halves_of_rows();
+        let mut rows = Csr::with_room(self.device(), memory.vertices as usize, len, self.kind)?;
+        drop(memory);
+        self.to_csr_into(&mut rows)?;
+        Ok(rows)
+    }
+
+    /// Copies the graph into rows, as [`Self::to_csr`], and uses their memory where it suffices.
+    ///
+    /// ```
+    /// let graph = phalanx::DynamicGraph::<()>::builder().vertices(3).build()?;
+    /// let mut rows = graph.to_csr()?;
+    /// assert!(graph.insert(&[0], &[2])?.all_placed());
+    /// graph.to_csr_into(&mut rows)?;
+    /// assert_eq!(rows.read()?.of(0), [2]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: as [`Self::to_csr`], without the allocations of rows that are large enough.
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`] if the rows are on another device, otherwise as [`Self::to_csr`]. The rows are
+    /// unchanged, unless the device is lost.
+    pub fn to_csr_into(&self, rows: &mut Csr<E>) -> Result<()> {
+        check_same_device(self.device(), "rows", rows.offsets.device())?;
         let (memory, stream) = (self.handle.read(), self.device().stream()?);
-        let mut rows = None;
         // The mutex is held meanwhile, so no change is submitted.
         self.order().read(&stream, || {
             stream.synchronize()?;
-            let mut halves = Counts::read(&memory.counters)?.live * self.halves_of_rows();
-            loop {
-                let (offsets, targets, data) = self.copy_rows(&stream, &memory, halves)?;
-                let found = last_of(&offsets)?;
-                if found == halves {
-                    rows = Some((offsets, targets, data));
-                    return Ok(());
-                }
-                // Self-edges of undirected graphs have one half.
-                halves = found;
+            // Self-edges of undirected graphs have one half.
+            let most = Counts::read(&memory.counters)?.live * self.halves_of_rows();
+            let vertices = memory.vertices as usize;
+            if rows.vertices() != vertices || rows.targets.len() < most {
+                *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
             }
+            self.copy_rows(&stream, &memory, rows)?;
+            rows.len = last_of(&rows.offsets)?.min(most);
+            Ok(())
         })?;
-        drop(memory);
-        let Some((offsets, targets, data)) = rows else {
-            return Err(Error::Invalid("a copy into rows has no result".to_owned()));
-        };
-        let edges = self.edges_in(&targets, &offsets)?;
-        Ok(Csr { offsets, targets, data, edges, kind: self.kind })
+        rows.kind = self.kind;
+        rows.edges = self.edges_in(rows)?;
+        Ok(())
     }
 
     /// Returns the number of targets of an edge in rows, unless it leads from a vertex to itself.
@@ -240,37 +275,34 @@ impl<E: Data> DynamicGraph<E> {
         1 + usize::from(self.kind == Kind::Undirected)
     }
 
-    /// Copies the graph into rows with room for `halves` targets, and waits. The last offset is the number of
-    /// targets of the graph.
-    fn copy_rows(&self, stream: &Stream, memory: &Memory, halves: usize) -> Result<RowBuffers<E>> {
+    /// Copies the graph into rows that have room, and waits. The last offset is the number of targets.
+    fn copy_rows(&self, stream: &Stream, memory: &Memory, rows: &mut Csr<E>) -> Result<()> {
         let (device, vertices) = (self.device(), memory.vertices as usize);
-        let blocks = vertices.div_ceil(ROW_THREADS as usize);
-        let (offsets, targets) = (device.buffer::<u64>(vertices + 1)?, device.buffer::<u32>(halves)?);
-        let data = device.buffer::<E::Bits>(if E::HAS_DATA { halves } else { 0 })?;
-        let (cursors, parts) = (device.buffer::<u32>(vertices)?, parts_of_tables(memory, stream)?);
+        let blocks = vertices.div_ceil(row_vertices(self.handle.kernels().shape().record_bytes) as usize);
+        let parts = parts_of_tables(memory, stream)?;
+        let cursors = device.buffer::<u32>(parts.slices().words.len())?;
         let (status, tickets) = (device.zeroed::<u64>(2 * blocks)?, device.zeroed::<u32>(1)?);
         let copy = RowCopy {
-            offsets: offsets.global(),
-            targets: targets.global(),
-            data: data.global(),
-            cursors: cursors.global(),
+            offsets: rows.offsets.global(),
+            targets: rows.targets.global(),
+            data: rows.data.global(),
             parts: parts.slices(),
+            cursors: cursors.global(),
             status: status.global(),
             tickets: tickets.global(),
         };
         self.launch_on(stream, memory, Launch::Whole(Whole::Rows(copy)))?;
-        stream.synchronize()?;
-        Ok((offsets, targets, data))
+        Ok(stream.synchronize()?)
     }
 
     /// Returns the number of edges in rows: the number of targets or, in an undirected graph, half of those
     /// that are not self-edges, and the self-edges.
-    fn edges_in(&self, targets: &Buffer<u32>, offsets: &Buffer<u64>) -> Result<usize> {
+    fn edges_in(&self, rows: &Csr<E>) -> Result<usize> {
         let flags = self.handle.read().flags;
         if !flags.is_undirected() || !flags.has_self_edges() {
-            return Ok(targets.len() / if flags.is_undirected() { 2 } else { 1 });
+            return Ok(rows.len / if flags.is_undirected() { 2 } else { 1 });
         }
-        let (offsets, targets) = (offsets.read()?, targets.read()?);
+        let (offsets, targets) = (rows.offsets.read()?, rows.targets().read()?);
         let row = |vertex: usize| &targets[offsets[vertex] as usize..offsets[vertex + 1] as usize];
         let is_loop = |vertex: usize| row(vertex).contains(&(vertex as u32));
         let loops = (0..offsets.len() - 1).filter(|&vertex| is_loop(vertex)).count();

@@ -29,18 +29,18 @@ impl<E: Data> Builder<E> {
     ///
     /// Cost: as [`DynamicGraph::bulk_build_on_device`], and a kernel that writes 4 bytes per target; 5 bytes
     /// per target meanwhile, for at most 2^29 targets at a time. The edges of an undirected graph are
-    /// inserted from the rows of their smaller ends. Copies the offsets to the host; waits.
+    /// inserted from the rows of their smaller ends. Waits.
     ///
     /// # Errors
     /// [`Error::Rows`] if the graph refuses an edge: one that leads from a vertex to itself, unless
     /// [`self_edges`](Self::self_edges) allows it, or one whose data are NaN. [`Error::NoRoom`] if the memory
     /// is fixed and too small. Otherwise as [`Self::build`].
     pub fn build_from(self, rows: &Csr<E>) -> Result<DynamicGraph<E>> {
-        let offsets = rows.offsets().read()?;
-        let degrees: Vec<u32> = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as u32).collect();
         let at_once = self.rows_at_once;
-        let builder = self.device(rows.offsets().device()).kind(rows.kind());
-        let mut graph = builder.degrees(&degrees).build()?;
+        let vertices = self.vertices.max(rows.vertices());
+        let mut builder = self.device(rows.offsets().device()).kind(rows.kind()).vertices(vertices);
+        builder.rows = Some(rows.offsets().global());
+        let mut graph = builder.build()?;
         let len = rows.targets().len();
         for first in (0..len).step_by(at_once) {
             graph.insert_rows(rows, first..(first + at_once).min(len))?;

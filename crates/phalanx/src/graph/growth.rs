@@ -4,6 +4,7 @@ use super::data::Data;
 use super::host::Request;
 use super::kernels::{Launch, Whole};
 use super::memory::{Memory, Shortage};
+use crate::map::counts::Counts;
 use crate::slab_alloc::first_that_fits;
 use crate::{Error, Outcome, Outcomes, Result};
 use gpu::Stream;
@@ -181,8 +182,12 @@ impl<E: Data> DynamicGraph<E> {
         let slots = self.handle.kernels().shape().slab_slots;
         let halves = edges.saturating_mul(self.handle.read().halves());
         self.handle.exclusive(|_, memory| {
+            let present = Counts::read(&memory.counters)?.live * memory.halves();
+            // Tables that grow are copied into others. Their share is at most about that of the new edges.
+            let share = (halves as f64 / present.max(1) as f64).min(1.0);
+            let replaced = (2.0 * share * memory.used_tables()? as f64) as usize;
             memory.grow_pool((halves / slots).max(1))?;
-            memory.grow_arena(halves.saturating_mul(2) / slots + 1)
+            memory.grow_arena(halves.saturating_mul(2) / slots + replaced + 1)
         })
     }
 }

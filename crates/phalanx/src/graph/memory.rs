@@ -4,8 +4,9 @@ use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
 use phalanx_kernels::graph::{
-    ARENA_LISTS, ARENA_WORDS, Arena, BATCH_WORDS, Config, EXACT_LOAD, Flags, GROWTH_LOAD, GROWTH_WORDS,
-    GraphParts, GraphView, Growth, GrowthWord, MOST_ARENA, PLAN_WORDS, SLAB_BYTES, buckets_of,
+    ARENA_COUNTS, ARENA_FIRSTS, ARENA_HEAD, Arena, BATCH_WORDS, CLASSES, Config, EXACT_LOAD, Flags,
+    GROWTH_LOAD, GROWTH_WORDS, GraphParts, GraphView, Growth, GrowthWord, MOST_ARENA, PLAN_WORDS, SLAB_BYTES,
+    buckets_of, places_of,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 
@@ -44,13 +45,11 @@ impl Memory {
     ) -> Result<Self> {
         check_arena(tables)?;
         let has_in = usize::from(flags.has_in_edges());
-        let mut arena_state = device.filled::<u32>(ARENA_WORDS, 0xff)?;
-        arena_state.write_at(0, &[0; ARENA_LISTS])?;
         Ok(Self {
             vertices: vertices as u32,
             records: device.filled((vertices << has_in) * shape.record_bytes / 8, 0xff)?,
             arena: device.filled(tables * SLAB_WORDS, 0xff)?,
-            arena_state,
+            arena_state: arena_state(device, tables)?,
             counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
             pool,
             flags,
@@ -103,21 +102,17 @@ impl Memory {
         Ok(used[0] as usize)
     }
 
-    /// Returns the number of slabs of the arena in free tables. Waits for the device, and reads a word for
-    /// each free table.
-    pub fn free_tables(&self) -> Result<usize> {
-        let (state, mut free) = (self.arena_state.read()?, 0);
-        for (class, &head) in state.iter().skip(ARENA_LISTS).enumerate() {
-            let mut base = head;
-            // A list that leads in a circle ends here, too: then the sum is wrong.
-            while (base as usize) < self.tables() && free <= self.tables() {
-                free += buckets_of(class as u32) as usize;
-                let mut last = [0];
-                self.arena.read_into((base as usize + 1) * SLAB_WORDS - 1, &mut last)?;
-                base = (last[0] >> 32) as u32;
-            }
-        }
+    /// Returns the number of free tables of each class. Waits for the device.
+    fn free_of_classes(&self) -> Result<[u32; CLASSES as usize]> {
+        let mut free = [0; CLASSES as usize];
+        self.arena_state.read_into(ARENA_COUNTS, &mut free)?;
         Ok(free)
+    }
+
+    /// Returns the number of slabs of the arena in free tables. Waits for the device.
+    pub fn free_tables(&self) -> Result<usize> {
+        let slabs = |(many, class)| many as usize * buckets_of(class) as usize;
+        Ok(self.free_of_classes()?.into_iter().zip(0..).map(slabs).sum())
     }
 
     pub fn memory_usage(&self) -> usize {
@@ -135,7 +130,16 @@ impl Memory {
         check_arena(tables)?;
         let mut arena = self.arena.device().filled(tables * SLAB_WORDS, 0xff)?;
         arena.copy_at(0, &self.arena)?;
-        self.arena = arena;
+        let mut state = arena_state(arena.device(), tables)?;
+        state.copy_at(0, self.arena_state.slice(..ARENA_FIRSTS)?)?;
+        let (before, now) = (places_of(self.tables() as u32).0, places_of(tables as u32).0);
+        for (class, many) in self.free_of_classes()?.into_iter().enumerate() {
+            let (from, to) = (ARENA_HEAD + before[class] as usize, ARENA_HEAD + now[class] as usize);
+            if many > 0 {
+                state.copy_at(to, self.arena_state.slice(from..from + many as usize)?)?;
+            }
+        }
+        (self.arena, self.arena_state) = (arena, state);
         self.generation += 1;
         Ok(())
     }
@@ -177,6 +181,14 @@ impl Memory {
         self.generation += 1;
         Ok(())
     }
+}
+
+/// Allocates the state of an arena without tables.
+fn arena_state(device: &Device, tables: usize) -> Result<Buffer<u32>> {
+    let (firsts, places) = places_of(tables as u32);
+    let mut state = device.zeroed::<u32>(ARENA_HEAD + places as usize)?;
+    state.write_at(ARENA_FIRSTS, &firsts)?;
+    Ok(state)
 }
 
 /// Returns an error if an arena cannot have this number of slabs.

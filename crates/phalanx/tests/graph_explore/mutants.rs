@@ -77,18 +77,24 @@ faults! {
     /// Two vertices get one table.
     a_torn_extension_of_the_arena_is_found:
         Fault::tear(site("table.rs", "extend", "used.fetch_add(slabs,")), recycled;
-    /// The table that was free stays linked to the next one.
-    a_link_of_a_free_table_that_stays_is_found:
-        Fault::skip(site("table.rs", "allocate", "link.store(none")), recycled;
+    /// Two vertices get the same free table.
+    a_torn_count_of_free_tables_is_found:
+        Fault::tear(site("table.rs", "allocate", "count.fetch_add(u32::MAX")), recycled;
+    /// A free table is in no place.
+    a_free_table_without_its_place_is_found:
+        Fault::skip(site("table.rs", "free", "store(base")), recycled;
+    /// Two edges get the same slot of a bucket.
+    a_torn_place_in_a_bucket_is_found:
+        Fault::tear(site("moves.rs", "put_all", "count.fetch_add(1")), directed;
     /// The pressure of a vertex that has grown stays.
     a_pressure_that_is_not_reset_is_found:
         Fault::skip(site("grow.rs", "take_pressure", "word.store")), directed;
     /// The number of edges of a new table is wrong.
     a_lost_count_of_moved_edges_is_found:
-        Fault::skip(site("grow.rs", "move_part", "MOVED).fetch_add")), directed;
+        Fault::skip(site("moves.rs", "move_part", "MOVED).fetch_add")), directed;
     /// A table is installed although edges found no room in it.
     a_failed_move_that_is_not_noted_is_found:
-        Fault::skip(site("grow.rs", "move_part", "FAILED).fetch_or")), crowded;
+        Fault::skip(site("moves.rs", "move_part", "FAILED).fetch_or")), crowded;
     /// A freed slab has edges.
     a_slab_that_is_freed_with_its_edges_is_found:
         Fault::skip(site("grow.rs", "blank", "store_vec")), directed;
