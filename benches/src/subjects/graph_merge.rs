@@ -249,6 +249,9 @@ impl Benchmark for Prepared<'_> {
                 graph.flush()?;
             }
         } else if !self.is_inserted && needs_batch {
+            if let Subject::Graph(graph) = &mut subject {
+                graph.flush()?;
+            }
             subject.insert(self.gpu, &mut self.columns[1])?;
         }
         self.is_inserted = needs_batch;

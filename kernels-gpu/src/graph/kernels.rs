@@ -140,8 +140,7 @@ pub fn graph_degree<M: Config + Instance>(
 }
 
 /// Copies the graph into compressed sparse rows, except the edges in tables, whose parts it lists. The grid
-/// has a block of [`ROW_THREADS`](super::ROW_THREADS) threads for each
-/// [`row_vertices`](super::row_vertices) vertices.
+/// has a block of [`ROW_THREADS`](super::ROW_THREADS) threads for each so many vertices.
 #[kernel]
 pub fn graph_rows<M: Config + Instance>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
     M::copy_rows(graph, copy);

@@ -1,23 +1,22 @@
 //! Copies of a graph into compressed sparse rows, by one pass over the vertices.
 //!
-//! A lane takes as many vertices as fill a line with their records: four, two or one. They are in *groups* of
-//! 32, one per lane of a warp; a block has eight warps:
+//! A warp takes 32 vertices, one per lane, and a block eight warps:
 //!
 //! ```text
-//! each lane           reads its records, and counts their edges; a table has their number there
+//! each lane           reads its record, and counts the edges; a table has their number there
 //! tiles of four       count those in the slabs of small vertices
 //! the block           finds its place by look-back (see `primitives::carry`), and writes offsets
 //! lanes and tiles     collect the edges of records and slabs in shared memory
 //! the warp            copies them to the rows
 //! ```
 //!
-//! If shared memory has room, all groups are collected at once, otherwise one after the other. A group with a
-//! table, or with more edges than there is room for, is written to the rows directly. Tables are listed by
-//! parts, which the warps of a second launch copy.
+//! A warp with a table, or with more edges than shared memory has room for, writes to the rows itself. Tables
+//! are listed by parts, which the warps of a second launch copy. The blocks wait for each other, so what
+//! counts is how many are resident: shared memory is small, and the slots of records stay in registers.
 use super::algorithms::{PART_BUCKETS, Part, PartList};
-use super::kind::{Config, Edges, slab_slots};
+use super::kind::{Config, Edges};
 use super::link::Link;
-use super::record::{RECORD_SLOTS, Record, removed};
+use super::record::{RECORD_SLOTS, removed};
 use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Lane, Scalar, Slot};
@@ -38,26 +37,8 @@ const WARPS: u32 = ROW_THREADS / 32;
 /// Slots of a record, with the control slot.
 const SLOTS: usize = RECORD_SLOTS as usize + 1;
 
-/// Maximum number of groups of a warp.
-const GROUPS: usize = 4;
-
-/// Returns the number of groups of a warp, in a graph whose records have `record_bytes` bytes.
-const fn groups_of(record_bytes: usize) -> usize {
-    let groups = 128 / record_bytes;
-    if groups > GROUPS { GROUPS } else { groups }
-}
-
-/// Returns the number of vertices per block, in a graph whose records have `record_bytes` bytes.
-///
-/// ```
-/// assert_eq!([32, 64, 128].map(phalanx_kernels::graph::row_vertices), [1024, 512, 256]);
-/// ```
-pub const fn row_vertices(record_bytes: usize) -> u32 {
-    ROW_THREADS * groups_of(record_bytes) as u32
-}
-
-/// Words of shared memory of a warp: room for the edges of 32 small vertices with a slab each, of all kinds.
-const STAGE: usize = 1408;
+/// Words of shared memory of a warp: room for an average of 20 edges without data per vertex, 10 with weights.
+const STAGE: usize = 640;
 
 /// The rows, and memory of the copy.
 #[repr(C)]
@@ -129,105 +110,82 @@ impl Stage {
     }
 }
 
-/// The vertices of a lane, one per group.
+/// The vertex of a lane.
 #[derive(Clone, Copy)]
 struct Own<S: Slot> {
-    /// Slots of the records of small vertices; tombstones for others.
-    words: [[S::Word; SLOTS]; GROUPS],
-    /// Slabs of small vertices.
-    slabs: [Option<Handle>; GROUPS],
-    /// Numbers of edges.
-    degrees: [u32; GROUPS],
-    /// Whether a vertex has a table, a bit per group.
-    tables: u32,
+    /// Slots of the record of a small vertex; otherwise tombstones.
+    words: [S::Word; SLOTS],
+    /// First slab of a small vertex.
+    slab: Option<Handle>,
+    /// Number of edges.
+    degree: u32,
+    /// Number of parts of the table, or 0.
+    parts: u32,
 }
 
 /// A round in which the tiles of a warp read slabs.
 #[derive(Clone, Copy)]
 struct Round {
-    /// Group and lane of the vertex whose slab the calling tile reads, if it reads one.
-    owner: Option<(usize, u32)>,
-    /// For each vertex of the calling lane, the number of the tile that reads its slab; beyond the last one
-    /// if none does.
-    servers: [u32; GROUPS],
+    /// Lane whose slab the calling tile reads; 32 or more if none.
+    owner: u32,
+    /// Number of the tile that reads the slab of the calling lane; beyond the last one if none does.
+    server: u32,
 }
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
-    /// Number of groups of a warp.
-    const ROW_GROUPS: usize = groups_of(Record::<S, W, L>::BYTES);
-
-    /// Calls `body` with the number of each group. Arrays that it indexes stay in registers.
-    fn each_group(mut body: impl FnMut(usize)) {
-        unrolled::<GROUPS>(|group| {
-            if group < Self::ROW_GROUPS {
-                body(group);
-            }
-        });
-    }
-
     /// Copies the edges of the calling block's vertices.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
-        const {
-            assert!(32 * (RECORD_SLOTS + slab_slots::<S, L>()) <= Stage::room::<S::Value>(S::HAS_VALUE));
-        };
         let block = ticket(copy.tickets.at(0));
         let (warp, number) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
-        let vertex = (block * WARPS + number) * 32 * Self::ROW_GROUPS as u32 + warp.rank();
-        let own = self.own_rows(vertex, copy);
-        let (mut places, mut ends, mut total) = ([0; GROUPS], [0; GROUPS], 0);
-        Self::each_group(|group| {
-            let upto = scan_lanes::<Sum<u32>>(warp, own.degrees[group], 32);
-            places[group] = total + upto - own.degrees[group];
-            total += warp.shuffle(upto, 31);
-            ends[group] = total;
-        });
+        let vertex = block * ROW_THREADS + Thread::index_in_block();
+        let own = self.own_row(vertex);
+        let upto = scan_lanes::<Sum<u32>>(warp, own.degree, 32);
+        let total = warp.shuffle(upto, 31);
         let carry = Carry::<Sum<u64>>::new(Values::of(copy.status), WARPS);
-        let (before, _) = carry.learn(carry.announce(block, total as u64), 0);
-        Self::each_group(|group| {
-            let vertex = vertex + 32 * group as u32;
-            if vertex < self.vertices() {
-                if vertex == 0 {
-                    write_if(copy.offsets, 0, 0);
-                }
-                let end = before + (places[group] + own.degrees[group]) as u64;
-                write_if(copy.offsets, vertex as usize + 1, end);
+        let announced = carry.announce(block, total as u64);
+        if own.parts > 0 {
+            copy.list_parts(vertex, own.parts);
+        }
+        let (before, _) = carry.learn(announced, 0);
+        if vertex < self.vertices() {
+            if vertex == 0 {
+                write_if(copy.offsets, 0, 0);
             }
-        });
+            write_if(copy.offsets, vertex as usize + 1, before + upto as u64);
+        }
         let stage = Stage { words: shared!([u32; WARPS as usize * STAGE]), first: number as usize * STAGE };
-        self.write_groups(copy, stage, own, (places, ends, before));
+        let is_staged = !warp.any(own.parts > 0) && total <= Stage::room::<S::Value>(S::HAS_VALUE);
+        if is_staged {
+            self.write_rows(&own, upto - own.degree, |place, edge| stage.store(S::HAS_VALUE, place, edge));
+            warp.sync();
+            let mut place = warp.rank();
+            while place < total {
+                copy.put(before + place as u64, stage.load(S::HAS_VALUE, place));
+                place += 32;
+            }
+        } else {
+            self.write_rows(&own, upto - own.degree, |place, edge| copy.put(before + place as u64, edge));
+        }
     }
 
-    /// Returns the calling lane's vertices, of which that of the first group is `vertex`. All lanes of the
-    /// warp call it together.
-    fn own_rows(self, vertex: u32, copy: RowCopy<S::Value>) -> Own<S> {
-        let none = removed::<S>();
-        let (slabs, degrees) = ([None; GROUPS], [0; GROUPS]);
-        let mut own = Own { words: [[none; SLOTS]; GROUPS], slabs, degrees, tables: 0 };
-        let mut links = [Link::NO_VERTEX; GROUPS];
-        Self::each_group(|group| {
-            links[group] = self.read_record(vertex + 32 * group as u32, &mut own.words[group]);
-        });
-        Self::each_group(|group| {
-            let link = links[group];
-            if link == Link::TABLE {
-                let vertex = vertex + 32 * group as u32;
+    /// Returns the calling lane's vertex. All lanes of the warp call it together.
+    fn own_row(self, vertex: u32) -> Own<S> {
+        let mut own = Own { words: [removed::<S>(); SLOTS], slab: None, degree: 0, parts: 0 };
+        match self.read_record(vertex, &mut own.words) {
+            Link::TABLE => {
                 // SAFETY: a vertex with a link exists.
                 let (table, live) = unsafe { self.record(vertex) }.load_table();
-                copy.list_parts(vertex, table.buckets.div_ceil(PART_BUCKETS));
-                own.degrees[group] = live;
-                own.tables |= 1 << group;
+                (own.degree, own.parts) = (live, table.buckets.div_ceil(PART_BUCKETS));
+                own.words = [removed::<S>(); SLOTS];
             }
-            if link.is_closed() {
-                own.words[group] = [none; SLOTS];
-            } else {
-                own.degrees[group] = count_live::<S>(own.words[group]);
-            }
-            own.slabs[group] = link.slab();
-        });
-        self.each_slab(own.slabs, |round, lane| {
+            link if link.is_closed() => own.words = [removed::<S>(); SLOTS],
+            link => own.slab = link.slab(),
+        }
+        unrolled::<SLOTS>(|j| own.degree += S::is_live(own.words[j]) as u32);
+        self.each_slab(own.slab, |round, lane| {
             let sum = Tile::<SLAB_TILE>::lockstep().reduce_add(live_in(lane));
-            Self::each_group(|group| own.degrees[group] += round.of_server(group, sum, 0));
+            own.degree += round.of_server(sum, 0);
         });
         own
     }
@@ -250,77 +208,22 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         link
     }
 
-    /// Writes the edges of the calling warp's small vertices. `places` are those of the calling lane's rows
-    /// among the edges of the warp, `ends` those behind the groups, and `before` is the number of edges
-    /// before the warp. All lanes of the warp call it together.
-    fn write_groups(
-        self,
-        copy: RowCopy<S::Value>,
-        stage: Stage,
-        own: Own<S>,
-        (places, ends, before): ([u32; GROUPS], [u32; GROUPS], u64),
-    ) {
-        let (warp, room) = (Tile::<32>::lockstep(), Stage::room::<S::Value>(S::HAS_VALUE));
-        let all = select(ends, Self::ROW_GROUPS as u32 - 1);
-        let mut has_tables = 0;
-        Self::each_group(|group| {
-            has_tables |= (warp.any(own.tables >> group & 1 != 0) as u32) << group;
-        });
-        let is_joint = has_tables == 0 && all <= room;
-        let (mut turn, turns) = (0, if is_joint { 1 } else { Self::ROW_GROUPS as u32 });
-        while turn < turns {
-            let begin = if turn == 0 { 0 } else { select(ends, turn - 1) };
-            let end = if is_joint { all } else { select(ends, turn) };
-            let is_staged = end - begin <= room && has_tables >> turn & 1 == 0;
-            let chosen = if is_joint { u32::MAX } else { 1 << turn };
-            self.write_rows(own, chosen, places, |place, edge| {
-                if is_staged {
-                    stage.store(S::HAS_VALUE, place - begin, edge);
-                } else {
-                    copy.put(before + place as u64, edge);
-                }
-            });
-            if is_staged {
-                warp.sync();
-                let mut place = warp.rank();
-                while place < end - begin {
-                    copy.put(before + (begin + place) as u64, stage.load(S::HAS_VALUE, place));
-                    place += 32;
-                }
-                warp.sync();
-            }
-            turn += 1;
-        }
-    }
-
-    /// Calls `put` with a place and an edge for each edge of the calling lane's small vertices in the groups
-    /// of `chosen`, a bit for each. `places` are those of the first edges. All lanes of the warp call it
-    /// together; tiles call `put` for the edges in slabs.
-    fn write_rows(
-        self,
-        own: Own<S>,
-        chosen: u32,
-        mut places: [u32; GROUPS],
-        mut put: impl FnMut(u32, (u32, S::Value)),
-    ) {
-        let mut slabs = [None; GROUPS];
-        Self::each_group(|group| {
-            if chosen >> group & 1 != 0 {
-                slabs[group] = own.slabs[group];
-                // The control slot appears as a tombstone.
-                unrolled::<SLOTS>(|j| {
-                    if S::is_live(own.words[group][j]) {
-                        put(places[group], self.decoded(own.words[group][j]));
-                        places[group] += 1;
-                    }
-                });
+    /// Calls `put` with a place and an edge for each edge of the calling lane's small vertex, of which the
+    /// first one has the place `first`. All lanes of the warp call it together; tiles call `put` for the
+    /// edges in slabs.
+    fn write_rows(self, own: &Own<S>, first: u32, mut put: impl FnMut(u32, (u32, S::Value))) {
+        let mut place = first;
+        unrolled::<SLOTS>(|j| {
+            if S::is_live(own.words[j]) {
+                put(place, self.decoded(own.words[j]));
+                place += 1;
             }
         });
-        self.each_slab(slabs, |round, lane| {
+        self.each_slab(own.slab, |round, lane| {
             let tile = Tile::<SLAB_TILE>::lockstep();
             let many = live_in(lane);
             let sum = tile.reduce_add(many);
-            let begin = round.of_owner(places);
+            let begin = Tile::<32>::lockstep().shuffle(place, round.owner % 32);
             let (mut at, words) = (begin + before_in_tile(tile, many), lane.words());
             unrolled::<L>(|j| {
                 if S::is_live(words[j]) {
@@ -328,33 +231,28 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                     at += 1;
                 }
             });
-            Self::each_group(|group| places[group] += round.of_server(group, sum, 0));
+            place += round.of_server(sum, 0);
         });
     }
 
-    /// Calls `see` for the slabs that begin with those of the calling lane's vertices, and those behind them.
-    /// Tiles of four lanes take the slabs of the warp's vertices in turn. All lanes of the warp call it
-    /// together, and `see` as well.
-    fn each_slab(self, mut at: [Option<Handle>; GROUPS], mut see: impl FnMut(Round, &Lane<S, L>)) {
-        let tile = Tile::<SLAB_TILE>::lockstep();
-        loop {
-            let (round, is_last) = Round::new(at);
-            if is_last {
-                return;
-            }
-            let handle = Handle::from_word(round.of_owner(at.map(|at| at.map_or(0, Handle::to_word))));
-            let is_there = round.owner.is_some();
+    /// Calls `see` for the slabs that begin with `first`, and those behind them. Tiles of four lanes take the
+    /// slabs of the warp's lanes in turn. All lanes of the warp call it together, and `see` as well.
+    fn each_slab(self, first: Option<Handle>, mut see: impl FnMut(Round, &Lane<S, L>)) {
+        let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
+        let mut at = first;
+        while warp.any(at.is_some()) {
+            let round = Round::new(warp.ballot(at.is_some()), at.is_some());
+            let handle = warp.shuffle(at.map_or(0, Handle::to_word), round.owner % 32);
+            let is_there = round.owner < 32;
             // SAFETY: the handle was read in a link; nothing is accessed without one.
-            let node = unsafe { self.node(handle) };
+            let node = unsafe { self.node(Handle::from_word(handle)) };
             let read = node.read(tile.rank(), is_there, Order::Weak);
             let lane = if is_there { read.lane } else { Lane::nothing() };
             see(round, &lane);
-            Self::each_group(|group| {
-                let next = round.of_server(group, read.link.to_word(), SLAB_TILE - 1);
-                if round.is_served(group) {
-                    at[group] = Link::from_word(next).slab();
-                }
-            });
+            let next = round.of_server(read.link.to_word(), SLAB_TILE - 1);
+            if round.is_served() {
+                at = Link::from_word(next).slab();
+            }
         }
     }
 
@@ -406,51 +304,27 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 
 #[device]
 impl Round {
-    /// Gives each tile one of the vertices with a slab, `slabs` being those of the calling lane. Returns also
-    /// whether there are none. All lanes of the warp call it together.
-    fn new(slabs: [Option<Handle>; GROUPS]) -> (Self, bool) {
-        let (warp, lower) = (Tile::<32>::lockstep(), (1 << Thread::lane()) - 1);
-        let (mut servers, mut owner, mut before) = ([u32::MAX; GROUPS], None, 0);
-        let tile = Thread::lane() / SLAB_TILE;
-        unrolled::<GROUPS>(|group| {
-            let waiting = warp.ballot(slabs[group].is_some());
-            if slabs[group].is_some() {
-                servers[group] = before + (waiting & lower).count_ones();
-            }
-            let many = waiting.count_ones();
-            if tile >= before && tile < before + many {
-                owner = Some((group, nth_bit(waiting, tile - before)));
-            }
-            before += many;
-        });
-        (Self { owner, servers }, before == 0)
+    /// Gives each tile one of the lanes in `waiting`, of which the calling lane is one if `waits`.
+    fn new(waiting: u32, waits: bool) -> Self {
+        let (mut rest, mut tile) = (waiting, Thread::lane() / SLAB_TILE);
+        while tile > 0 {
+            rest &= rest.wrapping_sub(1);
+            tile -= 1;
+        }
+        let before = (waiting & ((1 << Thread::lane()) - 1)).count_ones();
+        Self { owner: rest.trailing_zeros(), server: if waits { before } else { u32::MAX } }
     }
 
-    /// Returns whether a tile reads the slab of the calling lane's vertex in `group`.
-    fn is_served(self, group: usize) -> bool {
-        self.servers[group] < 32 / SLAB_TILE
+    /// Returns whether a tile reads the slab of the calling lane.
+    fn is_served(self) -> bool {
+        self.server < 32 / SLAB_TILE
     }
 
-    /// Returns the value of the lane `rank` of the tile that reads the slab of the calling lane's vertex in
-    /// `group`, or 0. All lanes of the warp call it together.
-    fn of_server(self, group: usize, value: u32, rank: u32) -> u32 {
-        let server = self.servers[group] % (32 / SLAB_TILE);
-        let found = Tile::<32>::lockstep().shuffle(value, server * SLAB_TILE + rank);
-        if self.is_served(group) { found } else { 0 }
-    }
-
-    /// Returns the value of the vertex whose slab the calling tile reads, of the values of the lanes'
-    /// vertices; otherwise an arbitrary one. All lanes of the warp call it together.
-    fn of_owner(self, values: [u32; GROUPS]) -> u32 {
-        let (owner, lane) = self.owner.unwrap_or((0, 0));
-        let mut found = 0;
-        unrolled::<GROUPS>(|group| {
-            let value = Tile::<32>::lockstep().shuffle(values[group], lane);
-            if group == owner {
-                found = value;
-            }
-        });
-        found
+    /// Returns the value of the lane `rank` of the tile that reads the calling lane's slab, or 0. All lanes
+    /// of the warp call it together.
+    fn of_server(self, value: u32, rank: u32) -> u32 {
+        let found = Tile::<32>::lockstep().shuffle(value, self.server % (32 / SLAB_TILE) * SLAB_TILE + rank);
+        if self.is_served() { found } else { 0 }
     }
 }
 
@@ -467,36 +341,6 @@ impl<D: Scalar> RowCopy<D> {
             index += 1;
         }
     }
-}
-
-/// Returns the value at `index`, or the last one if there is none.
-#[device]
-fn select(values: [u32; GROUPS], index: u32) -> u32 {
-    let mut value = values[GROUPS - 1];
-    unrolled::<GROUPS>(|at| {
-        if at as u32 == index {
-            value = values[at];
-        }
-    });
-    value
-}
-
-/// Returns the index of the bit of `word` that is set and has `rank` set bits below, which exists.
-#[device]
-fn nth_bit(mut word: u32, mut rank: u32) -> u32 {
-    while rank > 0 {
-        word &= word.wrapping_sub(1);
-        rank -= 1;
-    }
-    word.trailing_zeros()
-}
-
-/// Returns the number of edges in the slots of a record.
-#[device]
-fn count_live<S: Slot>(words: [S::Word; SLOTS]) -> u32 {
-    let mut live = 0;
-    unrolled::<SLOTS>(|j| live += S::is_live(words[j]) as u32);
-    live
 }
 
 /// Returns the number of edges in a lane's slots.

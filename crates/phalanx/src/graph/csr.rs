@@ -1,8 +1,7 @@
 //! Graphs as compressed sparse rows, and snapshots.
 use super::data::Data;
 use super::kernels::{Launch, Whole};
-use super::memory::{MOST_VERTICES, Memory};
-use super::whole::parts_of_tables;
+use super::memory::{MOST_VERTICES, Memory, RowSpace};
 use super::{DynamicGraph, Kind};
 use crate::map::batches::check_same_device;
 use crate::map::counts::Counts;
@@ -10,7 +9,7 @@ use crate::map::counts::Counts;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use gpu::{Buffer, Device, Slice, Stream};
-use phalanx_kernels::graph::{RowCopy, row_vertices};
+use phalanx_kernels::graph::{ROW_THREADS, RowCopy};
 use simt::GlobalSlice;
 use std::sync::{Arc, PoisonError};
 
@@ -251,9 +250,12 @@ impl<E: Data> DynamicGraph<E> {
     /// unchanged, unless the device is lost.
     pub fn to_csr_into(&self, rows: &mut Csr<E>) -> Result<()> {
         check_same_device(self.device(), "rows", rows.offsets.device())?;
-        let (memory, stream) = (self.handle.read(), self.device().stream()?);
+        let memory = self.handle.read();
         // The mutex is held meanwhile, so no change is submitted.
-        self.order().read(&stream, || {
+        let mut order = self.order();
+        let mut space = order.rows.take();
+        let stream = space.as_ref().map_or_else(|| self.device().stream(), |space| Ok(space.stream()))?;
+        order.read(&stream, || {
             stream.synchronize()?;
             // Self-edges of undirected graphs have one half.
             let most = Counts::read(&memory.counters)?.live * self.halves_of_rows();
@@ -261,10 +263,14 @@ impl<E: Data> DynamicGraph<E> {
             if rows.vertices() != vertices || rows.targets.len() < most {
                 *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
             }
-            self.copy_rows(&stream, &memory, rows)?;
+            let needed = (vertices.div_ceil(ROW_THREADS as usize), memory.used_tables()? / 2);
+            let space = RowSpace::fit(&mut space, &stream, needed)?;
+            self.copy_rows(&stream, &memory, space, rows)?;
             rows.len = last_of(&rows.offsets)?.min(most);
             Ok(())
         })?;
+        order.rows = space;
+        drop((order, memory));
         rows.kind = self.kind;
         rows.edges = self.edges_in(rows)?;
         Ok(())
@@ -276,21 +282,11 @@ impl<E: Data> DynamicGraph<E> {
     }
 
     /// Copies the graph into rows that have room, and waits. The last offset is the number of targets.
-    fn copy_rows(&self, stream: &Stream, memory: &Memory, rows: &mut Csr<E>) -> Result<()> {
-        let (device, vertices) = (self.device(), memory.vertices as usize);
-        let blocks = vertices.div_ceil(row_vertices(self.handle.kernels().shape().record_bytes) as usize);
-        let parts = parts_of_tables(memory, stream)?;
-        let cursors = device.buffer::<u32>(parts.slices().words.len())?;
-        let (status, tickets) = (device.zeroed::<u64>(2 * blocks)?, device.zeroed::<u32>(1)?);
-        let copy = RowCopy {
-            offsets: rows.offsets.global(),
-            targets: rows.targets.global(),
-            data: rows.data.global(),
-            parts: parts.slices(),
-            cursors: cursors.global(),
-            status: status.global(),
-            tickets: tickets.global(),
-        };
+    fn copy_rows(&self, stream: &Stream, memory: &Memory, space: &RowSpace, rows: &Csr<E>) -> Result<()> {
+        // SAFETY: the stream has the fills before the launch, and nothing else uses the space.
+        let (parts, cursors, status, tickets) = unsafe { space.cleared(stream)? };
+        let (offsets, targets) = (rows.offsets.global(), rows.targets.global());
+        let copy = RowCopy { offsets, targets, data: rows.data.global(), parts, cursors, status, tickets };
         self.launch_on(stream, memory, Launch::Whole(Whole::Rows(copy)))?;
         Ok(stream.synchronize()?)
     }

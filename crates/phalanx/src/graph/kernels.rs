@@ -14,7 +14,6 @@ use phalanx_kernels::graph::kernels::{
 };
 use phalanx_kernels::graph::{
     BatchEdges, Changes, Config, GraphView, Growth, Lookups, ROW_THREADS, RowCopy, SLAB_TILE,
-    row_vertices,
 };
 use phalanx_kernels::keyed::{OpCode, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance};
@@ -239,8 +238,7 @@ unsafe fn launch_whole<M: Config + Instance>(
         match launch {
             Whole::Inspect(report) => stream.launch(each, GraphInspect { graph, report }),
             Whole::Rows(copy) => {
-                let blocks = all.div_ceil(row_vertices(M::RECORD_BYTES) as usize).max(1) as u32;
-                let blocks = Grid::new(blocks, ROW_THREADS);
+                let blocks = Grid::new(all.div_ceil(ROW_THREADS as usize).max(1) as u32, ROW_THREADS);
                 stream.launch(blocks, GraphRows { graph, copy })?;
                 stream.launch(resident_grid(stream, usize::MAX), GraphRowParts { graph, copy })
             }

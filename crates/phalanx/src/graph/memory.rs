@@ -2,13 +2,15 @@
 use super::kernels::Shape;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
-use gpu::{Buffer, Device};
+use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::graph::algorithms::PartList;
 use phalanx_kernels::graph::{
     ARENA_COUNTS, ARENA_FIRSTS, ARENA_HEAD, Arena, BATCH_WORDS, CLASSES, Config, EXACT_LOAD, Flags,
     GROWTH_LOAD, GROWTH_WORDS, GraphParts, GraphView, Growth, GrowthWord, MOST_ARENA, PLAN_WORDS, SLAB_BYTES,
     buckets_of, places_of,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
+use simt::GlobalSlice;
 
 /// Words of 8 bytes in a slab.
 const SLAB_WORDS: usize = SLAB_BYTES / 8;
@@ -309,6 +311,63 @@ impl Workspace {
     pub fn memory_usage(&self) -> usize {
         let lists = self.deferred.byte_len() + self.listed.byte_len() + self.plans.byte_len();
         self.words.byte_len() + lists + self.groups.byte_len()
+    }
+}
+
+/// Memory of copies into rows, which the graph keeps: 8 bytes per 128 vertices, and 12 per eight slabs of
+/// tables, two for small tables.
+#[derive(Debug)]
+pub struct RowSpace {
+    stream: Stream,
+    status: Buffer<u64>,
+    parts: Buffer<u64>,
+    cursors: Buffer<u32>,
+    /// Number of blocks that have begun, and number of parts.
+    counts: Buffer<u32>,
+}
+
+impl RowSpace {
+    /// Makes room for so many blocks and parts.
+    pub fn fit<'a>(
+        space: &'a mut Option<Self>,
+        stream: &Stream,
+        (blocks, parts): (usize, usize),
+    ) -> Result<&'a Self> {
+        let fits = |space: &Self| space.status.len() >= 2 * blocks && space.parts.len() >= parts;
+        if let Some(found) = space.take().filter(fits) {
+            return Ok(space.insert(found));
+        }
+        let (device, stream) = (stream.device(), stream.clone());
+        let (status, counts) = (device.buffer(2 * blocks)?, device.buffer(2)?);
+        let (parts, cursors) = (device.buffer(parts)?, device.buffer(parts)?);
+        Ok(space.insert(Self { stream, status, parts, cursors, counts }))
+    }
+
+    /// Returns the stream of copies.
+    pub fn stream(&self) -> Stream {
+        self.stream.clone()
+    }
+
+    /// Submits the fills before a copy, and returns the list of parts, their cursors, and the words of blocks.
+    ///
+    /// # Safety
+    /// - Nothing else uses the memory until the copy has ended.
+    pub unsafe fn cleared(
+        &self,
+        stream: &Stream,
+    ) -> Result<(PartList, GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>)> {
+        let (counts, status) = (self.counts.global(), self.status.global());
+        // SAFETY: the caller's obligation.
+        unsafe {
+            stream.fill(counts, 0)?;
+            stream.fill(status, 0)?;
+        }
+        let parts = PartList { words: self.parts.global(), count: counts.part(1, 1) };
+        Ok((parts, self.cursors.global(), status, counts.part(0, 1)))
+    }
+
+    pub fn memory_usage(&self) -> usize {
+        self.status.byte_len() + self.parts.byte_len() + self.cursors.byte_len() + self.counts.byte_len()
     }
 }
 

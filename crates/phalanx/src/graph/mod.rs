@@ -30,7 +30,7 @@ pub use csr_merge::CsrMerge;
 pub use data::{Data, Weight};
 use gpu::{Device, Stream};
 use kernels::{Kernels, Side};
-use memory::Memory;
+use memory::{Memory, RowSpace};
 pub use neighbors::Neighbors;
 use order::Order;
 use phalanx_kernels::graph::{Config, GraphView};
@@ -224,7 +224,9 @@ impl<E: Data> DynamicGraph<E> {
 
     /// Returns the bytes of device memory that the graph holds between calls.
     pub fn memory_usage(&self) -> usize {
-        self.handle.read().memory_usage() + self.order().workspace.memory_usage()
+        let memory = self.handle.read().memory_usage();
+        let order = self.order();
+        memory + order.workspace.memory_usage() + order.rows.as_ref().map_or(0, RowSpace::memory_usage)
     }
 
     /// Returns batches on device buffers, which are submitted to `stream`.

@@ -1,5 +1,5 @@
 //! The order of the batches of a graph in several streams.
-use super::memory::Workspace;
+use super::memory::{RowSpace, Workspace};
 use crate::Result;
 use gpu::{Event, Stream};
 
@@ -25,11 +25,14 @@ pub struct Order {
     pub changes: u64,
     /// Memory of batches that insert.
     pub workspace: Workspace,
+    /// Memory of copies into rows, since the first one.
+    pub rows: Option<RowSpace>,
 }
 
 impl Order {
     pub fn new(workspace: Workspace) -> Self {
-        Self { changed: None, moved: None, lookups: Vec::new(), readers: Vec::new(), changes: 0, workspace }
+        let (lookups, readers) = (Vec::new(), Vec::new());
+        Self { changed: None, moved: None, lookups, readers, changes: 0, workspace, rows: None }
     }
 
     /// Makes a stream wait for all that a lookup may not run beside, before `submit`.
