@@ -99,5 +99,15 @@ fn eager_tiles_are_sound() {
 
 #[test]
 fn a_slab_that_is_allocated_again_is_written_after_what_was_written_before() {
-    histories::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, &[eager()]);
+    use histories::Plan;
+    let faults = [eager()];
+    histories::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, Plan::new::<Small<OutOfPlace>>, &faults);
+    histories::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, Plan::recycling, &faults);
+}
+
+#[test]
+fn snapshots_that_race_with_changes_are_sound_under_weak_memory() {
+    use histories::{Plan, plans_are_sound_under_weak_memory};
+    plans_are_sound_under_weak_memory::<Small<OutOfPlace>>(4 * SEEDS, Plan::racing, &[eager()]);
+    plans_are_sound_under_weak_memory::<Small<OutOfPlace>>(SEEDS, Plan::reclaiming, &[eager()]);
 }

@@ -191,7 +191,7 @@ impl<S: Slot, O: Operation> Request<S, O> {
         held: &LatchedNode<S, W, L>,
         start: Handle,
     ) -> u32 {
-        let belongs = held.low <= self.key && self.key <= held.high;
+        let belongs = recheck(held.low <= self.key) && recheck(self.key <= held.high);
         let wants = lanes >> tile.rank() & 1 != 0
             && belongs
             && (start == RESERVED_LEAF) == (held.handle == RESERVED_LEAF);

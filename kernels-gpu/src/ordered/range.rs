@@ -18,7 +18,7 @@ use super::types::{Key, Stored, Types, Value, VersionsOf, WordOf};
 use super::versioning::{LATEST, Versions};
 use crate::keyed::{Lane, Scalar, Slot};
 use crate::slab::Handle;
-use simt::{Convergence, Order, Queue, Scope, Tile, device, fence};
+use simt::{Convergence, Order, Queue, Scope, Tile, device, fence, recheck};
 
 /// Kind of an ordered query.
 pub trait Seek: Copy + Send + Sync + 'static {
@@ -323,7 +323,7 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         if self.at != RESERVED_LEAF {
             // An old version may have keys that another leaf now covers.
             let low = if VersionsOf::<T>::VERSIONED || Self::low_keys_may_fall::<Q>() {
-                low.max(leaf.low)
+                if recheck(low >= leaf.low) { low } else { leaf.low }
             } else {
                 low
             };

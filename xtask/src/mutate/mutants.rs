@@ -98,9 +98,9 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns whether the file, the function or the text contains a pattern.
+    /// Returns whether the place, the function or the text contains a pattern.
     pub fn contains(&self, pattern: &str) -> bool {
-        [&self.place.file, &self.function, &self.text].iter().any(|text| text.contains(pattern))
+        [&self.place.to_string(), &self.function, &self.text].iter().any(|text| text.contains(pattern))
     }
 }
 

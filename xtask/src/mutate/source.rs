@@ -93,7 +93,8 @@ impl Sources {
 /// Returns whether mutants change operations at places of a file. Besides the kernels', this is the kernel of
 /// explorers that calls them: functions that are `#[track_caller]` have no sites, but their callers have.
 pub fn has_kernels(file: &str) -> bool {
-    file.starts_with("kernels-gpu/src/") || file == "crates/testing/src/explore/script.rs"
+    let is_device = file.starts_with("kernels-gpu/src/") && !file.ends_with("/tests.rs");
+    is_device || file == "crates/testing/src/explore/script.rs"
 }
 
 /// Returns whether the statement of this line goes on in the next one.

@@ -3,13 +3,13 @@ use crate::common::Rng;
 use crate::world::{Finding, Fixture, HasFixture, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
-    Config, EMPTY_TREE_NODES, FIRST_LEAF, LATEST, RawVersions, Time, TreeView, Versions, directory_words,
+    Config, EMPTY_TREE_NODES, FIRST_LEAF, HEAD, LATEST, RawVersions, Time, TreeView, Versions, directory_words,
 };
-use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Wide};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Slot, Wide};
 use phalanx_kernels::reclaim::epoch_words;
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
-use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
+use simt::{GlobalSlice, Kernel, Order, Scope, Thread, Word};
 use std::collections::HashMap;
 
 /// Entries of a directory: two levels of keys.
@@ -57,6 +57,19 @@ impl Forest {
             epochs: device.zeroed(epoch_words(PLACES, ROOM))?,
             units,
         })
+    }
+
+    /// Fills the directory with entries of a slab that the pool does not have, for key 0: a search that reads
+    /// a word that no rebuild has written leaves the pool.
+    fn spoil_directory<M: Config>(&mut self) {
+        let slab = <M::Slot as Slot>::pack(Scalar::from_u64(0), Scalar::from_u64(0x7777_7777)).widen();
+        let words = [slab as u64, (slab >> 64) as u64];
+        let bytes = size_of::<<M::Slot as Slot>::Word>();
+        let mut directory = self.directory.read().expect("memory");
+        for (place, word) in directory.iter_mut().enumerate().skip(HEAD) {
+            *word = words[place % (bytes / 8)];
+        }
+        self.directory.write(&directory).expect("memory");
     }
 
     /// Copies the contents of another forest.
@@ -281,6 +294,7 @@ impl<M: Config> HasFixture for M {
     fn memory(device: &Device, units: u32) -> gpu::Result<Forest> {
         let (calm, mut forest) = Forest::new(device, M::Pool::BYTES, units)?.calm::<M>();
         build_empty::<M>(&calm, &forest);
+        forest.spoil_directory::<M>();
         let planted = std::mem::replace(&mut forest, Forest::new(device, M::Pool::BYTES, units)?);
         forest.take(&planted)?;
         Ok(forest)

@@ -96,6 +96,20 @@ impl Plan {
         plan
     }
 
+    /// Returns a plan with writers that free versions, and then split leaves. The pool is so small that new
+    /// nodes and copies are slabs that were freed before.
+    pub fn recycling(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5ab5);
+        let writer = |part: u64| {
+            let mut rounds = few_changes(&mut rng, 8);
+            rounds.extend((0..6).map(|n| by_one_lane(0, INSERT, 3 + 2 * n + part)));
+            rounds
+        };
+        let mut plan = Self::of((0..2).map(writer));
+        plan.parts.iter_mut().for_each(|part| part.comes_and_goes = true);
+        Self { units: 14, ..plan }
+    }
+
     /// Returns concurrent launches on two keys.
     fn of(parts: impl Iterator<Item = Vec<Vec<Step>>>) -> Self {
         let part = |rounds| Part { rounds, asks_the_past: false, comes_and_goes: false };
@@ -360,13 +374,21 @@ fn play<M: HasFixture<Memory = Forest> + Config>(
     Ok(told)
 }
 
-/// Inserts the initial keys, each with itself as its value.
+/// Timestamp of the snapshot that was taken before all operations.
+const PAST: u32 = 1000;
+
+/// Inserts the initial keys, each with itself as its value. If the past is read, some leaves get the stamp of
+/// its snapshot, and others an older one.
 fn filled<M: HasFixture<Memory = Forest> + Config>(
     plan: &Plan,
 ) -> Result<(Forest, BTreeMap<u64, u64>), Finding> {
     let calm = Device::emulator(Options::default());
-    let memory = M::memory(&calm, plan.units).expect("memory");
-    for &key in &plan.fill {
+    let mut memory = M::memory(&calm, plan.units).expect("memory");
+    let reads_past = plan.parts.iter().any(|part| part.asks_the_past);
+    for (place, &key) in plan.fill.iter().enumerate() {
+        if reads_past && place == plan.fill.len() / 2 {
+            memory.set_clock(PAST.into());
+        }
         let mut round = vec![IDLE; LANES];
         round[0] = Step { kind: INSERT, from: key, to: key };
         let part = Part { rounds: vec![round], asks_the_past: false, comes_and_goes: false };
@@ -392,12 +414,11 @@ fn explore<M: HasFixture<Memory = Forest> + Config>(
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, plan.units).expect("memory");
     M::copy(&mut memory, &filled).expect("memory");
-    let past = 1000;
     if plan.parts.iter().any(|part| part.asks_the_past) {
         // The host took this snapshot at the current timestamp.
-        memory.set_clock(u64::from(past) + 1);
+        memory.set_clock(u64::from(PAST) + 1);
     }
-    let told = play::<M>(&device, &memory, &plan.parts, past)?;
+    let told = play::<M>(&device, &memory, &plan.parts, PAST)?;
     let pairs = M::contents(&memory, plan.units)?;
     let mut events = vec![event(SnapshotOp::Take(BEFORE), SnapshotOutcome::Taken, 0)];
     events.extend(told.iter().zip(0..).flat_map(|(told, number)| told.events(number, M::TILE as usize)));
@@ -442,6 +463,19 @@ pub fn plans_are_sound<M: HasFixture<Memory = Forest> + Config>(
     assert_effects(faults);
 }
 
+/// As [`plans_are_sound`], under the program's weak memory model.
+pub fn plans_are_sound_under_weak_memory<M: HasFixture<Memory = Forest> + Config>(
+    count: u64,
+    plan: fn(u64) -> Plan,
+    faults: &[Fault],
+) {
+    for seed in seeds(count) {
+        let setting = Setting { weak_memory: M::WEAK, ..with(faults)(setting::<M>(seed)) };
+        explore::<M>(&plan(seed), &setting).unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
+    }
+    assert_effects(faults);
+}
+
 /// Returns whether one of `count` seeds has a finding that satisfies `is` and replays.
 pub fn is_found<M: HasFixture<Memory = Forest> + Config>(
     count: u64,
@@ -460,10 +494,14 @@ pub fn is_found<M: HasFixture<Memory = Forest> + Config>(
 
 /// Runs the plans of `count` seeds under the weakest memory model that PTX permits, which is too weak for
 /// links. Only findings about writes to a slab that was freed and allocated again count.
-pub fn reuse_is_ordered<M: HasFixture<Memory = Forest> + Config>(count: u64, faults: &[Fault]) {
+pub fn reuse_is_ordered<M: HasFixture<Memory = Forest> + Config>(
+    count: u64,
+    plan: fn(u64) -> Plan,
+    faults: &[Fault],
+) {
     for seed in seeds(count) {
         let setting = Setting { weak_memory: WeakMemory::Ptx, ..with(faults)(setting::<M>(seed)) };
-        let found = explore::<M>(&Plan::new::<M>(seed), &setting).err();
+        let found = explore::<M>(&plan(seed), &setting).err();
         let is_reuse = |finding: &Finding| {
             let Finding::Machine(failure) = finding else { return false };
             matches!(failure.kind, FailureKind::UnorderedReuse { .. })
