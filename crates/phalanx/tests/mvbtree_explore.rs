@@ -26,6 +26,7 @@ mod trees;
 mod world;
 
 use faults::{assert_effects, with};
+use histories::{Plan, plans_are_sound_if_weak, reuse_is_ordered};
 use mutation::all_are_sound_if;
 use phalanx_kernels::keyed::{Packed, Wide};
 use phalanx_kernels::mvbtree::{self, Config, InPlace, OutOfPlace, Tree, Versioned};
@@ -99,15 +100,22 @@ fn eager_tiles_are_sound() {
 
 #[test]
 fn a_slab_that_is_allocated_again_is_written_after_what_was_written_before() {
-    use histories::Plan;
     let faults = [eager()];
-    histories::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, Plan::new::<Small<OutOfPlace>>, &faults);
-    histories::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, Plan::recycling, &faults);
+    reuse_is_ordered::<Small<OutOfPlace>>(SEEDS / 2, Plan::new::<Small<OutOfPlace>>, &faults);
+    reuse_is_ordered::<Small<OutOfPlace>>(SEEDS / 2, Plan::recycling, &faults);
+}
+
+/// Trees with leaves of 5 pairs of 16 bytes.
+type Wider<A> = Tree<Versioned<Wide<u64, u64>>, Light<128>, A, 4, 2>;
+
+#[test]
+fn snapshots_that_race_with_changes_are_sound() {
+    plans_are_sound_if_weak::<Small<OutOfPlace>>("racing", SEEDS, Plan::racing, &[eager()]);
+    plans_are_sound_if_weak::<Wider<OutOfPlace>>("racing, wide", SEEDS / 2, Plan::racing, &[eager()]);
 }
 
 #[test]
-fn snapshots_that_race_with_changes_are_sound_under_weak_memory() {
-    use histories::{Plan, plans_are_sound_under_weak_memory};
-    plans_are_sound_under_weak_memory::<Small<OutOfPlace>>(4 * SEEDS, Plan::racing, &[eager()]);
-    plans_are_sound_under_weak_memory::<Small<OutOfPlace>>(SEEDS, Plan::reclaiming, &[eager()]);
+fn snapshots_that_race_with_splits_are_sound() {
+    plans_are_sound_if_weak::<Small<OutOfPlace>>("dividing", SEEDS, Plan::dividing, &[eager()]);
+    plans_are_sound_if_weak::<Wider<OutOfPlace>>("dividing, wide", SEEDS / 2, Plan::dividing, &[eager()]);
 }

@@ -140,8 +140,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let owners = tile.ballot(own.exists);
         let place = tile.shuffle(own.index, owners.trailing_zeros());
         let count = held.read.count(tile, |word| !T::Slot::is_empty(word));
-        let is_above = held.meta.level() == child.meta.level() + 1;
-        let is_parent = recheck(is_above) && recheck(owners != 0);
+        // mutation: skip recheck equivalent, because an inner node that has the node's handle is one level
+        // above it, and a parent that is known is an inner node: it stays one.
+        let is_above = recheck(held.meta.level() == child.meta.level() + 1);
+        let is_parent = is_above && recheck(owners != 0);
         LatchedParent { held, has_latch, is_true: has_latch && is_parent, place, count }
     }
 

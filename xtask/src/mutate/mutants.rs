@@ -31,10 +31,10 @@ impl Place {
 /// Operation at a site, as the emulator records it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Operation {
-    kind: String,
-    order: String,
+    pub kind: String,
+    pub order: String,
     scope: String,
-    bytes: String,
+    pub bytes: String,
 }
 
 impl Operation {
@@ -82,6 +82,12 @@ pub const OPERATORS: [&str; 13] = [
 
 /// Kinds of operations, as the emulator names them.
 pub const OPERATIONS: [&str; 7] = ["load", "store", "update", "fence", "barrier", "bound", "recheck"];
+
+/// Orders of operations, as the emulator names them.
+pub const ORDERS: [&str; 5] = ["Weak", "Relaxed", "Acquire", "Release", "AcqRel"];
+
+/// Sizes of words in bytes.
+pub const SIZES: [&str; 5] = ["1", "2", "4", "8", "16"];
 
 /// Kinds of mutants, as tables name them.
 pub const KINDS: [&str; 9] = [
@@ -139,7 +145,7 @@ pub fn of(uses: &Uses, sources: &Sources) -> Result<Vec<Mutant>> {
             operator,
             kind,
             tests: tests.clone(),
-            reason: reasons.iter().find(|reason| reason.excuses(operator, &operation.kind)).cloned(),
+            reason: reasons.iter().find(|reason| reason.excuses(operator, operation)).cloned(),
         }));
     }
     Ok(mutants)

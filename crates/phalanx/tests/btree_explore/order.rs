@@ -442,6 +442,16 @@ pub fn no_tail_is_too_old<M: HasFixture<Memory = crate::trees::Forest> + Config>
     assert_effects(faults);
 }
 
+/// Runs schedules under weak memory in which a full leaf is split while it is read; all must be sound.
+#[allow(dead_code)] // for trees only
+pub fn overtaken_ones_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(
+    name: &str,
+    count: u64,
+) {
+    let weak = |setting| Setting { weak_memory: M::WEAK, ..setting };
+    explore_soundly::<M>(name, count, |_| Plan::overtaken(), weak);
+}
+
 /// Runs schedules in which a pair returns to another slot of its leaf during a read; all must be sound.
 #[allow(dead_code)] // mutants are in another program
 pub fn all_are_told_once<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {

@@ -6,7 +6,7 @@ use phalanx_kernels::btree::{
     Config, EMPTY_TREE_NODES, FIRST_LEAF, HEAD, LATEST, RawVersions, Time, TreeView, Versions, directory_words,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Slot, Wide};
-use phalanx_kernels::reclaim::epoch_words;
+use phalanx_kernels::reclaim::{LOG, epoch_words};
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
 use simt::{GlobalSlice, Kernel, Order, Scope, Thread, Word};
@@ -101,6 +101,22 @@ impl Forest {
             places: PLACES,
             room: ROOM,
         }
+    }
+
+    /// Compares the counters of reclamation: each retired slab was freed, or deferred to the host, or is in a
+    /// bag of a participant slot.
+    fn check_counters(&self) -> Result<(), Finding> {
+        let words = self.epochs.read().expect("memory");
+        let small: &[u32] = bytemuck::cast_slice(&words[4 + LOG * 3..]);
+        // The counts of the four bags follow the epoch and the current bag.
+        let saved = small[1 + PLACES as usize..].chunks(8).take(PLACES as usize);
+        let in_bags: u64 = saved.flat_map(|saved| &saved[2..6]).map(|&count| u64::from(count)).sum();
+        let [retired, freed, deferred] = [words[1], words[2], words[3]];
+        if retired == freed + deferred + in_bags {
+            return Ok(());
+        }
+        let counts = format!("{freed} were freed, {deferred} deferred, and {in_bags} are in bags");
+        Err(Finding::Order(format!("{retired} slabs were retired, {counts}")))
     }
 
     /// Returns the number of live slabs.
@@ -205,6 +221,7 @@ fn build_empty<M: Config>(device: &Device, forest: &Forest) {
 
 /// Checks the invariants of the tree and returns its pairs.
 fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
+    forest.check_counters()?;
     let (device, forest) = forest.calm::<M>();
     let tree = forest.view::<M>();
     let report = device.zeroed::<u64>(9).expect("memory");

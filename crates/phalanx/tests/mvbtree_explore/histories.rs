@@ -96,18 +96,31 @@ impl Plan {
         plan
     }
 
-    /// Returns a plan with writers that free versions, and then split leaves. The pool is so small that new
-    /// nodes and copies are slabs that were freed before.
+    /// Returns a plan with writers that free versions, and then split a leaf and the root, which is full. The
+    /// pool is so small that new nodes and copies are slabs that were freed before.
     pub fn recycling(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5ab5);
         let writer = |part: u64| {
-            let mut rounds = few_changes(&mut rng, 8);
-            rounds.extend((0..6).map(|n| by_one_lane(0, INSERT, 3 + 2 * n + part)));
+            let mut rounds = few_changes(&mut rng, 6);
+            rounds.extend((0..3).map(|n| by_one_lane(0, INSERT, 14 + 2 * n + part)));
             rounds
         };
         let mut plan = Self::of((0..2).map(writer));
         plan.parts.iter_mut().for_each(|part| part.comes_and_goes = true);
-        Self { units: 14, ..plan }
+        Self { units: 20, fill: (0..14).collect(), ..plan }
+    }
+
+    /// Returns a plan in which a full leaf is split while another writer changes keys of its upper half, and
+    /// a reader looks a key up there, takes a snapshot and reads it.
+    pub fn dividing(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0xd171);
+        let upper = [4, 6, 8];
+        let splits = vec![by_one_lane(0, INSERT, rng.pick(&[1, 3, 5, 7]))];
+        let changes = (0..3).map(|_| by_one_lane(0, rng.pick(&WRITES), rng.pick(&upper))).collect();
+        let mut reads = vec![by_one_lane(0, COLLECT, 0); 4];
+        reads[0] = by_one_lane(0, GET, rng.pick(&upper));
+        reads[1] = by_one_lane(0, TAKE, 0);
+        Self { fill: (0..5).map(|n| 2 * n).collect(), ..Self::of([splits, changes, reads].into_iter()) }
     }
 
     /// Returns concurrent launches on two keys.
@@ -463,15 +476,17 @@ pub fn plans_are_sound<M: HasFixture<Memory = Forest> + Config>(
     assert_effects(faults);
 }
 
-/// As [`plans_are_sound`], under the program's weak memory model.
-pub fn plans_are_sound_under_weak_memory<M: HasFixture<Memory = Forest> + Config>(
+/// As [`plans_are_sound`]; a part of the plans also runs under the program's weak memory model.
+pub fn plans_are_sound_if_weak<M: HasFixture<Memory = Forest> + Config>(
+    name: &str,
     count: u64,
     plan: fn(u64) -> Plan,
     faults: &[Fault],
 ) {
-    for seed in seeds(count) {
-        let setting = Setting { weak_memory: M::WEAK, ..with(faults)(setting::<M>(seed)) };
-        explore::<M>(&plan(seed), &setting).unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
+    let weak = seeds(count).map(|seed| (seed, Setting { weak_memory: M::WEAK, ..setting::<M>(seed) }));
+    for (seed, setting) in settings::<M>(count).chain(weak).map(|(seed, setting)| (seed, with(faults)(setting))) {
+        explore::<M>(&plan(seed), &setting)
+            .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
     }
     assert_effects(faults);
 }
