@@ -110,8 +110,12 @@ type Wider<A> = Tree<Versioned<Wide<u64, u64>>, Light<128>, A, 4, 2>;
 
 #[test]
 fn snapshots_that_race_with_changes_are_sound() {
-    plans_are_sound_if_weak::<Small<OutOfPlace>>("racing", SEEDS, Plan::racing, &[eager()]);
-    plans_are_sound_if_weak::<Wider<OutOfPlace>>("racing, wide", SEEDS / 2, Plan::racing, &[eager()]);
+    for (name, plan) in [("racing", Plan::racing as fn(u64) -> Plan), ("asking", Plan::asking)] {
+        plans_are_sound_if_weak::<Small<OutOfPlace>>(name, SEEDS / 2, plan, &[eager()]);
+        plans_are_sound_if_weak::<Wider<OutOfPlace>>(name, SEEDS / 4, plan, &[eager()]);
+    }
+    plans_are_sound_if_weak::<Small<OutOfPlace>>("helping", 4 * SEEDS, Plan::helping, &[eager()]);
+    plans_are_sound_if_weak::<Wider<OutOfPlace>>("helping, wide", SEEDS, Plan::helping, &[eager()]);
 }
 
 #[test]

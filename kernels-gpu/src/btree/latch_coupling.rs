@@ -43,6 +43,8 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         if tile.any_converged(splits) {
             split = self.split_below(tile.rematerialize(), splits, &held, full_leaf.then_some(&request));
         }
+        // mutation: skip barrier performance, because a warp may then execute the tiles that back off before
+        // those that release latches.
         tile.sync();
         if acts && !has_latch {
             self.back_off();
@@ -64,6 +66,7 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
     ) {
         let above = self.parent;
         if tile.rank() == 0 && !above.is_none() {
+            // mutation: late performance, because the node above is only latched longer.
             self.tree.node(above).release(held.meta.level() + 1, Order::Release);
         }
         if !held.meta.is_leaf() {

@@ -90,6 +90,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         tile.sync();
         Self::clear_moved(tile.rematerialize(), goes_on, held, left, &plan, pair);
+        // mutation: block store 4 equivalent, because items of a bag are read by the participant that has put
+        // them there, or by a later one of its slot, which has acquired the slot.
+        // mutation: relaxed release Acquire AcqRel equivalent, because a fence follows before what it
+        // acquires is needed: the clock, which is read again for its pins.
         self.stamp_leaf(tile.rematerialize(), &saved, held.node, right);
         Self::insert_into_parent(tile.rematerialize(), goes_on && !is_root, &parent_node, &plan, right);
         tile.sync();
@@ -114,6 +118,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     ) {
         fence(Scope::Device);
         if parent_node.has_latch {
+            // mutation: late equivalent, because the fence orders both releases, and nothing orders one
+            // before the other.
             parent_node.held.node.release(parent_node.held.meta.level(), Order::Relaxed);
         }
         self.release_node(held, raised as u32, false, Order::Relaxed);
@@ -214,8 +220,12 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let version = saved.sibling_version::<VersionsOf<T>>(self.versions.time().stamp);
         let version = if held.meta.is_leaf() { version } else { Version::FIRST };
         let (order, scope) = (Order::Relaxed, Scope::Device);
+        // mutation: late equivalent, because readers take a node with a blank version for no leaf yet, and
+        // read it again.
         self.node(right).version().store(version.word::<T::Slot>(), order, scope);
         if !left.is_none() {
+            // mutation: late skip equivalent, because the node is no leaf, and only leaves' versions are
+            // read.
             self.node(left).version().store(version.word::<T::Slot>(), order, scope);
         }
     }

@@ -273,6 +273,7 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         }
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
+        // mutation: skip barrier performance, because it only changes the order in which tiles run.
         tile.sync();
         if full_leaf {
             let outcome = self.after_leaf(split);

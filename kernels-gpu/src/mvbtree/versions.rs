@@ -141,6 +141,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             if wants && version.is_newer_than(at) {
                 source = version.old;
                 if tile.rank() == 0 {
+                    // mutation: block relaxed equivalent, because the load of the leaf's version has acquired
+                    // all older ones: a writer has acquired them before it saves the next.
                     version = Version::of::<T::Slot>(
                         self.node(source).version().load(Order::Acquire, Scope::Device),
                     );
@@ -248,6 +250,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     fn stamp_leaf_by_one_lane(self, saved: &SavedVersion, node: Node<T::Slot, W, L>, right: Handle) {
         let (place, versions) = (node.version(), self.versions);
         let word = |stamp| Version { stamp, old: saved.copy }.word::<T::Slot>();
+        // mutation: tear update Release equivalent, because no other tile changes the version of a leaf that
+        // is pending: the tile holds its latch, and others stamp only unstamped leaves.
+        // mutation: relaxed update Release unreached, because the effect needs a third tile that stamps the
+        // leaf before the writer's fence, and two snapshots that then disagree about the pair.
         let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
         // Only the latch holder changes a pending leaf. The release publishes the pair; the clock is read
         // after it.

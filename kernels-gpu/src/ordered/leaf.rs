@@ -80,7 +80,11 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         misses: bool,
         request: &Request<T::Slot, impl Operation>,
     ) -> OperationResult<Value<T>> {
+        // mutation: early relaxed unmodelled, because explorers order a lane's reads of trees as if the
+        // address of each depended on those before it. A test of ranges reads tails weakly instead.
         let mut read = node.read_rarely(tile.rank(), misses, Order::Acquire);
+        // mutation: early unreached, because the second read of the pairs includes the tail, and explorers
+        // order it after the first one: what a lane has read orders its later reads, also through a vote.
         let tail = if misses { node.tail().load(Order::Relaxed, Scope::Device) } else { T::Slot::EMPTY };
         let mut covered = recheck(tile.all(request.key <= T::Slot::key(tail)));
         if VersionsOf::<T>::VERSIONED {
@@ -148,6 +152,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             value = if tells { T::Slot::value(chosen.word) } else { value };
             read.put(rank, chosen.index, word);
         }
+        // mutation: skip tear update 4 performance, because a sweep finds versions that are not marked as
+        // retired.
+        // mutation: early load 4 equivalent, because the tile has allocated the slab that it retires: its bit
+        // is set.
         self.stamp_leaf(tile, &saved, held.node, Handle::NONE);
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
         let done = wanted && (found || !places || frees != 0);
@@ -259,6 +267,8 @@ pub(crate) fn write_slot<S: Slot>(
     if new && !S::is_empty(before) {
         slot.store(after, Order::Release, Scope::Device);
     } else {
+        // mutation: tear update Release equivalent, because no other thread changes the slot, and the store
+        // itself releases what the holder of the latch has acquired.
         let found = slot.compare_exchange(before, after, order, Scope::Device);
         debug_assert!(found.is_ok(), "the latch is held");
     }

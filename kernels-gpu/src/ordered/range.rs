@@ -241,6 +241,8 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
     /// Reads an inner node and goes on from it.
     #[device]
     fn descend<Q: Seek>(&mut self, tile: Tile<W, impl Convergence>, looks: bool) {
+        // mutation: early equivalent, because inner nodes may be read as they were at any earlier time: links
+        // lead from there to the key.
         let read = self.tree.node(self.at).read(tile.rank(), looks, T::Access::READ);
         let step = SearchStep::of(tile, &read, self.target);
         let (node, low) = (self.at, if Q::DOWN { read.header(tile).0 } else { self.from });
@@ -462,6 +464,7 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         pairs.each(|place, word| {
             let place = pairs.first() + place;
             if counts && place < self.left {
+                // mutation: late store equivalent, because the caller reads the output after the query.
                 self.sink.put::<T::Slot>(self.next + place as u64, self.true_word(word));
             }
         });

@@ -19,7 +19,7 @@ use crate::ordered::search::SearchStep;
 use crate::ordered::share::{Attempt, LOSSES_BEFORE_SHARING};
 use crate::ordered::types::{Stored, Types, Value};
 use crate::slab::Handle;
-use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
+use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence, recheck};
 
 /// Number of links in index layers that a traversal follows before it restarts at the top, once per
 /// operation: the entries that led it there are old.
@@ -294,7 +294,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             self.stage = Stage::Share;
         }
         let below = key < held.low;
-        let here = has_latch && !below && key <= held.high && held.meta.level() == self.layer;
+        let (covers, in_layer) = (recheck(key <= held.high), recheck(held.meta.level() == self.layer));
+        let here = has_latch && recheck(!below) && covers && in_layer;
         let (on_data, raises) = (here && self.layer == 0, here && self.layer > 0);
         let update = self.update_node(tile, on_data, &held, waiting);
         let own = waiting & waiting.wrapping_neg();

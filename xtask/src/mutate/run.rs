@@ -143,8 +143,11 @@ fn tests_of(program: &Path, folder: &str, module: &str) -> Result<Vec<Test>> {
     let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
     let names = names.filter(|name| name.starts_with(module) && plants_nothing(name));
     let (folder, took) = (root().join(folder), LONGEST / 10);
-    let test = |name: &str| {
-        Test { program: program.to_owned(), folder: folder.clone(), name: name.to_owned(), took }
+    let test = |name: &str| Test {
+        program: program.to_owned(),
+        folder: folder.clone(),
+        name: name.to_owned(),
+        took,
     };
     Ok(names.map(test).collect())
 }
@@ -233,6 +236,8 @@ mod tests {
         for name in ["mutants::a_lost_word_is_found", "words_are_found_by_exchanges"] {
             assert!(!plants_nothing(name), "{name}");
         }
-        assert!(plants_nothing("tiles_of_1::lockstep") && plants_nothing("mutants::trees_without_a_fault_pass"));
+        assert!(
+            plants_nothing("tiles_of_1::lockstep") && plants_nothing("mutants::trees_without_a_fault_pass")
+        );
     }
 }

@@ -159,8 +159,8 @@ fn tails_are_new_where_slots_are_reused() {
 /// A reader may come to a new leaf as soon as it is linked.
 #[test]
 fn new_leaves_are_read_as_they_were_written() {
-    crate::order::overtaken_ones_are_sound::<Small>("overtaken", 2 * SEEDS);
-    crate::order::overtaken_ones_are_sound::<Wider>("overtaken, wide", SEEDS);
+    crate::order::divided_ones_are_sound::<Small>("divided", 2 * SEEDS);
+    crate::order::divided_ones_are_sound::<Wider>("divided, wide", SEEDS);
 }
 
 #[test]

@@ -64,6 +64,13 @@ impl Plan {
         Self { units: 64, fill: (1..=6).map(|key| 10 * key).collect(), parts, races: true }
     }
 
+    /// Returns a plan in which the first of several leaves is split while it is read.
+    fn divided() -> Self {
+        let inserts = [11, 12, 13, 14, 15].map(|key| by_tile(&[insertion(key)])).to_vec();
+        let parts = vec![vec![by_tile(&[listing(0, KEYS)]); 3], inserts];
+        Self { units: 64, fill: (1..=12).map(|key| 10 * key).collect(), parts, races: true }
+    }
+
     /// Returns a plan in which a pair is removed and reinserted while its leaf is read, into the slot of a
     /// pair that was removed earlier.
     fn returned() -> Self {
@@ -442,14 +449,11 @@ pub fn no_tail_is_too_old<M: HasFixture<Memory = crate::trees::Forest> + Config>
     assert_effects(faults);
 }
 
-/// Runs schedules under weak memory in which a full leaf is split while it is read; all must be sound.
+/// Runs schedules under weak memory in which a leaf is split while it is read; all must be sound.
 #[allow(dead_code)] // for trees only
-pub fn overtaken_ones_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(
-    name: &str,
-    count: u64,
-) {
+pub fn divided_ones_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
     let weak = |setting| Setting { weak_memory: M::WEAK, ..setting };
-    explore_soundly::<M>(name, count, |_| Plan::overtaken(), weak);
+    explore_soundly::<M>(name, count, |_| Plan::divided(), weak);
 }
 
 /// Runs schedules in which a pair returns to another slot of its leaf during a read; all must be sound.

@@ -3,7 +3,8 @@ use crate::common::Rng;
 use crate::world::{Finding, Fixture, HasFixture, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
-    Config, EMPTY_TREE_NODES, FIRST_LEAF, HEAD, LATEST, RawVersions, Time, TreeView, Versions, directory_words,
+    Config, EMPTY_TREE_NODES, FIRST_LEAF, HEAD, LATEST, RawVersions, Time, TreeView, Versions,
+    directory_words,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Slot, Wide};
 use phalanx_kernels::reclaim::{LOG, epoch_words};

@@ -76,6 +76,23 @@ impl Plan {
         Self::of([0, 1].map(reader).into_iter().chain(writers))
     }
 
+    /// Returns a plan with two tiles that take a snapshot each and read it twice, concurrently with two
+    /// changes of one leaf: so short that schedules often delay the decisive steps.
+    pub fn helping(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x4e1b);
+        let mut reader = vec![by_one_lane(0, COLLECT, 0); 3];
+        reader[0] = by_one_lane(0, TAKE, 0);
+        Self::of([reader.clone(), reader, few_changes(&mut rng, 2)].into_iter())
+    }
+
+    /// Returns a plan with two tiles whose queries of the current state take a snapshot each, concurrently
+    /// with a few changes.
+    pub fn asking(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0xa5c1);
+        let reader = vec![by_one_lane(0, COLLECT, 0); 4];
+        Self::of([reader.clone(), reader, few_changes(&mut rng, 3)].into_iter())
+    }
+
     /// Returns a plan with a lane that queries the current state later than the other lanes of its tile, one
     /// of which takes the snapshot for it, concurrently with a few changes.
     pub fn late(seed: u64) -> Self {
@@ -484,7 +501,9 @@ pub fn plans_are_sound_if_weak<M: HasFixture<Memory = Forest> + Config>(
     faults: &[Fault],
 ) {
     let weak = seeds(count).map(|seed| (seed, Setting { weak_memory: M::WEAK, ..setting::<M>(seed) }));
-    for (seed, setting) in settings::<M>(count).chain(weak).map(|(seed, setting)| (seed, with(faults)(setting))) {
+    for (seed, setting) in
+        settings::<M>(count).chain(weak).map(|(seed, setting)| (seed, with(faults)(setting)))
+    {
         explore::<M>(&plan(seed), &setting)
             .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
     }
