@@ -104,6 +104,13 @@ fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
 }
 
+/// A reader may come to a new node as soon as it is linked.
+#[test]
+fn new_nodes_are_read_as_they_were_written() {
+    order::divided_ones_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("divided", SEEDS);
+    order::divided_ones_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 4, 2>>("divided, wide", SEEDS);
+}
+
 /// Pairs move one by one, not in order, into the node with which an underfull node merges. Before all of them
 /// have moved, the pairs below its low key do not determine the highest key.
 #[test]

@@ -75,6 +75,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let fits = parent_node.is_true && parent_node.count < Node::<T::Slot, W, L>::SLOTS;
         let goes = has_slabs && (is_root || fits);
         if has_slabs && !goes && tile.rank() == 0 {
+            // mutation: tear unreached, because plans seldom free two slabs at a time: `slab_explore` tests
+            // this.
             self.pool.free(right);
         }
         let (saved, goes_on) = self.save_before_split(tile, goes, right, held);
@@ -90,10 +92,14 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         tile.sync();
         Self::clear_moved(tile.rematerialize(), goes_on, held, left, &plan, pair);
-        // mutation: block store 4 equivalent, because items of a bag are read by the participant that has put
-        // them there, or by a later one of its slot, which has acquired the slot.
+        // mutation: block weak late store 4 equivalent, because items of a bag are read by the participant
+        // that has put them there, at a later entry, or by a later one of its slot, which has acquired the
+        // slot.
         // mutation: relaxed release Acquire AcqRel equivalent, because a fence follows before what it
         // acquires is needed: the clock, which is read again for its pins.
+        // mutation: tear update AcqRel unreached, because two tiles seldom stamp a new leaf at a time.
+        // mutation: skip barrier unreached, because snapshots seldom read a leaf while it is split for a key
+        // of its lower half.
         self.stamp_leaf(tile.rematerialize(), &saved, held.node, right);
         Self::insert_into_parent(tile.rematerialize(), goes_on && !is_root, &parent_node, &plan, right);
         tile.sync();
@@ -169,6 +175,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let (right, left) = (tile.shuffle(mine, 0), tile.shuffle(mine, 1));
         if both && (right.is_none() || left.is_none()) {
             if takes && !mine.is_none() {
+                // mutation: tear unreached, because plans seldom free two slabs at a time: `slab_explore`
+                // tests this.
                 self.pool.free(mine);
             }
             return (Handle::NONE, Handle::NONE);
@@ -257,6 +265,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
                 && key < plan.separator
             {
                 // This slot's pair has moved: see `write_slot`.
+                // mutation: relaxed 16 unreached, because the test that reads tails weakly has pairs of 8
+                // bytes.
                 place.store(word, Order::Release, scope);
             }
             j += 1;
@@ -274,6 +284,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         right: Handle,
     ) {
         // Read again, from the L1 cache: to keep it through the split would take registers.
+        // mutation: early equivalent, because no other tile changes the entries of a latched node.
         let words = parent_node.held.node.read_latched(tile.rank(), enters).words();
         let mut before = tile.shuffle_up(words[L - 1], 1);
         let mut j = 0;

@@ -132,6 +132,12 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         tile.sync();
         let mut version = Version::FIRST;
         if wants && tile.rank() == 0 {
+            // mutation: block skip fence unreached, because the effect needs a writer that is delayed before
+            // its own fence, and a second reader whose snapshot the clock's old value does not precede.
+            // mutation: relaxed load Acquire unreached, because explorers order a lane's reads as if the
+            // address of each depended on those before it, and copies are found by the address in this word.
+            // mutation: acquire update AcqRel unreached, because no host takes or drops snapshots while
+            // explorers' kernels run, and the order is for its number of pins.
             version = self.stamped_version(node);
         }
         version = version.from(tile, 0);
@@ -254,6 +260,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         // is pending: the tile holds its latch, and others stamp only unstamped leaves.
         // mutation: relaxed update Release unreached, because the effect needs a third tile that stamps the
         // leaf before the writer's fence, and two snapshots that then disagree about the pair.
+        // mutation: tear update Relaxed 16 unreached, because plans for pairs of 16 bytes have fewer seeds.
         let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
         // Only the latch holder changes a pending leaf. The release publishes the pair; the clock is read
         // after it.

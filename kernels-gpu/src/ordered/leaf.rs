@@ -137,6 +137,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let (found, places, change) = (hits != 0, request.places(), request.operation.change());
         let actor = (if found { hits } else { frees }).trailing_zeros();
         let changes = if found { change != Change::Keep } else { places && frees != 0 };
+        // mutation: early load 4 unreached, because plans refuse few changes while slabs are freed:
+        // `slab_explore` tests the look at the bitmap.
+        // mutation: release acquire tear block weak early update load AcqRel Acquire Relaxed 8 16 unreached,
+        // because plans seldom change a leaf that was split off and is not stamped yet.
         let saved = self.save_version(tile, wanted && changes, held.node, read);
         let refused = VersionsOf::<T>::VERSIONED && wanted && changes && !saved.ready;
         let mut value = request.argument;
@@ -154,6 +158,9 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         // mutation: skip tear update 4 performance, because a sweep finds versions that are not marked as
         // retired.
+        // mutation: block weak late store 4 equivalent, because items of a bag are read by the participant
+        // that has put them there, at a later entry, or by a later one of its slot, which has acquired the
+        // slot.
         // mutation: early load 4 equivalent, because the tile has allocated the slab that it retires: its bit
         // is set.
         self.stamp_leaf(tile, &saved, held.node, Handle::NONE);
@@ -265,6 +272,7 @@ pub(crate) fn write_slot<S: Slot>(
     new: bool,
 ) {
     if new && !S::is_empty(before) {
+        // mutation: relaxed 16 unreached, because the test that reads tails weakly has pairs of 8 bytes.
         slot.store(after, Order::Release, Scope::Device);
     } else {
         // mutation: tear update Release equivalent, because no other thread changes the slot, and the store

@@ -488,6 +488,7 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         tile.sync();
         let (many, stage) = (self.held.min(self.left), self.stage);
         // SAFETY: at least `many` pairs are staged.
+        // mutation: late store equivalent, because the caller reads the output after the query.
         self.sink.put_all::<T::Slot, W>(tile, self.next, many, |place| unsafe { stage.get(place) });
         tile.sync();
         self.advance(self.held);

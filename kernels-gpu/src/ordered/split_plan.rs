@@ -81,6 +81,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
                 target.word(Node::<T::Slot, W, L>::SLOTS - Self::HALF).store(word, order, scope);
             }
             if !left.is_none() {
+                // mutation: late equivalent, because searches that come to the left half want keys below its
+                // high key.
                 self.node(left).tail().store(entry::<T::Slot>(before(plan.separator), right), order, scope);
             }
         }
@@ -106,6 +108,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             self.node(left).header().store(header(held.low), order, scope);
             // mutation: late equivalent, because the root's old entries stay valid.
             held.node.word(0).store(entry::<T::Slot>(held.low, left), order, scope);
+            // mutation: late equivalent, because the root's old entries stay valid.
             held.node.word(1).store(entry::<T::Slot>(separator, right), order, scope);
         }
     }

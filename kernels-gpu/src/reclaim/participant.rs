@@ -311,7 +311,7 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         if G::rank() == 0 && entry.get(LATE) == 0 {
             // mutation: release update equivalent, because the participant has acquired this epoch at its
             // entry.
-            // mutation: early block skip load store unreached, because explorers do not read the log of
+            // mutation: early block weak skip load store unreached, because explorers do not read the log of
             // epochs.
             self.epochs.advance(epoch);
         }

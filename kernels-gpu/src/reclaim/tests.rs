@@ -276,7 +276,7 @@ fn nothing_is_freed_that_somebody_can_reach_and_nothing_is_lost() {
     assert!(eager[0].effects() > 0);
 }
 
-/// What a participant does in its turn.
+/// Action of a participant in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     /// Enters, and reads the slab of the first cell weakly.
