@@ -78,6 +78,10 @@ fn deep_lists_whose_directory_is_rebuilt_meanwhile_are_sound() {
         "deep_sorted_4x2_u32_u32",
         SEEDS / 4,
     );
+    order::deep_ones_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>>(
+        "deep_8x1_u64_u64",
+        SEEDS / 8,
+    );
 }
 
 #[test]

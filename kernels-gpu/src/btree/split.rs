@@ -97,6 +97,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         // slot.
         // mutation: relaxed release Acquire AcqRel equivalent, because a fence follows before what it
         // acquires is needed: the clock, which is read again for its pins.
+        // mutation: early load Acquire equivalent, because the compare-and-swap that follows returns the
+        // newer word.
+        // mutation: skip tear update Relaxed 4 performance, because a sweep finds versions that are not
+        // marked as retired.
         // mutation: tear update AcqRel unreached, because two tiles seldom stamp a new leaf at a time.
         // mutation: skip barrier unreached, because snapshots seldom read a leaf while it is split for a key
         // of its lower half.
@@ -202,12 +206,18 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             fence(Scope::Device);
             tile.sync();
         }
+        // mutation: early load 4 unreached, because plans refuse few changes while slabs are freed:
+        // `slab_explore` tests the look at the bitmap.
+        // mutation: relaxed block weak early release acquire tear load update Acquire AcqRel Relaxed 8 16
+        // unreached, because plans seldom split a leaf that was split off and is not stamped yet.
         let saved = self.save_version(tile, goes && is_leaf, held.node, &held.read);
         if !VersionsOf::<T>::VERSIONED {
             return (saved, goes);
         }
         let lacks = goes && is_leaf && !saved.ready;
         if lacks && tile.rank() == 0 {
+            // mutation: tear unreached, because plans seldom free two slabs at a time: `slab_explore` tests
+            // this.
             self.pool.free(right);
         }
         (saved, goes && !lacks)
@@ -225,6 +235,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         if !VersionsOf::<T>::VERSIONED || !goes_on || tile.rank() != 0 {
             return;
         }
+        // mutation: early equivalent, because where the clock moves, the new leaf is unstamped: the time is
+        // not used.
         let version = saved.sibling_version::<VersionsOf<T>>(self.versions.time().stamp);
         let version = if held.meta.is_leaf() { version } else { Version::FIRST };
         let (order, scope) = (Order::Relaxed, Scope::Device);

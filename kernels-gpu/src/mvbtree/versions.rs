@@ -129,13 +129,16 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         read: Lane<T::Slot, L>,
     ) -> (Lane<T::Slot, L>, bool) {
         let at = self.versions.read_timestamp();
+        // mutation: skip barrier unreached, because explorers order reads after those of other lanes that
+        // have voted before.
         tile.sync();
         let mut version = Version::FIRST;
         if wants && tile.rank() == 0 {
             // mutation: block skip fence unreached, because the effect needs a writer that is delayed before
             // its own fence, and a second reader whose snapshot the clock's old value does not precede.
-            // mutation: relaxed load Acquire unreached, because explorers order a lane's reads as if the
-            // address of each depended on those before it, and copies are found by the address in this word.
+            // mutation: relaxed release load update Acquire AcqRel unreached, because explorers order a
+            // lane's reads as if the address of each depended on those before it, and copies are found by the
+            // address in this word.
             // mutation: acquire update AcqRel unreached, because no host takes or drops snapshots while
             // explorers' kernels run, and the order is for its number of pins.
             version = self.stamped_version(node);

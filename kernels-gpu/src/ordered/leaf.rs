@@ -156,8 +156,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             value = if tells { T::Slot::value(chosen.word) } else { value };
             read.put(rank, chosen.index, word);
         }
-        // mutation: skip tear update 4 performance, because a sweep finds versions that are not marked as
-        // retired.
+        // mutation: skip tear update Relaxed 4 performance, because a sweep finds versions that are not
+        // marked as retired.
         // mutation: block weak late store 4 equivalent, because items of a bag are read by the participant
         // that has put them there, at a later entry, or by a later one of its slot, which has acquired the
         // slot.
@@ -277,6 +277,8 @@ pub(crate) fn write_slot<S: Slot>(
     } else {
         // mutation: tear update Release equivalent, because no other thread changes the slot, and the store
         // itself releases what the holder of the latch has acquired.
+        // mutation: tear update Relaxed 16 unreached, because the test that reads tails weakly has pairs of 8
+        // bytes.
         let found = slot.compare_exchange(before, after, order, Scope::Device);
         debug_assert!(found.is_ok(), "the latch is held");
     }

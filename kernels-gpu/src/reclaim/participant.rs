@@ -224,6 +224,7 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         // mutation: skip store performance, because it only says at which entries the participant tries to
         // advance the epoch.
         entry.set(ENTERED, entered);
+        // mutation: late equivalent, because the participant reads the word after a barrier.
         entry.set(NEXT, epoch);
         entry.set(LATE, if entered.is_multiple_of(SELDOM) { 0 } else { 1 });
     }
@@ -311,8 +312,8 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         if G::rank() == 0 && entry.get(LATE) == 0 {
             // mutation: release update equivalent, because the participant has acquired this epoch at its
             // entry.
-            // mutation: early block weak skip load store unreached, because explorers do not read the log of
-            // epochs.
+            // mutation: early block weak skip late load store unreached, because explorers do not read the
+            // log of epochs.
             self.epochs.advance(epoch);
         }
     }

@@ -72,6 +72,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             // mutation: late store equivalent, because until the latches are released the pairs are the same
             // in both nodes.
             held.node.tail().store(entry::<T::Slot>(nothing, held.link), order, scope);
+            // mutation: tear skip performance, because the count only tells the host when to compact the
+            // list.
             self.counters.record_long();
         } else if has_latch && is_zombie && tile.rank() == W - 1 {
             // Stored by the lane that has read the zombie's link; that lane's fence lies between.

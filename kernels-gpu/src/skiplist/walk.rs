@@ -213,6 +213,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             // Stored by the lane that has read the tail; that lane's fence lies between. A reader that
             // follows this link sees everything visible behind the other.
             let tail = read.words()[L - 1];
+            // mutation: skip store performance, because it only makes a chain of zombies shorter.
             self.nodes.node(self.previous_zombie).tail().store(tail, Order::Relaxed, Scope::Device);
         }
         self.previous_zombie = if is_zombie { self.at } else { Handle::NONE };
@@ -221,6 +222,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     /// Counts an event of the tile, if the policy counts.
     fn count(&self, tile: Tile<W, impl Convergence>, event: Event) {
         if T::Access::COUNTS && tile.rank() == 0 {
+            // mutation: tear skip unreached, because explorers do not read the counters of events.
             self.nodes.directory.counter(event as usize).fetch_add(1, Order::Relaxed, Scope::Device);
         }
     }

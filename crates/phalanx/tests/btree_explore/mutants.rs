@@ -153,7 +153,7 @@ fn a_store_to_a_slot_that_was_reused_is_found() {
 
 #[test]
 fn tails_are_new_where_slots_are_reused() {
-    crate::order::no_tail_is_too_old::<Small>(SEEDS / 2, &[weak_tail()]);
+    crate::order::no_tail_is_too_old::<Small>(2 * SEEDS, &[weak_tail()]);
 }
 
 /// A reader may come to a new leaf as soon as it is linked.
