@@ -97,6 +97,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         // slot.
         // mutation: relaxed release Acquire AcqRel equivalent, because a fence follows before what it
         // acquires is needed: the clock, which is read again for its pins.
+        // mutation: early load Relaxed 4 equivalent, because the tile has allocated the slab that it retires:
+        // its bit is set.
+        // mutation: acquire update AcqRel unreached, because no host takes or drops snapshots while
+        // explorers' kernels run, and the order is for its number of pins.
         // mutation: early load Acquire equivalent, because the compare-and-swap that follows returns the
         // newer word.
         // mutation: skip tear update Relaxed 4 performance, because a sweep finds versions that are not
@@ -179,8 +183,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let (right, left) = (tile.shuffle(mine, 0), tile.shuffle(mine, 1));
         if both && (right.is_none() || left.is_none()) {
             if takes && !mine.is_none() {
-                // mutation: tear unreached, because plans seldom free two slabs at a time: `slab_explore`
-                // tests this.
+                // mutation: tear block unreached, because plans seldom free two slabs at a time:
+                // `slab_explore` tests this.
                 self.pool.free(mine);
             }
             return (Handle::NONE, Handle::NONE);

@@ -58,6 +58,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let time = versions.time();
         let mut word = time.stamp as u64 | (time.pins as u64) << 32;
         loop {
+            // mutation: release equivalent, because a fence follows before leaves are read.
             match versions.advance_clock(word) {
                 Ok(from) => return from as u32,
                 Err(found) if found as u32 == word as u32 => word = found,

@@ -139,8 +139,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let changes = if found { change != Change::Keep } else { places && frees != 0 };
         // mutation: early load 4 unreached, because plans refuse few changes while slabs are freed:
         // `slab_explore` tests the look at the bitmap.
-        // mutation: release acquire tear block weak early update load AcqRel Acquire Relaxed 8 16 unreached,
-        // because plans seldom change a leaf that was split off and is not stamped yet.
+        // mutation: relaxed release acquire tear block weak early update load AcqRel Acquire Relaxed 8 16
+        // unreached, because plans seldom change a leaf that was split off and is not stamped yet.
         let saved = self.save_version(tile, wanted && changes, held.node, read);
         let refused = VersionsOf::<T>::VERSIONED && wanted && changes && !saved.ready;
         let mut value = request.argument;
@@ -279,6 +279,7 @@ pub(crate) fn write_slot<S: Slot>(
         // itself releases what the holder of the latch has acquired.
         // mutation: tear update Relaxed 16 unreached, because the test that reads tails weakly has pairs of 8
         // bytes.
+        // mutation: relaxed Release 16 unreached, because plans for pairs of 16 bytes have fewer seeds.
         let found = slot.compare_exchange(before, after, order, Scope::Device);
         debug_assert!(found.is_ok(), "the latch is held");
     }

@@ -326,6 +326,9 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         if self.at != RESERVED_LEAF {
             // An old version may have keys that another leaf now covers.
             let low = if VersionsOf::<T>::VERSIONED || Self::low_keys_may_fall::<Q>() {
+                // mutation: skip recheck equivalent, because upward queries look for keys from a target on
+                // that is not lower, and a key of an old version is one of the snapshot's, whatever leaf
+                // covers it now.
                 if recheck(low >= leaf.low) { low } else { leaf.low }
             } else {
                 low

@@ -105,6 +105,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         if left.is_none() {
             held.node.tail().store(entry::<T::Slot>(before(separator), right), order, scope);
         } else {
+            // mutation: late equivalent, because readers wait for a header that they see late.
             self.node(left).header().store(header(held.low), order, scope);
             // mutation: late equivalent, because the root's old entries stay valid.
             held.node.word(0).store(entry::<T::Slot>(held.low, left), order, scope);

@@ -221,8 +221,8 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         self.epochs.announcement(entry.get(PLACE)).store(word, Order::Release, Scope::Device);
         Self::order_announcement();
         let entered = entry.get(ENTERED).wrapping_add(1);
-        // mutation: skip store performance, because it only says at which entries the participant tries to
-        // advance the epoch.
+        // mutation: skip late store performance, because it only says at which entries the participant tries
+        // to advance the epoch.
         entry.set(ENTERED, entered);
         // mutation: late equivalent, because the participant reads the word after a barrier.
         entry.set(NEXT, epoch);
