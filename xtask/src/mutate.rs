@@ -20,12 +20,17 @@ pub struct Family {
     /// Features that the programs need.
     features: &'static str,
     programs: &'static [&'static str],
+    /// Module of the kernels' unit tests that explore, too; empty if there is none.
+    units: &'static str,
 }
 
 const FAMILIES: [Family; 7] = [
     family("hash-map", "emulator,hash-map", &["explore"]),
     family("slab-hash", "emulator,slab-hash", &["slab_explore", "slab_list_explore"]),
-    family("btree", "emulator,btree,mvbtree", &["btree_explore", "mvbtree_explore"]),
+    Family {
+        units: "reclaim::tests::",
+        ..family("btree", "emulator,btree,mvbtree", &["btree_explore", "mvbtree_explore"])
+    },
     family("skip-list", "emulator,skip-list", &["skiplist_explore"]),
     family("cache-table", "emulator,cache-table", &["cache_explore"]),
     family("dynamic-graph", "emulator,dynamic-graph", &["graph_explore"]),
@@ -33,7 +38,7 @@ const FAMILIES: [Family; 7] = [
 ];
 
 const fn family(name: &'static str, features: &'static str, programs: &'static [&'static str]) -> Family {
-    Family { name, features, programs }
+    Family { name, features, programs, units: "" }
 }
 
 #[derive(Default, clap::Args)]
@@ -53,7 +58,7 @@ pub struct Options {
     /// Minutes after which no further mutant is started
     #[arg(long)]
     minutes: Option<u64>,
-    /// Only mutants whose file, function or text contains this
+    /// Only mutants whose place, function or text contains this
     #[arg(long, default_value = "")]
     only: String,
     /// Only mutants without a reason why they may survive

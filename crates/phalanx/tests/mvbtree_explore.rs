@@ -26,6 +26,7 @@ mod trees;
 mod world;
 
 use faults::{assert_effects, with};
+use histories::{Plan, plans_are_sound_if_weak, reuse_is_ordered};
 use mutation::all_are_sound_if;
 use phalanx_kernels::keyed::{Packed, Wide};
 use phalanx_kernels::mvbtree::{self, Config, InPlace, OutOfPlace, Tree, Versioned};
@@ -99,5 +100,25 @@ fn eager_tiles_are_sound() {
 
 #[test]
 fn a_slab_that_is_allocated_again_is_written_after_what_was_written_before() {
-    histories::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, &[eager()]);
+    let faults = [eager()];
+    reuse_is_ordered::<Small<OutOfPlace>>(SEEDS / 2, Plan::new::<Small<OutOfPlace>>, &faults);
+    reuse_is_ordered::<Small<OutOfPlace>>(SEEDS / 2, Plan::recycling, &faults);
+}
+
+/// Trees with leaves of 5 pairs of 16 bytes.
+type Wider<A> = Tree<Versioned<Wide<u64, u64>>, Light<128>, A, 4, 2>;
+
+#[test]
+fn snapshots_that_race_with_changes_are_sound() {
+    for (name, plan) in [("racing", Plan::racing as fn(u64) -> Plan), ("asking", Plan::asking)] {
+        plans_are_sound_if_weak::<Small<OutOfPlace>>(name, SEEDS / 2, plan, &[eager()]);
+        plans_are_sound_if_weak::<Wider<OutOfPlace>>(name, SEEDS / 4, plan, &[eager()]);
+    }
+    plans_are_sound_if_weak::<Small<OutOfPlace>>("helping", SEEDS, Plan::helping, &[eager()]);
+}
+
+#[test]
+fn snapshots_that_race_with_splits_are_sound() {
+    plans_are_sound_if_weak::<Small<OutOfPlace>>("dividing", SEEDS, Plan::dividing, &[eager()]);
+    plans_are_sound_if_weak::<Wider<OutOfPlace>>("dividing, wide", SEEDS / 2, Plan::dividing, &[eager()]);
 }

@@ -78,6 +78,10 @@ fn deep_lists_whose_directory_is_rebuilt_meanwhile_are_sound() {
         "deep_sorted_4x2_u32_u32",
         SEEDS / 4,
     );
+    order::deep_ones_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>>(
+        "deep_8x1_u64_u64",
+        SEEDS / 8,
+    );
 }
 
 #[test]
@@ -102,6 +106,13 @@ fn hot_keys_behind_a_shared_node_without_an_index_entry_are_updated() {
 #[test]
 fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
+}
+
+/// A reader may come to a new node as soon as it is linked.
+#[test]
+fn new_nodes_are_read_as_they_were_written() {
+    order::divided_ones_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("divided", SEEDS);
+    order::divided_ones_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 4, 2>>("divided, wide", SEEDS);
 }
 
 /// Pairs move one by one, not in order, into the node with which an underfull node merges. Before all of them

@@ -15,7 +15,7 @@ use phalanx_kernels::slab::{self, Light, Pool, Spread};
 use play::{Alone, Tiles, Ways};
 use simt::{Independent, Instance, Lockstep};
 use std::convert::Infallible;
-use world::{Finding, Played, explore};
+use world::{Finding, Played, explore, searches_without_result};
 
 /// Number of seeds per allocation method.
 const SEEDS: u64 = 300;
@@ -52,6 +52,14 @@ fn is_found<P: Pool + Instance, A: Ways<P>>(name: &str, count: u64, is: fn(&Find
 fn lanes_alone() {
     all_are_sound::<Light<128>, Alone>(SEEDS);
     all_are_sound::<Spread<256>, Alone>(SEEDS);
+}
+
+/// A search probes each word of a small bitmap.
+#[test]
+fn the_last_free_slab_is_found() {
+    for units in [5, 33, 130, 32 * 32] {
+        assert_eq!(searches_without_result::<Light<128>>(units), 0, "{units} slabs");
+    }
 }
 
 /// Explores the compiled pools.

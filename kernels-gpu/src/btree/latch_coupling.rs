@@ -43,6 +43,8 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         if tile.any_converged(splits) {
             split = self.split_below(tile.rematerialize(), splits, &held, full_leaf.then_some(&request));
         }
+        // mutation: skip barrier performance, because a warp may then execute the tiles that back off before
+        // those that release latches.
         tile.sync();
         if acts && !has_latch {
             self.back_off();
@@ -64,12 +66,15 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
     ) {
         let above = self.parent;
         if tile.rank() == 0 && !above.is_none() {
+            // mutation: late performance, because the node above is only latched longer.
             self.tree.node(above).release(held.meta.level() + 1, Order::Release);
         }
         if !held.meta.is_leaf() {
             (self.parent, self.at) = (self.at, handle_of(step.value));
             self.losses = 0;
         } else if tile.rank() == 0 {
+            // mutation: relaxed unreached, because another tile comes to the leaf by the latch of its parent,
+            // which was released before. Plans seldom change the reserved leaf, which has none.
             held.node.release(0, Order::Release);
         }
     }
@@ -86,6 +91,7 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         let split = self.tree.split(tile, splits, held, self.parent, pair);
         // A split releases both latches, except if there is no slab: then it does not reach the parent's.
         if splits && split == SplitResult::OutOfSlabs && !self.parent.is_none() && tile.rank() == 0 {
+            // mutation: relaxed unreached, because plans seldom refuse an insertion into a coupled tree.
             self.tree.node(self.parent).release(held.meta.level() + 1, Order::Release);
         }
         if splits {

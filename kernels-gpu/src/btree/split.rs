@@ -75,6 +75,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let fits = parent_node.is_true && parent_node.count < Node::<T::Slot, W, L>::SLOTS;
         let goes = has_slabs && (is_root || fits);
         if has_slabs && !goes && tile.rank() == 0 {
+            // mutation: tear unreached, because plans seldom free two slabs at a time: `slab_explore` tests
+            // this.
             self.pool.free(right);
         }
         let (saved, goes_on) = self.save_before_split(tile, goes, right, held);
@@ -90,6 +92,22 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         tile.sync();
         Self::clear_moved(tile.rematerialize(), goes_on, held, left, &plan, pair);
+        // mutation: block weak late store 4 equivalent, because items of a bag are read by the participant
+        // that has put them there, at a later entry, or by a later one of its slot, which has acquired the
+        // slot.
+        // mutation: relaxed release Acquire AcqRel equivalent, because a fence follows before what it
+        // acquires is needed: the clock, which is read again for its pins.
+        // mutation: early load Relaxed 4 equivalent, because the tile has allocated the slab that it retires:
+        // its bit is set.
+        // mutation: acquire update AcqRel unreached, because no host takes or drops snapshots while
+        // explorers' kernels run, and the order is for its number of pins.
+        // mutation: early load Acquire equivalent, because the compare-and-swap that follows returns the
+        // newer word.
+        // mutation: skip tear update Relaxed 4 performance, because a sweep finds versions that are not
+        // marked as retired.
+        // mutation: tear update AcqRel unreached, because two tiles seldom stamp a new leaf at a time.
+        // mutation: skip barrier unreached, because snapshots seldom read a leaf while it is split for a key
+        // of its lower half.
         self.stamp_leaf(tile.rematerialize(), &saved, held.node, right);
         Self::insert_into_parent(tile.rematerialize(), goes_on && !is_root, &parent_node, &plan, right);
         tile.sync();
@@ -114,6 +132,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     ) {
         fence(Scope::Device);
         if parent_node.has_latch {
+            // mutation: late equivalent, because the fence orders both releases, and nothing orders one
+            // before the other.
             parent_node.held.node.release(parent_node.held.meta.level(), Order::Relaxed);
         }
         self.release_node(held, raised as u32, false, Order::Relaxed);
@@ -140,8 +160,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let owners = tile.ballot(own.exists);
         let place = tile.shuffle(own.index, owners.trailing_zeros());
         let count = held.read.count(tile, |word| !T::Slot::is_empty(word));
-        let is_above = held.meta.level() == child.meta.level() + 1;
-        let is_parent = recheck(is_above) && recheck(owners != 0);
+        // mutation: skip recheck equivalent, because an inner node that has the node's handle is one level
+        // above it, and a parent that is known is an inner node: it stays one.
+        let is_above = recheck(held.meta.level() == child.meta.level() + 1);
+        let is_parent = is_above && recheck(owners != 0);
         LatchedParent { held, has_latch, is_true: has_latch && is_parent, place, count }
     }
 
@@ -161,6 +183,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let (right, left) = (tile.shuffle(mine, 0), tile.shuffle(mine, 1));
         if both && (right.is_none() || left.is_none()) {
             if takes && !mine.is_none() {
+                // mutation: tear block unreached, because plans seldom free two slabs at a time:
+                // `slab_explore` tests this.
                 self.pool.free(mine);
             }
             return (Handle::NONE, Handle::NONE);
@@ -186,12 +210,18 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             fence(Scope::Device);
             tile.sync();
         }
+        // mutation: early load 4 unreached, because plans refuse few changes while slabs are freed:
+        // `slab_explore` tests the look at the bitmap.
+        // mutation: relaxed block weak early release acquire tear load update Acquire AcqRel Relaxed 8 16
+        // unreached, because plans seldom split a leaf that was split off and is not stamped yet.
         let saved = self.save_version(tile, goes && is_leaf, held.node, &held.read);
         if !VersionsOf::<T>::VERSIONED {
             return (saved, goes);
         }
         let lacks = goes && is_leaf && !saved.ready;
         if lacks && tile.rank() == 0 {
+            // mutation: tear unreached, because plans seldom free two slabs at a time: `slab_explore` tests
+            // this.
             self.pool.free(right);
         }
         (saved, goes && !lacks)
@@ -209,11 +239,17 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         if !VersionsOf::<T>::VERSIONED || !goes_on || tile.rank() != 0 {
             return;
         }
+        // mutation: early equivalent, because where the clock moves, the new leaf is unstamped: the time is
+        // not used.
         let version = saved.sibling_version::<VersionsOf<T>>(self.versions.time().stamp);
         let version = if held.meta.is_leaf() { version } else { Version::FIRST };
         let (order, scope) = (Order::Relaxed, Scope::Device);
+        // mutation: late equivalent, because readers take a node with a blank version for no leaf yet, and
+        // read it again.
         self.node(right).version().store(version.word::<T::Slot>(), order, scope);
         if !left.is_none() {
+            // mutation: late skip equivalent, because the node is no leaf, and only leaves' versions are
+            // read.
             self.node(left).version().store(version.word::<T::Slot>(), order, scope);
         }
     }
@@ -245,6 +281,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
                 && key < plan.separator
             {
                 // This slot's pair has moved: see `write_slot`.
+                // mutation: relaxed 16 unreached, because the test that reads tails weakly has pairs of 8
+                // bytes.
                 place.store(word, Order::Release, scope);
             }
             j += 1;
@@ -262,6 +300,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         right: Handle,
     ) {
         // Read again, from the L1 cache: to keep it through the split would take registers.
+        // mutation: early equivalent, because no other tile changes the entries of a latched node.
         let words = parent_node.held.node.read_latched(tile.rank(), enters).words();
         let mut before = tile.shuffle_up(words[L - 1], 1);
         let mut j = 0;

@@ -12,7 +12,7 @@ use crate::ordered::search::SearchStep;
 use crate::ordered::share::{Attempt, LOSSES_BEFORE_SHARING};
 use crate::ordered::types::{Types, Value};
 use crate::slab::Handle;
-use simt::{Convergence, CurrentOp, Order, Thread, Tile, device};
+use simt::{Convergence, CurrentOp, Order, Thread, Tile, device, recheck};
 
 /// Maximum number of doublings of a pause: 1 to 2 µs. Of 3 to 9, 5 is the best by 3 % for random keys in an
 /// empty tree; with 9 these insertions run at half the rate.
@@ -243,7 +243,7 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         if is_shared {
             self.stage = Stage::Share;
         }
-        let here = has_latch && request.key <= held.high;
+        let here = has_latch && recheck(request.key <= held.high);
         let on_leaf = here && self.stage == Stage::Write && held.meta.is_leaf();
         let (tree, mut read) = (self.tree, held.read);
         let (mut end, _) = tree.update_leaf(tile, on_leaf, &held, &mut read, request);
@@ -273,6 +273,7 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         }
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
+        // mutation: skip barrier performance, because it only changes the order in which tiles run.
         tile.sync();
         if full_leaf {
             let outcome = self.after_leaf(split);

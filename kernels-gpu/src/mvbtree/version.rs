@@ -6,7 +6,7 @@ use crate::ordered::versioning::LATEST;
 use crate::slab::Handle;
 use core::fmt;
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Shuffle, Tile, device};
+use simt::{Convergence, Global, Shuffle, Tile, bound, device};
 
 /// Stamp of a leaf: a timestamp, or a state that is newer than every timestamp.
 #[repr(transparent)]
@@ -153,12 +153,13 @@ impl Version {
 
     /// Whether a reader at timestamp `at` needs an older version, and there is one.
     pub fn is_newer_than(self, at: u32) -> bool {
-        self.stamp.0 > at && !self.old.is_none()
+        self.stamp.0 > bound(at) && !self.old.is_none()
     }
 
     /// Whether a snapshot with a stamp below `since` may read this version.
     pub fn is_protected(self, since: u32) -> bool {
-        self.stamp.0 < since
+        // mutation: more performance, because a version that no snapshot reads is saved as well.
+        self.stamp.0 < bound(since)
     }
 
     /// Returns the timestamp, if the leaf is stamped.

@@ -58,6 +58,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let time = versions.time();
         let mut word = time.stamp as u64 | (time.pins as u64) << 32;
         loop {
+            // mutation: release equivalent, because a fence follows before leaves are read.
             match versions.advance_clock(word) {
                 Ok(from) => return from as u32,
                 Err(found) if found as u32 == word as u32 => word = found,
@@ -129,9 +130,18 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         read: Lane<T::Slot, L>,
     ) -> (Lane<T::Slot, L>, bool) {
         let at = self.versions.read_timestamp();
+        // mutation: skip barrier unreached, because explorers order reads after those of other lanes that
+        // have voted before.
         tile.sync();
         let mut version = Version::FIRST;
         if wants && tile.rank() == 0 {
+            // mutation: block skip fence unreached, because the effect needs a writer that is delayed before
+            // its own fence, and a second reader whose snapshot the clock's old value does not precede.
+            // mutation: relaxed release load update Acquire AcqRel unreached, because explorers order a
+            // lane's reads as if the address of each depended on those before it, and copies are found by the
+            // address in this word.
+            // mutation: acquire update AcqRel unreached, because no host takes or drops snapshots while
+            // explorers' kernels run, and the order is for its number of pins.
             version = self.stamped_version(node);
         }
         version = version.from(tile, 0);
@@ -141,6 +151,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             if wants && version.is_newer_than(at) {
                 source = version.old;
                 if tile.rank() == 0 {
+                    // mutation: block relaxed equivalent, because the load of the leaf's version has acquired
+                    // all older ones: a writer has acquired them before it saves the next.
                     version = Version::of::<T::Slot>(
                         self.node(source).version().load(Order::Acquire, Scope::Device),
                     );
@@ -248,6 +260,11 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     fn stamp_leaf_by_one_lane(self, saved: &SavedVersion, node: Node<T::Slot, W, L>, right: Handle) {
         let (place, versions) = (node.version(), self.versions);
         let word = |stamp| Version { stamp, old: saved.copy }.word::<T::Slot>();
+        // mutation: tear update Release equivalent, because no other tile changes the version of a leaf that
+        // is pending: the tile holds its latch, and others stamp only unstamped leaves.
+        // mutation: relaxed update Release unreached, because the effect needs a third tile that stamps the
+        // leaf before the writer's fence, and two snapshots that then disagree about the pair.
+        // mutation: tear update Relaxed 16 unreached, because plans for pairs of 16 bytes have fewer seeds.
         let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
         // Only the latch holder changes a pending leaf. The release publishes the pair; the clock is read
         // after it.

@@ -80,7 +80,11 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         misses: bool,
         request: &Request<T::Slot, impl Operation>,
     ) -> OperationResult<Value<T>> {
+        // mutation: early relaxed unmodelled, because explorers order a lane's reads of trees as if the
+        // address of each depended on those before it. A test of ranges reads tails weakly instead.
         let mut read = node.read_rarely(tile.rank(), misses, Order::Acquire);
+        // mutation: early unreached, because the second read of the pairs includes the tail, and explorers
+        // order it after the first one: what a lane has read orders its later reads, also through a vote.
         let tail = if misses { node.tail().load(Order::Relaxed, Scope::Device) } else { T::Slot::EMPTY };
         let mut covered = recheck(tile.all(request.key <= T::Slot::key(tail)));
         if VersionsOf::<T>::VERSIONED {
@@ -133,6 +137,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let (found, places, change) = (hits != 0, request.places(), request.operation.change());
         let actor = (if found { hits } else { frees }).trailing_zeros();
         let changes = if found { change != Change::Keep } else { places && frees != 0 };
+        // mutation: early load 4 unreached, because plans refuse few changes while slabs are freed:
+        // `slab_explore` tests the look at the bitmap.
+        // mutation: relaxed release acquire tear block weak early update load AcqRel Acquire Relaxed 8 16
+        // unreached, because plans seldom change a leaf that was split off and is not stamped yet.
         let saved = self.save_version(tile, wanted && changes, held.node, read);
         let refused = VersionsOf::<T>::VERSIONED && wanted && changes && !saved.ready;
         let mut value = request.argument;
@@ -148,6 +156,13 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             value = if tells { T::Slot::value(chosen.word) } else { value };
             read.put(rank, chosen.index, word);
         }
+        // mutation: skip tear update Relaxed 4 performance, because a sweep finds versions that are not
+        // marked as retired.
+        // mutation: block weak late store 4 equivalent, because items of a bag are read by the participant
+        // that has put them there, at a later entry, or by a later one of its slot, which has acquired the
+        // slot.
+        // mutation: early load 4 equivalent, because the tile has allocated the slab that it retires: its bit
+        // is set.
         self.stamp_leaf(tile, &saved, held.node, Handle::NONE);
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
         let done = wanted && (found || !places || frees != 0);
@@ -191,7 +206,7 @@ impl<S: Slot, O: Operation> Request<S, O> {
         held: &LatchedNode<S, W, L>,
         start: Handle,
     ) -> u32 {
-        let belongs = held.low <= self.key && self.key <= held.high;
+        let belongs = recheck(held.low <= self.key) && recheck(self.key <= held.high);
         let wants = lanes >> tile.rank() & 1 != 0
             && belongs
             && (start == RESERVED_LEAF) == (held.handle == RESERVED_LEAF);
@@ -257,8 +272,14 @@ pub(crate) fn write_slot<S: Slot>(
     new: bool,
 ) {
     if new && !S::is_empty(before) {
+        // mutation: relaxed 16 unreached, because the test that reads tails weakly has pairs of 8 bytes.
         slot.store(after, Order::Release, Scope::Device);
     } else {
+        // mutation: tear update Release equivalent, because no other thread changes the slot, and the store
+        // itself releases what the holder of the latch has acquired.
+        // mutation: tear update Relaxed 16 unreached, because the test that reads tails weakly has pairs of 8
+        // bytes.
+        // mutation: relaxed Release 16 unreached, because plans for pairs of 16 bytes have fewer seeds.
         let found = slot.compare_exchange(before, after, order, Scope::Device);
         debug_assert!(found.is_ok(), "the latch is held");
     }

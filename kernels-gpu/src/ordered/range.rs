@@ -18,7 +18,7 @@ use super::types::{Key, Stored, Types, Value, VersionsOf, WordOf};
 use super::versioning::{LATEST, Versions};
 use crate::keyed::{Lane, Scalar, Slot};
 use crate::slab::Handle;
-use simt::{Convergence, Order, Queue, Scope, Tile, device, fence};
+use simt::{Convergence, Order, Queue, Scope, Tile, device, fence, recheck};
 
 /// Kind of an ordered query.
 pub trait Seek: Copy + Send + Sync + 'static {
@@ -241,6 +241,8 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
     /// Reads an inner node and goes on from it.
     #[device]
     fn descend<Q: Seek>(&mut self, tile: Tile<W, impl Convergence>, looks: bool) {
+        // mutation: early equivalent, because inner nodes may be read as they were at any earlier time: links
+        // lead from there to the key.
         let read = self.tree.node(self.at).read(tile.rank(), looks, T::Access::READ);
         let step = SearchStep::of(tile, &read, self.target);
         let (node, low) = (self.at, if Q::DOWN { read.header(tile).0 } else { self.from });
@@ -295,6 +297,7 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         tile.sync();
         let asks = wanted && tile.rank() == 0;
         // SAFETY: the word lies in the node.
+        // mutation: early 16 unreached, because plans for pairs of 16 bytes have fewer seeds.
         let [tail] = unsafe { node.tail().load_vec_if::<1>(asks, Order::Relaxed, Scope::Device) };
         let mut again = header;
         if T::Access::SORTED && asks {
@@ -323,7 +326,10 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         if self.at != RESERVED_LEAF {
             // An old version may have keys that another leaf now covers.
             let low = if VersionsOf::<T>::VERSIONED || Self::low_keys_may_fall::<Q>() {
-                low.max(leaf.low)
+                // mutation: skip recheck equivalent, because upward queries look for keys from a target on
+                // that is not lower, and a key of an old version is one of the snapshot's, whatever leaf
+                // covers it now.
+                if recheck(low >= leaf.low) { low } else { leaf.low }
             } else {
                 low
             };
@@ -462,6 +468,7 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         pairs.each(|place, word| {
             let place = pairs.first() + place;
             if counts && place < self.left {
+                // mutation: late store equivalent, because the caller reads the output after the query.
                 self.sink.put::<T::Slot>(self.next + place as u64, self.true_word(word));
             }
         });
@@ -485,6 +492,7 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         tile.sync();
         let (many, stage) = (self.held.min(self.left), self.stage);
         // SAFETY: at least `many` pairs are staged.
+        // mutation: late store equivalent, because the caller reads the output after the query.
         self.sink.put_all::<T::Slot, W>(tile, self.next, many, |place| unsafe { stage.get(place) });
         tile.sync();
         self.advance(self.held);

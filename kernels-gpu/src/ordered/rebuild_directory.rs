@@ -149,6 +149,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let has_entries = meta.is_node() && meta.level() >= level;
         unrolled::<32>(|place| {
             if (place as u32) < Node::<T::Slot, W, L>::SLOTS {
+                // mutation: early performance, because older entries are valid, and lead further left.
                 let word = node.word(place as u32).load(order, scope);
                 let kept = if place == 0 { own } else { T::Slot::EMPTY };
                 words[place] = if has_entries { word } else { kept };
@@ -179,6 +180,8 @@ impl<S: Slot> Directory<S> {
             let place = |i: usize| first + i as u32 * apart;
             unrolled::<8>(|i| {
                 if place(i) < count {
+                    // mutation: block weak equivalent, because this block has written the entry before a
+                    // barrier.
                     words[i] = self.entry(from + place(i)).load(order, scope);
                 }
             });
@@ -204,7 +207,10 @@ impl<S: Slot> Directory<S> {
             self.each(keys.next_multiple_of(ARITY), |index| {
                 let exists = index < keys;
                 let place = self.entry(if exists { index << (3 * above) } else { 0 });
+                // mutation: block weak equivalent, because this block has written the entry before a barrier.
                 let key = S::key(if exists { place.load(order, scope) } else { S::EMPTY });
+                // mutation: late skip performance, because a search compares the key of the entry to which
+                // such a key leads, and begins at the root instead.
                 self.key(above, index).store(key, order, scope);
             });
             above += 1;

@@ -172,6 +172,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             }
         }
         let holds = tile.any(holds);
+        // mutation: skip barrier equivalent, because a tile that holds the leaf passes the barrier of
+        // `try_hold` before it reads the leaf.
         tile.sync();
         holds
     }

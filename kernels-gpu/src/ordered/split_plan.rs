@@ -27,6 +27,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     pub(crate) fn allocate_beside(self, held: &LatchedNode<T::Slot, W, L>, salt: u32) -> Handle {
         // The seed depends on no address, so that explored schedules replay.
         let seed = Thread::index() as u32 ^ (held.low.to_u64() as u32).rotate_right(7) ^ salt;
+        // mutation: early load unreached, because plans refuse few insertions while slabs are freed:
+        // `slab_explore` tests the look at the bitmap.
         self.pool.allocate_in(held.meta.level(), seed).unwrap_or(Handle::NONE)
     }
 
@@ -67,6 +69,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             if Self::is_upper(place) {
                 target.word(place - Self::HALF).store(word, order, scope);
             } else if place < Self::HALF && !left.is_none() {
+                // mutation: late equivalent, because a search that lacks an entry of an inner node goes on
+                // from an earlier one by links, or begins again at the root.
                 self.node(left).word(place).store(word, order, scope);
             }
             j += 1;
@@ -77,6 +81,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
                 target.word(Node::<T::Slot, W, L>::SLOTS - Self::HALF).store(word, order, scope);
             }
             if !left.is_none() {
+                // mutation: late equivalent, because searches that come to the left half want keys below its
+                // high key.
                 self.node(left).tail().store(entry::<T::Slot>(before(plan.separator), right), order, scope);
             }
         }
@@ -99,8 +105,11 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         if left.is_none() {
             held.node.tail().store(entry::<T::Slot>(before(separator), right), order, scope);
         } else {
+            // mutation: late equivalent, because readers wait for a header that they see late.
             self.node(left).header().store(header(held.low), order, scope);
+            // mutation: late equivalent, because the root's old entries stay valid.
             held.node.word(0).store(entry::<T::Slot>(held.low, left), order, scope);
+            // mutation: late equivalent, because the root's old entries stay valid.
             held.node.word(1).store(entry::<T::Slot>(separator, right), order, scope);
         }
     }

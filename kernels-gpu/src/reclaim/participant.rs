@@ -153,6 +153,7 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
 
     /// Loads the state that the previous participant saved in a slot, by one thread.
     fn load(self, entry: Entry, place: u32) {
+        // mutation: block weak equivalent, because the claim of the slot has acquired what was saved there.
         let kept = |word| self.epochs.kept(place, word).load(Order::Relaxed, Scope::Device);
         entry.set(OPENS, 1);
         entry.set(INSIDE, 0);
@@ -209,14 +210,21 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         if inside > 1 {
             return;
         }
+        // mutation: relaxed equivalent, because the fence below acquires as well, before anything is read.
         let epoch = self.epochs.now();
         let word = Announcement::within(epoch).word();
         // Release: a thread that reads the new epoch here observes everything that the participant did in
         // older epochs.
+        // mutation: relaxed equivalent, because the withdrawal before has released at the same word. After a
+        // claim of the slot, two more epochs begin before an item is freed, and the second waits for a
+        // withdrawal.
         self.epochs.announcement(entry.get(PLACE)).store(word, Order::Release, Scope::Device);
         Self::order_announcement();
         let entered = entry.get(ENTERED).wrapping_add(1);
+        // mutation: skip late store performance, because it only says at which entries the participant tries
+        // to advance the epoch.
         entry.set(ENTERED, entered);
+        // mutation: late equivalent, because the participant reads the word after a barrier.
         entry.set(NEXT, epoch);
         entry.set(LATE, if entered.is_multiple_of(SELDOM) { 0 } else { 1 });
     }
@@ -285,6 +293,8 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         }
         let (mut place, mut late) = (G::rank(), 0);
         if place == 0 {
+            // mutation: early unreached, because no explorer reads inside a structure without a slot while
+            // others free its versions. `reclaim::tests` counts the epochs.
             late += (self.epochs.placeless().load(Order::Relaxed, Scope::Device) != 0) as u32;
         }
         while place < simt::bound(self.epochs.places()) {
@@ -300,6 +310,10 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         }
         G::sync();
         if G::rank() == 0 && entry.get(LATE) == 0 {
+            // mutation: release update equivalent, because the participant has acquired this epoch at its
+            // entry.
+            // mutation: early block weak skip late load store unreached, because explorers do not read the
+            // log of epochs.
             self.epochs.advance(epoch);
         }
     }
@@ -431,6 +445,7 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
     /// one thread.
     fn keep(self, entry: Entry) {
         let place = entry.get(PLACE);
+        // mutation: block weak equivalent, because the announcement below releases it.
         let keep = |word, value| self.epochs.kept(place, word).store(value, Order::Relaxed, Scope::Device);
         keep(0, entry.get(EPOCH));
         keep(1, entry.get(CURRENT));

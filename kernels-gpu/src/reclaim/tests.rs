@@ -9,6 +9,7 @@ use simt::{Global, GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence}
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::slice;
 
 const UNITS: u32 = 48;
 const CELLS: usize = 2;
@@ -273,6 +274,148 @@ fn nothing_is_freed_that_somebody_can_reach_and_nothing_is_lost() {
     }
     assert!(least < 40, "48 slabs are put in, and kernels have freed some: {least} are live at least");
     assert!(eager[0].effects() > 0);
+}
+
+/// Action of a participant in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// Enters, and reads the slab of the first cell weakly.
+    EnterAndRead,
+    /// Reads that slab once more, and leaves.
+    ReadAndLeave,
+    /// Enters, replaces the slab, and leaves.
+    Replace,
+    /// Enters, and leaves.
+    Pass,
+}
+
+/// Participants that take turns. The word with the number of the turn orders nothing else.
+#[derive(Clone, Copy)]
+struct TakeTurns<G> {
+    pool: Slots,
+    epochs: Epochs,
+    cells: GlobalSlice<u32>,
+    turn: Global<u32>,
+    actions: [Option<Action>; TURNS],
+    of: PhantomData<fn() -> G>,
+}
+
+const TURNS: usize = 13;
+
+impl<G: Group> TakeTurns<G> {
+    fn wait_for(self, turn: usize) {
+        while self.turn.load(Order::Relaxed, Scope::Device) != turn as u32 {
+            simt::spin_hint();
+        }
+    }
+
+    fn act(self, process: Participant<G, Slabs<Slots>>, action: Action) {
+        let (cell, is_first) = (self.cells.at(0), G::rank() == 0);
+        if action != Action::ReadAndLeave {
+            process.enter();
+        }
+        match action {
+            Action::Replace if is_first => replace(self.pool, process, cell, 1),
+            Action::EnterAndRead | Action::ReadAndLeave if is_first => {
+                // SAFETY: the first word of the slab that was in the cell at first.
+                let place = unsafe { self.pool.slab(Handle::from_word(0)) };
+                place.load(Order::Weak, Scope::Device);
+            }
+            _ => {}
+        }
+        if action != Action::EnterAndRead {
+            process.leave();
+        }
+    }
+}
+
+impl<G: Group> Kernel for TakeTurns<G> {
+    const PROGRAM: &'static str = "reclaim";
+    const NAME: &'static str = "take_turns";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        // SAFETY: all retired items are slabs of the pool.
+        let process = unsafe { Participant::<G, _>::open(self.epochs, Slabs(self.pool)) };
+        for (turn, action) in self.actions.into_iter().enumerate() {
+            let Some(action) = action else { continue };
+            self.wait_for(turn);
+            self.act(process, action);
+            G::sync();
+            if G::rank() == 0 {
+                self.turn.store(turn as u32 + 1, Order::Relaxed, Scope::Device);
+            }
+        }
+        // To close would release as well.
+        self.wait_for(TURNS);
+        process.close();
+    }
+}
+
+/// A reader holds a slab that the writer retires, and leaves. Three other participants then begin an epoch
+/// each. The writer, which looks at no announcements in its third entry, frees the slab, and clears it.
+/// Reports the first race.
+fn relayed<G: Group>(lanes: u32, seed: u64, faults: &[Fault]) -> Result<(), String> {
+    use Action::{EnterAndRead, Pass, ReadAndLeave, Replace};
+    let schedule = Schedule::Random { seed };
+    let options = Options { faults: faults.to_vec(), step_limit: 1 << 19, ..Options::explore(schedule) };
+    let world = World::on(Rc::new(Emulator::new(options)), 5, 4);
+    // SAFETY: a word of the device that nothing else uses.
+    let turn = unsafe { Global::new(filled(&world.device, 4, 0).cast()) };
+    let roles: [&[(usize, Action)]; 5] = [
+        &[(2, Replace), (4, Pass), (12, Pass)],
+        &[(1, EnterAndRead), (5, ReadAndLeave)],
+        &[(0, Pass), (3, Pass), (6, Pass), (7, Pass)],
+        &[(8, Pass), (9, Pass)],
+        &[(10, Pass), (11, Pass)],
+    ];
+    let World { pool, epochs, cells, .. } = world;
+    let launches = roles.map(|role| {
+        let mut actions = [None; TURNS];
+        role.iter().for_each(|&(turn, action)| actions[turn] = Some(action));
+        let run = TakeTurns::<G> { pool, epochs, cells, turn, actions, of: PhantomData };
+        Launch::new(Grid::new(1, lanes), run)
+    });
+    world.device.launch_all(launches.into()).map_err(|failure| failure.to_string())?;
+    assert_eq!((world.epoch(), world.count()), (4, CELLS as u32), "the slab was freed");
+    Ok(())
+}
+
+#[test]
+fn reads_inside_an_epoch_happen_before_their_slab_is_cleared() {
+    for seed in 0..40 {
+        for lanes in [1, 8, 32] {
+            relayed::<Blocks>(lanes, seed, &[]).unwrap_or_else(|failure| panic!("{seed}: {failure}"));
+        }
+        relayed::<Tiles<8, 4>>(8, seed, &[]).unwrap_or_else(|failure| panic!("{seed}: {failure}"));
+    }
+}
+
+/// Requires that runs of the relay with a fault report a race.
+fn is_found_as_race(lanes: u32, fault: &Fault) {
+    let found = (0..40).find_map(|seed| relayed::<Blocks>(lanes, seed, slice::from_ref(fault)).err());
+    let failure = found.expect("the fault is found");
+    assert!(failure.contains("race"), "{failure}");
+}
+
+/// A participant leaves without releasing its reads.
+#[test]
+fn a_withdrawal_that_releases_nothing_is_found() {
+    let leave = SiteId::find("src/reclaim/tests.rs", "act", "process.leave()").unwrap();
+    is_found_as_race(1, &Fault::order(leave, Order::Relaxed));
+}
+
+/// A participant that begins an epoch does not acquire what others released.
+#[test]
+fn an_epoch_that_acquires_nothing_is_found() {
+    is_found_as_race(1, &Fault::skip(site("try_advance", "fence(Scope::Device)")));
+    is_found_as_race(8, &Fault::skip(site("try_advance", "fence(Scope::Device)")));
+}
+
+/// The first lane of a participant begins an epoch without releasing what its other lanes acquired.
+#[test]
+fn an_epoch_that_releases_nothing_is_found() {
+    is_found_as_race(8, &Fault::order(site("try_advance", "self.epochs.advance(epoch)"), Order::Relaxed));
 }
 
 /// The epoch advances whatever its participants have announced.

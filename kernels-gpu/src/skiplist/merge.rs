@@ -69,10 +69,15 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         tile.sync();
         fence(Scope::Device);
         if fits && tile.rank() == 0 {
+            // mutation: late store equivalent, because until the latches are released the pairs are the same
+            // in both nodes.
             held.node.tail().store(entry::<T::Slot>(nothing, held.link), order, scope);
+            // mutation: tear skip performance, because the count only tells the host when to compact the
+            // list.
             self.counters.record_long();
         } else if has_latch && is_zombie && tile.rank() == W - 1 {
             // Stored by the lane that has read the zombie's link; that lane's fence lies between.
+            // mutation: skip store performance, because it only makes a chain of zombies shorter.
             held.node.tail().store(entry::<T::Slot>(held.high, next.link), order, scope);
         }
         tile.sync();
@@ -80,11 +85,15 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             let low = if fits { held.low } else { next.low };
             if T::Access::SHARES {
                 // Downward queries read it without the latch.
+                // mutation: relaxed store Release equivalent, because the fence above releases the pairs as
+                // well.
+                // mutation: late store Release unreached, because the next write of the lane follows at once.
                 T::Slot::key_part(next.node.header()).store(low, Order::Release, scope);
                 self.release_node(&next, 0, false, Order::Release);
             } else {
                 let meta = if T::Access::SORTED { next.meta.after() } else { Meta::free(0) };
                 let header = Node::<T::Slot, W, L>::header_word(low, meta);
+                // mutation: relaxed equivalent, because the fence above releases the pairs as well.
                 next.node.header().store(header, Order::Release, scope);
             }
         }

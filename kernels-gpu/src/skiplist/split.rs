@@ -108,6 +108,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             let is_middle = Node::<T::Slot, W, L>::position(tile.rank(), j) == plan.middle;
             if goes && is_middle && pair.0 < plan.separator {
                 // This slot's pair has moved: see `write_slot`.
+                // mutation: relaxed 16 unreached, because the test that reads tails weakly has pairs of 8
+                // bytes.
                 held.node.own(tile.rank(), j).store(pair.1, Order::Release, Scope::Device);
             }
             j += 1;
@@ -230,6 +232,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         let left = self.slab(tile, splits && is_root && !right.is_none(), held, 2);
         let goes = splits && !right.is_none() && (!is_root || !left.is_none());
         if splits && !goes && !right.is_none() && tile.rank() == 0 {
+            // mutation: tear unreached, because plans seldom free two slabs at a time: `slab_explore` tests
+            // this.
             self.pool.free(right);
         }
         let at = Self::KEPT - (place < Self::KEPT) as u32;
@@ -245,6 +249,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         if goes && tile.rank() == 0 {
             self.link_new_nodes(held, (share.left, share.right), share.separator);
         }
+        // mutation: skip barrier performance, because readers do not believe a latched data node, and go on
+        // from an earlier entry of an index node that lacks one.
         tile.sync();
         Self::settle_sorted(tile, goes, held, &share);
         ((separator, right), goes)
@@ -273,6 +279,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             put(share.place, share.word);
             right.tail().store(entry::<T::Slot>(held.high, held.link), order, scope);
             if !share.left.is_none() {
+                // mutation: late equivalent, because searches that come to the left half want keys below its
+                // high key.
                 left.tail().store(entry::<T::Slot>(before(share.separator), share.right), order, scope);
             }
         }

@@ -19,7 +19,7 @@ use crate::ordered::search::SearchStep;
 use crate::ordered::share::{Attempt, LOSSES_BEFORE_SHARING};
 use crate::ordered::types::{Stored, Types, Value};
 use crate::slab::Handle;
-use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
+use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence, recheck};
 
 /// Number of links in index layers that a traversal follows before it restarts at the top, once per
 /// operation: the entries that led it there are old.
@@ -213,6 +213,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             // Stored by the lane that has read the tail; that lane's fence lies between. A reader that
             // follows this link sees everything visible behind the other.
             let tail = read.words()[L - 1];
+            // mutation: skip store performance, because it only makes a chain of zombies shorter.
             self.nodes.node(self.previous_zombie).tail().store(tail, Order::Relaxed, Scope::Device);
         }
         self.previous_zombie = if is_zombie { self.at } else { Handle::NONE };
@@ -221,6 +222,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
     /// Counts an event of the tile, if the policy counts.
     fn count(&self, tile: Tile<W, impl Convergence>, event: Event) {
         if T::Access::COUNTS && tile.rank() == 0 {
+            // mutation: tear skip unreached, because explorers do not read the counters of events.
             self.nodes.directory.counter(event as usize).fetch_add(1, Order::Relaxed, Scope::Device);
         }
     }
@@ -294,7 +296,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             self.stage = Stage::Share;
         }
         let below = key < held.low;
-        let here = has_latch && !below && key <= held.high && held.meta.level() == self.layer;
+        let (covers, in_layer) = (recheck(key <= held.high), recheck(held.meta.level() == self.layer));
+        let here = has_latch && recheck(!below) && covers && in_layer;
         let (on_data, raises) = (here && self.layer == 0, here && self.layer > 0);
         let update = self.update_node(tile, on_data, &held, waiting);
         let own = waiting & waiting.wrapping_neg();

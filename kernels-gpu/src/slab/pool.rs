@@ -261,8 +261,8 @@ pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> 
 /// Returns the number of probes of a search. A function of its own, so that the bound has one site.
 #[device]
 fn most_probes() -> u32 {
-    // mutation: less more unreached, because pools of explorers have few words, so that many fewer probes
-    // look at each of them.
+    // mutation: less more unreached, because 255 probes look at each word of a bitmap of up to 64 words, as a
+    // test of `probes` shows, and pools of explorers are smaller.
     simt::bound(MAX_PROBES)
 }
 

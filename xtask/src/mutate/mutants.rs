@@ -31,10 +31,10 @@ impl Place {
 /// Operation at a site, as the emulator records it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Operation {
-    kind: String,
-    order: String,
+    pub kind: String,
+    pub order: String,
     scope: String,
-    bytes: String,
+    pub bytes: String,
 }
 
 impl Operation {
@@ -83,6 +83,12 @@ pub const OPERATORS: [&str; 13] = [
 /// Kinds of operations, as the emulator names them.
 pub const OPERATIONS: [&str; 7] = ["load", "store", "update", "fence", "barrier", "bound", "recheck"];
 
+/// Orders of operations, as the emulator names them.
+pub const ORDERS: [&str; 5] = ["Weak", "Relaxed", "Acquire", "Release", "AcqRel"];
+
+/// Sizes of words in bytes.
+pub const SIZES: [&str; 5] = ["1", "2", "4", "8", "16"];
+
 /// Kinds of mutants, as tables name them.
 pub const KINDS: [&str; 9] = [
     "relax an order", "narrow a scope", "drop a fence", "drop a barrier", "tear a read-modify-write",
@@ -98,9 +104,9 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns whether the file, the function or the text contains a pattern.
+    /// Returns whether the place, the function or the text contains a pattern.
     pub fn contains(&self, pattern: &str) -> bool {
-        [&self.place.file, &self.function, &self.text].iter().any(|text| text.contains(pattern))
+        [&self.place.to_string(), &self.function, &self.text].iter().any(|text| text.contains(pattern))
     }
 }
 
@@ -139,7 +145,7 @@ pub fn of(uses: &Uses, sources: &Sources) -> Result<Vec<Mutant>> {
             operator,
             kind,
             tests: tests.clone(),
-            reason: reasons.iter().find(|reason| reason.excuses(operator, &operation.kind)).cloned(),
+            reason: reasons.iter().find(|reason| reason.excuses(operator, operation)).cloned(),
         }));
     }
     Ok(mutants)

@@ -1,5 +1,5 @@
 //! The kernels' source: functions and texts of sites, and reasons why mutants may survive.
-use super::mutants::{OPERATIONS, OPERATORS, Place, Site};
+use super::mutants::{OPERATIONS, OPERATORS, ORDERS, Operation, Place, SIZES, Site};
 use crate::files::{File, files};
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ pub const CLASSES: [&str; 4] = ["equivalent", "performance", "unmodelled", "unre
 const MARK: &str = "// mutation: ";
 
 /// Reason why mutants of a site may survive: `// mutation: WORD.. CLASS, because TEXT`. The words are
-/// operators, and kinds of operations if it is not for all of the site.
+/// operators, and kinds, orders and sizes of operations if it is not for all of the site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     words: Vec<String>,
@@ -28,17 +28,20 @@ impl Reason {
         let named = words.pop().unwrap_or_default();
         let class = CLASSES.into_iter().find(|class| *class == named);
         let class = class.with_context(|| format!("`{named}` is not one of the classes {CLASSES:?}"))?;
-        let is_known = |word: &str| OPERATORS.contains(&word) || OPERATIONS.contains(&word);
+        let lists = [&OPERATORS[..], &OPERATIONS, &ORDERS, &SIZES];
+        let is_known = |word: &str| lists.iter().any(|list| list.contains(&word));
         let unknown = words.iter().find(|word| !is_known(word));
         ensure!(unknown.is_none(), "`{}` is no operator and no operation", unknown.map_or("", |word| word));
         ensure!(words.iter().any(|word| OPERATORS.contains(&&**word)), "no operator before `{class}`");
         Ok(Self { words, class, text: text.to_owned() })
     }
 
-    /// Returns whether the reason is for an operator at operations of a kind.
-    pub fn excuses(&self, operator: &str, operation: &str) -> bool {
+    /// Returns whether the reason is for an operator at an operation.
+    pub fn excuses(&self, operator: &str, operation: &Operation) -> bool {
         let names = |word: &str| self.words.iter().any(|known| known == word);
-        names(operator) && (names(operation) || !OPERATIONS.into_iter().any(names))
+        let means = |list: &[&str], word: &str| names(word) || !list.iter().any(|word| names(word));
+        let Operation { kind, order, bytes, .. } = operation;
+        names(operator) && means(&OPERATIONS, kind) && means(&ORDERS, order) && means(&SIZES, bytes)
     }
 }
 
@@ -93,7 +96,8 @@ impl Sources {
 /// Returns whether mutants change operations at places of a file. Besides the kernels', this is the kernel of
 /// explorers that calls them: functions that are `#[track_caller]` have no sites, but their callers have.
 pub fn has_kernels(file: &str) -> bool {
-    file.starts_with("kernels-gpu/src/") || file == "crates/testing/src/explore/script.rs"
+    let is_device = file.starts_with("kernels-gpu/src/") && !file.ends_with("/tests.rs");
+    is_device || file == "crates/testing/src/explore/script.rs"
 }
 
 /// Returns whether the statement of this line goes on in the next one.
@@ -180,8 +184,21 @@ impl A {
         assert_eq!(classes, expected);
         assert_eq!(found[0].text, "the next access orders it.");
         assert!(sources().reasons(&place(10)).unwrap().is_empty());
-        assert!(found[0].excuses("block", "store") && !found[0].excuses("skip", "store"));
-        assert!(found[1].excuses("skip", "update") && !found[1].excuses("skip", "store"));
+        let excuses = |reason: &Reason, operator, operation| {
+            reason.excuses(operator, &Operation::of(&format!("{operation} Device 8")))
+        };
+        assert!(excuses(&found[0], "block", "store Weak") && !excuses(&found[0], "skip", "store Weak"));
+        assert!(excuses(&found[1], "skip", "update Weak") && !excuses(&found[1], "skip", "store Weak"));
+    }
+
+    #[test]
+    fn reasons_may_name_orders_and_sizes() {
+        let reason = Reason::parse("block skip load Acquire 16 8 equivalent, because of order").unwrap();
+        let excuses = |operation| reason.excuses("skip", &Operation::of(operation));
+        assert!(excuses("load Acquire Device 16") && excuses("load Acquire Block 8"));
+        for other in ["load Acquire Device 4", "load Relaxed Device 8", "update Acquire Device 8"] {
+            assert!(!excuses(other), "{other}");
+        }
     }
 
     #[test]

@@ -6,10 +6,10 @@ use crate::hot;
 use crate::mutation::{all_are_sound, is_found_by_exchanges, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
-use crate::world::{Finding, Played, explore, is_wrong};
+use crate::world::{Finding, HasFixture, Played, explore, is_wrong};
 use phalanx_kernels::btree::{Concurrent, Tree};
-use phalanx_kernels::keyed::{OpCode, Packed};
-use phalanx_kernels::slab::Spread;
+use phalanx_kernels::keyed::{OpCode, Packed, Wide};
+use phalanx_kernels::slab::{Light, Spread};
 use simt::Order;
 use simt::emulator::{Fault, SiteId};
 
@@ -17,6 +17,8 @@ use simt::emulator::{Fault, SiteId};
 const SEEDS: u64 = 1000;
 
 type Small = Tree<Packed, Spread<64>, Concurrent, 4, 2>;
+/// As [`Small`], with pairs of 16 bytes.
+type Wider = Tree<Wide<u64, u64>, Light<128>, Concurrent, 4, 2>;
 
 /// Requires that the plans of all maps find a race caused by the fault.
 fn is_found_as_race(name: &str, fault: Fault) {
@@ -83,8 +85,8 @@ fn overtaken() -> Plan {
     Plan { buckets: 16, fill: 6, parts: vec![part(&writer), part(&reader), part(&reader)] }
 }
 
-fn overtakes(seed: u64, faults: &[Fault]) -> Result<Played, Finding> {
-    explore::<Small, ByLanes>(&overtaken(), &with(faults)(setting::<Small>(seed)))
+fn overtakes<M: HasFixture>(seed: u64, faults: &[Fault]) -> Result<Played, Finding> {
+    explore::<M, ByLanes>(&overtaken(), &with(faults)(setting::<M>(seed)))
 }
 
 /// A search accepts a miss by a tail that it has read before the pairs.
@@ -93,10 +95,10 @@ fn a_miss_that_is_not_confirmed_is_found() {
     let tail = site("ordered/leaf.rs", "confirm_miss", "node.tail().load(");
     let before_the_pairs = site("btree/walk.rs", "round", "tile.any_converged(looks)");
     let faults = [Fault::early(tail, before_the_pairs)];
-    let find = |seed| overtakes(seed, &faults).err().map(|finding| (seed, finding));
+    let find = |seed| overtakes::<Small>(seed, &faults).err().map(|finding| (seed, finding));
     let (seed, finding) = (0..SEEDS).find_map(find).expect("the fault is found");
     assert!(is_wrong(&finding), "{finding}");
-    assert!(overtakes(seed, &faults).expect_err("it replays").is_same(&finding));
+    assert!(overtakes::<Small>(seed, &faults).expect_err("it replays").is_same(&finding));
     println!("found by seed {seed}: {finding}");
     assert_effects(&faults);
 }
@@ -104,7 +106,8 @@ fn a_miss_that_is_not_confirmed_is_found() {
 #[test]
 fn a_miss_that_is_confirmed_is_one() {
     for seed in seeds(SEEDS) {
-        assert!(overtakes(seed, &[]).is_ok(), "seed {seed}");
+        assert!(overtakes::<Small>(seed, &[]).is_ok(), "seed {seed}");
+        assert!(overtakes::<Wider>(seed, &[]).is_ok(), "wide, seed {seed}");
     }
 }
 
@@ -126,6 +129,7 @@ fn a_range_that_believes_an_old_tail_is_found() {
 #[test]
 fn ranges_of_a_leaf_that_is_overtaken_are_sound() {
     assert!(!crate::order::is_found::<Small>(seeds(SEEDS).end, &[]));
+    assert!(!crate::order::is_found::<Wider>(seeds(SEEDS).end, &[]));
 }
 
 /// Makes the tail's read weak: it returns any value that the other memory orders permit. This is no fault by
@@ -149,7 +153,14 @@ fn a_store_to_a_slot_that_was_reused_is_found() {
 
 #[test]
 fn tails_are_new_where_slots_are_reused() {
-    crate::order::no_tail_is_too_old::<Small>(SEEDS / 2, &[weak_tail()]);
+    crate::order::no_tail_is_too_old::<Small>(2 * SEEDS, &[weak_tail()]);
+}
+
+/// A reader may come to a new leaf as soon as it is linked.
+#[test]
+fn new_leaves_are_read_as_they_were_written() {
+    crate::order::divided_ones_are_sound::<Small>("divided", 2 * SEEDS);
+    crate::order::divided_ones_are_sound::<Wider>("divided, wide", SEEDS);
 }
 
 #[test]

@@ -3,13 +3,14 @@ use crate::common::Rng;
 use crate::world::{Finding, Fixture, HasFixture, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
-    Config, EMPTY_TREE_NODES, FIRST_LEAF, LATEST, RawVersions, Time, TreeView, Versions, directory_words,
+    Config, EMPTY_TREE_NODES, FIRST_LEAF, HEAD, LATEST, RawVersions, Time, TreeView, Versions,
+    directory_words,
 };
-use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Wide};
-use phalanx_kernels::reclaim::epoch_words;
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Slot, Wide};
+use phalanx_kernels::reclaim::{LOG, epoch_words};
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
-use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
+use simt::{GlobalSlice, Kernel, Order, Scope, Thread, Word};
 use std::collections::HashMap;
 
 /// Entries of a directory: two levels of keys.
@@ -59,6 +60,20 @@ impl Forest {
         })
     }
 
+    /// Fills the directory with entries of a slab that the pool does not have, for key 0: a search that reads
+    /// a word that no rebuild has written leaves the pool.
+    #[allow(dead_code)] // used by some programs only
+    pub fn spoil_directory<M: Config>(&mut self) {
+        let slab = <M::Slot as Slot>::pack(Scalar::from_u64(0), Scalar::from_u64(0x7777_7777)).widen();
+        let words = [slab as u64, (slab >> 64) as u64];
+        let bytes = size_of::<<M::Slot as Slot>::Word>();
+        let mut directory = self.directory.read().expect("memory");
+        for (place, word) in directory.iter_mut().enumerate().skip(HEAD) {
+            *word = words[place % (bytes / 8)];
+        }
+        self.directory.write(&directory).expect("memory");
+    }
+
     /// Copies the contents of another forest.
     fn take(&mut self, from: &Self) -> gpu::Result<()> {
         self.slabs.write(&from.slabs.read()?)?;
@@ -88,6 +103,22 @@ impl Forest {
             places: PLACES,
             room: ROOM,
         }
+    }
+
+    /// Compares the counters of reclamation: each retired slab was freed, or deferred to the host, or is in a
+    /// bag of a participant slot. Returns the number of those that are not free.
+    fn check_counters(&self) -> Result<u64, Finding> {
+        let words = self.epochs.read().expect("memory");
+        let small: &[u32] = bytemuck::cast_slice(&words[4 + LOG * 3..]);
+        // The counts of the four bags follow the epoch and the current bag.
+        let saved = small[1 + PLACES as usize..].chunks(8).take(PLACES as usize);
+        let in_bags: u64 = saved.flat_map(|saved| &saved[2..6]).map(|&count| u64::from(count)).sum();
+        let [retired, freed, deferred] = [words[1], words[2], words[3]];
+        if retired == freed + deferred + in_bags {
+            return Ok(deferred + in_bags);
+        }
+        let counts = format!("{freed} were freed, {deferred} deferred, and {in_bags} are in bags");
+        Err(Finding::Order(format!("{retired} slabs were retired, {counts}")))
     }
 
     /// Returns the number of live slabs.
@@ -192,6 +223,7 @@ fn build_empty<M: Config>(device: &Device, forest: &Forest) {
 
 /// Checks the invariants of the tree and returns its pairs.
 fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
+    let retired = forest.check_counters()?;
     let (device, forest) = forest.calm::<M>();
     let tree = forest.view::<M>();
     let report = device.zeroed::<u64>(9).expect("memory");
@@ -216,6 +248,10 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     }
     if found[8] != 0 {
         return Err(Finding::Order(format!("the time of {} leaves was never fixed", found[8])));
+    }
+    let Time { pins, .. } = Time::of(forest.clock.read().expect("memory")[0]);
+    if M::Versions::CLOCK_MOVES && pins == 0 && found[7] != retired {
+        return Err(Finding::Order(format!("{} old versions exist, and {retired} were retired", found[7])));
     }
     let pairs = contents_of::<M>(&device, tree, found[6] as usize);
     swept::<M>(&device, &forest, found[0])?;

@@ -76,6 +76,23 @@ impl Plan {
         Self::of([0, 1].map(reader).into_iter().chain(writers))
     }
 
+    /// Returns a plan with two tiles that take a snapshot each and read it twice, concurrently with two
+    /// changes of one leaf: so short that schedules often delay the decisive steps.
+    pub fn helping(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x4e1b);
+        let mut reader = vec![by_one_lane(0, COLLECT, 0); 3];
+        reader[0] = by_one_lane(0, TAKE, 0);
+        Self::of([reader.clone(), reader, few_changes(&mut rng, 2)].into_iter())
+    }
+
+    /// Returns a plan with two tiles whose queries of the current state take a snapshot each, concurrently
+    /// with a few changes.
+    pub fn asking(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0xa5c1);
+        let reader = vec![by_one_lane(0, COLLECT, 0); 4];
+        Self::of([reader.clone(), reader, few_changes(&mut rng, 3)].into_iter())
+    }
+
     /// Returns a plan with a lane that queries the current state later than the other lanes of its tile, one
     /// of which takes the snapshot for it, concurrently with a few changes.
     pub fn late(seed: u64) -> Self {
@@ -94,6 +111,33 @@ impl Plan {
         let mut plan = Self::of([reader, writer].into_iter());
         plan.parts[1].comes_and_goes = true;
         plan
+    }
+
+    /// Returns a plan with writers that free versions, and then split a leaf and the root, which is full. The
+    /// pool is so small that new nodes and copies are slabs that were freed before.
+    pub fn recycling(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5ab5);
+        let writer = |part: u64| {
+            let mut rounds = few_changes(&mut rng, 6);
+            rounds.extend((0..3).map(|n| by_one_lane(0, INSERT, 14 + 2 * n + part)));
+            rounds
+        };
+        let mut plan = Self::of((0..2).map(writer));
+        plan.parts.iter_mut().for_each(|part| part.comes_and_goes = true);
+        Self { units: 20, fill: (0..14).collect(), ..plan }
+    }
+
+    /// Returns a plan in which a full leaf is split while another writer changes keys of its upper half, and
+    /// a reader looks a key up there, takes a snapshot and reads it.
+    pub fn dividing(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0xd171);
+        let upper = [4, 6, 8];
+        let splits = vec![by_one_lane(0, INSERT, rng.pick(&[1, 3, 5, 7]))];
+        let changes = (0..3).map(|_| by_one_lane(0, rng.pick(&WRITES), rng.pick(&upper))).collect();
+        let mut reads = vec![by_one_lane(0, COLLECT, 0); 4];
+        reads[0] = by_one_lane(0, GET, rng.pick(&upper));
+        reads[1] = by_one_lane(0, TAKE, 0);
+        Self { fill: (0..5).map(|n| 2 * n).collect(), ..Self::of([splits, changes, reads].into_iter()) }
     }
 
     /// Returns concurrent launches on two keys.
@@ -360,13 +404,21 @@ fn play<M: HasFixture<Memory = Forest> + Config>(
     Ok(told)
 }
 
-/// Inserts the initial keys, each with itself as its value.
+/// Timestamp of the snapshot that was taken before all operations.
+const PAST: u32 = 1000;
+
+/// Inserts the initial keys, each with itself as its value. If the past is read, some leaves get the stamp of
+/// its snapshot, and others an older one.
 fn filled<M: HasFixture<Memory = Forest> + Config>(
     plan: &Plan,
 ) -> Result<(Forest, BTreeMap<u64, u64>), Finding> {
     let calm = Device::emulator(Options::default());
-    let memory = M::memory(&calm, plan.units).expect("memory");
-    for &key in &plan.fill {
+    let mut memory = M::memory(&calm, plan.units).expect("memory");
+    let reads_past = plan.parts.iter().any(|part| part.asks_the_past);
+    for (place, &key) in plan.fill.iter().enumerate() {
+        if reads_past && place == plan.fill.len() / 2 {
+            memory.set_clock(PAST.into());
+        }
         let mut round = vec![IDLE; LANES];
         round[0] = Step { kind: INSERT, from: key, to: key };
         let part = Part { rounds: vec![round], asks_the_past: false, comes_and_goes: false };
@@ -392,12 +444,11 @@ fn explore<M: HasFixture<Memory = Forest> + Config>(
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, plan.units).expect("memory");
     M::copy(&mut memory, &filled).expect("memory");
-    let past = 1000;
     if plan.parts.iter().any(|part| part.asks_the_past) {
         // The host took this snapshot at the current timestamp.
-        memory.set_clock(u64::from(past) + 1);
+        memory.set_clock(u64::from(PAST) + 1);
     }
-    let told = play::<M>(&device, &memory, &plan.parts, past)?;
+    let told = play::<M>(&device, &memory, &plan.parts, PAST)?;
     let pairs = M::contents(&memory, plan.units)?;
     let mut events = vec![event(SnapshotOp::Take(BEFORE), SnapshotOutcome::Taken, 0)];
     events.extend(told.iter().zip(0..).flat_map(|(told, number)| told.events(number, M::TILE as usize)));
@@ -442,6 +493,23 @@ pub fn plans_are_sound<M: HasFixture<Memory = Forest> + Config>(
     assert_effects(faults);
 }
 
+/// As [`plans_are_sound`]; a part of the plans also runs under the program's weak memory model.
+pub fn plans_are_sound_if_weak<M: HasFixture<Memory = Forest> + Config>(
+    name: &str,
+    count: u64,
+    plan: fn(u64) -> Plan,
+    faults: &[Fault],
+) {
+    let weak = seeds(count).map(|seed| (seed, Setting { weak_memory: M::WEAK, ..setting::<M>(seed) }));
+    for (seed, setting) in
+        settings::<M>(count).chain(weak).map(|(seed, setting)| (seed, with(faults)(setting)))
+    {
+        explore::<M>(&plan(seed), &setting)
+            .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
+    }
+    assert_effects(faults);
+}
+
 /// Returns whether one of `count` seeds has a finding that satisfies `is` and replays.
 pub fn is_found<M: HasFixture<Memory = Forest> + Config>(
     count: u64,
@@ -460,10 +528,14 @@ pub fn is_found<M: HasFixture<Memory = Forest> + Config>(
 
 /// Runs the plans of `count` seeds under the weakest memory model that PTX permits, which is too weak for
 /// links. Only findings about writes to a slab that was freed and allocated again count.
-pub fn reuse_is_ordered<M: HasFixture<Memory = Forest> + Config>(count: u64, faults: &[Fault]) {
+pub fn reuse_is_ordered<M: HasFixture<Memory = Forest> + Config>(
+    count: u64,
+    plan: fn(u64) -> Plan,
+    faults: &[Fault],
+) {
     for seed in seeds(count) {
         let setting = Setting { weak_memory: WeakMemory::Ptx, ..with(faults)(setting::<M>(seed)) };
-        let found = explore::<M>(&Plan::new::<M>(seed), &setting).err();
+        let found = explore::<M>(&plan(seed), &setting).err();
         let is_reuse = |finding: &Finding| {
             let Finding::Machine(failure) = finding else { return false };
             matches!(failure.kind, FailureKind::UnorderedReuse { .. })

@@ -4,8 +4,8 @@ use crate::play::{ALLOCATE, FREE, Play, REST, RETIRE, Script, Ways};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::slab::kernels::SlabFree;
 use phalanx_kernels::slab::{Bitmaps, Handle, MOST_SUPER_BLOCKS, Pool, Supers};
-use simt::Instance;
 use simt::emulator::{Launch, Options, Schedule};
+use simt::{GlobalSlice, Instance, Kernel};
 use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::ops::AddAssign;
@@ -160,6 +160,39 @@ impl Told {
             first: first as u32,
         }
     }
+}
+
+/// Allocates and frees the last free slab of a pool, by one lane, with many seeds.
+#[derive(Clone, Copy)]
+struct FindLast<P> {
+    pool: P,
+    missed: GlobalSlice<u32>,
+}
+
+impl<P: Pool> Kernel for FindLast<P> {
+    const PROGRAM: &'static str = "slab_explore";
+    const NAME: &'static str = "find_last";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        for seed in 0..200 {
+            match self.pool.allocate(seed) {
+                Some(slab) => self.pool.free(slab),
+                None => self.missed.write(0, self.missed.read(0) + 1),
+            }
+        }
+    }
+}
+
+/// Returns how many of 200 searches for the only free slab of a pool of `units` slabs fail.
+pub fn searches_without_result<P: Pool>(units: usize) -> u32 {
+    let plan = Plan { units, live: units - 1, batch: 0, rounds: 1, frees: true, scripts: Vec::new() };
+    let world = World::new::<P>(Options::explore(schedule(0)), &plan).expect("memory");
+    let missed = world.device.zeroed::<u32>(1).expect("memory");
+    let find = FindLast { pool: world.pool::<P>(), missed: missed.global() };
+    let emulator = world.device.emulator_handle().expect("an emulator");
+    emulator.launch_all(vec![Launch::new(Grid::new(1, 1), find)]).expect("nothing else runs");
+    missed.read().expect("memory")[0]
 }
 
 fn schedule(seed: u64) -> Schedule {

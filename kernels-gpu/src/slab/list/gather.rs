@@ -178,6 +178,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     ) -> u32 {
         let (key, bucket) = self.start(key);
         let mut pass = Pass { lists: self, bucket, key, gather, at: None, found: 0, count: 0 };
+        // mutation: late store equivalent, because the caller reads what `gather` puts after all rounds.
         share_work(tile, pending, |turn| pass.round(turn));
         pass.count
     }
