@@ -74,7 +74,7 @@ impl Plan {
     }
 
     /// Reads the plan of a listed vertex, except the words that the launch may change.
-    pub fn read(growth: Growth, index: u32) -> Self {
+    pub(super) fn read(growth: Growth, index: u32) -> Self {
         let word = |word| growth.plans.read(index as usize * PLAN_WORDS + word);
         Self {
             base: word(0),
@@ -88,7 +88,7 @@ impl Plan {
     }
 
     /// Returns the location of a word that launches change.
-    pub fn word(growth: Growth, index: u32, word: usize) -> Global<u32> {
+    pub(super) fn word(growth: Growth, index: u32, word: usize) -> Global<u32> {
         growth.plans.at(index as usize * PLAN_WORDS + word)
     }
 }

@@ -3,8 +3,8 @@
 //! A small vertex is moved by a tile of four lanes, and eight buckets of an old table by the eight tiles of a
 //! warp. Nothing looks a new table up before it is installed, so an edge needs no compare-and-swap: the word
 //! of pressure in its bucket counts the edges of the bucket, and so gives each a slot. The lanes of a tile
-//! read a whole record or slab, add to all these words, and then write all slots: three accesses that wait for
-//! each other, however many edges there are. An edge for which the bucket has no slot is inserted into the
+//! read a whole record or slab, add to all these words, and then write all slots: three accesses that wait
+//! for each other, however many edges there are. An edge for which the bucket has no slot is inserted into the
 //! slabs behind it by the loop of [slab lists](crate::slab::list). Nothing reads the words later: a bucket is
 //! blanked when its table is freed.
 use super::batch::{Growth, GrowthWord};
@@ -30,12 +30,12 @@ pub(super) struct Part {
 #[device]
 impl Part {
     /// Returns the number of warps that move the listed vertices.
-    pub fn warps(growth: Growth) -> u32 {
+    pub(super) fn warps(growth: Growth) -> u32 {
         growth.read(GrowthWord::Listed).div_ceil(GROUP) + growth.read(GrowthWord::Groups)
     }
 
     /// Returns the part of the calling tile in the `warp`-th share of the work, if it has one.
-    pub fn of(growth: Growth, warp: u32) -> Option<Self> {
+    pub(super) fn of(growth: Growth, warp: u32) -> Option<Self> {
         let tile = Thread::lane() / SLAB_TILE;
         let listed = growth.read(GrowthWord::Listed);
         let small = listed.div_ceil(GROUP);
@@ -54,7 +54,7 @@ impl Part {
     }
 
     /// Returns the number of parts of the vertex.
-    pub fn parts(self) -> u32 {
+    pub(super) fn parts(self) -> u32 {
         if self.plan.old_buckets == 0 { 1 } else { self.plan.old_buckets }
     }
 }
@@ -111,7 +111,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let mut source = part.map(|part| self.source_of(part));
         let (mut moved, mut failed) = (0, false);
         while tile.any_converged(source.is_some()) {
-            let (lane, link) = source.map_or((Lane::nothing(), Link::NONE), |source| source.read(tile.rank()));
+            let (lane, link) =
+                source.map_or((Lane::nothing(), Link::NONE), |source| source.read(tile.rank()));
             let last = source.map_or(0, Source::last);
             let next = Link::from_word(tile.shuffle(link.to_word(), last)).slab();
             let (many, is_whole) = self.put_all((plan.base, plan.buckets), &lane);

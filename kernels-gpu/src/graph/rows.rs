@@ -37,7 +37,8 @@ const WARPS: u32 = ROW_THREADS / 32;
 /// Slots of a record, with the control slot.
 const SLOTS: usize = RECORD_SLOTS as usize + 1;
 
-/// Words of shared memory of a warp: room for an average of 20 edges without data per vertex, 10 with weights.
+/// Words of shared memory of a warp: room for an average of 20 edges without data per vertex, and of 10 with
+/// weights.
 const STAGE: usize = 640;
 
 /// The rows, and memory of the copy.

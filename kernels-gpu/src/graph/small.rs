@@ -81,11 +81,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 
 /// Calls `see` for the words for which `is_slot` holds.
 #[device]
-fn each_of<W: Copy, const L: usize>(
-    words: [W; L],
-    is_slot: impl Fn(usize) -> bool,
-    see: &mut impl FnMut(W),
-) {
+fn each_of<W: Copy, const L: usize>(words: [W; L], is_slot: impl Fn(usize) -> bool, see: &mut impl FnMut(W)) {
     let mut j = 0;
     while j < L {
         if is_slot(j) {

@@ -70,8 +70,8 @@ pub const fn growth_class(edges: u64, slots: u32, tenths: u32) -> Option<u32> {
     if buckets <= MOST_ARENA as u64 / 2 { Some(class_for(buckets as u32)) } else { None }
 }
 
-/// Returns the number of slabs of the pool and of the arena for a vertex with `edges` edges, with `slots` slots
-/// per slab and a load of tables of `tenths` tenths. Before a vertex gets a table, it has a slab.
+/// Returns the number of slabs of the pool and of the arena for a vertex with `edges` edges, with `slots`
+/// slots per slab and a load of tables of `tenths` tenths. Before a vertex gets a table, it has a slab.
 ///
 /// ```
 /// use phalanx_kernels::graph::slabs_for;
@@ -121,8 +121,8 @@ impl Arena {
     /// Returns the arena of `len` slabs.
     ///
     /// # Safety
-    /// - `slabs` points to `len` slabs and `state` to [`ARENA_HEAD`] words and the [`places_of`] as many slabs,
-    ///   in device memory, aligned to [`SLAB_BYTES`], that outlive all uses of the arena. `len` is at most
+    /// - `slabs` points to `len` slabs and `state` to [`ARENA_HEAD`] words and the [`places_of`] as many
+    ///   slabs, in device memory, aligned to [`SLAB_BYTES`], that outlive all uses of the arena. `len` is at most
     ///   [`MOST_ARENA`].
     /// - At first all bytes of the slabs are ones, the words before [`ARENA_FIRSTS`] are 0, and those from
     ///   there on are the first places. Only kernels of a graph have written to them.

@@ -286,9 +286,9 @@ impl<E: Data> Builder<E> {
         })
     }
 
-    /// Returns the number of slabs per super block, of which the pool can have 255, or `None` for an eighth of
-    /// `slabs`. A pool that is small at first, since the expected degrees are, may have to grow far beyond
-    /// them: to four slabs per record, and to a quarter of a gigabyte in any case.
+    /// Returns the number of slabs per super block, of which the pool can have 255, or `None` for an eighth
+    /// of `slabs`. A pool that is small at first, since the expected degrees are, may have to grow far
+    /// beyond them: to four slabs per record, and to a quarter of a gigabyte in any case.
     fn super_block(&self, slabs: usize, records: usize) -> Option<usize> {
         if self.is_fixed || self.slabs.is_some() {
             return None;

@@ -45,6 +45,7 @@ impl<E: Data> Builder<E> {
         for first in (0..len).step_by(at_once) {
             graph.insert_rows(rows, first..(first + at_once).min(len))?;
         }
+        graph.order().workspace.trim()?;
         Ok(graph)
     }
 }

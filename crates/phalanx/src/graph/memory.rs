@@ -275,6 +275,14 @@ impl Workspace {
         Ok(())
     }
 
+    /// Frees the memory of lists, after a batch of an unusual size. Waits for the batches that use it.
+    pub fn trim(&mut self) -> Result<()> {
+        let device = self.words.device().clone();
+        (self.deferred, self.listed) = (device.buffer(0)?, device.buffer(0)?);
+        (self.plans, self.groups) = (device.buffer(0)?, device.buffer(0)?);
+        Ok(())
+    }
+
     /// Returns the memory as kernels take it.
     pub fn growth(&self) -> Growth {
         Growth {
@@ -348,7 +356,8 @@ impl RowSpace {
         self.stream.clone()
     }
 
-    /// Submits the fills before a copy, and returns the list of parts, their cursors, and the words of blocks.
+    /// Submits the fills before a copy, and returns the list of parts, their cursors, and the words of
+    /// blocks.
     ///
     /// # Safety
     /// - Nothing else uses the memory until the copy has ended.

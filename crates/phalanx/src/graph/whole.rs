@@ -40,7 +40,8 @@ impl<E: Data> DynamicGraph<E> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn flush(&mut self) -> Result<()> {
-        self.handle.exclusive(|stream, memory| self.flush_in(stream, memory))
+        self.handle.exclusive(|stream, memory| self.flush_in(stream, memory))?;
+        self.order().workspace.trim()
     }
 
     /// [`Self::flush`] for a caller with exclusive access.
@@ -273,7 +274,9 @@ impl DynamicGraph<()> {
     /// As [`Self::insert`].
     pub fn bulk_build(&mut self, sources: &[u32], targets: &[u32]) -> Result<Outcomes> {
         self.expect(sources, targets)?;
-        self.insert(sources, targets)
+        let outcomes = self.insert(sources, targets)?;
+        self.order().workspace.trim()?;
+        Ok(outcomes)
     }
 
     /// Inserts many edges that are on the device: see [`Self::bulk_build`]. As in all calls on device
@@ -306,7 +309,8 @@ impl DynamicGraph<()> {
         let others = slice(&device, "targets", targets, sources.len())?;
         self.expect_edges(ids, others)?;
         self.on(&stream).insert(sources, targets, outcomes)?;
-        Ok(stream.synchronize()?)
+        stream.synchronize()?;
+        self.order().workspace.trim()
     }
 }
 
@@ -328,7 +332,9 @@ impl<E: Weight> DynamicGraph<E> {
     /// As [`Self::insert`].
     pub fn bulk_build(&mut self, sources: &[u32], targets: &[u32], data: &[E]) -> Result<Outcomes> {
         self.expect(sources, targets)?;
-        self.insert(sources, targets, data)
+        let outcomes = self.insert(sources, targets, data)?;
+        self.order().workspace.trim()?;
+        Ok(outcomes)
     }
 }
 
