@@ -115,8 +115,8 @@ impl Plan {
         Self { units: 64, fill: (0..=22).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// Returns a plan in which a data node merges with the first one of the next index node, whose low key then
-    /// is above that of the data node. A split of the data node makes an entry below the index node.
+    /// Returns a plan in which a data node merges with the first one of the next index node, whose low key
+    /// then is above that of the data node. A split of the data node makes an entry below the index node.
     fn lowered() -> Self {
         let removals = [70, 100, 110].map(removal).into_iter();
         let inserts = [81, 82, 83, 91, 92].map(insertion);
