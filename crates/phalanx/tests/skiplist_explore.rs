@@ -108,6 +108,12 @@ fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
 }
 
+/// An index node refuses an entry below its low key, which belongs into one further left.
+#[test]
+fn entries_below_an_index_node_are_raised_elsewhere() {
+    order::entries_below_a_node_are_raised::<List<Packed, Spread<64>, Unsorted, 4, 2>>(SEEDS / 4);
+}
+
 /// A reader may come to a new node as soon as it is linked.
 #[test]
 fn new_nodes_are_read_as_they_were_written() {

@@ -56,7 +56,7 @@ fn lanes_alone() {
 
 /// A search probes each word of a small bitmap.
 #[test]
-fn the_last_free_slab_is_found() {
+fn searches_end_at_the_last_free_slab() {
     for units in [5, 33, 130, 32 * 32] {
         assert_eq!(searches_without_result::<Light<128>>(units), 0, "{units} slabs");
     }

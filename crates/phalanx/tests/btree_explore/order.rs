@@ -115,6 +115,16 @@ impl Plan {
         Self { units: 64, fill: (0..=22).map(|key| 10 * key).collect(), parts, races: true }
     }
 
+    /// Returns a plan in which a data node merges with the first one of the next index node, whose low key
+    /// then is above that of the data node. A split of the data node makes an entry below the index node.
+    fn lowered() -> Self {
+        let removals = [70, 100, 110].map(removal).into_iter();
+        let inserts = [81, 82, 83, 91, 92].map(insertion);
+        let writes = removals.chain(inserts).map(|step| by_tile(&[step])).collect();
+        let parts = vec![vec![by_tile(&[listing(0, KEYS)]); 2], writes];
+        Self { units: 64, fill: (0..=40).map(|key| 10 * key).collect(), parts, races: true }
+    }
+
     /// Returns two or three launches that change a deep tree in a few places, search it and rebuild its
     /// directory.
     fn deep(seed: u64, fill: &BTreeSet<u64>) -> Self {
@@ -480,6 +490,12 @@ pub fn highest_keys_are_found_while_nodes_merge<M: HasFixture<Memory = crate::tr
     count: u64,
 ) {
     explore_soundly::<M>("the highest key of nodes that merge", count, |_| Plan::merged(), |setting| setting);
+}
+
+/// Runs schedules of a split whose entry is below the index node that led to it; all must be sound.
+#[allow(dead_code)] // trees do not merge nodes
+pub fn entries_below_a_node_are_raised<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
+    explore_soundly::<M>("an entry below a node", count, |_| Plan::lowered(), |setting| setting);
 }
 
 /// Kernel that writes one word after reading it `after` times.
