@@ -4,9 +4,9 @@
 //! warp. Nothing looks a new table up before it is installed, so an edge needs no compare-and-swap: the word
 //! of pressure in its bucket counts the edges of the bucket, and so gives each a slot. The lanes of a tile
 //! read a whole record or slab, add to all these words, and then write all slots: three accesses that wait
-//! for each other, however many edges there are. An edge for which the bucket has no slot is inserted into the
-//! slabs behind it by the loop of [slab lists](crate::slab::list). Nothing reads the words later: a bucket is
-//! blanked when its table is freed.
+//! for each other, however many edges there are. An edge for which the bucket has no slot is inserted into
+//! the slabs behind it by the loop of [slab lists](crate::slab::list). Nothing reads the words later: a
+//! bucket is blanked when its table is freed.
 use super::batch::{Growth, GrowthWord};
 use super::grow::{FAILED, GROUP, MOVED, Plan};
 use super::kind::{Edges, slab_slots};

@@ -122,8 +122,8 @@ impl Arena {
     ///
     /// # Safety
     /// - `slabs` points to `len` slabs and `state` to [`ARENA_HEAD`] words and the [`places_of`] as many
-    ///   slabs, in device memory, aligned to [`SLAB_BYTES`], that outlive all uses of the arena. `len` is at most
-    ///   [`MOST_ARENA`].
+    ///   slabs, in device memory, aligned to [`SLAB_BYTES`], that outlive all uses of the arena. `len` is at
+    ///   most [`MOST_ARENA`].
     /// - At first all bytes of the slabs are ones, the words before [`ARENA_FIRSTS`] are 0, and those from
     ///   there on are the first places. Only kernels of a graph have written to them.
     pub unsafe fn new(slabs: *mut u64, state: *mut u32, len: u32) -> Self {
