@@ -14,6 +14,7 @@ use super::link::Link;
 use super::record::Record;
 use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::{Lane, Scalar, Slot};
+use crate::primitives::unrolled;
 use crate::slab::Pool;
 use crate::slab::list::Node;
 use simt::{Order, Scope, Thread, Tile, device};
@@ -151,17 +152,15 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             // SAFETY: the plan has a table of the arena; without a plan the lane has no edge.
             unsafe { self.first_node(start) }
         };
-        let (words, mut places, mut j) = (lane.words(), [0; L], 0);
-        while j < L {
+        let (words, mut places) = (lane.words(), [0; L]);
+        unrolled::<L>(|j| {
             if S::is_live(words[j]) {
                 let count = Self::slab_pressure(bucket(words[j]));
                 places[j] = count.fetch_add(1, Order::Relaxed, Scope::Device).wrapping_add(1);
             }
-            j += 1;
-        }
+        });
         let (mut many, mut rest) = (0, 0);
-        j = 0;
-        while j < L {
+        unrolled::<L>(|j| {
             if S::is_live(words[j]) {
                 many += 1;
                 if places[j] < slab_slots::<S, L>() {
@@ -170,8 +169,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                     rest |= 1 << j;
                 }
             }
-            j += 1;
-        }
+        });
         let lost = self.put_behind((base, buckets), words, rest);
         (many - lost, lost == 0)
     }
@@ -196,12 +194,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 /// Returns the word at `index`, or the last one if there is none.
 #[device]
 fn select<W: Copy, const L: usize>(words: [W; L], index: u32) -> W {
-    let (mut word, mut j) = (words[L - 1], 0);
-    while j + 1 < L {
+    let mut word = words[L - 1];
+    unrolled::<L>(|j| {
         if j as u32 == index {
             word = words[j];
         }
-        j += 1;
-    }
+    });
     word
 }

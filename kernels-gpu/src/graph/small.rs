@@ -8,6 +8,7 @@ use super::link::Link;
 use super::record::RECORD_SLOTS;
 use super::view::{GraphView, SLAB_TILE};
 use crate::keyed::Slot;
+use crate::primitives::unrolled;
 use crate::slab::Pool;
 use crate::slab::list::Node;
 use simt::{Order, Scope, device};
@@ -82,11 +83,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 /// Calls `see` for the words for which `is_slot` holds.
 #[device]
 fn each_of<W: Copy, const L: usize>(words: [W; L], is_slot: impl Fn(usize) -> bool, see: &mut impl FnMut(W)) {
-    let mut j = 0;
-    while j < L {
+    unrolled::<L>(|j| {
         if is_slot(j) {
             see(words[j]);
         }
-        j += 1;
-    }
+    });
 }

@@ -1,7 +1,7 @@
 //! Graphs as compressed sparse rows, and snapshots.
 use super::data::Data;
 use super::kernels::{Launch, Whole};
-use super::memory::{MOST_VERTICES, Memory, RowSpace};
+use super::memory::{ClearedRows, MOST_VERTICES, Memory, RowSpace};
 use super::{DynamicGraph, Kind};
 use crate::map::batches::check_same_device;
 use crate::map::counts::Counts;
@@ -284,7 +284,7 @@ impl<E: Data> DynamicGraph<E> {
     /// Copies the graph into rows that have room, and waits. The last offset is the number of targets.
     fn copy_rows(&self, stream: &Stream, memory: &Memory, space: &RowSpace, rows: &Csr<E>) -> Result<()> {
         // SAFETY: the stream has the fills before the launch, and nothing else uses the space.
-        let (parts, cursors, status, tickets) = unsafe { space.cleared(stream)? };
+        let ClearedRows { parts, cursors, status, tickets } = unsafe { space.cleared(stream)? };
         let (offsets, targets) = (rows.offsets.global(), rows.targets.global());
         let copy = RowCopy { offsets, targets, data: rows.data.global(), parts, cursors, status, tickets };
         self.launch_on(stream, memory, Launch::Whole(Whole::Rows(copy)))?;

@@ -334,21 +334,29 @@ pub struct RowSpace {
     counts: Buffer<u32>,
 }
 
+/// The memory of a copy into rows: see `RowCopy`.
+pub struct ClearedRows {
+    pub parts: PartList,
+    pub cursors: GlobalSlice<u32>,
+    pub status: GlobalSlice<u64>,
+    pub tickets: GlobalSlice<u32>,
+}
+
 impl RowSpace {
     /// Makes room for so many blocks and parts.
     pub fn fit<'a>(
-        space: &'a mut Option<Self>,
+        space: &'a mut Option<Box<Self>>,
         stream: &Stream,
         (blocks, parts): (usize, usize),
     ) -> Result<&'a Self> {
-        let fits = |space: &Self| space.status.len() >= 2 * blocks && space.parts.len() >= parts;
+        let fits = |space: &Box<Self>| space.status.len() >= 2 * blocks && space.parts.len() >= parts;
         if let Some(found) = space.take().filter(fits) {
             return Ok(space.insert(found));
         }
         let (device, stream) = (stream.device(), stream.clone());
         let (status, counts) = (device.buffer(2 * blocks)?, device.buffer(2)?);
         let (parts, cursors) = (device.buffer(parts)?, device.buffer(parts)?);
-        Ok(space.insert(Self { stream, status, parts, cursors, counts }))
+        Ok(space.insert(Box::new(Self { stream, status, parts, cursors, counts })))
     }
 
     /// Returns the stream of copies.
@@ -356,15 +364,11 @@ impl RowSpace {
         self.stream.clone()
     }
 
-    /// Submits the fills before a copy, and returns the list of parts, their cursors, and the words of
-    /// blocks.
+    /// Submits the fills before a copy, and returns the memory as the kernel takes it.
     ///
     /// # Safety
     /// - Nothing else uses the memory until the copy has ended.
-    pub unsafe fn cleared(
-        &self,
-        stream: &Stream,
-    ) -> Result<(PartList, GlobalSlice<u32>, GlobalSlice<u64>, GlobalSlice<u32>)> {
+    pub unsafe fn cleared(&self, stream: &Stream) -> Result<ClearedRows> {
         let (counts, status) = (self.counts.global(), self.status.global());
         // SAFETY: the caller's obligation.
         unsafe {
@@ -372,7 +376,8 @@ impl RowSpace {
             stream.fill(status, 0)?;
         }
         let parts = PartList { words: self.parts.global(), count: counts.part(1, 1) };
-        Ok((parts, self.cursors.global(), status, counts.part(0, 1)))
+        let (cursors, tickets) = (self.cursors.global(), counts.part(0, 1));
+        Ok(ClearedRows { parts, cursors, status, tickets })
     }
 
     pub fn memory_usage(&self) -> usize {

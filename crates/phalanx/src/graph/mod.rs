@@ -30,7 +30,7 @@ pub use csr_merge::CsrMerge;
 pub use data::{Data, Weight};
 use gpu::{Device, Stream};
 use kernels::{Kernels, Side};
-use memory::{Memory, RowSpace};
+use memory::Memory;
 pub use neighbors::Neighbors;
 use order::Order;
 use phalanx_kernels::graph::{Config, GraphView};
@@ -226,7 +226,7 @@ impl<E: Data> DynamicGraph<E> {
     pub fn memory_usage(&self) -> usize {
         let memory = self.handle.read().memory_usage();
         let order = self.order();
-        memory + order.workspace.memory_usage() + order.rows.as_ref().map_or(0, RowSpace::memory_usage)
+        memory + order.workspace.memory_usage() + order.rows.as_ref().map_or(0, |space| space.memory_usage())
     }
 
     /// Returns batches on device buffers, which are submitted to `stream`.

@@ -26,7 +26,7 @@ pub struct Order {
     /// Memory of batches that insert.
     pub workspace: Workspace,
     /// Memory of copies into rows, since the first one.
-    pub rows: Option<RowSpace>,
+    pub rows: Option<Box<RowSpace>>,
 }
 
 impl Order {
