@@ -144,3 +144,14 @@ fn stars_of_many_sizes_in_one_batch() {
         world.check();
     }
 }
+
+/// A pool of 255 super blocks of the minimum size has 8 160 slabs.
+#[test]
+fn a_graph_of_small_degrees_grows_far_beyond_them() {
+    let vertices = 9000u32;
+    let graph = DynamicGraph::<()>::builder().degrees(&vec![1; vertices as usize]).build().unwrap();
+    let edges = (0..vertices).flat_map(|vertex| (1..9).map(move |by| (vertex, (vertex + by) % vertices)));
+    let (sources, targets): (Vec<u32>, Vec<u32>) = edges.unzip();
+    assert!(graph.insert(&sources, &targets).unwrap().all_placed());
+    assert_eq!(graph.stats().unwrap().slabs, vertices as usize);
+}
