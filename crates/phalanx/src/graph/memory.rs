@@ -349,14 +349,18 @@ impl RowSpace {
         stream: &Stream,
         (blocks, parts): (usize, usize),
     ) -> Result<&'a Self> {
-        let fits = |space: &Box<Self>| space.status.len() >= 2 * blocks && space.parts.len() >= parts;
-        if let Some(found) = space.take().filter(fits) {
+        let found = space.take();
+        if let Some(found) = found.filter(|found| found.has_room(blocks, parts)) {
             return Ok(space.insert(found));
         }
         let (device, stream) = (stream.device(), stream.clone());
         let (status, counts) = (device.buffer(2 * blocks)?, device.buffer(2)?);
         let (parts, cursors) = (device.buffer(parts)?, device.buffer(parts)?);
         Ok(space.insert(Box::new(Self { stream, status, parts, cursors, counts })))
+    }
+
+    fn has_room(&self, blocks: usize, parts: usize) -> bool {
+        self.status.len() >= 2 * blocks && self.parts.len() >= parts
     }
 
     /// Returns the stream of copies.
