@@ -103,6 +103,14 @@ impl Subject {
         Ok(())
     }
 
+    /// Drops the slots of removed edges, which rows do not have.
+    fn flush(&mut self) -> Result<()> {
+        match self {
+            Self::Graph(graph) => Ok(graph.flush()?),
+            Self::Rows(_) => Ok(()),
+        }
+    }
+
     fn has_edge(&mut self, gpu: &Gpu, batch: &mut EdgeBatch) -> Result<()> {
         let EdgeBatch { sources, targets, outcomes } = batch;
         match self {
@@ -245,13 +253,9 @@ impl Benchmark for Prepared<'_> {
         let needs_batch = self.timed != Timed::Insert;
         if self.is_inserted && !needs_batch {
             subject.remove(self.gpu, &mut self.columns[1])?;
-            if let Subject::Graph(graph) = &mut subject {
-                graph.flush()?;
-            }
+            subject.flush()?;
         } else if !self.is_inserted && needs_batch {
-            if let Subject::Graph(graph) = &mut subject {
-                graph.flush()?;
-            }
+            subject.flush()?;
             subject.insert(self.gpu, &mut self.columns[1])?;
         }
         self.is_inserted = needs_batch;

@@ -224,10 +224,7 @@ impl<E: Data> DynamicGraph<E> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn to_csr(&self) -> Result<Csr<E>> {
-        let memory = self.handle.read();
-        let len = Counts::read(&memory.counters)?.live * self.halves_of_rows();
-        let mut rows = Csr::with_room(self.device(), memory.vertices as usize, len, self.kind)?;
-        drop(memory);
+        let mut rows = Csr::with_room(self.device(), 0, 0, self.kind)?;
         self.to_csr_into(&mut rows)?;
         Ok(rows)
     }
