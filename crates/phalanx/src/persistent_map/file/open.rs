@@ -146,14 +146,27 @@ enum Kind {
 
 fn kind_of(path: &Path) -> Result<Kind, FileFault> {
     match std::fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::symlink_metadata(path) {
-            Ok(_) => Ok(Kind::Other("link to nothing")),
-            Err(_) => Ok(Kind::Missing),
-        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(kind_of_missing(path)),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(FileFault::NoFolder),
         Err(source) => Err(FileFault::Io { doing: "finding it", source }),
-        Ok(metadata) if metadata.is_file() => Ok(Kind::File(metadata)),
-        Ok(metadata) => Ok(Kind::Other(if metadata.is_dir() { "folder" } else { "device or pipe" })),
+        Ok(metadata) => Ok(kind_of_found(metadata)),
+    }
+}
+
+fn kind_of_found(metadata: Metadata) -> Kind {
+    match metadata.is_file() {
+        true => Kind::File(metadata),
+        false => Kind::Other(if metadata.is_dir() { "folder" } else { "device or pipe" }),
+    }
+}
+
+/// Kind of an item that was not found. If there is one now that is no link, another process has created it
+/// meanwhile.
+fn kind_of_missing(path: &Path) -> Kind {
+    match std::fs::symlink_metadata(path) {
+        Err(_) => Kind::Missing,
+        Ok(metadata) if metadata.is_symlink() => Kind::Other("link to nothing"),
+        Ok(metadata) => kind_of_found(metadata),
     }
 }
 

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tempfile::TempDir;
 
 /// Asserts that a result is a fault of a kind, whose message has the path and these words.
@@ -353,4 +354,31 @@ fn one_of_two_processes_creates_a_file() {
         PersistentFile::open(folder.path().join(number.to_string()), &options()).unwrap();
     }
     assert_eq!(names(&folder).len(), RACES, "no other name is left");
+}
+
+/// A file that appears between two looks at its path is a file, not a link that leads to nothing.
+#[test]
+fn a_file_that_appears_is_no_link() {
+    let folder = folder();
+    let path = folder.path().join("map");
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                File::create(&path).unwrap();
+                std::fs::remove_file(&path).unwrap();
+            }
+        });
+        for _ in 0..20_000 {
+            let fault = match PersistentFile::open(&path, &options()) {
+                Err(Error::PersistentFile { fault, .. }) => fault,
+                other => panic!("{other:?}"),
+            };
+            if let FileFault::NotAFile { found } = fault {
+                is_done.store(true, Relaxed);
+                panic!("a file was taken for a {found}");
+            }
+        }
+        is_done.store(true, Relaxed);
+    });
 }
