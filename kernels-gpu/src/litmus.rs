@@ -4,7 +4,13 @@
 //! round r   locations X, Y, Z of run i: three arrays, one word per run; 0 before
 //! thread    one operation of `ops` after the other, by one of the program's threads
 //! results   a byte per operation of each thread of run i: what was read
+//! stress    further blocks, which send atomics to a few lines meanwhile
 //! ```
+//!
+//! What was read stays in registers until the last operation has been submitted, unless an operation depends
+//! on it. Otherwise a thread would wait for each load before its next access, and no load could be late. The
+//! stress delays accesses to those parts of the second-level cache that have the lines, more for some
+//! multiprocessors than for others.
 //!
 //! [`litmus_run`] executes the programs and stores what each operation read. [`litmus_count`] then counts how
 //! often each outcome occurred: the registers of all threads, and the final values of the locations, as a
@@ -67,9 +73,9 @@ impl Code {
     pub const FENCE: u32 = 4;
     /// A sequentially consistent fence.
     pub const FENCE_SC: u32 = 5;
-    /// Loads from the location whose number was read last.
+    /// Loads from the location whose number the operation before has read.
     pub const LOAD_THERE: u32 = 6;
-    /// Stores the value that was read last.
+    /// Stores the value that the operation before has read.
     pub const STORE_READ: u32 = 7;
 
     /// Returns the operation as a word.
@@ -101,7 +107,8 @@ impl Code {
         if self.in_block != 0 { Scope::Block } else { Scope::Device }
     }
 
-    /// Executes the operation on the locations of a run. Returns what it read, or `last`.
+    /// Executes the operation on the locations of a run. Returns what it read, or 0; `last` is what the
+    /// operation before has read.
     fn execute(self, locations: Locations, last: u32) -> u32 {
         let (order, scope) = (self.order(), self.scope());
         match self.kind {
@@ -114,7 +121,7 @@ impl Code {
             Self::FENCE_SC => fence_sc(scope),
             _ => {}
         }
-        last
+        0
     }
 }
 
@@ -154,9 +161,23 @@ pub struct Litmus {
     pub one_block: u32,
     /// Maximum number of looks at the other blocks of a group before a round.
     pub patience: u32,
-    /// Numbers delays.
+    /// Numbers delays, and chooses lines under stress.
     pub seed: u32,
+    /// Lines under stress, [`LINE`] words each.
+    pub lines: GlobalSlice<u32>,
+    /// Number of the last blocks of the grid which only cause stress.
+    pub stressing: u32,
+    /// Maximum number of accesses of a thread that causes stress.
+    pub stress: u32,
+    /// Number of blocks that have executed all rounds: a word, which is 0 before.
+    pub done: GlobalSlice<u32>,
 }
+
+/// Words of a line of the second-level cache.
+pub const LINE: u32 = 32;
+
+/// Number of lines that a launch puts under stress.
+const HOT_LINES: u32 = 4;
 
 /// The part of a program that the calling thread has in each round.
 #[derive(Clone, Copy)]
@@ -175,9 +196,14 @@ impl Litmus {
         if self.one_block != 0 { size / 32 / self.threads * 32 } else { size }
     }
 
+    /// Returns the number of blocks that execute programs.
+    fn testing(self) -> u32 {
+        Thread::grid_size() - self.stressing
+    }
+
     /// Returns the number of groups of blocks.
     fn groups(self) -> u32 {
-        if self.one_block != 0 { Thread::grid_size() } else { Thread::grid_size() / self.threads }
+        if self.one_block != 0 { self.testing() } else { self.testing() / self.threads }
     }
 
     /// Returns the calling thread's role, if it has one.
@@ -216,27 +242,55 @@ impl Litmus {
     /// Executes the operations of a role in a run.
     fn execute(self, thread: u32, run: u32) {
         let place = (thread * OPS) as usize;
-        let ops: [u32; OPS as usize] = core::array::from_fn(|op| self.ops.read(place + op));
-        let mut delay = mix32(run ^ self.seed.wrapping_add(thread)) % 32;
+        let ops: [Code; OPS as usize] = core::array::from_fn(|op| Code::from_word(self.ops.read(place + op)));
+        // The same for all lanes of a warp, which execute the operations together.
+        let mut delay = mix32(run / 32 ^ self.seed.wrapping_add(thread << 28)) % 64;
         while delay > 0 {
             delay = black_box(delay) - 1;
         }
         let locations = Locations { words: self.words, runs: self.runs, run };
-        let (mut last, mut result) = (0, 0);
-        let mut op = 0;
-        while op < ops.len() {
-            last = Code::from_word(ops[op]).execute(locations, last);
-            result |= (last & 0xff) << (8 * op);
-            op += 1;
-        }
+        // Nothing uses what was read before the last operation, except one that depends on it.
+        let first = ops[0].execute(locations, 0);
+        let second = ops[1].execute(locations, first);
+        let third = ops[2].execute(locations, second);
+        let fourth = ops[3].execute(locations, third);
+        let bytes = [first, second, third, fourth].map(|read| read & 0xff);
+        let result = bytes[0] | bytes[1] << 8 | bytes[2] << 16 | bytes[3] << 24;
         self.results.write((run * self.threads + thread) as usize, result);
+    }
+
+    /// Sends atomics to a few lines until all programs are executed, or for a limited number of times. The
+    /// blocks have different parts in it.
+    fn disturb(self) {
+        let (block, lines) = (Thread::block_index(), self.lines.len() as u32 / LINE);
+        let mine = mix32(block ^ mix32(self.seed));
+        let done = self.done.at(0);
+        let (mut sent, mut ended) = (0, lines == 0);
+        while sent < self.stress && !ended {
+            let hot = mix32(self.seed.wrapping_add(mine + sent % 2) % HOT_LINES) % lines;
+            let word = self.lines.at((hot * LINE + Thread::lane()) as usize);
+            if mine & 1 == 0 {
+                word.fetch_add(1, Order::Relaxed, Scope::Device);
+            } else {
+                word.store(sent, Order::Relaxed, Scope::Device);
+            }
+            sent += 1;
+            // Few looks: they wait, and atomics do not.
+            if sent.is_multiple_of(64) {
+                ended = done.load(Order::Relaxed, Scope::Device) >= self.testing();
+            }
+        }
     }
 }
 
-/// Executes a program as often as there are runs, by all threads of the grid, in rounds. The block size is a
+/// Executes a program as often as there are runs, by the threads of the grid, in rounds. The block size is a
 /// power of two, and at least 32 times the number of the program's threads.
 #[kernel]
 pub fn litmus_run(job: Litmus) {
+    if Thread::block_index() >= job.testing() {
+        job.disturb();
+        return;
+    }
     // Every thread has the same number of rounds.
     let (role, at_once) = (job.role(), job.groups() * job.runs_of_group());
     let (mut round, mut first) = (0, 0);
@@ -248,6 +302,9 @@ pub fn litmus_run(job: Litmus) {
             job.execute(thread, first + run);
         }
         (round, first) = (round + 1, first + at_once);
+    }
+    if Thread::index_in_block() == 0 {
+        job.done.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
     }
 }
 

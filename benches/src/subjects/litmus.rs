@@ -8,6 +8,7 @@
 //! | param | what |
 //! |---|---|
 //! | `test` | name of a test in `litmus::TESTS`, which is run in all 48 styles, or of one in `litmus::patterns` |
+//! | `stress` | percentage of the blocks which only send atomics to a few lines meanwhile; 0 if missing |
 //!
 //! `n` is the number of runs of each program. A run whose outcome the axioms of PTX forbid is an error,
 //! unless the program has a race. `counted` has the numbers of programs, of outcomes that are allowed and of
@@ -20,7 +21,7 @@ use gpu::{Buffer, Grid};
 use litmus::axioms::{allowed, is_free_of_races};
 use litmus::{EMPTY, Op, Outcome, REGISTERS, Style, TESTS, patterns, sequential};
 use phalanx_kernels::litmus::{
-    Code, LOCATIONS, Litmus, LitmusCount, LitmusRun, OPS, OUTCOME_BITS, READS, THREADS,
+    Code, LINE, LOCATIONS, Litmus, LitmusCount, LitmusRun, OPS, OUTCOME_BITS, READS, THREADS,
 };
 use simt::{Order, Scope};
 use std::collections::BTreeMap;
@@ -30,6 +31,12 @@ const AT_ONCE: usize = 1 << 21;
 
 /// Number of looks at the other blocks before a round.
 const PATIENCE: u32 = 2000;
+
+/// Number of lines of which some are under stress.
+const LINES: u32 = 1 << 12;
+
+/// Maximum number of accesses of a thread that causes stress: enough for a launch of 2^21 runs.
+const STRESS: u32 = 1 << 16;
 
 /// Litmus tests as a structure.
 #[derive(Debug)]
@@ -150,6 +157,12 @@ fn code_of(op: Op) -> Code {
     Code { kind, location: location as u32, value, order, in_block: u32::from(scope == Scope::Block) }
 }
 
+/// Returns the number of blocks that cause stress. At least one per thread of a program remains.
+fn stressing(case: &Case, blocks: u32) -> Result<u32> {
+    let percent = case.number_if_given("stress")?.unwrap_or(0.0).clamp(0.0, 100.0);
+    Ok((blocks * percent as u32 / 100).min(blocks.saturating_sub(THREADS)))
+}
+
 /// Prepared case.
 struct Prepared<'a> {
     gpu: &'a Gpu,
@@ -163,6 +176,10 @@ struct Prepared<'a> {
     words: Buffer<u32>,
     results: Buffer<u32>,
     arrived: Buffer<u32>,
+    /// Lines under stress, and the number of blocks that cause it.
+    lines: Buffer<u32>,
+    stressing: u32,
+    done: Buffer<u32>,
     counts: Buffer<u64>,
     counted: BTreeMap<String, f64>,
 }
@@ -188,6 +205,9 @@ impl<'a> Prepared<'a> {
             words: device.buffer((LOCATIONS as usize + 1) * at_once)?,
             results: device.buffer(threads * at_once)?,
             arrived: device.buffer(blocks as usize)?,
+            lines: device.zeroed((LINES * LINE) as usize)?,
+            stressing: stressing(case, blocks)?,
+            done: device.buffer(1)?,
             counts: device.buffer(1 << OUTCOME_BITS)?,
             counted: BTreeMap::new(),
         })
@@ -209,10 +229,15 @@ impl<'a> Prepared<'a> {
             one_block: u32::from(self.one_block),
             patience: if self.gpu.device.is_emulator() { 0 } else { PATIENCE },
             seed: 0,
+            lines: self.lines.global(),
+            stressing: self.stressing,
+            stress: if self.gpu.device.is_emulator() { 4 } else { STRESS },
+            done: self.done.global(),
         };
         for first in (0..self.runs).step_by(AT_ONCE) {
             self.words.fill_bytes(0)?;
             self.arrived.fill_bytes(0)?;
+            self.done.fill_bytes(0)?;
             let seed = self.seed ^ (first as u32).wrapping_mul(0x9e37_79b9);
             let job = Litmus { runs: (self.runs - first).min(AT_ONCE) as u32, seed, ..job };
             let (reads, counts) = (self.reads.global(), self.counts.global());
