@@ -25,19 +25,24 @@ fn root(labels: GlobalSlice<u32>, mut vertex: u32) -> u32 {
     vertex
 }
 
-/// Joins the components of two vertices.
+/// Joins the components of two vertices. Returns a vertex near the root of both: a later call with it has
+/// a short path.
 #[device]
-pub fn join(labels: GlobalSlice<u32>, one: u32, other: u32) {
+pub fn join(labels: GlobalSlice<u32>, one: u32, other: u32) -> u32 {
+    if labels.at(other as usize).load(Order::Relaxed, Scope::Device) == one {
+        return one;
+    }
     let (mut one, mut other) = (root(labels, one), root(labels, other));
     while one != other {
         let (low, high) = if one < other { (one, other) } else { (other, one) };
         let word = labels.at(high as usize);
         if word.compare_exchange(high, low, Order::Relaxed, Scope::Device).is_ok() {
-            return;
+            return low;
         }
         // The larger one is no root any more.
         (one, other) = (root(labels, high), root(labels, low));
     }
+    one
 }
 
 /// Sets the label of a vertex to its root. No trees are joined in the same launch.
@@ -58,12 +63,13 @@ pub fn compress(labels: GlobalSlice<u32>, vertex: usize) {
 }
 
 /// Returns the function that joins a vertex with its neighbours: all, or only those with smaller ids if each
-/// edge is stored at both ends.
+/// edge is stored at both ends. It follows the path from the vertex to its root once.
 #[device]
-fn join_with(labels: GlobalSlice<u32>, vertex: u32, is_undirected: bool) -> impl Fn(Option<u32>) {
+fn join_with(labels: GlobalSlice<u32>, vertex: u32, is_undirected: bool) -> impl FnMut(Option<u32>) {
+    let mut joined = vertex;
     move |target| {
         if let Some(target) = target.filter(|&target| target < vertex || !is_undirected) {
-            join(labels, vertex, target);
+            joined = join(labels, joined, target);
         }
     }
 }
@@ -72,8 +78,8 @@ fn join_with(labels: GlobalSlice<u32>, vertex: u32, is_undirected: bool) -> impl
 /// label before. `is_undirected` is 1 if each edge is stored at both ends, otherwise 0. The grid has any
 /// number of threads.
 ///
-/// Cost: a pass over the vertices; per edge the path from both ends to their roots, one or two loads each at
-/// random addresses if paths are short; per joined pair of trees a compare-and-swap.
+/// Cost: a pass over the vertices; per edge the path from its target to the root, one or two loads at random
+/// addresses if paths are short; per joined pair of trees a compare-and-swap.
 #[kernel]
 pub fn components_join<A: Adjacency + Instance>(
     graph: A::View,
