@@ -1,14 +1,16 @@
 //! Dynamic graphs as algorithms see them.
 //!
-//! A tile reads a record, and a warp a slab, by one load of each lane, which also reads the link: it is in
-//! the last four bytes. The words of a piece are visited in the order of their addresses, which is not that
-//! in which slots are filled. Loads are weak: nothing writes the graph meanwhile.
+//! A tile reads a record by one load of each lane, and a slab by up to four, none of which waits for another.
+//! They also read the link, which is in the last four bytes. The words of a piece are visited in the order of
+//! their addresses, which is not that in which slots are filled. Loads are weak: nothing writes the graph
+//! meanwhile.
 use super::parts::{Adjacency, Large, PART_BUCKETS, Part, VERTEX_TILE};
 use crate::graph::chain::Chain;
 use crate::graph::link::Link;
 use crate::graph::record::{RECORD_SLOTS, Table};
 use crate::graph::{Edges, GraphView, SLAB_BYTES, SLAB_TILE};
 use crate::keyed::{Scalar, Slot};
+use crate::primitives::unrolled;
 use crate::slab::Pool;
 use crate::slab::list::Node;
 use simt::{Global, Lockstep, Order, Scope, Tile, Word, device};
@@ -26,6 +28,21 @@ unsafe fn read<S: Slot>(base: Option<Global<u64>>, index: u32, is_within: bool) 
         },
         None => S::EMPTY,
     }
+}
+
+/// Maximum number of words that a lane reads of a slab: words of four bytes, by a tile of [`VERTEX_TILE`].
+const MOST_LOADS: usize = SLAB_BYTES / (4 * VERTEX_TILE as usize);
+
+/// Returns a word by an index that is not constant, of words that stay in registers.
+#[device]
+fn picked<T: Copy>(words: &[T; MOST_LOADS], index: u32) -> T {
+    let mut picked = words[0];
+    unrolled::<MOST_LOADS>(|at| {
+        if at as u32 == index {
+            picked = words[at];
+        }
+    });
+    picked
 }
 
 /// Returns the link in the last word of a piece, which the lane `rank` has read, or none without a piece.
@@ -78,7 +95,8 @@ impl Buckets {
 /// Calls `see` for the targets of a small vertex, or those in a part of a large one, if one is given. Returns
 /// the size of a large vertex. Tiles in lockstep call it together.
 ///
-/// There is one loop over the words of records and slabs, and so one call of `see`, which may be long.
+/// There is one loop over the words of records and slabs, and so one call of `see`, which may be long. It is
+/// left out where no tile has a target.
 #[device]
 fn see_all<const T: u32, S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize>(
     graph: GraphView<Edges<S, P, W, L>>,
@@ -93,30 +111,37 @@ fn see_all<const T: u32, S: Slot<Key = u32>, P: Pool, const W: u32, const L: usi
         unsafe { graph.record(vertex) }
     });
     let (mut base, mut is_record) = (record.map(|record| record.bucket().base()), true);
-    let (mut first, mut buckets, mut large) = (0, Buckets::default(), Large::default());
+    let (mut buckets, mut large) = (Buckets::default(), Large::default());
     while tile.any_converged(base.is_some()) {
-        let (words, slots) = if is_record {
+        let (count, slots) = if is_record {
             (RECORD_SLOTS + 1, RECORD_SLOTS)
         } else {
             ((SLAB_BYTES / size_of::<S::Word>()) as u32, Node::<S, SLAB_TILE, L>::SLOTS)
         };
-        let index = first + tile.rank();
-        // SAFETY: the piece has so many words.
-        let word = unsafe { read::<S>(base, index, index < words) };
-        // Arbitrary before the last words of a slab.
-        let link = link_in::<T, S>(tile, word, (words - 1) % T, base.is_some());
-        let is_slot = index < slots && !(is_record && link.is_closed());
-        see(if is_slot { target_in::<S>(word) } else { None });
-        first += T;
-        if first >= words {
-            if let Some(record) = record.filter(|_| is_record && link == Link::TABLE) {
-                let (table, degree) = record.load_table();
-                large = Large { parts: table.buckets.div_ceil(PART_BUCKETS), degree };
-                buckets = part.map_or(buckets, |part| Buckets::of_part(table, part));
+        let mut words = [S::EMPTY; MOST_LOADS];
+        unrolled::<MOST_LOADS>(|load| {
+            let index = load as u32 * T + tile.rank();
+            // SAFETY: the piece has so many words.
+            words[load] = unsafe { read::<S>(base, index, index < count) };
+        });
+        let last = picked(&words, (count - 1) / T);
+        let link = link_in::<T, S>(tile, last, (count - 1) % T, base.is_some());
+        let mut first = 0;
+        while first < SLAB_BYTES as u32 / size_of::<S::Word>() as u32 {
+            let is_slot = first + tile.rank() < slots && !(is_record && link.is_closed());
+            let target = if is_slot { target_in::<S>(picked(&words, first / T)) } else { None };
+            if tile.any_converged(target.is_some()) {
+                see(target);
             }
-            base = buckets.slab_behind(graph, link);
-            (is_record, first) = (false, 0);
+            first += T;
         }
+        if let Some(record) = record.filter(|_| is_record && link == Link::TABLE) {
+            let (table, degree) = record.load_table();
+            large = Large { parts: table.buckets.div_ceil(PART_BUCKETS), degree };
+            buckets = part.map_or(buckets, |part| Buckets::of_part(table, part));
+        }
+        base = buckets.slab_behind(graph, link);
+        is_record = false;
     }
     large
 }
