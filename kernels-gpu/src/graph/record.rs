@@ -122,6 +122,13 @@ impl<S: Slot, const W: u32, const L: usize> Record<S, W, L> {
         Table { base: word(0), buckets: word(1), taken: word(3) }
     }
 
+    /// Returns the table that slots of a record describe, and the number of live edges.
+    pub fn described(slots: &[S::Word; RECORD_SLOTS as usize + 1]) -> (Table, u32) {
+        let each = size_of::<S::Word>() / 4;
+        let word = |index: usize| (slots[index / each].widen() >> (32 * (index % each))) as u32;
+        (Table { base: word(0), buckets: word(1), taken: word(3) }, word(2))
+    }
+
     /// Reads the description of the table by the calling lane alone, and the number of live edges.
     #[device(caller)]
     pub fn load_table(self) -> (Table, u32) {

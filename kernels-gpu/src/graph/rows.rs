@@ -1,34 +1,41 @@
 //! Copies of a graph into compressed sparse rows, by one pass over the vertices.
 //!
-//! A warp takes 32 vertices, one per lane, and a block eight warps:
+//! A tile of vertices has one for each thread of a block. A warp takes 32 of them, one per lane:
 //!
 //! ```text
 //! each lane           reads its record, and counts the edges; a table has their number there
 //! tiles of four       count those in the slabs of small vertices
-//! the block           finds its place by look-back (see `primitives::carry`), and writes offsets
+//! the block           publishes the sum (`primitives::carry`)
 //! lanes and tiles     collect the edges of records and slabs in shared memory
-//! the warp            copies them to the rows
+//! the block           finds its place by look-back
+//! the warp            writes offsets, and copies the edges to the rows
 //! ```
 //!
-//! A warp with a table, or with more edges than shared memory has room for, writes to the rows itself. Tables
-//! are listed by parts, which the warps of a second launch copy. The blocks wait for each other, so what
-//! counts is how many are resident: shared memory is small, and the slots of records stay in registers.
+//! A warp with a table, or with more edges than shared memory has room for, reads them again, and writes to
+//! the rows itself. Tables are listed by parts, which the warps of a second launch copy.
+//!
+//! # A tile ahead
+//!
+//! Look-back waits for sums of other blocks. So the grid has as many blocks as are resident at a time, and
+//! each collects its next tile before it looks back for the current one. The numbers of tiles, and why the
+//! wait ends, are those of `primitives::tiles`.
 use super::algorithms::{PART_BUCKETS, Part, PartList};
 use super::kind::{Config, Edges};
 use super::link::Link;
-use super::record::{RECORD_SLOTS, removed};
+use super::record::{RECORD_SLOTS, Record, removed};
 use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Lane, Scalar, Slot};
-use crate::primitives::carry::Carry;
+use crate::primitives::carry::{Announced, Carry};
 use crate::primitives::lookback::{Values, scan_lanes};
 use crate::primitives::operator::Sum;
+use crate::primitives::tiles::{NONE, TileClaims};
 use crate::primitives::{ticket, unrolled};
 use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
-use simt::{GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
+use simt::{Block, GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 
-/// Number of threads per block.
+/// Number of threads per block, and of vertices per tile.
 pub const ROW_THREADS: u32 = 256;
 
 /// Warps of a block.
@@ -40,6 +47,9 @@ const SLOTS: usize = RECORD_SLOTS as usize + 1;
 /// Words of shared memory of a warp: room for an average of 20 edges without data per vertex, and of 10 with
 /// weights.
 const STAGE: usize = 640;
+
+/// Words of shared memory of a warp that copies parts: room for a slab of each bucket.
+const PART_STAGE: usize = 256;
 
 /// The rows, and memory of the copy.
 #[repr(C)]
@@ -55,9 +65,9 @@ pub struct RowCopy<D> {
     pub parts: PartList,
     /// A word per part: the number of copied edges of the table, in the place of its first part.
     pub cursors: GlobalSlice<u32>,
-    /// Words for look-back, two for each block, which are 0.
+    /// Words for look-back, two for each tile, which are 0.
     pub status: GlobalSlice<u64>,
-    /// Number of blocks that have begun: a word, which is 0.
+    /// Number of tiles that have been taken: a word, which is 0.
     pub tickets: GlobalSlice<u32>,
 }
 
@@ -68,6 +78,19 @@ impl<D: Scalar> RowCopy<D> {
         write_if(self.targets, place as usize, target);
         write_if(self.data, place as usize, data);
     }
+
+    /// Writes the first `count` edges in shared memory from a place on. All lanes of the warp call it
+    /// together, after they have stored them.
+    fn put_staged(self, has_data: bool, first: u64, (stage, count): (Stage, u32)) {
+        let warp = Tile::<32>::lockstep();
+        warp.sync();
+        let mut place = warp.rank();
+        while place < count {
+            self.put(first + place as u64, stage.load(has_data, place));
+            place += 32;
+        }
+        warp.sync();
+    }
 }
 
 /// Shared memory of a warp.
@@ -75,18 +98,31 @@ impl<D: Scalar> RowCopy<D> {
 struct Stage {
     words: Shared<u32>,
     first: usize,
+    /// Number of words.
+    len: usize,
 }
 
 #[device]
 impl Stage {
+    /// Returns the calling warp's part of the block's words, of which each warp has `len`.
+    fn of_warp(words: Shared<u32>, len: usize) -> Self {
+        Self { words, first: (Thread::index_in_block() / 32) as usize * len, len }
+    }
+
+    /// Returns the other of two stages.
+    const fn other(self) -> Self {
+        let half = WARPS as usize * self.len;
+        Self { first: if self.first < half { self.first + half } else { self.first - half }, ..self }
+    }
+
     /// Returns the number of edges for which there is room.
-    const fn room<D: Scalar>(has_data: bool) -> u32 {
-        (STAGE / if has_data { 1 + size_of::<D>() / 4 } else { 1 }) as u32
+    const fn room<D: Scalar>(self, has_data: bool) -> u32 {
+        (self.len / if has_data { 1 + size_of::<D>() / 4 } else { 1 }) as u32
     }
 
     /// Stores an edge; `place` is below the room.
     fn store<D: Scalar>(self, has_data: bool, place: u32, (target, data): (u32, D)) {
-        let (room, bits) = (Self::room::<D>(has_data) as usize, data.to_u64());
+        let (room, bits) = (self.room::<D>(has_data) as usize, data.to_u64());
         let at = self.first + place as usize;
         self.words.store(at, target);
         if has_data {
@@ -99,7 +135,7 @@ impl Stage {
 
     /// Loads an edge.
     fn load<D: Scalar>(self, has_data: bool, place: u32) -> (u32, D) {
-        let room = Self::room::<D>(has_data) as usize;
+        let room = self.room::<D>(has_data) as usize;
         let at = self.first + place as usize;
         let target = self.words.load(at);
         if !has_data {
@@ -118,10 +154,22 @@ struct Own<S: Slot> {
     words: [S::Word; SLOTS],
     /// First slab of a small vertex.
     slab: Option<Handle>,
-    /// Number of edges.
-    degree: u32,
+    /// Number of edges of a table, or 0.
+    live: u32,
     /// Number of parts of the table, or 0.
     parts: u32,
+}
+
+/// A tile of vertices whose sum is published.
+#[derive(Clone, Copy)]
+struct Collected {
+    /// The vertex of the calling lane.
+    vertex: u32,
+    /// Number of edges of the warp's vertices up to that of the lane.
+    upto: u32,
+    announced: Announced<u64>,
+    /// Number of these edges that are in shared memory: all or none.
+    staged: u32,
 }
 
 /// A round in which the tiles of a warp read slabs.
@@ -135,60 +183,109 @@ struct Round {
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
-    /// Copies the edges of the calling block's vertices.
+    /// Copies the edges of the calling block's tiles.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
-        let block = ticket(copy.tickets.at(0));
-        let (warp, number) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
-        let vertex = block * ROW_THREADS + Thread::index_in_block();
-        let own = self.own_row(vertex);
-        let upto = scan_lanes::<Sum<u32>>(warp, own.degree, 32);
-        let total = warp.shuffle(upto, 31);
-        let carry = Carry::<Sum<u64>>::new(Values::of(copy.status), WARPS);
-        let announced = carry.announce(block, total as u64);
-        if own.parts > 0 {
-            copy.list_parts(vertex, own.parts);
+        // The first one also has no vertices if the graph has none.
+        let tiles = self.vertices().div_ceil(ROW_THREADS).max(1);
+        let first = ticket(copy.tickets.at(0));
+        // A block that begins late may find all tiles taken.
+        if first >= tiles {
+            return;
         }
-        let (before, _) = carry.learn(announced, 0);
-        if vertex < self.vertices() {
-            if vertex == 0 {
-                write_if(copy.offsets, 0, 0);
+        let carry = Carry::<Sum<u64>>::new(Values::of(copy.status), WARPS);
+        let claims = TileClaims::of(copy.tickets, tiles);
+        // Two stages: edges of the current tile and of the next one.
+        let mut stage = Stage::of_warp(shared!([u32; 2 * WARPS as usize * STAGE]), STAGE);
+        let mut collected = self.collect_tile(first, carry, stage, copy);
+        let mut next = claims.first();
+        loop {
+            let mut following = collected;
+            if next != NONE {
+                following = self.collect_tile(next, carry, stage.other(), copy);
+                claims.ask();
+            } else {
+                // Between two calls of `learn` there is a barrier in any case.
+                Block::sync();
             }
+            let (before, _) = carry.learn(collected.announced, 0);
+            self.write_tile(collected, before, stage, copy);
+            if next == NONE {
+                return;
+            }
+            (collected, next, stage) = (following, claims.told(), stage.other());
+        }
+    }
+
+    /// Reads and counts the edges of the block's vertices, publishes their number, collects them, and lists
+    /// the parts of tables. All threads of the block call it together; it contains a barrier.
+    fn collect_tile(
+        self,
+        tile: u32,
+        carry: Carry<Sum<u64>>,
+        stage: Stage,
+        copy: RowCopy<S::Value>,
+    ) -> Collected {
+        let (warp, vertex) = (Tile::<32>::lockstep(), tile * ROW_THREADS + Thread::index_in_block());
+        let mut own = self.own_row(vertex);
+        let upto = scan_lanes::<Sum<u32>>(warp, self.degree_of(&own), 32);
+        let total = warp.shuffle(upto, 31);
+        let announced = carry.announce(tile, total as u64);
+        copy.list_parts(vertex, own.parts);
+        let mut staged = 0;
+        if !warp.any(own.parts > 0) && total <= stage.room::<S::Value>(S::HAS_VALUE) {
+            if size_of::<S::Word>() > 4 {
+                // Read again: the slots would need too many registers.
+                own = self.own_row(vertex);
+            }
+            let store = |place, edge| stage.store(S::HAS_VALUE, place, edge);
+            self.write_rows(&own, before_lane(upto), store);
+            staged = total;
+        }
+        Collected { vertex, upto, announced, staged }
+    }
+
+    /// Writes the offsets and edges of the warp's vertices; there are `before` edges before them. All lanes
+    /// of the warp call it together.
+    fn write_tile(self, collected: Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
+        let Collected { vertex, upto, staged, .. } = collected;
+        if vertex == 0 {
+            write_if(copy.offsets, 0, 0);
+        }
+        if vertex < self.vertices() {
             write_if(copy.offsets, vertex as usize + 1, before + upto as u64);
         }
-        let stage = Stage { words: shared!([u32; WARPS as usize * STAGE]), first: number as usize * STAGE };
-        let is_staged = !warp.any(own.parts > 0) && total <= Stage::room::<S::Value>(S::HAS_VALUE);
-        if is_staged {
-            self.write_rows(&own, upto - own.degree, |place, edge| stage.store(S::HAS_VALUE, place, edge));
-            warp.sync();
-            let mut place = warp.rank();
-            while place < total {
-                copy.put(before + place as u64, stage.load(S::HAS_VALUE, place));
-                place += 32;
-            }
+        if staged == Tile::<32>::lockstep().shuffle(upto, 31) {
+            copy.put_staged(S::HAS_VALUE, before, (stage, staged));
         } else {
-            self.write_rows(&own, upto - own.degree, |place, edge| copy.put(before + place as u64, edge));
+            let put = |place, edge| copy.put(before + place as u64, edge);
+            self.write_rows(&self.own_row(vertex), before_lane(upto), put);
         }
     }
 
     /// Returns the calling lane's vertex. All lanes of the warp call it together.
     fn own_row(self, vertex: u32) -> Own<S> {
-        let mut own = Own { words: [removed::<S>(); SLOTS], slab: None, degree: 0, parts: 0 };
+        let mut own = Own { words: [removed::<S>(); SLOTS], slab: None, live: 0, parts: 0 };
         match self.read_record(vertex, &mut own.words) {
             Link::TABLE => {
-                // SAFETY: a vertex with a link exists.
-                let (table, live) = unsafe { self.record(vertex) }.load_table();
-                (own.degree, own.parts) = (live, table.buckets.div_ceil(PART_BUCKETS));
+                let (table, live) = Record::<S, W, L>::described(&own.words);
+                (own.live, own.parts) = (live, table.buckets.div_ceil(PART_BUCKETS));
                 own.words = [removed::<S>(); SLOTS];
             }
             link if link.is_closed() => own.words = [removed::<S>(); SLOTS],
             link => own.slab = link.slab(),
         }
-        unrolled::<SLOTS>(|j| own.degree += S::is_live(own.words[j]) as u32);
+        own
+    }
+
+    /// Returns the number of edges of the calling lane's vertex. All lanes of the warp call it together.
+    fn degree_of(self, own: &Own<S>) -> u32 {
+        let mut degree = own.live;
+        unrolled::<SLOTS>(|j| degree += S::is_live(own.words[j]) as u32);
         self.each_slab(own.slab, |round, lane| {
             let sum = Tile::<SLAB_TILE>::lockstep().reduce_add(live_in(lane));
-            own.degree += round.of_server(sum, 0);
+            degree += round.of_server(sum, 0);
         });
-        own
+        degree
     }
 
     /// Reads the slots of a record, and returns its link; no vertex if it does not exist.
@@ -265,7 +362,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Copies the edges in a part of a table, whose parts begin at the place `list` of the list. A tile takes
     /// each bucket. All lanes of the warp call it together.
     pub(super) fn copy_part(self, part: Part, list: usize, copy: RowCopy<S::Value>) {
-        const { assert!(PART_BUCKETS == 32 / SLAB_TILE, "a tile for each bucket") };
+        const {
+            assert!(PART_BUCKETS == 32 / SLAB_TILE, "a tile for each bucket");
+            assert!(32 * L * size_of::<S::Word>() <= 4 * PART_STAGE, "room for what a warp reads at a time");
+        };
+        let stage = Stage::of_warp(shared!([u32; WARPS as usize * PART_STAGE]), PART_STAGE);
         let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
         let (first, cursor) = (copy.offsets.read(part.vertex as usize), copy.cursors.at(list));
         let table = self.table_of(part.vertex);
@@ -279,21 +380,22 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 let read = node.read(tile.rank(), true, Order::Weak);
                 (read.lane, Link::from_word(read.link.to_word()))
             });
-            let many = live_in(&lane);
+            let (many, words) = (live_in(&lane), lane.words());
             let upto = scan_lanes::<Sum<u32>>(warp, many, 32);
-            let begin = if warp.rank() == 31 && upto > 0 {
-                cursor.fetch_add(upto, Order::Relaxed, Scope::Device)
+            let total = warp.shuffle(upto, 31);
+            let begin = if warp.rank() == 0 && total > 0 {
+                cursor.fetch_add(total, Order::Relaxed, Scope::Device)
             } else {
                 0
             };
-            let mut place = first + (warp.shuffle(begin, 31) + upto - many) as u64;
-            let words = lane.words();
+            let mut place = upto - many;
             unrolled::<L>(|j| {
                 if S::is_live(words[j]) {
-                    copy.put(place, self.decoded(words[j]));
+                    stage.store(S::HAS_VALUE, place, self.decoded(words[j]));
                     place += 1;
                 }
             });
+            copy.put_staged(S::HAS_VALUE, first + warp.shuffle(begin, 0) as u64, (stage, total));
             let next = Link::from_word(tile.shuffle(link.to_word(), SLAB_TILE - 1)).slab();
             at = next.map(|handle| {
                 // SAFETY: the handle was read in a link of the graph.
@@ -331,15 +433,33 @@ impl Round {
 
 #[device]
 impl<D: Scalar> RowCopy<D> {
-    /// Lists the parts of a table, by the calling lane alone.
+    /// Lists the `parts` parts of the calling lane's vertex. All lanes of the warp call it together.
     fn list_parts(self, vertex: u32, parts: u32) {
-        let count = self.parts.count.at(0);
-        let place = count.fetch_add(parts, Order::Relaxed, Scope::Device) as usize;
-        write_if(self.cursors, place, 0);
-        let mut index = 0;
-        while index < parts {
-            write_if(self.parts.words, place + index as usize, (vertex as u64) << 32 | index as u64);
-            index += 1;
+        let warp = Tile::<32>::lockstep();
+        let mut rest = warp.ballot(parts > 0);
+        if rest == 0 {
+            return;
+        }
+        let upto = scan_lanes::<Sum<u32>>(warp, parts, 32);
+        let begin = if warp.rank() == 31 {
+            self.parts.count.at(0).fetch_add(upto, Order::Relaxed, Scope::Device)
+        } else {
+            0
+        };
+        let place = warp.shuffle(begin, 31) + upto - parts;
+        while rest != 0 {
+            let owner = rest.trailing_zeros();
+            let [first, vertex, parts] = [place, vertex, parts].map(|value| warp.shuffle(value, owner));
+            let mut index = warp.rank();
+            while index < parts {
+                let at = (first + index) as usize;
+                write_if(self.parts.words, at, (vertex as u64) << 32 | index as u64);
+                if index == 0 {
+                    write_if(self.cursors, at, 0);
+                }
+                index += 32;
+            }
+            rest &= rest - 1;
         }
     }
 }
@@ -353,6 +473,13 @@ fn live_in<S: Slot, const L: usize>(lane: &Lane<S, L>) -> u32 {
         j += 1;
     }
     live
+}
+
+/// Returns the sum up to the lane before the calling one, of which each lane has that up to its own.
+#[device]
+fn before_lane(upto: u32) -> u32 {
+    let below = Tile::<32>::lockstep().shuffle_up(upto, 1);
+    if Thread::lane() == 0 { 0 } else { below }
 }
 
 /// Returns the sum of the values of the tile's lanes before the calling one.

@@ -155,12 +155,12 @@ impl<
 }
 
 /// Number that stands for no tile.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// The numbers of the tiles that a block processes after its first one. A thread of the last warp draws them,
 /// because the first warp is busy with look-back.
 #[derive(Clone, Copy)]
-struct TileClaims {
+pub(crate) struct TileClaims {
     counter: Global<u32>,
     tiles: u32,
     /// Shared word through which the block receives the number.
@@ -169,13 +169,13 @@ struct TileClaims {
 
 #[device(caller)]
 impl TileClaims {
-    fn of(tickets: GlobalSlice<u32>, tiles: u32) -> Self {
+    pub(crate) fn of(tickets: GlobalSlice<u32>, tiles: u32) -> Self {
         Self { counter: tickets.at(0), tiles, slot: shared!([u32; 1]) }
     }
 
     /// Returns the block's second tile. If there are as many blocks as tiles there is none, and none is
     /// drawn. May contain a barrier of the block.
-    fn first(self) -> u32 {
+    pub(crate) fn first(self) -> u32 {
         if self.tiles <= Thread::grid_size() {
             return NONE;
         }
@@ -184,15 +184,16 @@ impl TileClaims {
         self.told()
     }
 
-    /// Draws a tile number. Relaxed, as for [`ticket`].
-    fn ask(self) {
+    /// Draws a tile number. Relaxed, as for [`ticket`]. Between this call and the next one of
+    /// [`Self::told`] there is a barrier of the block, and another one before the next call.
+    pub(crate) fn ask(self) {
         if Thread::index_in_block() == Thread::block_size() - 1 {
             self.slot.store(0, self.counter.fetch_add(1, Order::Relaxed, Scope::Device));
         }
     }
 
     /// Returns the tile number that was drawn before the last barrier.
-    fn told(self) -> u32 {
+    pub(crate) fn told(self) -> u32 {
         let tile = self.slot.load(0);
         if tile < self.tiles { tile } else { NONE }
     }

@@ -4,11 +4,10 @@ use super::kernels::{Launch, Whole};
 use super::memory::{ClearedRows, MOST_VERTICES, Memory, RowSpace};
 use super::{DynamicGraph, Kind};
 use crate::map::batches::check_same_device;
-use crate::map::counts::Counts;
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, Result};
 use bytemuck::Pod;
-use gpu::{Buffer, Device, Slice, Stream};
+use gpu::{Buffer, Device, Slice};
 use phalanx_kernels::graph::{ROW_THREADS, RowCopy};
 use simt::GlobalSlice;
 use std::sync::{Arc, PoisonError};
@@ -218,8 +217,9 @@ impl<E: Data> DynamicGraph<E> {
     /// Copies the graph into compressed sparse rows. Batches that change the graph wait for the copy; lookups
     /// do not.
     ///
-    /// Cost: two launches, which read all records and slabs once from memory; waits for the number of edges.
-    /// 4 bytes per vertex and 8 per two slabs of the arena meanwhile.
+    /// Cost: two launches, which read all records and slabs once from memory, those of 32 vertices with a
+    /// table among them or more than 640 edges twice; waits for the number of edges. 16 bytes per 256
+    /// vertices and 12 per two slabs of the arena, which the graph keeps.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
@@ -250,24 +250,12 @@ impl<E: Data> DynamicGraph<E> {
         let memory = self.handle.read();
         // The mutex is held meanwhile, so no change is submitted.
         let mut order = self.order();
-        let mut space = order.rows.take();
-        let stream = space.as_ref().map_or_else(|| self.device().stream(), |space| Ok(space.stream()))?;
-        order.read(&stream, || {
-            stream.synchronize()?;
-            // Self-edges of undirected graphs have one half.
-            let most = Counts::read(&memory.counters)?.live * self.halves_of_rows();
-            let vertices = memory.vertices as usize;
-            if rows.vertices() != vertices || rows.targets.len() < most {
-                *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
-            }
-            let needed = (vertices.div_ceil(ROW_THREADS as usize), memory.used_tables()? / 2);
-            let space = RowSpace::fit(&mut space, &stream, needed)?;
-            self.copy_rows(&stream, &memory, space, rows)?;
-            rows.len = last_of(&rows.offsets)?.min(most);
-            Ok(())
-        })?;
-        order.rows = space;
+        let found = order.rows.take();
+        let mut space = found.map_or_else(|| RowSpace::new(self.device()).map(Box::new), Ok)?;
+        let copied = order.read(&space.stream(), || self.copy_rows(&memory, &mut space, rows));
+        order.rows = Some(space);
         drop((order, memory));
+        copied?;
         rows.kind = self.kind;
         rows.edges = self.edges_in(rows)?;
         Ok(())
@@ -278,22 +266,36 @@ impl<E: Data> DynamicGraph<E> {
         1 + usize::from(self.kind == Kind::Undirected)
     }
 
-    /// Copies the graph into rows that have room, and waits. The last offset is the number of targets.
-    fn copy_rows(&self, stream: &Stream, memory: &Memory, space: &RowSpace, rows: &Csr<E>) -> Result<()> {
+    /// Copies the graph into rows, which get the room that they lack, and waits.
+    fn copy_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<()> {
+        let (stream, vertices) = (space.stream(), memory.vertices as usize);
+        let (edges, tables) = space.counted(memory)?;
+        // Self-edges of undirected graphs have one half.
+        let most = edges * self.halves_of_rows();
+        if rows.vertices() != vertices || rows.targets.len() < most {
+            *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
+        }
+        space.fit((vertices.div_ceil(ROW_THREADS as usize).max(1), tables / 2))?;
         // SAFETY: the stream has the fills before the launch, and nothing else uses the space.
-        let ClearedRows { parts, cursors, status, tickets } = unsafe { space.cleared(stream)? };
+        let ClearedRows { parts, cursors, status, tickets } = unsafe { space.cleared(&stream)? };
         let (offsets, targets) = (rows.offsets.global(), rows.targets.global());
         let copy = RowCopy { offsets, targets, data: rows.data.global(), parts, cursors, status, tickets };
-        self.launch_on(stream, memory, Launch::Whole(Whole::Rows(copy)))?;
-        Ok(stream.synchronize()?)
+        self.launch_on(&stream, memory, Launch::Whole(Whole::Rows(copy)))?;
+        stream.synchronize()?;
+        rows.len = if self.has_loops(memory) { last_of(&rows.offsets)?.min(most) } else { most };
+        Ok(())
+    }
+
+    /// Returns whether an edge may be in rows once although others are in two.
+    fn has_loops(&self, memory: &Memory) -> bool {
+        memory.flags.is_undirected() && memory.flags.has_self_edges()
     }
 
     /// Returns the number of edges in rows: the number of targets or, in an undirected graph, half of those
     /// that are not self-edges, and the self-edges.
     fn edges_in(&self, rows: &Csr<E>) -> Result<usize> {
-        let flags = self.handle.read().flags;
-        if !flags.is_undirected() || !flags.has_self_edges() {
-            return Ok(rows.len / if flags.is_undirected() { 2 } else { 1 });
+        if !self.has_loops(&self.handle.read()) {
+            return Ok(rows.len / self.halves_of_rows());
         }
         let (offsets, targets) = (rows.offsets.read()?, rows.targets().read()?);
         let row = |vertex: usize| &targets[offsets[vertex] as usize..offsets[vertex + 1] as usize];

@@ -238,9 +238,13 @@ unsafe fn launch_whole<M: Config + Instance>(
         match launch {
             Whole::Inspect(report) => stream.launch(each, GraphInspect { graph, report }),
             Whole::Rows(copy) => {
-                let blocks = Grid::new(all.div_ceil(ROW_THREADS as usize).max(1) as u32, ROW_THREADS);
-                stream.launch(blocks, GraphRows { graph, copy })?;
-                stream.launch(resident_grid(stream, usize::MAX), GraphRowParts { graph, copy })
+                let mut grid = stream.device().occupancy_grid::<GraphRows<M>>(ROW_THREADS)?;
+                grid.blocks = grid.blocks.min(all.div_ceil(ROW_THREADS as usize).max(1) as u32);
+                stream.launch(grid, GraphRows { graph, copy })?;
+                match copy.parts.words.is_empty() {
+                    true => Ok(()),
+                    false => stream.launch(resident_grid(stream, usize::MAX), GraphRowParts { graph, copy }),
+                }
             }
             Whole::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),
             Whole::Count(edges, counts) => {

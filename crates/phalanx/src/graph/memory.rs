@@ -1,8 +1,9 @@
 //! The device memory of a graph.
 use super::kernels::Shape;
+use crate::map::counts::Counts;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
-use gpu::{Buffer, Device, Stream};
+use gpu::{Buffer, Device, Stream, Tier};
 use phalanx_kernels::graph::algorithms::PartList;
 use phalanx_kernels::graph::{
     ARENA_COUNTS, ARENA_FIRSTS, ARENA_HEAD, Arena, BATCH_WORDS, CLASSES, Config, EXACT_LOAD, Flags,
@@ -11,6 +12,9 @@ use phalanx_kernels::graph::{
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 use simt::GlobalSlice;
+
+/// Number of words of the counters.
+const COUNTER_WORDS: usize = COUNTER_SHARDS * SHARD_WORDS;
 
 /// Words of 8 bytes in a slab.
 const SLAB_WORDS: usize = SLAB_BYTES / 8;
@@ -52,7 +56,7 @@ impl Memory {
             records: device.filled((vertices << has_in) * shape.record_bytes / 8, 0xff)?,
             arena: device.filled(tables * SLAB_WORDS, 0xff)?,
             arena_state: arena_state(device, tables)?,
-            counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
+            counters: device.zeroed(COUNTER_WORDS)?,
             pool,
             flags,
             removed: device.buffer(0)?,
@@ -330,8 +334,10 @@ pub struct RowSpace {
     status: Buffer<u64>,
     parts: Buffer<u64>,
     cursors: Buffer<u32>,
-    /// Number of blocks that have begun, and number of parts.
+    /// Number of tiles that have been taken, and number of parts.
     counts: Buffer<u32>,
+    /// Memory of the host for the graph's counters and the state of its arena.
+    told: (Buffer<u64>, Buffer<u32>),
 }
 
 /// The memory of a copy into rows: see `RowCopy`.
@@ -343,24 +349,38 @@ pub struct ClearedRows {
 }
 
 impl RowSpace {
-    /// Makes room for so many blocks and parts.
-    pub fn fit<'a>(
-        space: &'a mut Option<Box<Self>>,
-        stream: &Stream,
-        (blocks, parts): (usize, usize),
-    ) -> Result<&'a Self> {
-        let found = space.take();
-        if let Some(found) = found.filter(|found| found.has_room(blocks, parts)) {
-            return Ok(space.insert(found));
-        }
-        let (device, stream) = (stream.device(), stream.clone());
-        let (status, counts) = (device.buffer(2 * blocks)?, device.buffer(2)?);
-        let (parts, cursors) = (device.buffer(parts)?, device.buffer(parts)?);
-        Ok(space.insert(Box::new(Self { stream, status, parts, cursors, counts })))
+    /// Returns space without room.
+    pub fn new(device: &Device) -> Result<Self> {
+        let told = (device.buffer_on(Tier::Pinned, COUNTER_WORDS)?, device.buffer_on(Tier::Pinned, 1)?);
+        let (parts, cursors) = (device.buffer(0)?, device.buffer(0)?);
+        let (status, counts) = (device.buffer(0)?, device.buffer(2)?);
+        Ok(Self { stream: device.stream()?, status, parts, cursors, counts, told })
     }
 
-    fn has_room(&self, blocks: usize, parts: usize) -> bool {
-        self.status.len() >= 2 * blocks && self.parts.len() >= parts
+    /// Makes room for so many tiles of vertices and parts.
+    pub fn fit(&mut self, (tiles, parts): (usize, usize)) -> Result<()> {
+        let device = self.stream.device().clone();
+        if self.status.len() < 2 * tiles {
+            self.status = device.buffer(2 * tiles)?;
+        }
+        if self.parts.len() < parts {
+            (self.parts, self.cursors) = (device.buffer(parts)?, device.buffer(parts)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of edges of the graph, and of slabs of the arena that have been in tables. Waits
+    /// for the stream of copies.
+    pub fn counted(&mut self, memory: &Memory) -> Result<(usize, usize)> {
+        let (counters, state) = &mut self.told;
+        let (counters, state) = (counters.as_mut_slice()?, state.as_mut_slice()?);
+        // SAFETY: the slices are borrowed until the stream has executed the reads. It is of this device.
+        unsafe {
+            memory.counters.read_on(&self.stream, 0, counters)?;
+            memory.arena_state.read_on(&self.stream, 0, state)?;
+        }
+        self.stream.synchronize()?;
+        Ok((Counts::of(counters).live, state[0] as usize))
     }
 
     /// Returns the stream of copies.

@@ -18,11 +18,15 @@ pub struct Counts {
 impl Counts {
     /// Reads the counters. Waits for all earlier launches.
     pub fn read(counters: &Buffer<u64>) -> Result<Self> {
-        let words = counters.read()?;
+        Ok(Self::of(&counters.read()?))
+    }
+
+    /// Returns the sums of counters that have been read.
+    pub fn of(words: &[u64]) -> Self {
         let sum = |word: usize| {
             words.chunks(SHARD_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[word])) as usize
         };
-        Ok(Self { live: sum(0), taken: sum(1), long: sum(2) })
+        Self { live: sum(0), taken: sum(1), long: sum(2) }
     }
 
     /// Sets the counters. Nothing may run.

@@ -251,6 +251,35 @@ fn rows_of_blocks<E: Sample>(kind: Kind, has_tables: bool) {
     compare(&world, &world.graph.to_csr().unwrap().read().unwrap());
 }
 
+/// More tiles of vertices than blocks that are resident, so each block has several. Some have a table, or
+/// warps with more edges than fit into shared memory.
+fn rows_of_more_tiles_than_blocks<E: Sample>() {
+    const VERTICES: u32 = 40_000;
+    let mut rng = Rng::new(32);
+    let mut world = World::new(DynamicGraph::<E>::builder().vertices(VERTICES as usize));
+    world.insert(&random_edges::<E>(&mut rng, 40_000, u64::from(VERTICES), 0));
+    let crowded = (20_000..20_040).map(|vertex| (vertex, 35));
+    let hubs = (0..4).map(|hub| (9_999 * hub, 300));
+    let many: Vec<(u32, u32, E)> = crowded
+        .chain(hubs)
+        .flat_map(|(vertex, degree)| (1..=degree).map(move |step| (vertex, (vertex + step) % VERTICES)))
+        .map(|(a, b)| (a, b, E::random(&mut rng)))
+        .collect();
+    world.insert(&many);
+    let mut rows = world.graph.to_csr().unwrap();
+    compare(&world, &rows.read().unwrap());
+    let first: Vec<(u32, u32)> = world.edges.keys().copied().take(5_000).collect();
+    world.remove(&first);
+    world.graph.to_csr_into(&mut rows).unwrap();
+    compare(&world, &rows.read().unwrap());
+}
+
+#[test]
+fn rows_of_blocks_with_several_tiles_have_their_places() {
+    rows_of_more_tiles_than_blocks::<()>();
+    rows_of_more_tiles_than_blocks::<u64>();
+}
+
 #[test]
 fn rows_of_several_blocks_have_their_places() {
     for has_tables in [true, false] {
