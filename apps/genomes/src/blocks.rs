@@ -95,6 +95,8 @@ pub struct Blocks {
     progress: ProgressBar,
     opened: usize,
     number: u64,
+    /// Every so many blocks are returned, beginning with this one.
+    share: (u64, u64),
 }
 
 impl Blocks {
@@ -104,7 +106,7 @@ impl Blocks {
     /// Creates the blocks of some files. The progress bar advances by the bytes read.
     pub fn new(files: &[PathBuf], pieces: Pieces, progress: &ProgressBar) -> Self {
         let (files, progress) = (files.to_vec(), progress.clone());
-        Self { files, source: None, pieces, size: Self::SIZE, progress, opened: 0, number: 0 }
+        Self { files, source: None, pieces, size: Self::SIZE, progress, opened: 0, number: 0, share: (0, 1) }
     }
 
     /// Sets the size of blocks in bytes (at least 1), for tests.
@@ -114,14 +116,26 @@ impl Blocks {
         self
     }
 
+    /// Returns only the share of process `rank` of `ranks`: every `ranks`-th block. The shares of all have
+    /// each block once, if all read the same files.
+    #[must_use]
+    pub fn share(mut self, rank: usize, ranks: usize) -> Self {
+        self.share = (rank as u64, ranks.max(1) as u64);
+        self
+    }
+
     fn advance(&mut self) -> Result<Option<Block>> {
         loop {
             if let Some(source) = &mut self.source {
                 let block = source.next(self.size)?;
                 if let Some((text, repeated)) = block {
                     let (file, path) = (self.opened - 1, source.path.clone());
+                    let number = self.number;
                     self.number += 1;
-                    return Ok(Some(Block { file, number: self.number - 1, path, text, repeated }));
+                    if number % self.share.1 == self.share.0 {
+                        return Ok(Some(Block { file, number, path, text, repeated }));
+                    }
+                    continue;
                 }
             }
             let Some(path) = self.files.get(self.opened) else { return Ok(None) };

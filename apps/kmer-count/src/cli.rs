@@ -2,6 +2,7 @@
 use crate::count::{Options, count, read_only};
 use crate::gpus::{self, count_on};
 use crate::report;
+use crate::world::World;
 use anyhow::{Context, Result};
 use clap::Parser;
 use genomes::input;
@@ -47,6 +48,9 @@ pub struct Cli {
     /// Count on this number of GPUs, each with a part of the table
     #[arg(long, value_name = "N", conflicts_with = "budget")]
     pub gpus: Option<usize>,
+    /// Other processes that count with this one
+    #[command(flatten)]
+    pub world: World,
     /// The device, and the table on it
     #[command(flatten)]
     pub table: TableArgs,
@@ -66,18 +70,30 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
         progress.finish_and_clear();
         return Ok(report::print_reading(&reading?, out)?);
     }
-    let devices = match cli.gpus {
-        Some(gpus) => gpus::devices(&cli.table.device, gpus)?,
-        None => vec![open(&cli.table.device)?],
+    let process = cli.world.process()?;
+    let devices = match (&process, cli.gpus) {
+        (Some(process), _) => vec![process.device(&cli.table.device)?],
+        (None, Some(gpus)) => gpus::devices(&cli.table.device, gpus)?,
+        (None, None) => vec![open(&cli.table.device)?],
     };
     let device = &devices[0];
+    if let Some(process) = process.as_ref().filter(|process| process.rank > 0) {
+        let counted = process.join(device, &options)?;
+        process.count(counted, &cli.files, &options, &progress)?;
+        progress.finish_and_clear();
+        return Ok(());
+    }
     // Output files are opened first, so that a missing folder shows before counting rather than after an
     // hour.
     let output = cli.output.as_deref().map(|path| create(path, &cli.files)).transpose()?;
     let spectrum = cli.spectrum.as_deref().map(|path| create(path, &cli.files)).transpose()?;
-    let counts = match cli.gpus {
-        Some(_) => count_on(&cli.files, &devices, &options, &progress),
-        None => count(&cli.files, device, &options, &progress),
+    let counts = match (&process, cli.gpus) {
+        (Some(process), _) => process.join(device, &options).and_then(|exchange| {
+            let counts = process.count(exchange, &cli.files, &options, &progress)?;
+            counts.context("rank 0 has the counts")
+        }),
+        (None, Some(_)) => count_on(&cli.files, &devices, &options, &progress),
+        (None, None) => count(&cli.files, device, &options, &progress),
     };
     progress.finish_and_clear();
     let counts = counts?;
@@ -87,7 +103,7 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
     if let Some((file, path)) = spectrum.zip(cli.spectrum.as_deref()) {
         report::write_spectrum(&counts, file).with_context(|| cannot_write(path))?;
     }
-    let name = match devices.len() {
+    let name = match process.map_or(devices.len(), |process| process.ranks) {
         1 => device.name(),
         many => format!("{many} x {}", device.name()),
     };

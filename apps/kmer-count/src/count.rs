@@ -71,7 +71,8 @@ pub fn count(
 ) -> Result<Counts> {
     let mut counter = Counter::new(device, options)?;
     let start = Instant::now();
-    let reading = with_reader(files, options, progress, |segments| counter.run(segments))?;
+    let blocks = blocks_of(files, options, progress);
+    let reading = with_reader(blocks, options, |segments| counter.run(segments))?;
     let pairs = counter.contents()?;
     let time = start.elapsed();
     let compiling = Duration::from_secs_f64(device.jit_ms() / 1e3);
@@ -85,20 +86,23 @@ pub fn count(
 /// # Errors
 /// Returns [`anyhow::Error`] when a file cannot be read or is neither FASTA nor FASTQ.
 pub fn read_only(files: &[PathBuf], options: &Options, progress: &ProgressBar) -> Result<Reading> {
-    with_reader(files, options, progress, |segments| {
+    with_reader(blocks_of(files, options, progress), options, |segments| {
         segments.discard();
         Ok(())
     })
 }
 
-/// Reads the files on all cores, and passes what they send to `receive`.
+/// Returns the blocks of the files.
+pub(crate) fn blocks_of(files: &[PathBuf], options: &Options, progress: &ProgressBar) -> Blocks {
+    Blocks::new(files, Pieces::for_kmers(options.length), progress)
+}
+
+/// Reads blocks on all cores, and passes what they send to `receive`.
 pub(crate) fn with_reader(
-    files: &[PathBuf],
+    blocks: Blocks,
     options: &Options,
-    progress: &ProgressBar,
     receive: impl FnOnce(Segments<u64>) -> Result<()>,
 ) -> Result<Reading> {
-    let blocks = Blocks::new(files, Pieces::for_kmers(options.length), progress);
     let (feed, segments) = channel(options.table.batch);
     let new = move || Packer::new(options, feed.clone());
     thread::scope(|scope| {

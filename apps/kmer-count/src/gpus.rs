@@ -2,7 +2,7 @@
 //!
 //! All cores read the files as for one GPU. Batches go to the ranks in turn; all ranks count theirs at the
 //! same time, and each k-mer is counted on the GPU that owns it.
-use crate::count::{Cost, Counts, Options, with_reader};
+use crate::count::{Cost, Counts, Options, blocks_of, with_reader};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use genomes::feed::{Batches, Segments};
 use genomes::table::{Memory, TableOptions, open};
@@ -69,7 +69,7 @@ pub fn count_on(
                 run_rank(exchange, receiver, &options.table)
             })
         });
-        let reading = with_reader(files, options, progress, |segments| {
+        let reading = with_reader(blocks_of(files, options, progress), options, |segments| {
             deal(&devices[0], segments, senders, (options.table.batch, &mut upserts))
         });
         (ranks.join(), reading)
@@ -92,7 +92,7 @@ pub fn count_on(
 }
 
 /// Returns the bounds of the exchange: parts that a batch of uniform k-mers fits.
-fn limits(table: &TableOptions) -> Limits {
+pub(crate) fn limits(table: &TableOptions) -> Limits {
     let bytes = table.batch.saturating_mul(16).clamp(1 << 16, 32 << 20).next_power_of_two();
     Limits { part_bytes: bytes, ..Limits::default() }
 }

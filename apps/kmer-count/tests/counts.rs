@@ -5,6 +5,9 @@ use genomes::kmers::{Length, Strand};
 use genomes::table::{Baseline, TableOptions};
 use kmer_count::count::{Counts, Options, count};
 use kmer_count::gpus::{count_on, devices};
+use kmer_count::world::Process;
+use phalanx::exchange::Limits;
+use phalanx::sharded_map::on_devices;
 use proptest::prelude::*;
 use std::path::PathBuf;
 use support::{by_definition, counted, emulator, file, gzip, options, sequences, texts};
@@ -82,6 +85,31 @@ fn several_devices_change_no_count() {
             let several = count_on(&path, &devices, &options, &indicatif::ProgressBar::hidden()).unwrap();
             assert_eq!((several.pairs, several.input), (one.pairs.clone(), one.input), "{gpus} devices");
         }
+    }
+}
+
+/// Processes are threads here, with an exchange between emulated devices.
+#[test]
+fn several_processes_change_no_count() {
+    let (genome, folder) = (Genome::random(9_000, 4), tempfile::tempdir().unwrap());
+    let mut fasta = Vec::new();
+    genome.write_fasta(&mut fasta, "genome", 70).unwrap();
+    let long: String = (0..200).map(|name| format!(">{name}\n{}\n", "ACGGT".repeat(2_000))).collect();
+    let path = [file(folder.path(), "genome.fa", &fasta), file(folder.path(), "long.fa", long)];
+    let options = options(11, Strand::Canonical);
+    let one = counted(&path, &emulator(), &options);
+    for ranks in [1, 2, 3] {
+        let (devices, meet) = (devices("emulator", ranks).unwrap(), folder.path().join(ranks.to_string()));
+        std::fs::create_dir(&meet).unwrap();
+        let counted = on_devices(&devices, Limits { part_bytes: 1 << 16, ..Limits::default() }, |exchange| {
+            let process = Process { rank: exchange.rank(), ranks, folder: meet.clone() };
+            Ok(process.count(exchange, &path, &options, &indicatif::ProgressBar::hidden()).unwrap())
+        });
+        let mut counted = counted.unwrap().into_iter();
+        let first = counted.next().flatten().unwrap();
+        assert_eq!((first.pairs, first.input), (one.pairs.clone(), one.input), "{ranks} processes");
+        assert!(counted.all(|counts| counts.is_none()));
+        assert_eq!(std::fs::read_dir(&meet).unwrap().count(), 0, "files are left");
     }
 }
 

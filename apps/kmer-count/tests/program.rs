@@ -54,6 +54,10 @@ fn each_error_says_what_to_do() {
         ("a.fa --device emulator --gpus 0", "give at least 1"),
         ("a.fa --device cuda:1 --gpus 2", "is one GPU"),
         ("a.fa --gpus 2 --budget 1G", "cannot be used with"),
+        ("a.fa --world 2 --rank 2 --meet there", "ranks are below 2"),
+        ("a.fa --world 2 --rank 1", "--meet"),
+        ("a.fa --world 2 --rank 0 --meet there --gpus 2", "cannot be used with"),
+        ("a.fa --device emulator --world 1 --rank 0 --meet .", "is not empty"),
     ];
     for (arguments, expected) in cases {
         let output = start(folder.path(), arguments);

@@ -20,7 +20,7 @@
 use super::Combining;
 use super::combine::Equal;
 use super::geometry::{Geometry, Item, Plan};
-use super::remote::Remote;
+use super::remote::{Pending, Remote};
 use super::shape::{COMPARED, Shape};
 use super::stages::{Begin, Clock, Stage};
 use super::work::{Work, answer_stride, bytes_of, words, words_at};
@@ -37,8 +37,8 @@ use phalanx_kernels::sharded::{MESSAGE_WORDS, PIECE, Pair};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
 
-/// Report of a batch. All numbers are 0 for small batches, whose counts stay on the device, and for one
-/// rank.
+/// Report of a batch. All numbers but `remote` are 0 for small batches, whose counts stay on the device, and
+/// for one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -52,6 +52,8 @@ pub struct Report {
     pub sent: usize,
     /// Elements of other ranks' batches that this rank has executed.
     pub received: usize,
+    /// Elements of this rank's batch that were looked up without an exchange.
+    pub remote: usize,
 }
 
 /// One rank's end, without its shard.
@@ -65,6 +67,10 @@ pub struct Engine<K, V> {
     pub clock: Clock,
     /// The tables of all ranks, if this rank can read them.
     pub remote: Option<Remote<K, V>>,
+    /// Most elements of a rank's batch of `get` for which this rank prefers lookups without an exchange.
+    pub most_remote: usize,
+    /// What the streams of the ranks are not ordered with yet.
+    pub pending: Pending,
     /// When equal keys of a batch are combined.
     pub combining: Combining,
     /// Sample of a batch's keys, in pinned memory.
@@ -129,15 +135,19 @@ impl<K: Word, V: Word> Engine<K, V> {
         let prepared =
             batch.and_then(|(batch, kept)| self.prepare(&batch).map(|chunks| (batch, kept, chunks)));
         let announced = prepared.as_ref().map(|(batch, _, chunks)| [batch.keys.max_len(), *chunks]);
-        let [longest, chunks] = self.begin(&shape, announced)?;
+        let [longest, chunks, most_remote] = self.begin(&shape, announced)?;
         let (batch, kept, own_chunks) = prepared?;
-        if longest > 0 {
-            let ran = match self.fixed(longest, &shape) {
+        if longest == 0 {
+            return Ok(kept);
+        }
+        let ran = match (op.0, self.fixed(longest, &shape)) {
+            (BatchOp::Get, _) if longest <= most_remote => self.get_in_order(&batch),
+            (op, fixed) => self.changing(op).and_then(|()| match fixed {
                 Some(fixed) => self.run_small(shard, (&shape, &batch), fixed),
                 None => self.run_counted(shard, (shape, batch), (own_chunks, chunks)),
-            };
-            ran.inspect_err(|error| self.exchange.give_up(&error.to_string()))?;
-        }
+            }),
+        };
+        ran.inspect_err(|error| self.exchange.give_up(&error.to_string()))?;
         Ok(kept)
     }
 
@@ -200,11 +210,12 @@ impl<K: Word, V: Word> Engine<K, V> {
     }
 
     /// Compares the operations of all ranks. Returns the largest length and number of chunks of their
-    /// batches.
-    fn begin(&mut self, shape: &Shape, announced: Result<[usize; 2], &Error>) -> Result<[usize; 2]> {
+    /// batches, and the most elements that all would look up without an exchange.
+    fn begin(&mut self, shape: &Shape, announced: Result<[usize; 2], &Error>) -> Result<[usize; 3]> {
         let mut words = shape.words().to_vec();
         words.push(announced.is_err().into());
         words.extend(announced.unwrap_or_default().map(|number| number as u64));
+        words.push(if self.remote.is_some() { self.most_remote as u64 } else { 0 });
         let all = self.exchange.agree(&words)?;
         for (word, what) in COMPARED.into_iter().enumerate() {
             let expected = all[0][word];
@@ -218,7 +229,10 @@ impl<K: Word, V: Word> Engine<K, V> {
         match all.iter().position(|words| words[REFUSED] != 0) {
             // This rank's own error is more helpful.
             Some(rank) if announced.is_ok() => Err(exchange::Error::Refused { rank }.into()),
-            _ => Ok([most(REFUSED + 1), most(REFUSED + 2)]),
+            _ => {
+                let remote = all.iter().map(|words| words[REFUSED + 3] as usize).min().unwrap_or(0);
+                Ok([most(REFUSED + 1), most(REFUSED + 2), remote])
+            }
         }
     }
 
@@ -262,6 +276,7 @@ impl<K: Word, V: Word> Engine<K, V> {
             rounds: plan.items.iter().filter(|item| item.moves).count(),
             sent: others().map(|to| count(rank, to)).sum(),
             combined: self.report.combined,
+            remote: 0,
             received: others().map(|from| count(from, rank)).sum(),
         };
     }

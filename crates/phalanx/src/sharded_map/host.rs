@@ -175,6 +175,34 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         Ok(self.len()? == 0)
     }
 
+    /// Tells all ranks a number. Returns those of all, in the order of the ranks.
+    ///
+    /// Ranks whose input ends at different times learn by it whether any has more. One step of the exchange.
+    ///
+    /// ```
+    /// use phalanx::exchange::Limits;
+    /// use phalanx::sharded_map::on_devices;
+    /// use phalanx::{Device, HashMap, ShardedMap};
+    ///
+    /// let devices = [(); 2].map(|()| Device::emulator(Default::default()));
+    /// let limits = Limits { part_bytes: 1 << 12, slot_bytes: 256, ..Limits::default() };
+    /// let told = on_devices(&devices, limits, |exchange| {
+    ///     let shard = HashMap::<u32, u32>::builder().device(exchange.device()).capacity(10).build()?;
+    ///     let mut map = ShardedMap::new(exchange, shard)?;
+    ///     map.tell(10 + map.rank() as u64)
+    /// })?;
+    /// assert_eq!(told, [[10, 11], [10, 11]]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] if a rank is lost ([`PeerLost`](exchange::Error::PeerLost)), or calls another
+    /// operation.
+    pub fn tell(&mut self, number: u64) -> Result<Vec<u64>> {
+        let all = self.engine.exchange.agree(&[number])?;
+        Ok(all.into_iter().map(|words| words[0]).collect())
+    }
+
     fn with_values(&mut self, op: BatchOp, keys: &[K], values: &[V]) -> Result<Outcomes> {
         let tried = check("values", keys.len(), values.len()).map(|()| Tried::<K, V> {
             keys: K::encode_all(keys).into_owned(),
@@ -227,8 +255,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
 
     /// Returns the sum of a number of all ranks.
     fn sum(&mut self, number: usize) -> Result<usize> {
-        let all = self.engine.exchange.agree(&[number as u64])?;
-        Ok(all.iter().map(|words| words[0] as usize).sum())
+        Ok(self.tell(number as u64)?.into_iter().sum::<u64>() as usize)
     }
 
     /// Grows each shard that has refused elements. `keys` are this rank's refused ones. Returns whether any

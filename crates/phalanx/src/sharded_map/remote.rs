@@ -1,17 +1,42 @@
-//! Lookups in the tables of all ranks by kernels of this rank, through peer access. No other rank takes part.
+//! Lookups in the tables of all ranks by kernels of this rank, through peer access.
+//!
+//! [`get_remote`](Engine::get_remote) is an operation of one rank, and its caller excludes changes. A `get` of
+//! all ranks may also be executed so, if it is small. Then the ranks order their streams by an empty round of
+//! the exchange, after which each stream waits for what all had before: lookups after changes, and changes
+//! after lookups.
 use super::engine::Engine;
 use super::shape::Shape;
 use super::small::batch_of;
-use super::work::{answer_stride, words};
+use super::work::{answer_stride, bytes_of, words};
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, nothing};
 use crate::map::structure::{Readable, Structure};
 use crate::{Error, Result};
-use exchange::Exchange;
+use exchange::{Exchange, Lane};
 use gpu::Stream;
 use phalanx_kernels::sharded::kernels::Answers;
 use phalanx_kernels::sharded::small::Fixed;
+use simt::hash::mix64 as mix;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Work of the ranks that their streams are not ordered with yet; the same on all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// A rank may have submitted changes of its table.
+    changes: bool,
+    /// A rank may have submitted lookups in the tables of others.
+    lookups: bool,
+}
+
+/// Number by which the ranks know an empty round.
+const EMPTY_ROUND: u64 = u64::MAX;
+
+/// Sizes of batches by which lookups with and without an exchange are compared.
+const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22];
+
+/// Number of lookups of each size, of which the first is not counted.
+const TIMED: usize = 4;
 
 /// A table that any rank of the process can read.
 type Table<K, V> = Arc<dyn Readable<K, V>>;
@@ -67,6 +92,101 @@ impl<K, V> Drop for Remote<K, V> {
     }
 }
 
+/// Lookups of all ranks.
+impl<K: Word, V: Word> Engine<K, V> {
+    /// Orders the streams before an operation of all ranks that may change tables.
+    pub fn changing(&mut self, op: BatchOp) -> Result<()> {
+        if matches!(op, BatchOp::Get | BatchOp::ContainsKey) {
+            return Ok(());
+        }
+        if self.pending.lookups {
+            self.order_streams()?;
+        }
+        self.pending = Pending { changes: true, lookups: false };
+        Ok(())
+    }
+
+    /// As [`Self::changing`], for an operation of the ranks' own shards in other streams.
+    pub fn changing_shards(&mut self) -> Result<()> {
+        if self.pending.lookups {
+            self.order_streams()?;
+            self.exchange.wait()?;
+        }
+        self.pending = Pending { changes: true, lookups: false };
+        Ok(())
+    }
+
+    /// Submits the lookups of this rank, while the others submit theirs.
+    pub fn get_in_order(&mut self, batch: &Batch<K, V>) -> Result<()> {
+        if self.pending.changes {
+            self.order_streams()?;
+        }
+        self.pending = Pending { changes: false, lookups: true };
+        self.report.remote = batch.keys.max_len();
+        self.get_remote(batch)
+    }
+
+    /// Makes the streams of all ranks wait for what each has now.
+    fn order_streams(&mut self) -> Result<()> {
+        let ranks = self.geometry.ranks;
+        let nothing = bytes_of(&self.work.send[0])?.slice(0..0)?;
+        let moving =
+            self.exchange.move_pieces(Lane::Answer, EMPTY_ROUND, vec![nothing; ranks], vec![0; ranks])?;
+        Ok(self.exchange.arrive(moving)?)
+    }
+
+    /// Measures up to which size of batches lookups without an exchange are faster, and prefers them for
+    /// these. All ranks call it together. Emulated devices are not measured.
+    pub fn calibrate(&mut self, shard: &dyn Structure<Key = K, Value = V>) -> Result<()> {
+        let can_read =
+            self.remote.is_some() && self.geometry.ranks > 1 && !self.exchange.device().is_emulator();
+        if self.exchange.agree(&[can_read.into()])?.iter().any(|words| words[0] == 0) {
+            return Ok(());
+        }
+        for len in CALIBRATED {
+            let [remote, exchanged] = [usize::MAX, 0].map(|most| self.time_get(shard, len, most));
+            let own = [remote?, exchanged?].map(|time| time.as_nanos() as u64);
+            let all = self.exchange.agree(&own)?;
+            let slowest = |which: usize| all.iter().map(|words| words[which]).max();
+            if slowest(0) > slowest(1) {
+                break;
+            }
+            self.most_remote = len;
+        }
+        Ok(())
+    }
+
+    /// Returns the time of lookups of `len` keys with a value of [`Engine::most_remote`].
+    fn time_get(
+        &mut self,
+        shard: &dyn Structure<Key = K, Value = V>,
+        len: usize,
+        most: usize,
+    ) -> Result<Duration> {
+        let device = self.exchange.device().clone();
+        let keys: Vec<K> = (0..len as u64).map(|number| K::narrow(mix(number).into())).collect();
+        let (keys, values) = (device.from_slice(&keys)?, device.buffer::<V>(len)?);
+        let outcomes = device.buffer::<u8>(len)?;
+        let before = std::mem::replace(&mut self.most_remote, most);
+        let (mut start, mut result) = (Instant::now(), Ok(()));
+        for round in 0..TIMED {
+            if round == 1 {
+                start = Instant::now();
+            }
+            let (results, outcomes) = (values.global(), outcomes.global());
+            let batch = Batch { results, outcomes, ..Batch::new(BatchOp::Get, keys.global()) };
+            result = self.run(shard, (BatchOp::Get, true), Ok((batch, ())));
+            result = result.and_then(|()| Ok(self.exchange.wait()?));
+            if result.is_err() {
+                break;
+            }
+        }
+        self.most_remote = before;
+        result.map(|()| start.elapsed())
+    }
+}
+
+/// Lookups of this rank.
 impl<K: Word, V: Word> Engine<K, V> {
     /// Submits lookups, in parts for which the messages have room.
     pub fn get_remote(&mut self, batch: &Batch<K, V>) -> Result<()> {

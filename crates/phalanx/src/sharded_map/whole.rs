@@ -146,6 +146,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// ([`Refused`](exchange::Error::Refused)) or a rank is lost ([`PeerLost`](exchange::Error::PeerLost)).
     /// The other shards are changed also then.
     pub fn retain(&mut self, keep: impl FnMut(K, V) -> bool) -> Result<()> {
+        self.engine.changing_shards()?;
         self.on_shard(|shard| shard.retain(keep))
     }
 
@@ -154,6 +155,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::retain_keys`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
+        self.engine.changing_shards()?;
         self.on_shard(|shard| shard.retain_keys(range))
     }
 
@@ -162,6 +164,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::clear`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn clear(&mut self) -> Result<()> {
+        self.engine.changing_shards()?;
         self.on_shard(|shard| shard.clear())
     }
 

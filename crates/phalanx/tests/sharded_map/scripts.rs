@@ -133,12 +133,13 @@ fn on_device<K: Word, V: Word>(map: &mut ShardedMap<K, V>, op: Op, batch: &Batch
 fn play<K: Word, V: Word>(
     exchange: Exchange,
     steps: &[Step],
-    is_combined: bool,
+    (is_combined, is_remote): (bool, bool),
 ) -> Result<(Vec<Results>, usize)> {
     let mut map = map::<K, V>(exchange, 1 << 14)?;
     if is_combined {
         map.set_combining(Combining::Always);
     }
+    map.set_most_remote(if is_remote { usize::MAX } else { 0 });
     let rank = map.rank();
     let mut results = Vec::new();
     for (number, step) in steps.iter().enumerate() {
@@ -163,8 +164,8 @@ fn compare(steps: &[Step], results: &[(Vec<Results>, usize)], mask: u64) -> std:
 
 fn check<K: Word, V: Word>(case: Case, limits: Limits, size: (usize, usize), seed: u64) {
     let steps = script(case.1, size, seed);
-    let is_combined = seed.is_multiple_of(2);
-    let results = run(case, limits, |exchange| play::<K, V>(exchange, &steps, is_combined));
+    let (is_combined, is_remote) = (seed.is_multiple_of(2), seed % 3 == 1);
+    let results = run(case, limits, |exchange| play::<K, V>(exchange, &steps, (is_combined, is_remote)));
     let mask = if size_of::<V>() == 4 { u32::MAX.into() } else { u64::MAX };
     compare(&steps, &results, mask).unwrap_or_else(|error| panic!("{case:?}, seed {seed}: {error}"));
 }
@@ -172,7 +173,8 @@ fn check<K: Word, V: Word>(case: Case, limits: Limits, size: (usize, usize), see
 /// Returns whether a script with faults fails or has wrong results: whether its faults are found.
 pub fn finds(case: Case, limits: Limits, planted: Vec<Planted>, seed: u64) -> bool {
     let steps = script(case.1, (4, 300), seed);
-    let results = run_with(case, limits, planted, |exchange| play::<u32, u32>(exchange, &steps, false));
+    let results =
+        run_with(case, limits, planted, |exchange| play::<u32, u32>(exchange, &steps, (false, false)));
     match results.into_iter().collect::<Result<Vec<_>>>() {
         Ok(results) => compare(&steps, &results, u32::MAX.into()).is_err(),
         Err(_) => true,

@@ -93,3 +93,40 @@ fn tables_are_not_read_after_a_loss() {
     assert!(results[0].is_ok());
     assert!(results[1..].iter().all(|result| matches!(exchange_error(result), Some(PeerLost(_)))));
 }
+
+/// The ranks read each other's tables between changes of these, without a wait of the caller.
+#[test]
+fn gets_without_an_exchange_are_ordered_with_changes() {
+    for case in cases() {
+        run(case, small(), |exchange| {
+            let mut map = map::<u64, u64>(exchange, 500)?;
+            let (rank, ranks) = (map.rank() as u64, map.ranks() as u64);
+            map.set_most_remote(usize::MAX);
+            let (is_remote, keys) = (map.is_readable(), (0..40 * ranks).collect::<Vec<u64>>());
+            for step in 0..6 {
+                // Each rank changes the keys of its neighbour's share.
+                let own: Vec<u64> = (0..40).map(|number| number * ranks + (rank + step) % ranks).collect();
+                let values: Vec<u64> = own.iter().map(|key| 1000 * step + key).collect();
+                assert!(map.insert(&own, &values)?.all_placed());
+                let before = map.traffic().rounds;
+                let expected: Vec<_> = keys.iter().map(|key| Some(1000 * step + key)).collect();
+                assert_eq!(map.get(&keys)?, expected, "{case:?}, step {step}");
+                assert_eq!(map.report().remote, if is_remote { keys.len() } else { 0 });
+                if is_remote {
+                    assert_eq!(map.traffic().rounds - before, 1, "a round orders the streams");
+                    assert_eq!(map.get(&keys[..3])?, expected[..3]);
+                    assert_eq!(map.traffic().rounds - before, 1, "nothing has changed since");
+                }
+                if step == 3 {
+                    map.clear()?;
+                    assert_eq!(map.get(&keys)?, vec![None; keys.len()]);
+                }
+            }
+            // The smallest number of all ranks counts, and the longest batch.
+            map.set_most_remote(if rank == 0 { 10 } else { usize::MAX });
+            map.get(&keys[..if rank + 1 == ranks { 11 } else { 1 }])?;
+            assert_eq!(map.report().remote, 0);
+            Ok(())
+        });
+    }
+}
