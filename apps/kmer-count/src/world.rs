@@ -1,6 +1,7 @@
 //! Counting by several processes, each with a GPU and a shard of the table. NCCL moves k-mers between them.
 //!
-//! All processes read the same files, each its share of the blocks. They meet in a folder that all can access:
+//! All processes read the same files, each its share of the blocks. They meet in a folder that all can
+//! access:
 //!
 //! ```text
 //! rank 0            writes `id`, by which NCCL joins the processes
@@ -141,7 +142,7 @@ impl Process {
             own.write(&self.counts_of(self.rank))?;
         }
         // All have written theirs when this returns.
-        map.tell(0).context("another process has ended early")?;
+        map.all_gather(0).context("another process has ended early")?;
         if self.rank > 0 {
             return Ok(None);
         }
@@ -171,7 +172,7 @@ impl Process {
         // One step of all ranks: returns whether any of them still has a batch.
         let mut step = |kmers: &[u64], counts: &[u64], has_more: bool| -> Result<bool> {
             let begin = Instant::now();
-            if map.tell(has_more.into())?.iter().all(|&more| more == 0) {
+            if map.all_gather(has_more.into())?.iter().all(|&more| more == 0) {
                 return Ok(false);
             }
             let outcomes = map.upsert(Merge::Add, kmers, counts)?;
@@ -194,7 +195,7 @@ impl Process {
     }
 }
 
-/// What a process has counted.
+/// The counts of a process's blocks.
 struct Share {
     input: Input,
     cost: Cost,

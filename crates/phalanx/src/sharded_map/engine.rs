@@ -69,7 +69,7 @@ pub struct Engine<K, V> {
     pub remote: Option<Remote<K, V>>,
     /// Most elements of a rank's batch of `get` for which this rank prefers lookups without an exchange.
     pub most_remote: usize,
-    /// What the streams of the ranks are not ordered with yet.
+    /// Work that the streams of the ranks are not ordered with yet.
     pub pending: Pending,
     /// When equal keys of a batch are combined.
     pub combining: Combining,

@@ -189,7 +189,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// let told = on_devices(&devices, limits, |exchange| {
     ///     let shard = HashMap::<u32, u32>::builder().device(exchange.device()).capacity(10).build()?;
     ///     let mut map = ShardedMap::new(exchange, shard)?;
-    ///     map.tell(10 + map.rank() as u64)
+    ///     map.all_gather(10 + map.rank() as u64)
     /// })?;
     /// assert_eq!(told, [[10, 11], [10, 11]]);
     /// # Ok::<(), phalanx::Error>(())
@@ -198,7 +198,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// [`Error::Exchange`] if a rank is lost ([`PeerLost`](exchange::Error::PeerLost)), or calls another
     /// operation.
-    pub fn tell(&mut self, number: u64) -> Result<Vec<u64>> {
+    pub fn all_gather(&mut self, number: u64) -> Result<Vec<u64>> {
         let all = self.engine.exchange.agree(&[number])?;
         Ok(all.into_iter().map(|words| words[0]).collect())
     }
@@ -255,7 +255,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
 
     /// Returns the sum of a number of all ranks.
     fn sum(&mut self, number: usize) -> Result<usize> {
-        Ok(self.tell(number as u64)?.into_iter().sum::<u64>() as usize)
+        Ok(self.all_gather(number as u64)?.into_iter().sum::<u64>() as usize)
     }
 
     /// Grows each shard that has refused elements. `keys` are this rank's refused ones. Returns whether any

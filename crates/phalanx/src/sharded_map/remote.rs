@@ -1,8 +1,8 @@
 //! Lookups in the tables of all ranks by kernels of this rank, through peer access.
 //!
-//! [`get_remote`](Engine::get_remote) is an operation of one rank, and its caller excludes changes. A `get` of
-//! all ranks may also be executed so, if it is small. Then the ranks order their streams by an empty round of
-//! the exchange, after which each stream waits for what all had before: lookups after changes, and changes
+//! [`get_remote`](Engine::get_remote) is an operation of one rank, and its caller excludes changes. A `get`
+//! of all ranks may also be executed so, if it is small. Then the ranks order their streams by an empty round
+//! of the exchange, after which each stream waits for what all had before: lookups after changes, and changes
 //! after lookups.
 use super::engine::Engine;
 use super::shape::Shape;
