@@ -244,7 +244,7 @@ impl Litmus {
         let place = (thread * OPS) as usize;
         let ops: [Code; OPS as usize] = core::array::from_fn(|op| Code::from_word(self.ops.read(place + op)));
         // The same for all lanes of a warp, which execute the operations together.
-        let mut delay = mix32(run / 32 ^ self.seed.wrapping_add(thread << 28)) % 64;
+        let mut delay = mix32((run / 32) ^ self.seed.wrapping_add(thread << 28)) % 64;
         while delay > 0 {
             delay = black_box(delay) - 1;
         }

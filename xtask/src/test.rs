@@ -57,9 +57,6 @@ const STEPS: [Step; 14] = [
     Step { name: "docs", run: docs },
 ];
 
-/// Step that only runs if it is named.
-const ON_REQUEST: &str = "mutation";
-
 /// Steps that run beside those after them, and for each a step before it without which it does not. They
 /// mostly keep one core busy: `package` and `features` start one compiler after the other, and rustdoc
 /// compiles the examples of one package after the other.
@@ -85,10 +82,8 @@ pub fn run(options: &Options) -> Result<()> {
     // Before any step: steps that build the workspace replace this program's file, which then has no path.
     let program = env::current_exe()?;
     let context = Context { ptxas: setup::ensure_ready()?.ptxas, shell: shell()? };
-    let is_chosen = |step: &&Step| match options.steps.is_empty() {
-        true => step.name != ON_REQUEST,
-        false => options.steps.iter().any(|name| name == step.name),
-    };
+    let is_chosen =
+        |step: &&Step| options.steps.is_empty() || options.steps.iter().any(|name| name == step.name);
     let steps: Vec<_> = STEPS.iter().filter(is_chosen).collect();
     let (mut outcomes, mut beside) = (Vec::new(), Vec::new());
     for step in &steps {

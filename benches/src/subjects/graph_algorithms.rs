@@ -11,8 +11,8 @@
 //! | `triangles_kept` | triangles after an insertion of `share` of the edges | these edges |
 //! | `insert_and_count` | the number of triangles, and `rounds` - 1 times an insertion of `share` of the edges and the number anew | the edges that are counted |
 //!
-//! The three last ones run on the graph only. The last one inserts from device buffers. Times include the
-//! allocation of temporary memory.
+//! The three last ones run on the graph only; their batches are in device buffers. Times include the
+//! allocation of temporary memory; results stay on the device until they are verified.
 //!
 //! | param | what |
 //! |---|---|
@@ -33,9 +33,11 @@ use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
-use phalanx::graph::algorithms::{Adjacent, Components, PageRank, Triangles, bfs, page_rank, triangles};
+use phalanx::DynamicGraph;
+use phalanx::graph::algorithms::{
+    Adjacent, Components, Distances, PageRank, Ranks, Triangles, bfs, page_rank, triangles,
+};
 use phalanx::graph::{Csr, CsrMerge, Kind};
-use phalanx::{DynamicGraph, Outcome};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -249,10 +251,40 @@ fn common(mut one: &[u32], mut other: &[u32]) -> u64 {
 
 /// Result of an algorithm.
 enum Found {
-    Labels(Vec<u32>),
-    Ranks(Vec<f32>),
+    Distances(Distances),
+    Components(Components),
+    Ranks(Ranks),
     Count(u64),
     Counts(Vec<u64>),
+}
+
+impl Found {
+    /// Returns an error unless the result is the right one.
+    fn check(&self, expected: &Expected) -> Result<()> {
+        match (self, expected) {
+            (Self::Distances(found), Expected::Labels(expected)) => {
+                same(&found.distances().read()?, expected)
+            }
+            (Self::Components(found), Expected::Labels(expected)) => same(&found.read()?, expected),
+            (Self::Ranks(found), Expected::Ranks(expected)) => {
+                let found = found.read()?;
+                let pairs = found.par_iter().zip(expected);
+                let difference: f64 =
+                    pairs.map(|(&found, expected)| (f64::from(found) - expected).abs()).sum();
+                ensure!(difference < 1e-5, "ranks differ by {difference} in all");
+                Ok(())
+            }
+            (Self::Count(found), Expected::Count(expected)) => {
+                ensure!(found == expected, "{found} triangles instead of {expected}");
+                Ok(())
+            }
+            (Self::Counts(found), Expected::Counts(expected)) => {
+                ensure!(found == expected, "{found:?} triangles instead of {expected:?}");
+                Ok(())
+            }
+            _ => anyhow::bail!("a result of another algorithm"),
+        }
+    }
 }
 
 /// Result of an algorithm on the host.
@@ -297,7 +329,6 @@ struct Prepared<'a> {
     /// Results before the batch.
     components: Option<Components>,
     count: Option<Triangles>,
-    outcomes: Vec<Outcome>,
     found: Option<Found>,
     counted: BTreeMap<String, f64>,
     operations: u64,
@@ -342,7 +373,6 @@ impl<'a> Prepared<'a> {
             source,
             components: None,
             count: None,
-            outcomes: Vec::new(),
             found: None,
             counted: counted.map(|(name, value)| (name.to_owned(), value)).into(),
             operations: match timed {
@@ -397,12 +427,12 @@ impl<'a> Prepared<'a> {
             Timed::Bfs => {
                 let found = bfs(graph, &[self.source])?;
                 self.counted.insert("levels".to_owned(), f64::from(found.depth()));
-                Found::Labels(found.distances().read()?)
+                Found::Distances(found)
             }
-            Timed::Components => Found::Labels(Components::of(graph)?.read()?),
+            Timed::Components => Found::Components(Components::of(graph)?),
             Timed::PageRank => {
                 let parameters = PageRank { tolerance: 0.0, iterations: ITERATIONS, ..PageRank::default() };
-                Found::Ranks(page_rank(graph, &parameters)?.read()?)
+                Found::Ranks(page_rank(graph, &parameters)?)
             }
             _ => Found::Count(triangles(graph)?),
         })
@@ -420,15 +450,16 @@ impl<'a> Prepared<'a> {
 
     /// Updates the result after a batch.
     fn update(&mut self, graph: &DynamicGraph<()>) -> Result<Found> {
-        let (sources, targets) = columns(&self.input.edges[self.kept..]);
+        let EdgeBatch { sources, targets, outcomes } =
+            self.batches.first().context("`restore` inserts the batch")?;
         if self.timed == Timed::TrianglesKept {
             let mut count = self.count.take().context("`restore` counts the triangles")?;
-            count.inserted(graph, &sources, &targets, &self.outcomes)?;
+            count.inserted_slices(graph, sources, targets, &*outcomes)?;
             return Ok(Found::Count(count.count()));
         }
         let mut components = self.components.take().context("`restore` computes the components")?;
-        components.insert(&sources, &targets, &self.outcomes)?;
-        Ok(Found::Labels(components.read()?))
+        components.insert_slices(sources, targets, &*outcomes)?;
+        Ok(Found::Components(components))
     }
 
     /// Computes the result before the batch, and inserts it.
@@ -441,7 +472,9 @@ impl<'a> Prepared<'a> {
             Timed::TrianglesKept => self.count = Some(Triangles::of(&**graph)?),
             _ => self.components = Some(Components::of(&**graph)?),
         }
-        self.outcomes = insert(graph, &self.input.edges[self.kept..])?;
+        let mut batch = EdgeBatch::new(self.gpu, &self.input.edges[self.kept..])?;
+        graph.on(&self.gpu.stream).insert(&batch.sources, &batch.targets, &mut batch.outcomes)?;
+        self.batches = vec![batch];
         Ok(())
     }
 
@@ -475,10 +508,11 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Inserts edges, and returns the outcomes.
-fn insert(graph: &DynamicGraph<()>, edges: &[Edge]) -> Result<Vec<Outcome>> {
+/// Inserts edges; the number of edges tells whether all were inserted.
+fn insert(graph: &DynamicGraph<()>, edges: &[Edge]) -> Result<()> {
     let (sources, targets) = columns(edges);
-    Ok(graph.insert(&sources, &targets)?.iter().copied().collect())
+    graph.insert(&sources, &targets)?;
+    Ok(())
 }
 
 /// Returns sorted rows with the edges of an undirected graph.
@@ -529,22 +563,7 @@ impl Benchmark for Prepared<'_> {
         };
         let batches = if of == Timed::InsertAndCount { (self.kept, self.batch) } else { (0, 0) };
         let expected = self.input.expected.get(format!("{of:?} {batches:?}"), || self.expected())?;
-        match (found, &*expected) {
-            (Found::Labels(found), Expected::Labels(expected)) => same(&found, expected)?,
-            (Found::Ranks(found), Expected::Ranks(expected)) => {
-                let pairs = found.par_iter().zip(expected);
-                let difference: f64 =
-                    pairs.map(|(&found, expected)| (f64::from(found) - expected).abs()).sum();
-                ensure!(difference < 1e-5, "ranks differ by {difference} in all");
-            }
-            (Found::Count(found), Expected::Count(expected)) => {
-                ensure!(found == *expected, "{found} triangles instead of {expected}");
-            }
-            (Found::Counts(found), Expected::Counts(expected)) => {
-                ensure!(found == *expected, "{found:?} triangles instead of {expected:?}");
-            }
-            _ => anyhow::bail!("a result of another algorithm"),
-        }
+        found.check(&expected)?;
         Ok(Verified::all(self.operations() as usize))
     }
 

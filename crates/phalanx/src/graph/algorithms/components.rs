@@ -1,11 +1,11 @@
 //! Connected components.
-use super::executed::Executed;
+use super::executed::{Executed, ExecutedSlices};
 use super::traversal::{Adjacent, Step};
 use crate::Result;
 use crate::graph::kernels::resident_grid;
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, Outcome, Outcomes};
-use gpu::{Buffer, Stream};
+use gpu::{AsSlice, Buffer, Stream};
 use phalanx_kernels::graph::algorithms::kernels::{ComponentsCompress, ComponentsJoinEdges};
 use phalanx_kernels::primitives::words::CountUp;
 
@@ -66,15 +66,53 @@ impl Components {
     /// [`Error::Length`] if the slices differ in length; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn insert(&mut self, sources: &[u32], targets: &[u32], outcomes: &[Outcome]) -> Result<()> {
-        let device = self.labels.device();
-        let (batch, stream) = (Executed::new(device, (sources, targets), outcomes)?, device.stream()?);
+        let batch = Executed::new(self.labels.device(), (sources, targets), outcomes)?;
+        self.join(batch.slices())
+    }
+
+    /// As [`Self::insert`], of edges in device memory, with the codes of their outcomes. Waits for all work
+    /// that the device has.
+    ///
+    /// ```
+    /// use phalanx::DynamicGraph;
+    /// use phalanx::graph::algorithms::Components;
+    ///
+    /// let graph = DynamicGraph::<()>::builder().vertices(5).build()?;
+    /// let mut components = Components::of(&graph)?;
+    /// let (device, stream) = (graph.device(), graph.device().default_stream());
+    /// let (sources, targets) = (device.from_slice(&[3u32, 0])?, device.from_slice(&[1u32, 0])?);
+    /// let mut outcomes = device.zeroed::<u8>(2)?;
+    /// graph.on(&stream).insert(&sources, &targets, &mut outcomes)?;
+    /// components.insert_slices(&sources, &targets, &outcomes)?;
+    /// assert_eq!(components.read()?, [0, 1, 2, 1, 4]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: the paths of both ends of each edge; 8 bytes per vertex; two launches.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the slices differ in length; [`Error::OtherDevice`] if one is on another device;
+    /// [`Error::Device`] if the device is lost.
+    pub fn insert_slices(
+        &mut self,
+        sources: impl AsSlice<u32>,
+        targets: impl AsSlice<u32>,
+        outcomes: impl AsSlice<u8>,
+    ) -> Result<()> {
+        let ends = (sources.view(), targets.view());
+        self.join(ExecutedSlices::new(self.labels.device(), ends, outcomes.view())?)
+    }
+
+    /// Joins the ends of edges, and waits.
+    fn join(&mut self, batch: ExecutedSlices<'_>) -> Result<()> {
+        let stream = self.labels.device().default_stream();
         let join = ComponentsJoinEdges {
             labels: self.labels.global(),
             sources: batch.sources.global(),
             targets: batch.targets.global(),
             outcomes: batch.outcomes.global(),
         };
-        // SAFETY: the buffers outlive the launch, which is waited for.
+        // SAFETY: the slices outlive the launch, which is waited for.
         unsafe { stream.launch(resident_grid(&stream, join.sources.len()), join)? };
         self.compress(&stream)?;
         Ok(stream.synchronize()?)

@@ -1,13 +1,14 @@
 //! Triangle counting.
-use super::executed::Executed;
+use super::executed::{Executed, ExecutedSlices};
 use super::traversal::{Adjacent, PartBuffers, Step, Traversal};
 use crate::graph::kernels::{Launch, Whole, resident_grid};
 use crate::graph::memory::Memory;
 use crate::graph::{Data, DynamicGraph, Kind};
+use crate::map::check;
 use crate::map::launch::nothing;
 use crate::primitives::{Bits, Workspace, compact_bytes, scan_bytes, sort_bytes, sort_segments_bytes};
 use crate::{Error, Outcome, Result};
-use gpu::{Buffer, Stream};
+use gpu::{AsSlice, Buffer, Stream};
 use phalanx_kernels::graph::algorithms::Orientation;
 use phalanx_kernels::graph::algorithms::kernels::{EdgeKeys, TriangleCount};
 use phalanx_kernels::graph::{BatchEdges, TRIANGLE};
@@ -172,7 +173,47 @@ impl Triangles {
         targets: &[u32],
         outcomes: &[Outcome],
     ) -> Result<()> {
-        self.0 += of_batch(graph, (sources, targets), outcomes, Outcome::Inserted)?;
+        check_undirected(graph.kind())?;
+        let batch = Executed::new(graph.device(), (sources, targets), outcomes)?;
+        self.0 += of_batch(graph, batch.slices(), Outcome::Inserted)?;
+        Ok(())
+    }
+
+    /// As [`Self::inserted`], of edges in device memory, with the codes of their outcomes. Waits for all work
+    /// that the device has.
+    ///
+    /// ```
+    /// use phalanx::DynamicGraph;
+    /// use phalanx::graph::Kind;
+    /// use phalanx::graph::algorithms::Triangles;
+    ///
+    /// let graph = DynamicGraph::<()>::builder().vertices(4).kind(Kind::Undirected).build()?;
+    /// let mut triangles = Triangles::of(&graph)?;
+    /// let (device, stream) = (graph.device(), graph.device().default_stream());
+    /// let (sources, targets) = (device.from_slice(&[0u32, 1, 2])?, device.from_slice(&[1u32, 2, 0])?);
+    /// let mut outcomes = device.zeroed::<u8>(3)?;
+    /// graph.on(&stream).insert(&sources, &targets, &mut outcomes)?;
+    /// triangles.inserted_slices(&graph, &sources, &targets, &outcomes)?;
+    /// assert_eq!(triangles.count(), 1);
+    /// triangles.removing_slices(&graph, &sources, &targets)?;
+    /// assert_eq!(triangles.count(), 0);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// Cost: as [`Self::inserted`], without the copies.
+    ///
+    /// # Errors
+    /// As [`Self::inserted`]; [`Error::OtherDevice`] if a slice is on another device.
+    pub fn inserted_slices<E: Data>(
+        &mut self,
+        graph: &DynamicGraph<E>,
+        sources: impl AsSlice<u32>,
+        targets: impl AsSlice<u32>,
+        outcomes: impl AsSlice<u8>,
+    ) -> Result<()> {
+        check_undirected(graph.kind())?;
+        let batch = ExecutedSlices::new(graph.device(), (sources.view(), targets.view()), outcomes.view())?;
+        self.0 += of_batch(graph, batch, Outcome::Inserted)?;
         Ok(())
     }
 
@@ -188,24 +229,36 @@ impl Triangles {
         sources: &[u32],
         targets: &[u32],
     ) -> Result<()> {
-        let present = graph.has_edge(sources, targets)?;
-        let outcome = |has: bool| if has { Outcome::Found } else { Outcome::Absent };
-        let outcomes: Vec<Outcome> = present.into_iter().map(outcome).collect();
-        let lost = of_batch(graph, (sources, targets), &outcomes, Outcome::Found)?;
+        let device = graph.device();
+        self.removing_slices(graph, &device.from_slice(sources)?, &device.from_slice(targets)?)
+    }
+
+    /// As [`Self::removing`], of edges in device memory.
+    ///
+    /// Cost: as [`Self::removing`], without the copies.
+    ///
+    /// # Errors
+    /// As [`Self::inserted_slices`].
+    pub fn removing_slices<E: Data>(
+        &mut self,
+        graph: &DynamicGraph<E>,
+        sources: impl AsSlice<u32>,
+        targets: impl AsSlice<u32>,
+    ) -> Result<()> {
+        check_undirected(graph.kind())?;
+        let (sources, targets) = (sources.view(), targets.view());
+        check("targets", sources.len(), targets.len())?;
+        let mut outcomes = graph.device().buffer::<u8>(sources.len())?;
+        graph.on(&graph.device().default_stream()).has_edge(sources, targets, &mut outcomes)?;
+        let batch = ExecutedSlices::new(graph.device(), (sources, targets), (&outcomes).into())?;
+        let lost = of_batch(graph, batch, Outcome::Found)?;
         self.0 = self.0.saturating_sub(lost);
         Ok(())
     }
 }
 
 /// Counts the triangles with edges of a batch that have the outcome `wanted`.
-fn of_batch<E: Data>(
-    graph: &DynamicGraph<E>,
-    edges: (&[u32], &[u32]),
-    outcomes: &[Outcome],
-    wanted: Outcome,
-) -> Result<u64> {
-    check_undirected(graph.kind())?;
-    let batch = Executed::new(graph.device(), edges, outcomes)?;
+fn of_batch<E: Data>(graph: &DynamicGraph<E>, batch: ExecutedSlices<'_>, wanted: Outcome) -> Result<u64> {
     graph.traverse_memory(|traversal, memory| {
         let (stream, keys) = (&traversal.stream, graph.device().buffer::<u64>(batch.sources.len())?);
         let kernel = EdgeKeys {
