@@ -454,11 +454,11 @@ impl<'a> Prepared<'a> {
             self.batches.first().context("`restore` inserts the batch")?;
         if self.timed == Timed::TrianglesKept {
             let mut count = self.count.take().context("`restore` counts the triangles")?;
-            count.inserted_slices(graph, sources, targets, &*outcomes)?;
+            count.inserted_slices(graph, sources, targets, outcomes)?;
             return Ok(Found::Count(count.count()));
         }
         let mut components = self.components.take().context("`restore` computes the components")?;
-        components.insert_slices(sources, targets, &*outcomes)?;
+        components.insert_slices(sources, targets, outcomes)?;
         Ok(Found::Components(components))
     }
 
@@ -508,10 +508,11 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Inserts edges; the number of edges tells whether all were inserted.
+/// Inserts edges, of which some may be there.
 fn insert(graph: &DynamicGraph<()>, edges: &[Edge]) -> Result<()> {
     let (sources, targets) = columns(edges);
-    graph.insert(&sources, &targets)?;
+    let refused = graph.insert(&sources, &targets)?.refused();
+    ensure!(refused == 0, "the graph refuses {refused} edges");
     Ok(())
 }
 
