@@ -192,7 +192,7 @@ impl<'a> Prepared<'a> {
         let threads = programs.iter().map(|program| program.ops.len()).max().unwrap_or(0);
         // Four blocks on each multiprocessor of a GPU, all resident.
         let (blocks, size) =
-            if device.is_emulator() { (4, 128) } else { (device.resident_threads() / 512, 256) };
+            if device.is_emulator() { (8, 128) } else { (device.resident_threads() / 512, 256) };
         Ok(Self {
             gpu,
             one_block: case.op == "one_block",
