@@ -214,8 +214,8 @@ impl Batch<'_> {
         wrong(format!("{mine:x?} change {old:x?} to {new:x?}"))
     }
 
-    /// Checks that score and row are those that the last of the answers leaves: an assignment its own row, any
-    /// other use the row that it returns. A score that counts uses does not tell which was the last one.
+    /// Checks that score and row are those that the last of the answers leaves: an assignment its own row,
+    /// any other use the row that it returns. A score that counts uses does not tell which was the last one.
     fn check_pair<C: Config>(&self, mine: &[&Answer], new: &Slot) -> Result<(), Finding> {
         let leaves_row = |answer: &Answer| match answer.action {
             Action::Assign => self.row(answer) == new.row,
