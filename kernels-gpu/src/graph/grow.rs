@@ -155,6 +155,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         };
         let slots = slab_slots::<S, L>();
         let wanted = self.count_live(vertex) as u64 + pressure as u64;
+        // mutation: less more half performance, because a vertex has the same edges with a table as without:
+        // it only needs more memory, or has a longer chain.
         if wanted > bound(RECORD_SLOTS + slots) as u64 {
             let plan = match growth_class(wanted, slots, growth.tenths()) {
                 Some(class) => self.plan_of(growth, vertex, class),

@@ -185,6 +185,8 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
             Next::Table(Table { base, buckets, taken }) => {
                 let slots = buckets * super::kind::slab_slots::<S, L>();
                 chain.executed.in_table = true;
+                // mutation: less more half performance, because the second pass inserts what the first one
+                // defers.
                 if DEFERS && self.request.places() && taken > bound(slots) {
                     chain.executed.fate = Fate::Deferred;
                 } else {
@@ -316,8 +318,11 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Ch
     /// Returns the number of slabs up to which a chain is lengthened.
     fn most<const DEFERS: bool>(is_bucket: bool) -> u32 {
         if !DEFERS {
+            // mutation: less more half unreached, because no explorer has a chain of so many slabs. Those of
+            // `too_many_parallel_edges_are_refused` have.
             return bound(LONG);
         }
+        // mutation: less more half performance, because the second pass inserts what the first one defers.
         if is_bucket { bound(FIRST_PASS[1]) } else { bound(FIRST_PASS[0]) }
     }
 
