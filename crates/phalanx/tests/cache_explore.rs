@@ -84,22 +84,32 @@ fn crowds_are_evicted_one_after_the_other() {
     crowds_are_sound::<Usual>(true, SEEDS);
 }
 
-/// A key is placed while others evict it: it may lose its slot between its search and its lock.
+/// Runs seeds of duels: a key is placed while others evict it, and may lose its slot between its search and
+/// its lock.
+fn duels_are_sound<C>(looks_up: bool, count: u64)
+where
+    C: Config + Instance,
+    C::Key: Pod,
+    C::Score: Pod,
+{
+    let mut sum = Played::default();
+    for seed in common::seeds(count).filter(|&seed| Plan::new(seed).is_duel) {
+        for weak in [false, true] {
+            let setting = Setting { looks_up, ..Setting::new(seed, weak) };
+            sum += play::<C>(seed, &[Kind::InsertEvict], &setting).unwrap_or_else(|finding| {
+                panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
+            });
+        }
+    }
+    println!("{}: {sum:?}", C::NAME);
+    sum.assert_lost_races();
+}
+
 #[test]
 fn duels_about_a_slot_are_sound() {
-    for looks_up in [false, true] {
-        let mut sum = Played::default();
-        for seed in common::seeds(40 * SEEDS).filter(|&seed| Plan::new(seed).is_duel) {
-            for weak in [false, true] {
-                let setting = Setting { looks_up, ..Setting::new(seed, weak) };
-                sum += play::<Usual>(seed, &[Kind::InsertEvict], &setting).unwrap_or_else(|finding| {
-                    panic!("weak memory {weak}: {finding}\n{}", common::replay(seed))
-                });
-            }
-        }
-        println!("{sum:?}");
-        sum.assert_lost_races();
-    }
+    duels_are_sound::<Usual>(false, 40 * SEEDS);
+    duels_are_sound::<Usual>(true, 40 * SEEDS);
+    duels_are_sound::<Narrow>(true, 60 * SEEDS);
 }
 
 macro_rules! explore {
