@@ -192,6 +192,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             None => {
                 // A count far below its maximum: no more lanes add to it than are resident.
                 if found.deferred() < Link::MOST_DEFERRED / 2 {
+                    // mutation: tear performance, because a smaller count only lets a smaller table be
+                    // planned: the second pass inserts all deferred edges.
                     link.fetch_add(many, Order::Relaxed, Scope::Device);
                 }
                 return false;
