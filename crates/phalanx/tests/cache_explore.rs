@@ -22,7 +22,7 @@ mod world;
 
 use bytemuck::Pod;
 use phalanx_kernels::cache::{BuiltIn, Cache, Config};
-use plan::Kind;
+use plan::{Kind, Plan};
 use simt::Instance;
 use world::{Played, Setting, play};
 
@@ -59,6 +59,57 @@ where
     if common::seeds(count).count() >= FEW {
         sum.assert_rare_paths(kinds, looks_up);
     }
+}
+
+/// Runs `count` seeds of launches with many elements, which evict one after the other.
+fn crowds_are_sound<C>(looks_up: bool, count: u64)
+where
+    C: Config + Instance,
+    C::Key: Pod,
+    C::Score: Pod,
+{
+    for (seed, weak) in common::seeds(count).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let setting = Setting { is_crowded: true, looks_up, ..Setting::new(seed, weak) };
+        let found = play::<C>(seed, &[Kind::InsertEvict], &setting);
+        found.unwrap_or_else(|finding| {
+            panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
+        });
+    }
+}
+
+#[test]
+fn crowds_are_evicted_one_after_the_other() {
+    crowds_are_sound::<Usual>(false, 2 * SEEDS);
+    crowds_are_sound::<Narrow>(false, SEEDS);
+    crowds_are_sound::<Usual>(true, SEEDS);
+}
+
+/// Runs seeds of duels: a key is placed while others evict it, and may lose its slot between its search and
+/// its lock.
+fn duels_are_sound<C>(looks_up: bool, count: u64)
+where
+    C: Config + Instance,
+    C::Key: Pod,
+    C::Score: Pod,
+{
+    let mut sum = Played::default();
+    for seed in common::seeds(count).filter(|&seed| Plan::new(seed).is_duel) {
+        for weak in [false, true] {
+            let setting = Setting { looks_up, ..Setting::new(seed, weak) };
+            sum += play::<C>(seed, &[Kind::InsertEvict], &setting).unwrap_or_else(|finding| {
+                panic!("{}, weak memory {weak}: {finding}\n{}", C::NAME, common::replay(seed))
+            });
+        }
+    }
+    println!("{}: {sum:?}", C::NAME);
+    sum.assert_lost_races();
+}
+
+#[test]
+fn duels_about_a_slot_are_sound() {
+    duels_are_sound::<Usual>(false, 40 * SEEDS);
+    duels_are_sound::<Usual>(true, 40 * SEEDS);
+    duels_are_sound::<Narrow>(true, 60 * SEEDS);
 }
 
 macro_rules! explore {

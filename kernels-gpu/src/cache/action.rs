@@ -60,14 +60,19 @@ impl<C: Config> Action<C> for InsertEvict<C::Key, C::Score> {
         if held.evicts {
             // SAFETY: the position is that of a slot that the lane has locked.
             unsafe {
+                // mutation: weak block equivalent, because the lock has acquired the writes of the last
+                // holder, and nobody else writes to the slot until the release.
                 key = view.key(held.position).load(Order::Relaxed, Scope::Device);
+                // mutation: weak block equivalent, because of the same.
                 score = view.score(held.position).load(Order::Relaxed, Scope::Device);
             }
         }
         // Beside the loads, which nothing has waited for yet.
         let index = reserve(warp, self.evicted.count, held.evicts);
         if held.evicts {
+            // mutation: late equivalent, because only later launches read the output.
             self.evicted.keys.write(index as usize, key);
+            // mutation: late equivalent, because only later launches read the output.
             self.evicted.scores.write(index as usize, score);
         }
         if held.evicts { index } else { NOWHERE }

@@ -23,7 +23,7 @@ use super::versions::{begin_write, end_write, order_versions};
 use super::view::{CacheView, Config};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{Outcome, Scalar};
-use simt::{BoundedSlice, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, device};
+use simt::{BoundedSlice, GlobalSlice, Lockstep, Order, Scope, Thread, Tile, bound, device, recheck};
 
 /// Elements that change the table.
 #[repr(C)]
@@ -176,6 +176,7 @@ pub(super) fn change<C: Config, A: Action<C>>(
         }
     }
     if batch.exists() {
+        // mutation: late equivalent, because only later launches read the output.
         write_if(batch.outcomes, Thread::index(), outcome as u8);
     }
 }
@@ -202,7 +203,8 @@ fn hold<C: Config, A: Action<C>>(
     if A::Mode::PLACES {
         let hashed = Hashed::of(key, view.seed());
         let (mut wants, mut tries) = (found_none, 0);
-        while tries < EVICTIONS && warp.any(wants) {
+        // mutation: less more half performance, because a lane without a slot searches again.
+        while tries < bound(EVICTIONS) && warp.any(wants) {
             match evict(view, warp, wants, hashed, || policy.placed(batch.change::<C>().given)) {
                 Eviction::Locked(position) if wants => {
                     held = LockedSlot { position, is_new: true, evicts: true, output: NOWHERE };
@@ -234,6 +236,8 @@ fn lock<C: Config>(view: CacheView<C>, sought: Sought, key: C::Key) -> LockedSlo
     // SAFETY: the position is that of a slot that was read; it is released only if it was locked here.
     unsafe {
         if is_new {
+            // mutation: relaxed equivalent, because launches that place keys free no slot: the last release
+            // of a free slot was in an earlier launch.
             let position = view.lock_free(position, sought.seen);
             return LockedSlot { position, is_new, ..LockedSlot::NOTHING };
         }
@@ -241,7 +245,12 @@ fn lock<C: Config>(view: CacheView<C>, sought: Sought, key: C::Key) -> LockedSlo
             return LockedSlot::NOTHING;
         }
         // Meanwhile the key may have been evicted, and one with the same digest been placed.
-        if view.key(position).load(Order::Relaxed, Scope::Device) != key {
+        // mutation: weak block equivalent, because the lock has acquired the writes of the last holder, and
+        // nobody else writes to the slot until the release.
+        let is_same = view.key(position).load(Order::Relaxed, Scope::Device) == key;
+        if !recheck(is_same) {
+            // mutation: relaxed equivalent, because the lane has written nothing, and its two updates of the
+            // word pass the release of the last holder on.
             view.release(position, digest);
             return LockedSlot::NOTHING;
         }
@@ -261,9 +270,13 @@ fn write_key_and_score<C: Config>(
     unsafe {
         let score = view.score(held.position);
         let new = if held.is_new {
+            // mutation: late equivalent, because the lane's next write, of the score, is before the release,
+            // too.
             view.key(held.position).store(element.key, Order::Relaxed, Scope::Device);
             policy.placed(element.given)
         } else {
+            // mutation: weak block equivalent, because the lock has acquired the writes of the last holder,
+            // and nobody else writes to the slot until the release.
             policy.used(score.load(Order::Relaxed, Scope::Device), element.given)
         };
         score.store(new, Order::Relaxed, Scope::Device);

@@ -6,7 +6,7 @@ use super::layout::{DIGEST_WORDS, NOWHERE, SLOTS};
 use super::summary::CLASSES;
 use super::view::{CacheView, Config};
 use crate::keyed::Scalar;
-use simt::{Lockstep, Order, Scope, Tile, device, share_work};
+use simt::{Lockstep, Order, Scope, Tile, bound, device, recheck, share_work};
 
 /// A slot that may be evicted.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ fn victims<C: Config, const W: u32>(
     let mut mine = Victim::NONE;
     share_work(tile, wants, |turn| {
         let (mut victim, mut choice) = (Victim::NONE, 0);
-        while choice < view.choices() {
+        while choice < bound(view.choices()) {
             let bucket = turn.from_owner(if choice == 0 { buckets[0] } else { buckets[1] });
             victim = victim.or(lowest(view, tile, bucket, turn.is_active()));
             choice += 1;
@@ -109,7 +109,12 @@ fn take<C: Config>(view: CacheView<C>, victim: Victim<C::Score>, score: C::Score
             return Eviction::Failed;
         }
         // Meanwhile another tile may have used the key, or evicted it and placed one with the same digest.
-        if view.score(position).load(Order::Relaxed, Scope::Device) != victim.score {
+        // mutation: weak block equivalent, because the lock has acquired the writes of the last holder, and
+        // nobody else writes to the slot until the release.
+        let is_same = view.score(position).load(Order::Relaxed, Scope::Device) == victim.score;
+        if !recheck(is_same) {
+            // mutation: relaxed equivalent, because the lane has written nothing, and its two updates of the
+            // word pass the release of the last holder on.
             view.release(position, digest);
             return Eviction::Failed;
         }
@@ -128,11 +133,13 @@ fn lowest<C: Config>(view: CacheView<C>, warp: Tile<32, Lockstep>, bucket: u32, 
     // SAFETY: the lane's word of digests and its scores are those of the bucket's slots.
     let (seen, scores) = unsafe {
         let seen = view.digest_word(bucket * SLOTS + warp.rank() * (SLOTS / DIGEST_WORDS));
+        // mutation: early equivalent, because the lock compares the digest with the word in memory, and
+        // `take` the score of the victim. Changes of other slots are not ordered before this read.
         (seen.load(Order::Relaxed, Scope::Device), view.four_scores(first))
     };
     let (leased, mut is_locked) = (view.leased(first, 4), false);
     let (mut best, mut score, mut slot) = (NOWHERE, C::Score::MAX, 0);
-    while slot < EACH {
+    while slot < bound(EACH as u32) as usize {
         let digest = Digest::in_word(seen, slot as u32);
         let may = digest.has_key() && leased >> slot & 1 == 0;
         is_locked |= !digest.has_key();
@@ -174,6 +181,8 @@ fn lowest_of_class<C: Config>(
     let first = bucket * SLOTS + tile.rank() * 16;
     // SAFETY: the bucket is one of the table.
     let (digests, classes) = unsafe {
+        // mutation: early equivalent, because the lock compares the digest with the word in memory. Changes
+        // of other slots are not ordered before this read.
         let digests = view.read::<WORDS>(bucket * DIGEST_WORDS, (tile.rank(), SUMMARY_LANES), active);
         (digests, view.summary().read(first, active))
     };
@@ -203,9 +212,11 @@ fn lowest_of<C: Config>(view: CacheView<C>, first: u32, (mut slots, class): (u32
     while slots != 0 {
         let position = first + slots.trailing_zeros();
         // SAFETY: the position is that of a slot of the bucket.
+        // mutation: early equivalent, because `take` compares the score of the victim again, and changes of
+        // other slots are not ordered before this read.
         let own = unsafe { view.score(position) }.load(Order::Relaxed, Scope::Device);
-        let is_stale = view.summary().is_above(class, own);
-        if !is_stale && (best == NOWHERE || own < score) {
+        let is_fresh = recheck(!view.summary().is_above(class, own));
+        if is_fresh && (best == NOWHERE || own < score) {
             (best, score) = (position, own);
         }
         slots &= slots - 1;
@@ -218,7 +229,7 @@ fn lowest_of<C: Config>(view: CacheView<C>, first: u32, (mut slots, class): (u32
 #[device]
 fn lowest_class(digests: &Digests<WORDS>, classes: &[u32; WORDS], leased: u32) -> Class {
     let (mut found, mut word) = (Class { class: CLASSES as u32, slots: 0, is_locked: false }, 0);
-    while word < WORDS {
+    while word < bound(WORDS as u32) as usize {
         let taken = taken_bytes(digests.words[word]);
         found.is_locked |= taken != TOP_BITS;
         let may = taken & !(spread(leased >> (4 * word)) << 7);

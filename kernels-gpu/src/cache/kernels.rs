@@ -105,6 +105,7 @@ fn report<K: Scalar>(batch: Lookups<K>, (exists, key): (bool, K), position: u32)
         }
     }
     if exists {
+        // mutation: late equivalent, because only later launches read the output.
         write_if(batch.outcomes, index, if is_missed { Outcome::Absent } else { Outcome::Found } as u8);
     }
 }

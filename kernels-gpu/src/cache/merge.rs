@@ -35,7 +35,7 @@ use crate::keyed::Outcome;
 use crate::keyed::kernels::{read_if, write_if};
 use crate::primitives::words::Moved;
 use simt::hash::mix64;
-use simt::{GlobalSlice, Instance, Order, Scope, Tile, Word, device, kernel};
+use simt::{GlobalSlice, Instance, Order, Scope, Tile, Word, bound, device, kernel};
 
 /// The keys of a batch, and the slots that they claim.
 #[repr(C)]
@@ -66,6 +66,8 @@ impl<K: Word> ClaimTable<K> {
         let mut at = hash_of(key, section) as usize & last;
         loop {
             let slot = self.slots.at(at);
+            // mutation: early equivalent, because a slot changes once, from 0: the compare-and-swap with a 0
+            // that was overwritten fails, and returns the owner.
             let mut seen = slot.load(Order::Relaxed, Scope::Device);
             if seen == 0 {
                 match slot.compare_exchange(0, index + 1, Order::Relaxed, Scope::Device) {
@@ -129,7 +131,7 @@ pub struct ByKeys<K> {
 pub fn cache_claim<M: Moved + Instance>(claims: ClaimTable<M::Word>, found: Owners, sections: Sections) {
     let (warp, section) = (Tile::<32>::lockstep(), sections.of_warp(1));
     let index = section.index(1);
-    let exists = index < section.end;
+    let exists = index < bound(section.end);
     let key = read_if(claims.keys, index as usize, exists);
     // The lanes with the same hash, of which the first one searches for all that have its key.
     let same = warp.match_any(hash_of(key, section)) & warp.ballot(exists);
@@ -154,6 +156,7 @@ pub fn cache_claim<M: Moved + Instance>(claims: ClaimTable<M::Word>, found: Owne
     }
     let theirs = warp.shuffle(owner, leader);
     if exists {
+        // mutation: late equivalent, because only later launches read the output.
         found.owners.write(index as usize, if searches { owner } else { theirs });
     }
 }
@@ -181,13 +184,13 @@ pub fn cache_number<M: Moved + Instance>(
     let first = section.index(NUMBERED);
     let mut mine = 0u64;
     let mut each = 0;
-    while each < NUMBERED {
+    while each < bound(NUMBERED) {
         mine += needed(found, section, first + each);
         each += 1;
     }
     let mut next = reserve_places(warp, by_keys.counts, section, mine);
     let mut each = 0;
-    while each < NUMBERED {
+    while each < bound(NUMBERED) {
         let index = first + each;
         let needed = needed(found, section, index);
         if needed != 0 {
@@ -195,11 +198,16 @@ pub fn cache_number<M: Moved + Instance>(
             let base = section.first as usize;
             let (lowest, highest) = found.ends(index, len > 1);
             let at = base + number as usize;
+            // mutation: late equivalent, because only later launches read the output.
             by_keys.keys.write(at, claims.keys.read(index as usize));
+            // mutation: late equivalent, because only later launches read the output.
             by_keys.ends.write(at, place + len - 1);
+            // mutation: late equivalent, because only later launches read the output.
             by_keys.order.write(base + place as usize, lowest);
             if len > 1 {
+                // mutation: late equivalent, because only later launches read the output.
                 by_keys.order.write(base + (place + len - 1) as usize, highest);
+                // mutation: late equivalent, because only later launches read the output.
                 found.others.write(index as usize, place + 1);
             }
         }
@@ -212,7 +220,7 @@ pub fn cache_number<M: Moved + Instance>(
 /// element with its key.
 #[device(caller)]
 fn needed(found: Owners, section: Section, index: u32) -> u64 {
-    if index >= section.end || found.owners.read(index as usize) != index {
+    if index >= bound(section.end) || found.owners.read(index as usize) != index {
         return 0;
     }
     let others = found.others.at(index as usize).load(Order::Weak, Scope::Device);
@@ -224,7 +232,8 @@ fn needed(found: Owners, section: Section, index: u32) -> u64 {
 #[device]
 fn reserve_places(warp: Tile<32>, counts: GlobalSlice<u64>, section: Section, mine: u64) -> u64 {
     let (mut sum, mut by) = (mine, 1);
-    while by < 32 {
+    // mutation: less more equivalent, because distances are powers of two, and one of 32 is beyond all lanes.
+    while by < bound(32) {
         let before = warp.shuffle_up(sum, by);
         if warp.rank() >= by {
             sum += before;
@@ -244,7 +253,8 @@ fn reserve_places(warp: Tile<32>, counts: GlobalSlice<u64>, section: Section, mi
 pub fn cache_place(found: Owners, order: GlobalSlice<u32>, sections: Sections) {
     let (warp, section) = (Tile::<32>::lockstep(), sections.of_warp(1));
     let index = section.index(1);
-    let (exists, mut owner, mut is_inner) = (index < section.end, index, false);
+    // mutation: less equivalent, because the last element of a section is the last one of its key.
+    let (exists, mut owner, mut is_inner) = (index < bound(section.end), index, false);
     if exists {
         owner = found.owners.read(index as usize);
         let (lowest, highest) = found.ends(owner, true);
@@ -261,6 +271,7 @@ pub fn cache_place(found: Owners, order: GlobalSlice<u32>, sections: Sections) {
     }
     let place = warp.shuffle(place, leader) + (same & ((1 << rank) - 1)).count_ones();
     if is_inner {
+        // mutation: late equivalent, because only later launches read the output.
         order.write((section.first + place) as usize, index);
     }
 }
@@ -304,6 +315,7 @@ pub fn cache_spread(sections: Sections, batch: MergedBatch) {
         element = order.read(index as usize);
         let outcome = merged.read(base + run) as u32;
         let was_placed = outcome == Outcome::Inserted as u32 && place != first;
+        // mutation: late equivalent, because only later launches read the output.
         write_if(outcomes, element as usize, if was_placed { present } else { outcome } as u8);
         let last = order.read(base + ends.read(run) as usize);
         if last != element {

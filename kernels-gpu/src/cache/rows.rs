@@ -2,7 +2,7 @@
 use super::layout::NOWHERE;
 use super::view::Rows;
 use crate::keyed::Scalar;
-use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Shuffle, Tile, device};
+use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Shuffle, Tile, bound, device};
 
 /// Number of words that a lane moves at once.
 #[repr(u32)]
@@ -106,7 +106,7 @@ fn move_chunks<M: Mover, const N: usize>(
     let (rows_a_step, rest) = (32 / chunks, 32 % chunks);
     let (mut owner, mut at) = (warp.rank() / chunks, warp.rank() % chunks);
     let mut iteration = 0;
-    while iteration < chunks {
+    while iteration < bound(chunks) {
         let (theirs, task) = (warp.shuffle(position, owner), warp.shuffle(task, owner));
         if theirs != NOWHERE {
             let first = at * N as u32;
@@ -151,6 +151,7 @@ impl<const CONCURRENT: bool> Mover for CopyOut<CONCURRENT> {
 
     fn step<const N: usize>(&self, index: u32, chunk: Global<u32>, words: u32, first: u32) {
         let order = if CONCURRENT { Order::Acquire } else { Order::Weak };
+        // mutation: late store equivalent, because only later launches read the output.
         store::<N>(self.to.chunk::<N>(index, words, first), load::<N>(chunk, order), Order::Weak);
     }
 }
@@ -200,7 +201,10 @@ impl Mover for Exchange {
         // Both loads before the first store, which waits for one.
         let new = load::<N>(self.from.chunk::<N>(index, words, first), Order::Weak);
         if old != NOWHERE {
+            // mutation: weak block equivalent, because the lock has acquired the writes of the last holder,
+            // the warp's barrier passes them on, and nobody else writes to the slot until the release.
             let row = load::<N>(chunk, Order::Relaxed);
+            // mutation: late equivalent, because only later launches read the output, and the row was read.
             store::<N>(self.evicted.chunk::<N>(old, words, first), row, Order::Weak);
         }
         store::<N>(chunk, new, Order::Relaxed);
@@ -222,11 +226,14 @@ impl Mover for PlaceOrRead {
     fn step<const N: usize>(&self, (index, is_new): (u32, bool), chunk: Global<u32>, words: u32, first: u32) {
         let row = if is_new {
             let row = load::<N>(self.from.chunk::<N>(index, words, first), Order::Weak);
+            // mutation: late equivalent, because the lane's next write is before the warp's barrier, too.
             store::<N>(chunk, row, Order::Relaxed);
             row
         } else {
+            // mutation: weak block equivalent, because of the lock and the barrier, as in `Exchange`.
             load::<N>(chunk, Order::Relaxed)
         };
+        // mutation: late equivalent, because only later launches read the output.
         store::<N>(self.to.chunk::<N>(index, words, first), row, Order::Weak);
     }
 }
@@ -273,12 +280,13 @@ impl Mover for Add {
             let index = if self.order.is_empty() { place } else { self.order.read(place as usize) };
             load::<N>(self.from.chunk::<N>(index, words, first), Order::Weak)
         };
+        // mutation: weak block equivalent, because of the lock and the barrier, as in `Exchange`.
         let mut sum = if is_new { row(next) } else { load::<N>(chunk, Order::Relaxed) };
         next += is_new as u32;
-        while next <= last {
+        while next <= bound(last) {
             let more = row(next);
             let mut word = 0;
-            while word < N {
+            while word < bound(N as u32) as usize {
                 sum[word] = self.element.add(sum[word], more[word]);
                 word += 1;
             }

@@ -16,7 +16,7 @@ use super::hashed::Hashed;
 use super::layout::{DIGEST_WORDS, NOWHERE, SLOTS, word_of};
 use super::mode::{End, Mode, Sought};
 use super::view::{CacheView, Config};
-use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, share_work};
+use simt::{Convergence, CurrentOp, Order, Scope, Tile, bound, device, recheck, share_work};
 
 /// Searches the keys of all lanes that pass `pending`: see [`Config::search`].
 #[device]
@@ -104,8 +104,8 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
     /// last bucket.
     #[device]
     fn description(&self) -> u32 {
-        let is_last = self.step % Self::STEPS == Self::STEPS - 1;
-        let is_last_bucket = self.step / Self::STEPS + 1 == self.view.choices();
+        let is_last = self.step % Self::STEPS == bound(Self::STEPS - 1);
+        let is_last_bucket = self.step / Self::STEPS + 1 == bound(self.view.choices());
         let bits = if is_last { Self::LAST } else { 0 } | if is_last_bucket { Self::LAST_BUCKET } else { 0 };
         self.hashed.digest().byte() | bits
     }
@@ -161,6 +161,9 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
         while !candidates.is_empty() {
             let position = self.position(first, candidates.first());
             // SAFETY: the position is that of a digest that was read. Its key was written before the digest.
+            // mutation: early equivalent, because a digest and its key are read without an order anyway: a
+            // change or lookup that finds the key compares it again, and one may miss a key that is placed
+            // meanwhile.
             let is_same = unsafe { self.view.key(position) }.load(Order::Relaxed, Scope::Device) == key;
             found = if is_same { position } else { NOWHERE };
             candidates = if is_same { ByteSet::NOTHING } else { candidates.without_first() };
@@ -176,7 +179,7 @@ impl<C: Config, M: Mode, const W: u32, const N: usize> Walk<C, M, W, N> {
             self.result = step.found;
             return;
         }
-        if M::WAITS && step.has_busy {
+        if M::WAITS && !recheck(!step.has_busy) {
             self.result = Sought { end: End::Locked, ..Sought::NOTHING };
         }
         if M::PLACES {

@@ -8,7 +8,7 @@
 //! A warp processes elements of one table, so its lanes share the table's view. For `n` elements per warp,
 //! the warps of table `t`, whose elements begin with the `first`, begin with warp `first / n + t`, rounded
 //! down. These are enough: the first of the next table is by one more than by the quotient of the elements.
-use simt::{Thread, device};
+use simt::{Thread, bound, device};
 
 /// Maximum number of tables of a batch.
 pub const MOST_TABLES: usize = 16;
@@ -85,7 +85,7 @@ impl Sections {
         let warp = Thread::index() as u32 / 32;
         let mut section = Section { table: 0, first: 0, end: self.ends[0], first_warp: 0 };
         let mut table = 1;
-        while table < MOST_TABLES {
+        while table < bound(MOST_TABLES as u32) as usize {
             let (first, end) = (self.ends[table - 1], self.ends[table]);
             let first_warp = first / (32 * each) + table as u32;
             if warp >= first_warp {

@@ -19,13 +19,14 @@ use super::lookups::Lookups;
 use super::mode::{End, Sought, Watching};
 use super::rows::{CopyOut, move_rows};
 use super::view::{CacheView, Config};
-use simt::{Lockstep, Order, Scope, Thread, Tile, device};
+use simt::{Lockstep, Order, Scope, Thread, Tile, device, recheck};
 
 /// Makes the version of a slot odd that the caller has locked, if it `writes` key, score or row. Does nothing
 /// if the table has no versions.
 #[device]
 pub(super) fn begin_write<C: Config>(view: CacheView<C>, (writes, position): (bool, u32)) {
     if writes && view.has_versions() {
+        // mutation: tear equivalent, because the holder of the slot alone writes its version.
         view.version(position).fetch_add(1, Order::Relaxed, Scope::Device);
         order_versions(view);
     }
@@ -45,6 +46,7 @@ pub(super) fn order_versions<C: Config>(view: CacheView<C>) {
 #[device]
 pub(super) fn end_write<C: Config>(view: CacheView<C>, (writes, position): (bool, u32)) {
     if writes && view.has_versions() {
+        // mutation: tear equivalent, because the holder of the slot alone writes its version.
         view.version(position).fetch_add(1, Order::Release, Scope::Device);
     }
 }
@@ -77,7 +79,7 @@ pub(super) fn find_and_copy<C: Config>(
     while warp.any(waits) {
         let sought = C::search::<Watching>(view, waits, key);
         let first = version(view, sought.position, Order::Acquire);
-        let position = if first.is_multiple_of(2) { sought.position } else { NOWHERE };
+        let position = if recheck(first.is_multiple_of(2)) { sought.position } else { NOWHERE };
         // The lane's version is before the reads of the row by all lanes.
         warp.sync();
         let task = (position, Thread::index() as u32);
@@ -85,7 +87,7 @@ pub(super) fn find_and_copy<C: Config>(
         let is_same = has_key(view, position, key);
         // All reads of the row and of the key acquire, so they are before the second read of the version.
         warp.sync();
-        if is_same && version(view, position, Order::Relaxed) == first {
+        if recheck(is_same) && recheck(version(view, position, Order::Relaxed) == first) {
             found = position;
             waits = false;
         }

@@ -5,7 +5,7 @@ use super::mode::{Mode, Sought};
 use super::policy::ScorePolicy;
 use super::summary::Summary;
 use crate::keyed::{Chunk, Scalar};
-use simt::{Global, GlobalSlice, Order, Scope, device};
+use simt::{Global, GlobalSlice, Order, Scope, device, recheck};
 
 /// The types of a [`Cache`](super::Cache), and the search of its tiles.
 pub trait Config: Copy + Send + Sync + 'static {
@@ -447,7 +447,7 @@ impl<C: Config> CacheView<C> {
         let byte = position % 4;
         // SAFETY: the caller's obligation.
         let word = unsafe { self.digest_word(position) };
-        while Digest::in_word(seen, byte) == from {
+        while recheck(Digest::in_word(seen, byte) == from) {
             let busy = Digest::BUSY.put_in(seen, byte);
             // Acquires the last release of the slot: the caller may read its key, score and row.
             match word.compare_exchange(seen, busy, Order::Acquire, Scope::Device) {
@@ -471,7 +471,7 @@ impl<C: Config> CacheView<C> {
         let word = unsafe { self.digest_word(position) };
         loop {
             let free = free_bytes(seen);
-            if free == 0 {
+            if !recheck(free != 0) {
                 return NOWHERE;
             }
             byte = if Digest::in_word(free, byte).byte() == 0 { free.trailing_zeros() / 8 } else { byte };

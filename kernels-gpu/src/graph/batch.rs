@@ -10,7 +10,7 @@ use crate::keyed::{self, CounterDelta, Operation, Outcome, Slot};
 use crate::primitives::lookback::scan_lanes;
 use crate::primitives::operator::Sum;
 use crate::slab::Pool;
-use simt::{BoundedSlice, GlobalSlice, Order, Scope, Thread, Tile, Word, device};
+use simt::{BoundedSlice, GlobalSlice, Order, Scope, Thread, Tile, Word, bound, device};
 
 /// Elements of a batch that changes edges.
 #[repr(C)]
@@ -192,6 +192,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             None => {
                 // A count far below its maximum: no more lanes add to it than are resident.
                 if found.deferred() < Link::MOST_DEFERRED / 2 {
+                    // mutation: tear performance, because a smaller count only lets a smaller table be
+                    // planned: the second pass inserts all deferred edges.
                     link.fetch_add(many, Order::Relaxed, Scope::Device);
                 }
                 return false;
@@ -339,7 +341,7 @@ pub(super) fn first_pass<M: Config, O: Operation, const DEFERS: bool>(
     let halves = edges.each as usize * graph.halves();
     let (first, mut half, mut deferred) = (Thread::index() * halves, 0, 0u32);
     let mut found = Progress::default();
-    while half < halves {
+    while half < bound(halves as u32) as usize {
         let is_deferred = run.execute::<DEFERS>(run.item(first + half, len), &mut found);
         deferred = deferred >> 1 | (is_deferred as u32) << 31;
         half += 1;
@@ -366,7 +368,7 @@ pub(super) fn second_pass<M: Config, O: Operation>(
     let run = Run { graph, operation, edges, growth };
     let (mut index, mut found) = (Thread::index(), Progress::default());
     while index / 32 * 32 < deferred {
-        let is_pending = index < deferred;
+        let is_pending = index < bound(deferred as u32) as usize;
         let number = read_if(growth.deferred, index, is_pending) as usize;
         let item = run.item(number, usize::MAX);
         run.execute::<false>(Item { is_pending, ..item }, &mut found);

@@ -6,7 +6,7 @@ use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::Slot;
 use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
-use simt::{Global, Order, Scope, device};
+use simt::{Global, Order, Scope, bound, device};
 
 /// A record or a slab.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +19,8 @@ enum Piece<S, const W: u32, const L: usize> {
 impl<S: Slot<Key = u32>, const W: u32, const L: usize> Piece<S, W, L> {
     fn slots(self) -> u32 {
         match self {
-            Self::Record(_) => RECORD_SLOTS,
-            Self::Slab(_) => slab_slots::<S, L>(),
+            Self::Record(_) => bound(RECORD_SLOTS),
+            Self::Slab(_) => bound(slab_slots::<S, L>()),
         }
     }
 
@@ -147,7 +147,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
         self.piece = match slab {
             // SAFETY: the handle was read in a link of the graph.
             Some(slab) => Some(Piece::Slab(unsafe { self.graph.node(slab) })),
-            None if self.next_bucket < self.end_bucket => {
+            None if self.next_bucket < bound(self.end_bucket) => {
                 let start = Start { index: self.next_bucket, is_bucket: true };
                 self.next_bucket += 1;
                 // SAFETY: a bucket of a table.

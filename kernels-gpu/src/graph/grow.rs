@@ -18,7 +18,7 @@ use super::view::{GraphView, SLAB_TILE};
 use crate::keyed::Slot;
 use crate::slab::Pool;
 use crate::slab::list::Node;
-use simt::{Global, Order, Scope, Thread, Tile, device};
+use simt::{Global, Order, Scope, Thread, Tile, bound, device};
 
 /// Number of tiles of a warp, and of buckets in a group.
 pub(super) const GROUP: u32 = 32 / SLAB_TILE;
@@ -132,7 +132,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             let groups = table.buckets.div_ceil(GROUP);
             let first = growth.add(GrowthWord::Groups, groups);
             let mut group = 0;
-            while group < groups {
+            while group < bound(groups) {
                 let word = (index as u64) << 32 | (group * GROUP) as u64;
                 growth.groups.write((first + group) as usize, word);
                 group += 1;
@@ -155,7 +155,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         };
         let slots = slab_slots::<S, L>();
         let wanted = self.count_live(vertex) as u64 + pressure as u64;
-        if wanted > (RECORD_SLOTS + slots) as u64 {
+        // mutation: less more half performance, because a vertex has the same edges with a table as without:
+        // it only needs more memory, or has a longer chain.
+        if wanted > bound(RECORD_SLOTS + slots) as u64 {
             let plan = match growth_class(wanted, slots, growth.tenths()) {
                 Some(class) => self.plan_of(growth, vertex, class),
                 None => Plan { vertex, ..Plan::default() },
@@ -234,7 +236,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Lets the records of the listed vertices describe their new tables, and frees the old memory, by all
     /// threads of the grid. Where an edge found no room, frees the new table instead.
     pub(super) fn install(self, growth: Growth) {
-        let (warps, mut warp) = (Part::warps(growth), (Thread::index() / 32) as u32);
+        let (warps, mut warp) = (bound(Part::warps(growth)), (Thread::index() / 32) as u32);
         while warp < warps {
             let part = Part::of(growth, warp);
             let is_failed = part.is_some_and(|part| {
@@ -272,7 +274,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             part.map_or((0, 0, 1), |part| (part.plan.base, part.plan.buckets, part.parts()));
         let mut bucket = part.map_or(0, |part| part.bucket);
         while tile.any_converged(bucket < buckets) {
-            self.free_bucket(tile, (bucket < buckets).then_some(base + bucket));
+            self.free_bucket(tile, (bucket < bound(buckets)).then_some(base + bucket));
             bucket += parts;
         }
     }
@@ -310,7 +312,7 @@ fn take_pressure(word: Global<u32>) -> u32 {
 #[device]
 pub(super) fn plan_all<M: Config>(graph: super::view::GraphView<M>, growth: Growth) {
     let (listed, mut index) = (growth.read(GrowthWord::Listed) as usize, Thread::index());
-    while index < listed {
+    while index < bound(listed as u32) as usize {
         M::plan(graph, growth, index as u32);
         index += Thread::count();
     }

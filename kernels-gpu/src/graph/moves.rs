@@ -17,7 +17,7 @@ use crate::keyed::{Lane, Scalar, Slot};
 use crate::primitives::unrolled;
 use crate::slab::Pool;
 use crate::slab::list::Node;
-use simt::{Order, Scope, Thread, Tile, device};
+use simt::{Order, Scope, Thread, Tile, bound, device};
 
 /// The part of a vertex that a tile moves: its bucket `bucket`, or all edges of a small vertex.
 #[derive(Clone, Copy, Debug)]
@@ -46,11 +46,11 @@ impl Part {
             let group = growth.groups.read((warp - small) as usize);
             ((group >> 32) as u32, group as u32 + tile)
         };
-        if index >= listed {
+        if index >= bound(listed) {
             return None;
         }
         let plan = Plan::read(growth, index);
-        let is_own = if warp < small { plan.old_buckets == 0 } else { bucket < plan.old_buckets };
+        let is_own = if warp < small { plan.old_buckets == 0 } else { bucket < bound(plan.old_buckets) };
         (plan.buckets != 0 && is_own).then_some(Self { index, plan, bucket })
     }
 
@@ -98,7 +98,7 @@ impl<S: Slot<Key = u32>, const W: u32, const L: usize> Source<S, W, L> {
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Moves the edges of vertices that get tables, by all threads of the grid.
     pub(super) fn move_edges(self, growth: Growth) {
-        let (warps, mut warp) = (Part::warps(growth), (Thread::index() / 32) as u32);
+        let (warps, mut warp) = (bound(Part::warps(growth)), (Thread::index() / 32) as u32);
         while warp < warps {
             self.move_part(growth, Part::of(growth, warp));
             warp += (Thread::count() / 32) as u32;
@@ -163,7 +163,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         unrolled::<L>(|j| {
             if S::is_live(words[j]) {
                 many += 1;
-                if places[j] < slab_slots::<S, L>() {
+                if places[j] < bound(slab_slots::<S, L>()) {
                     bucket(words[j]).slot(places[j]).store(words[j], Order::Relaxed, Scope::Device);
                 } else {
                     rest |= 1 << j;

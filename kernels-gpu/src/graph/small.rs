@@ -11,7 +11,7 @@ use crate::keyed::Slot;
 use crate::primitives::unrolled;
 use crate::slab::Pool;
 use crate::slab::list::Node;
-use simt::{Order, Scope, device};
+use simt::{Order, Scope, bound, device};
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
@@ -25,7 +25,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         // SAFETY: the vertex exists.
         let record = unsafe { self.record(vertex) };
         let (mut link, mut rank) = (Link::NONE, 0);
-        while rank < W {
+        while rank < bound(W) {
             let read = record.read(rank, true, Order::Weak);
             link = Link::from_word(read.link);
             each_of(read.lane.words(), |j| rank != W - 1 || j != L - 1, &mut see);
@@ -35,7 +35,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         while let Some(handle) = link.slab() {
             // SAFETY: the handle was read in a link of the graph.
             let (node, mut rank) = (unsafe { self.node(handle) }, 0);
-            while rank < SLAB_TILE {
+            while rank < bound(SLAB_TILE) {
                 let read = node.read(rank, true, Order::Weak);
                 link = Link::from_word(read.link.to_word());
                 each_of(read.lane.words(), |j| !Node::<S, SLAB_TILE, L>::is_link(rank, j), &mut see);

@@ -9,7 +9,7 @@
 //! table are ones. Launches that take tables add none to a stack, and those that add take none: so the
 //! number of free tables is the only word that threads contend for, and no thread waits for another.
 use super::record::RECORD_SLOTS;
-use simt::{Global, Order, Scope, device};
+use simt::{Global, Order, Scope, device, recheck};
 
 /// Bytes of a slab.
 pub const SLAB_BYTES: usize = 128;
@@ -168,7 +168,7 @@ impl Arena {
         let count = self.count(class);
         if count.load(Order::Relaxed, Scope::Device).cast_signed() > 0 {
             let free = count.fetch_add(u32::MAX, Order::Relaxed, Scope::Device).cast_signed();
-            if free > 0 {
+            if recheck(free > 0) {
                 // SAFETY: as many tables of the class exist.
                 let place = unsafe { self.place(class, free.cast_unsigned() - 1) };
                 return Some(place.load(Order::Relaxed, Scope::Device));
@@ -189,7 +189,7 @@ impl Arena {
             return None;
         }
         let first = used.fetch_add(slabs, Order::Relaxed, Scope::Device);
-        if first + slabs > len {
+        if !recheck(first + slabs <= len) {
             used.fetch_add(slabs.wrapping_neg(), Order::Relaxed, Scope::Device);
             return None;
         }

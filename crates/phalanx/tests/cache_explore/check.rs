@@ -214,12 +214,15 @@ impl Batch<'_> {
         wrong(format!("{mine:x?} change {old:x?} to {new:x?}"))
     }
 
-    /// Checks that a score and a row which only assignments replace are those of the same one.
+    /// Checks that score and row are those that the last of the answers leaves: an assignment its own row,
+    /// any other use the row that it returns. A score that counts uses does not tell which was the last one.
     fn check_pair<C: Config>(&self, mine: &[&Answer], new: &Slot) -> Result<(), Finding> {
-        let are_paired =
-            self.plan.rule != Rule::Lfu && mine.iter().all(|answer| answer.action == Action::Assign);
-        let is_of = |answer: &&Answer| self.row(answer) == new.row && self.used::<C>(answer, 0) == new.score;
-        if !are_paired || mine.is_empty() || mine.iter().any(is_of) {
+        let leaves_row = |answer: &Answer| match answer.action {
+            Action::Assign => self.row(answer) == new.row,
+            _ => answer.row.as_ref() == Some(&new.row),
+        };
+        let may_be_last = |answer: &&Answer| self.used::<C>(answer, 0) == new.score && leaves_row(answer);
+        if self.plan.rule == Rule::Lfu || mine.is_empty() || mine.iter().any(may_be_last) {
             return Ok(());
         }
         wrong(format!("{mine:x?} leave {new:x?}"))

@@ -2,10 +2,10 @@
 use crate::common::{Rng, replay, seeds};
 use crate::world::{Finding, Setting};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::cache::Sections;
 use phalanx_kernels::cache::merge::{
     ByKeys, CacheClaim, CacheNumber, CachePlace, ClaimTable, NUMBERED, Owners,
 };
+use phalanx_kernels::cache::{MOST_TABLES, Sections};
 use phalanx_kernels::primitives::words::Words;
 use simt::emulator::{Fault, Launch, Options, SiteId};
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 /// Number of seeds within which a fault must be found.
 const SEEDS: u64 = 1000;
 
-/// Elements of a batch for three tables, and the buffers of the kernels.
+/// Elements of a batch for several tables, and the buffers of the kernels.
 struct World {
     device: Device,
     keys: Vec<u64>,
-    ends: [u32; 3],
+    ends: Vec<u32>,
     typed: Buffer<u64>,
     slots: Buffer<u32>,
     /// Owners, other elements, lowest and highest indices, last places, order.
@@ -36,12 +36,14 @@ impl World {
             ..Options::explore(setting.schedule.clone())
         };
         let (device, mut rng, mut end) = (Device::emulator(options), Rng::new(seed), 0);
-        let ends = [(); 3].map(|()| {
+        let tables = rng.pick(&[3, 3, MOST_TABLES]);
+        let mut ends = Vec::new();
+        for _ in 0..tables {
             // Some tables have several warps in the kernel that numbers keys, too.
-            let most = rng.pick(&[50, 50, 300]);
+            let most = if tables > 3 { 20 } else { rng.pick(&[50, 50, 300]) };
             end += rng.below(most) as u32;
-            end
-        });
+            ends.push(end);
+        }
         let range = rng.pick(&[1, 3, 20, 1000]);
         let keys: Vec<_> = (0..end).map(|_| rng.below(range)).collect();
         let len = keys.len();

@@ -139,12 +139,22 @@ pub fn recycle(setting: &Setting) -> Checked {
     let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(250);
     let mut world = World::new(builder.slabs(128).table_slabs(300));
     let hubs = 3 + rng.below(5) as u32;
-    let steps = [(0..hubs, 20..80), (0..hubs, 80..160), (0..hubs, 160..240), (hubs..2 * hubs, 30..90)];
+    // In the end there are more vertices than free tables of their size.
+    let steps = [(0..hubs, 20..80), (0..hubs, 80..160), (0..hubs, 160..240), (hubs..3 * hubs, 30..90)];
     for (sources, targets) in steps {
         insert(&mut world, &stars(sources, targets))?;
         world.try_check()?;
     }
     Ok(())
+}
+
+/// Lets more vertices grow together than the arena has tables for.
+pub fn exhaust(setting: &Setting) -> Checked {
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(100);
+    let mut world = World::new(builder.slabs(64).table_slabs(5 + rng.below(15) as usize).fixed(true));
+    insert(&mut world, &stars(0..8, 20..80))?;
+    world.try_check()
 }
 
 /// Inserts many edges at once into vertices whose records are full and have tombstones.

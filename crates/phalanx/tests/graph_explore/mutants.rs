@@ -176,11 +176,39 @@ fn crowded(setting: &Setting) -> Checked {
     batches::crowd(setting)
 }
 
+/// Batches for whose tables the arena has too little room.
+fn exhausted(setting: &Setting) -> Checked {
+    batches::exhaust(setting)
+}
+
+/// Operations that only rare states lead to: file, function and text of each, with an order that it does not
+/// have.
+const RARE: [(&str, &str, &str, Order); 8] = [
+    // Other lanes have taken the last free table of the size.
+    ("table.rs", "allocate", "count.fetch_add(1,", Order::AcqRel),
+    // The arena is full; a free table is used again; a table grows.
+    ("grow.rs", "plan_of", "growth.add(GrowthWord::NoTable", Order::AcqRel),
+    ("table.rs", "allocate", "place.load(", Order::Acquire),
+    ("grow.rs", "plan_table", "growth.add(GrowthWord::Groups", Order::AcqRel),
+    // A new table is given up, because its edges found no slab.
+    ("grow.rs", "finish", "growth.add(GrowthWord::NotMoved", Order::AcqRel),
+    // Insertions are refused.
+    ("batch.rs", "add_votes", "self.add(word", Order::AcqRel),
+    // Several warps defer insertions into a full record.
+    ("batch.rs", "add_pressure", "link.fetch_add(many", Order::AcqRel),
+    // A small vertex is compacted.
+    ("chain.rs", "cut", "link.store(Link::NONE", Order::Release),
+];
+
+/// Counts the operations of [`RARE`] by faults that only make their orders stronger.
 #[test]
-fn without_a_fault_the_same_batches_pass() {
-    let runs = [recycled as fn(&Setting) -> Checked, rushed, exchanged, crowded, undirected];
+fn without_a_fault_the_same_batches_pass_and_take_rare_paths() {
+    let counters = RARE.map(|(file, function, text, order)| Fault::order(site(file, function, text), order));
+    let runs = [recycled as fn(&Setting) -> Checked, rushed, exchanged, crowded, exhausted, undirected];
     for (seed, run) in (0..SEEDS / 10).flat_map(|seed| runs.map(|run| (seed, run))) {
-        let found = run(&Setting::new(seed));
+        let found = run(&Setting { faults: counters.to_vec(), ..Setting::new(seed) });
         assert!(found.is_ok(), "{}\n{}", found.unwrap_err(), replay(seed));
     }
+    counters.iter().for_each(|counter| println!("{} times: {counter}", counter.effects()));
+    assert!(counters.iter().all(|counter| counter.effects() >= 3), "{:?}", counters.map(|one| one.effects()));
 }
