@@ -18,9 +18,9 @@
 //! may read a mixture of two directories: it accepts a word only if that word's own key is not above the
 //! search key. Only an entry whose node was freed is forbidden, and not only among the current entries. A
 //! search that sees the number of steps of a rebuild need not see its entries yet, because both are stored
-//! relaxed: it may read any word that was there since the directory was last cleared. So code that frees nodes
-//! has exclusive access and clears all words, not only the number of steps. A word that is still clear leads to
-//! the root.
+//! relaxed: it may read any word that was there since the directory was last cleared. So code that frees
+//! nodes has exclusive access and clears all words, not only the number of steps. A word that is still clear
+//! leads to the root.
 //!
 //! One block at a time rebuilds it: a rebuild uses the entries as scratch space, level by level, so a second
 //! rebuild at the same time would read entries of another level as its own. The rebuilding block holds a
@@ -154,8 +154,8 @@ impl<S: Slot> Directory<S> {
     /// Empties the directory and clears all its entries and keys, but no counters, by all threads of a grid.
     /// Requires exclusive access.
     ///
-    /// An entry of 0 leads to the root, from which every key is found. A key of 0 is not above the search key,
-    /// so a search goes on to entries that its rebuild may not have written; they lead to the root, too.
+    /// An entry of 0 leads to the root, from which every key is found. A key of 0 is not above the search
+    /// key, so a search goes on to entries that its rebuild may not have written; they lead to the root, too.
     #[device(caller)]
     pub(crate) fn clear(self) {
         if Thread::index() == 0 {

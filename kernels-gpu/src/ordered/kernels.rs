@@ -6,9 +6,9 @@
 //! element. [`bulk_build`] reads the pairs once and writes each node once; [`build_empty`] writes three
 //! nodes. [`append_pairs`] does as [`bulk_build`] for the new pairs, and writes a node per level;
 //! [`claim_nodes`] executes about an atomic per warp; [`find_spine`] reads a node per level. [`examine`],
-//! [`free_nodes`] and [`check_sorted`] read each node, or each key, once; [`free_nodes`] also writes each word
-//! of the directory. [`rebuild_directory`] runs in one block. [`count_reads`] descends as a lookup does, and adds its counts by
-//! atomics.
+//! [`free_nodes`] and [`check_sorted`] read each node, or each key, once; [`free_nodes`] also writes each
+//! word of the directory. [`rebuild_directory`] runs in one block. [`count_reads`] descends as a lookup does,
+//! and adds its counts by atomics.
 use super::append::{Append, AppendPlan};
 use super::bulk_build::Input;
 use super::fixed_nodes::EMPTY_TREE_NODES;
@@ -83,8 +83,9 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
     add(10, found.undated);
 }
 
-/// Frees all nodes from slab number `first` on, but none of an empty tree, and makes their slabs blank. Clears
-/// the directory. Requires exclusive access to the tree. The grid has a tile for every slab of the pool.
+/// Frees all nodes from slab number `first` on, but none of an empty tree, and makes their slabs blank.
+/// Clears the directory. Requires exclusive access to the tree. The grid has a tile for every slab of the
+/// pool.
 #[kernel]
 pub fn free_nodes<M: Config + Instance>(tree: TreeView<M>, first: u64) {
     let number = Thread::index() / M::TILE as usize;

@@ -146,9 +146,9 @@ impl<M: Config> TreeView<M> {
     ///   view is used.
     /// - `directory` points to [`super::directory_words`] words for `entries`, a result of
     ///   [`super::directory_entries`]: device memory, aligned to 256 bytes, that lives as long. Before any
-    ///   kernel accessed them, the first [`super::HEAD`] were 0, and each byte of the others was 0 or each was
-    ///   0xFF. Whenever nodes were freed by other means than [`super::kernels::free_nodes`] and
-    ///   [`crate::skiplist::kernels::sweep`], which clear it, the words have this state again before other
+    ///   kernel accessed them, the first [`super::HEAD`] were 0, and each byte of the others was 0 or each
+    ///   was 0xFF. Whenever nodes were freed by other means than [`super::kernels::free_nodes`] and
+    ///   [`crate::skiplist::kernels::sweep`], which clear it, the others have this state again before other
     ///   kernels run.
     /// - The pool is used by this tree alone. Every byte of its free slabs is `0xFF`, and its first
     ///   [`super::EMPTY_TREE_NODES`] slabs are live and were made a tree by

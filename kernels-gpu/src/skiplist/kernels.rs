@@ -144,8 +144,8 @@ pub fn gather<M: Layers + Instance>(
     M::gather(list, Thread::index(), lows, handles, count);
 }
 
-/// Frees all other nodes, makes their slabs blank, and clears the directory. The grid has a tile for every slab
-/// of the pool.
+/// Frees all other nodes, makes their slabs blank, and clears the directory. The grid has a tile for every
+/// slab of the pool.
 #[kernel]
 pub fn sweep<M: Layers + Instance>(list: TreeView<M>) {
     M::sweep_nodes(list, Thread::index() / M::TILE as usize);
@@ -183,8 +183,8 @@ pub fn claim<M: Layers + Instance>(
     M::claim(list, Thread::index(), claims);
 }
 
-/// Builds the index layers. Traversals begin at the root, because [`sweep`] has cleared the directory. The grid
-/// has a tile for each node, the root included.
+/// Builds the index layers. Traversals begin at the root, because [`sweep`] has cleared the directory. The
+/// grid has a tile for each node, the root included.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn index<M: Layers + Instance>(

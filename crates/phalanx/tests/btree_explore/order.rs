@@ -75,8 +75,7 @@ impl Plan {
         Self { units: 64, fill: (1..=12).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// Returns a plan in which lower keys of a leaf are removed and inserted again while it is read, and which
-    /// splits none.
+    /// Returns a plan without splits in which lower keys of a leaf are removed and inserted while it is read.
     fn shifted(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut change = |_| {
@@ -454,7 +453,7 @@ where
         *memory = copy;
     };
     play_on(&mut memory, vec![vec![rebuild; LANES]]);
-    memory.empty::<M>();
+    memory.free_all_nodes::<M>();
     let insert = |&key: &u64| [insertion(key)].into_iter().chain([IDLE; LANES]).take(LANES).collect();
     play_on(&mut memory, keys.iter().rev().map(insert).collect());
     for seed in all_seeds(count) {

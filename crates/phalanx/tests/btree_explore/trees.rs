@@ -77,7 +77,7 @@ impl Forest {
 
     /// Frees all nodes as the host does before it builds another tree, and builds an empty tree.
     #[allow(dead_code)] // used by some programs only
-    pub fn empty<M: Config + Instance>(&mut self) {
+    pub fn free_all_nodes<M: Config + Instance>(&mut self) {
         let (device, mut copy) = self.calm::<M>();
         let (tree, units) = (copy.view::<M>(), copy.units as usize);
         // In exploring mode, so that mutants of the kernel are tested.
