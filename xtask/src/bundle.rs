@@ -129,6 +129,11 @@ impl Message {
         self.executable.as_deref().context("an executable")
     }
 
+    /// Returns the name of the target.
+    pub fn target(&self) -> &str {
+        &self.target.name
+    }
+
     /// Returns the path of the source file that the target begins at.
     pub fn source(&self) -> &Path {
         &self.target.src_path

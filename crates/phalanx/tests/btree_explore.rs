@@ -60,6 +60,12 @@ fn deep_trees_whose_directory_is_rebuilt_meanwhile_are_sound() {
     );
 }
 
+/// The directory of a tree whose nodes were freed is cleared.
+#[test]
+fn trees_in_the_slabs_of_another_one_are_sound() {
+    order::refilled_ones_are_sound::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>("refilled", SEEDS / 4);
+}
+
 #[test]
 fn deep_trees_with_versions_are_sound() {
     type Deep<A> = Tree<Versioned<Packed>, Spread<64>, A, 4, 2>;

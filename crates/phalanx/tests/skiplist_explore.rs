@@ -8,6 +8,8 @@ mod common;
 mod faults;
 #[path = "btree_explore/hot.rs"]
 mod hot;
+#[path = "skiplist_explore/moving.rs"]
+mod moving;
 #[path = "skiplist_explore/mutants.rs"]
 mod mutants;
 #[path = "../../testing/src/explore/mutation.rs"]
@@ -84,11 +86,33 @@ fn deep_lists_whose_directory_is_rebuilt_meanwhile_are_sound() {
     );
 }
 
+/// Insertions are refused in a full pool.
+#[test]
+fn pools_are_full_in_some_plans() {
+    type Small = List<Packed, Spread<64>, Unsorted, 4, 2>;
+    let played = mutation::settings::<Small>(SEEDS).map(|(seed, setting)| {
+        mutation::play::<Small, ByLanes>(seed, &setting).expect("a sound plan").refused
+    });
+    let refused: usize = played.sum();
+    assert!(common::seeds(SEEDS).count() < 100 || refused >= 3, "{refused} refused");
+}
+
+/// The directory of a list whose nodes were freed is cleared.
+#[test]
+fn lists_in_the_slabs_of_another_one_are_sound() {
+    order::refilled_ones_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("refilled", SEEDS / 4);
+}
+
 #[test]
 fn hot_keys_are_updated_beside_splits_and_merges() {
     hot::all_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("hot_4x2_u32_u32", 2 * SEEDS);
     hot::all_are_sound::<List<Packed, Spread<64>, Together, 4, 2>>("hot_together_4x2_u32_u32", SEEDS);
-    hot::all_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>>("hot_8x1_u64_u64", SEEDS);
+    hot::all_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>>("hot_8x1_u64_u64", 4 * SEEDS);
+}
+
+#[test]
+fn hot_keys_are_updated_beside_removals() {
+    hot::removals_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("hot, removed", 4 * SEEDS);
 }
 
 #[test]
@@ -118,7 +142,24 @@ fn entries_below_an_index_node_are_raised_elsewhere() {
 #[test]
 fn new_nodes_are_read_as_they_were_written() {
     order::divided_ones_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("divided", SEEDS);
-    order::divided_ones_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 4, 2>>("divided, wide", SEEDS);
+    order::divided_ones_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 4, 2>>("wide", 8 * SEEDS);
+    order::divided_ones_are_sound::<List<Packed, Spread<64>, Sorted, 4, 2>>("divided, sorted", SEEDS);
+    order::divided_ones_are_sound::<List<Wide<u64, u64>, Spread<128>, Sorted, 4, 2>>("sorted, wide", SEEDS);
+}
+
+/// The link past a zombie is stored before the latch is released.
+#[test]
+fn nodes_are_split_after_they_were_linked_past_a_zombie() {
+    order::bypassed_zombies_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
+    order::bypassed_zombies_are_sound::<List<Wide<u64, u64>, Light<128>, Unsorted, 4, 2>>(2 * SEEDS);
+}
+
+/// A node with sorted pairs is a sequence lock.
+#[test]
+fn ranges_are_sound_while_pairs_move() {
+    order::shifted_ones_are_sound::<List<Packed, Spread<64>, Sorted, 4, 2>>("shifted", 8 * SEEDS);
+    order::shifted_ones_are_sound::<List<Wide<u64, u64>, Spread<128>, Sorted, 4, 2>>("wide", 8 * SEEDS);
+    order::shifted_ones_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("unsorted", SEEDS);
 }
 
 /// Pairs move one by one, not in order, into the node with which an underfull node merges. Before all of them

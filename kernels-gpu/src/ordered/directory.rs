@@ -16,8 +16,11 @@
 //! The directory is a hint and may be out of date: each entry was one of an inner node's, and such entries
 //! stay valid forever (see the page). So it is written and read at any time, by relaxed accesses. A search
 //! may read a mixture of two directories: it accepts a word only if that word's own key is not above the
-//! search key. Only an entry whose node was freed is forbidden: code that frees nodes has exclusive access
-//! and rebuilds the directory afterwards.
+//! search key. Only an entry whose node was freed is forbidden, and not only among the current entries. A
+//! search that sees the number of steps of a rebuild need not see its entries yet, because both are stored
+//! relaxed: it may read any word that was there since the directory was last cleared. So code that frees
+//! nodes has exclusive access and clears all words, not only the number of steps. A word that is still clear
+//! leads to the root.
 //!
 //! One block at a time rebuilds it: a rebuild uses the entries as scratch space, level by level, so a second
 //! rebuild at the same time would read entries of another level as its own. The rebuilding block holds a
@@ -28,7 +31,7 @@ use super::meta::handle_of;
 use crate::keyed::{Chunk, Scalar, Slot};
 use crate::slab::Handle;
 use core::marker::PhantomData;
-use simt::{Global, Order, Scope, device};
+use simt::{Global, Order, Scope, Thread, device};
 
 /// Number of keys that a step of a search reads.
 pub(super) const ARITY: u32 = 8;
@@ -89,8 +92,9 @@ impl<S: Slot> Directory<S> {
     ///
     /// # Safety
     /// - `most` is a result of [`directory_entries`], and `base` points to [`directory_words`] words for that
-    ///   number: device memory, aligned to 256 bytes, that lives as long as the directory is used. The first
-    ///   [`HEAD`] were 0 before any kernel accessed them.
+    ///   number: device memory, aligned to 256 bytes, that lives as long as the directory is used. Before any
+    ///   kernel accessed them, the first [`HEAD`] were 0, and each byte of the others was 0 or each was 0xFF:
+    ///   see [`super::kernels::free_nodes`].
     pub unsafe fn at(base: Global<u64>, most: u32) -> Self {
         Self { base, most, of: PhantomData }
     }
@@ -145,6 +149,24 @@ impl<S: Slot> Directory<S> {
     #[device(caller)]
     pub(crate) fn invalidate(self) {
         self.steps().store(0, Order::Relaxed, Scope::Device);
+    }
+
+    /// Empties the directory and clears all its entries and keys, but no counters, by all threads of a grid.
+    /// Requires exclusive access.
+    ///
+    /// An entry of 0 leads to the root, from which every key is found. A key of 0 is not above the search
+    /// key, so a search goes on to entries that its rebuild may not have written; they lead to the root, too.
+    #[device(caller)]
+    pub(crate) fn clear(self) {
+        if Thread::index() == 0 {
+            self.invalidate();
+        }
+        let (mut index, end) = (HEAD + Thread::index(), directory_words::<S>(self.most));
+        while index < end {
+            // SAFETY: one of the words that `at` was promised.
+            unsafe { self.base.offset(index) }.store(0, Order::Relaxed, Scope::Device);
+            index += Thread::count();
+        }
     }
 
     /// Returns the node where a traversal for `key` may begin: the one that covers it, or one to the left of

@@ -110,6 +110,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         tile.sync();
         let (mut now, mut tail) = (before, T::Slot::EMPTY);
         if misses && tile.rank() == 0 {
+            // mutation: early equivalent, because the reads of the pairs include the tail, and lie between
+            // the two reads of the header: if these are equal, no split has changed the tail meanwhile.
             tail = node.tail().load(Order::Relaxed, Scope::Device);
             now = node.header().load(Order::Relaxed, Scope::Device);
         }

@@ -279,10 +279,15 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         let mut header = T::Slot::EMPTY;
         if T::Access::SORTED {
             if wanted {
+                // mutation: early load performance, because the leaf is read again if the header has changed.
                 header = node.header().load(order, Scope::Device);
             }
         } else if T::Access::MERGES && Q::DOWN {
             if wanted && tile.rank() == 0 {
+                // mutation: early load performance, because low keys only fall: with an older one the leaf is
+                // read again.
+                // mutation: relaxed load Acquire 16 unreached, because the test of merges in the PTX memory
+                // model has pairs of 8 bytes.
                 header = node.header().load(order, Scope::Device);
             }
             tile.sync();

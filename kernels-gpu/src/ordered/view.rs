@@ -145,9 +145,11 @@ impl<M: Config> TreeView<M> {
     /// - `counters` points to `COUNTER_SHARDS * SHARD_WORDS` words of device memory that live as long as the
     ///   view is used.
     /// - `directory` points to [`super::directory_words`] words for `entries`, a result of
-    ///   [`super::directory_entries`]: device memory, aligned to 256 bytes, that lives as long. The first
-    ///   [`super::HEAD`] were 0 before any kernel accessed them, and [`super::kernels::rebuild_directory`]
-    ///   runs before other kernels whenever nodes were freed.
+    ///   [`super::directory_entries`]: device memory, aligned to 256 bytes, that lives as long. Before any
+    ///   kernel accessed them, the first [`super::HEAD`] were 0, and each byte of the others was 0 or each
+    ///   was 0xFF. Whenever nodes were freed by other means than [`super::kernels::free_nodes`] and
+    ///   [`crate::skiplist::kernels::sweep`], which clear it, the others have this state again before other
+    ///   kernels run.
     /// - The pool is used by this tree alone. Every byte of its free slabs is `0xFF`, and its first
     ///   [`super::EMPTY_TREE_NODES`] slabs are live and were made a tree by
     ///   [`super::kernels::build_empty`] or [`super::kernels::bulk_build`].

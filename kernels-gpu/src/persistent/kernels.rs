@@ -174,6 +174,8 @@ fn find_and_copy<C: Search, M: Mode>(
 unsafe fn found_at<C: Config, M: Mode>(view: PersistentView<C>, position: u32) -> u64 {
     // SAFETY: the caller's obligation. The value follows the key.
     unsafe {
+        // mutation: early load performance, because the version has advanced since the search read it if the
+        // link has changed: the lookup begins again.
         match if M::USES_CACHE { view.copy_of(position, Order::Acquire) } else { None } {
             Some(copy) => copy.offset(2 * C::KEY_WORDS as usize).as_ptr() as u64,
             None => value_at(view, position),

@@ -144,6 +144,7 @@ pub fn persistent_check<C: Config + Instance>(view: PersistentView<C>, findings:
             add(DUPLICATES, has_duplicate(view, position, place));
         }
         // SAFETY: the position is that of a slot.
+        // mutation: block equivalent, because nothing changes the table meanwhile.
         if let Some(copy) = unsafe { view.copy_of(position, Order::Relaxed) } {
             add(FALSE_COPIES, !has_item || !is_copy(view, place, copy) || shares_line(view, position));
         }

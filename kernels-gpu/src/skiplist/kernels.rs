@@ -144,10 +144,12 @@ pub fn gather<M: Layers + Instance>(
     M::gather(list, Thread::index(), lows, handles, count);
 }
 
-/// Frees all other nodes, and makes their slabs blank. The grid has a tile for every slab of the pool.
+/// Frees all other nodes, makes their slabs blank, and clears the directory. The grid has a tile for every
+/// slab of the pool.
 #[kernel]
 pub fn sweep<M: Layers + Instance>(list: TreeView<M>) {
     M::sweep_nodes(list, Thread::index() / M::TILE as usize);
+    list.directory().clear();
 }
 
 /// Links the data nodes, which are sorted by their low keys. The grid has a tile for each of them.
@@ -181,8 +183,8 @@ pub fn claim<M: Layers + Instance>(
     M::claim(list, Thread::index(), claims);
 }
 
-/// Builds the index layers, and empties the directory, so that traversals begin at the root until it is
-/// rebuilt. The grid has a tile for each node, the root included.
+/// Builds the index layers. Traversals begin at the root, because [`sweep`] has cleared the directory. The
+/// grid has a tile for each node, the root included.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn index<M: Layers + Instance>(
@@ -198,9 +200,6 @@ pub fn index<M: Layers + Instance>(
     let number = (Thread::index() / M::TILE as usize) as u64;
     if number <= slabs.len() as u64 {
         M::index(list, number, NodeArray { layout, lows, handles, slabs });
-    }
-    if Thread::index() == 0 {
-        list.directory().invalidate();
     }
 }
 

@@ -277,6 +277,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         if rank == 0 {
             put(share.place, share.word);
+            // mutation: late unreached, because a look-up comes to a new node for a key behind it only if the
+            // next node has no entry, and a range follows no link of a latched node.
             right.tail().store(entry::<T::Slot>(held.high, held.link), order, scope);
             if !share.left.is_none() {
                 // mutation: late equivalent, because searches that come to the left half want keys below its

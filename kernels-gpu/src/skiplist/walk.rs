@@ -213,7 +213,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             // Stored by the lane that has read the tail; that lane's fence lies between. A reader that
             // follows this link sees everything visible behind the other.
             let tail = read.words()[L - 1];
-            // mutation: skip store performance, because it only makes a chain of zombies shorter.
+            // mutation: skip late store performance, because it only makes a chain of zombies shorter, and
+            // every value that the tail ever had is valid.
             self.nodes.node(self.previous_zombie).tail().store(tail, Order::Relaxed, Scope::Device);
         }
         self.previous_zombie = if is_zombie { self.at } else { Handle::NONE };
@@ -328,6 +329,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         self.release(tile, has_latch && stays, on_data, &held, (raised, updater));
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
         // release latches.
+        // mutation: skip barrier performance, because tiles that wait for a latch then only sleep longer.
         tile.sync();
         let attempt = LatchAttempt { acts, has_latch, here, below, full, raises, cut };
         finished | self.after_update(tile, &held, own, key, &attempt)

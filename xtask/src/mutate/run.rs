@@ -61,7 +61,9 @@ impl Runner {
         let build = cmd!(shell, "{cargo} test --no-run {TOLD}").args(which);
         let programs = family.programs.iter().flat_map(|program| ["--test", program]);
         let messages = build.args(programs).read()?;
-        let programs = executables(&messages)?;
+        // The messages name other binaries of the package, too.
+        let mut programs = executables(&messages)?;
+        programs.retain(|program| family.programs.contains(&program.target()));
         let tests = programs.iter().map(|program| tests_of(program.executable()?, "crates/phalanx", ""));
         let mut tests = tests.collect::<Result<Vec<_>>>()?.concat();
         ensure!(!tests.is_empty(), "the programs of {} have no tests", family.name);

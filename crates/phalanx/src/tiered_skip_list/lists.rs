@@ -131,7 +131,8 @@ pub struct ListTable {
     pairs: usize,
     /// Number of pairs when the directory was built.
     indexed: usize,
-    /// Words of the directory that are 0 in a new list.
+    /// Words of the directory that are 0 in a new list. The bytes of its other words are 0xFF: their keys are
+    /// above all keys that are searched for, so a search that reads such words begins at the root.
     head: (usize, usize),
     /// Number of pairs in each node, if the list is built.
     fill: u32,

@@ -1,6 +1,6 @@
 //! Hot leaves: tiles of several launches update one key, so that its leaf becomes shared, while others insert
 //! keys that split the leaf, and remove keys from it. In lists the removals also merge it.
-use crate::common::{Rng, all_seeds, replay};
+use crate::common::{Rng, all_seeds, replay, seeds};
 use crate::faults::{assert_effects, with};
 use crate::mutation::{setting, settings, told};
 use crate::plan::{Part, Plan, Step};
@@ -8,7 +8,7 @@ use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, HasFixture, Played, Setting, explore};
 use phalanx_kernels::btree::Config;
 use phalanx_kernels::keyed::OpCode;
-use simt::emulator::Fault;
+use simt::emulator::{Fault, WeakMemory};
 
 /// Operations that change the value of a present key. Sums must be exact.
 const UPDATES: [OpCode; 5] = [OpCode::ADD, OpCode::ADD, OpCode::INSERT, OpCode::MAX, OpCode::GET_OR_INSERT];
@@ -29,12 +29,17 @@ enum Role {
 
 /// Returns a plan whose hot key is one of the last, where new keys are inserted.
 fn plan<M: HasFixture + Config>(seed: u64) -> Plan {
+    plan_of::<M>(seed, [Role::Splits, Role::Removes, Role::Reads])
+}
+
+/// Returns a plan of launches with these roles.
+fn plan_of<M: HasFixture + Config>(seed: u64, roles: [Role; 3]) -> Plan {
     let mut rng = Rng::new(seed);
     let slots = u64::from(M::SLOTS);
     let fill = slots / 2 * (1 + rng.below(4)) + 1 + rng.below(slots);
     let hot = fill - 1 - rng.below(2);
     let (rows, rounds) = ((M::TILE.max(2) * 2).min(32) as usize, 3 + rng.below(4) as usize);
-    let parts = [Role::Splits, Role::Removes, Role::Reads].map(|role| {
+    let parts = roles.map(|role| {
         let step = |rng: &mut Rng| step(rng, role, (rows, fill, slots), hot);
         let rows = (0..rows).map(|_| (0..rounds).map(|_| step(&mut rng)).collect()).collect();
         Part { kinds: vec![MIXED; rounds], rows }
@@ -93,6 +98,18 @@ fn play<M: HasFixture + Config>(seed: u64, setting: &Setting) -> Result<Played, 
 /// Requires that the plans of `count` seeds are sound.
 pub fn all_are_sound<M: HasFixture + Config>(name: &str, count: u64) {
     are_sound::<M>(name, count, plan::<M>);
+}
+
+/// Requires that plans without splits are sound in the PTX memory model: no link leads to a new node, so
+/// nothing relies on address dependencies.
+#[allow(dead_code)] // for lists only
+pub fn removals_are_sound<M: HasFixture + Config>(name: &str, count: u64) {
+    for seed in seeds(count) {
+        let setting = Setting { weak_memory: WeakMemory::Ptx, ..setting::<M>(seed) };
+        let plan = plan_of::<M>(seed, [Role::Removes, Role::Removes, Role::Reads]);
+        let played = explore::<M, ByLanes>(&plan, &setting);
+        played.unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
+    }
 }
 
 /// Requires that plans whose warps update one key are sound.

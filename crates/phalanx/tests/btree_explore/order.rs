@@ -9,7 +9,7 @@ use gpu::{Device, Grid};
 use phalanx_kernels::btree::{Config, TreeView};
 use phalanx_kernels::keyed::{Insert, Kind, Outcome, PerLane, Remove, Scalar, Session};
 use simt::emulator::{Detect, Fault, Launch, Options, Schedule, WeakMemory};
-use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
+use simt::{GlobalSlice, Instance, Kernel, Order, Scope, Thread};
 use std::collections::BTreeSet;
 
 /// Rebuild of the directory by the whole block, which is a warp.
@@ -75,6 +75,25 @@ impl Plan {
         Self { units: 64, fill: (1..=12).map(|key| 10 * key).collect(), parts, races: true }
     }
 
+    /// Returns a plan without splits in which lower keys of a leaf are removed and inserted while it is read.
+    fn shifted(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut change = |_| {
+            let key = 10 * (1 + rng.below(2));
+            by_tile(&[if rng.below(2) == 0 { removal(key) } else { insertion(key) }])
+        };
+        let writes = (0..4).map(&mut change).collect();
+        let count = Step { kind: COUNT, ..listing(0, KEYS) };
+        let highest = Step { kind: HIGHEST, ..listing(0, KEYS) };
+        let reads = vec![by_tile(&[listing(0, KEYS)]), by_tile(&[count]), by_tile(&[highest])];
+        Self {
+            units: 64,
+            fill: (1..=6).map(|key| 10 * key).collect(),
+            parts: vec![reads, writes],
+            races: true,
+        }
+    }
+
     /// Returns a plan in which a pair is removed and reinserted while its leaf is read, into the slot of a
     /// pair that was removed earlier.
     fn returned() -> Self {
@@ -113,6 +132,19 @@ impl Plan {
         let highest = Step { kind: HIGHEST, ..listing(0, 65) };
         let parts = vec![vec![by_tile(&[highest]); 3], writes];
         Self { units: 64, fill: (0..=22).map(|key| 10 * key).collect(), parts, races: true }
+    }
+
+    /// Returns a plan in which a node of two pairs, whose next node has become a zombie, is linked past the
+    /// zombie, and is then split.
+    fn bypassed() -> Self {
+        let first = [removal(60), removal(30), listing(0, KEYS)].map(|step| by_tile(&[step])).to_vec();
+        let second = [41, 42, 43, 44, 45].map(|key| by_tile(&[insertion(key)])).to_vec();
+        Self {
+            units: 64,
+            fill: (0..=22).map(|key| 10 * key).collect(),
+            parts: vec![first, second],
+            races: true,
+        }
     }
 
     /// Returns a plan in which a data node merges with the first one of the next index node, whose low key
@@ -398,6 +430,40 @@ fn deep_tree<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     (keys, copy)
 }
 
+/// Number of keys of [`refilled_ones_are_sound`], and of the pool's slabs, of which the nodes take most.
+const REFILL: (u64, u32) = (300, 161);
+
+/// Runs plans of `count` seeds under weak memory, on a tree in the slabs of another one, which was freed. All
+/// must be sound: a search may see the number of steps of a new directory before its entries, and must then
+/// find no entry of the other tree's directory.
+#[allow(dead_code)] // used by some programs only
+pub fn refilled_ones_are_sound<M>(name: &str, count: u64)
+where
+    M: HasFixture<Memory = crate::trees::Forest> + Config + Instance,
+{
+    let (many, units) = REFILL;
+    let keys: BTreeSet<u64> = (0..many).map(|index| index * APART).collect();
+    let mut memory = filled::<M>(&keys, units);
+    let calm = Device::emulator(Options::default());
+    let rebuild = Step { kind: LIST, ..listing(0, 0) };
+    let play_on = |memory: &mut crate::trees::Forest, rows: Vec<Vec<Step>>| {
+        let mut copy = M::memory(&calm, units).expect("memory");
+        M::copy(&mut copy, memory).expect("memory");
+        play::<M>(&calm, &copy, &[rows]).expect("a tree");
+        *memory = copy;
+    };
+    play_on(&mut memory, vec![vec![rebuild; LANES]]);
+    memory.free_all_nodes::<M>();
+    let insert = |&key: &u64| [insertion(key)].into_iter().chain([IDLE; LANES]).take(LANES).collect();
+    play_on(&mut memory, keys.iter().rev().map(insert).collect());
+    for seed in all_seeds(count) {
+        let setting = Setting { weak_memory: M::WEAK, ..setting::<M>(seed) };
+        let plan = Plan { units, ..Plan::deep(seed, &keys) };
+        let played = explore_from::<M>(&plan, &memory, &setting);
+        played.unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
+    }
+}
+
 /// Looks up each key in a copy of the tree.
 fn find_all<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     memory: &crate::trees::Forest,
@@ -478,6 +544,14 @@ pub fn divided_ones_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Con
     explore_soundly::<M>(name, count, Plan::divided, weak);
 }
 
+/// Runs schedules in the PTX memory model in which pairs of a leaf move while it is read; all must be sound.
+/// No leaf is split, and so no link leads to a new one: nothing relies on address dependencies.
+#[allow(dead_code)] // used by some programs only
+pub fn shifted_ones_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
+    let ptx = |setting| Setting { weak_memory: WeakMemory::Ptx, ..setting };
+    explore_soundly::<M>(name, count, Plan::shifted, ptx);
+}
+
 /// Runs schedules in which a pair returns to another slot of its leaf during a read; all must be sound.
 #[allow(dead_code)] // mutants are in another program
 pub fn all_are_told_once<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
@@ -489,13 +563,29 @@ pub fn all_are_told_once<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 pub fn highest_keys_are_found_while_nodes_merge<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     count: u64,
 ) {
-    explore_soundly::<M>("the highest key of nodes that merge", count, |_| Plan::merged(), |setting| setting);
+    let name = "the highest key of nodes that merge";
+    explore_soundly::<M>(name, count, |_| Plan::merged(), |setting| setting);
+    // No node is split, and so no link leads to a new one: nothing relies on address dependencies.
+    let ptx = |setting| Setting { weak_memory: WeakMemory::Ptx, ..setting };
+    explore_soundly::<M>(name, count, |_| Plan::merged(), ptx);
+    let reads = vec![by_tile(&[listing(0, KEYS)]); 3];
+    let listed = |_| {
+        let merged = Plan::merged();
+        Plan { parts: vec![reads.clone(), merged.parts[1].clone()], ..merged }
+    };
+    explore_soundly::<M>(name, count, listed, ptx);
 }
 
 /// Runs schedules of a split whose entry is below the index node that led to it; all must be sound.
 #[allow(dead_code)] // trees do not merge nodes
 pub fn entries_below_a_node_are_raised<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
     explore_soundly::<M>("an entry below a node", count, |_| Plan::lowered(), |setting| setting);
+}
+
+/// Runs schedules in which a node is linked past a zombie and then split; all must be sound.
+#[allow(dead_code)] // trees do not merge nodes
+pub fn bypassed_zombies_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
+    explore_soundly::<M>("a zombie that is bypassed", count, |_| Plan::bypassed(), |setting| setting);
 }
 
 /// Kernel that writes one word after reading it `after` times.

@@ -7,10 +7,11 @@ use phalanx_kernels::btree::{
     directory_words,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Slot, Wide};
+use phalanx_kernels::ordered::kernels::FreeNodes;
 use phalanx_kernels::reclaim::{LOG, epoch_words};
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
-use simt::emulator::Launch;
-use simt::{GlobalSlice, Kernel, Order, Scope, Thread, Word};
+use simt::emulator::{Launch, Options, Schedule};
+use simt::{GlobalSlice, Instance, Kernel, Order, Scope, Thread, Word};
 use std::collections::HashMap;
 
 /// Entries of a directory: two levels of keys.
@@ -72,6 +73,25 @@ impl Forest {
             *word = words[place % (bytes / 8)];
         }
         self.directory.write(&directory).expect("memory");
+    }
+
+    /// Frees all nodes as the host does before it builds another tree, and builds an empty tree.
+    #[allow(dead_code)] // used by some programs only
+    pub fn free_all_nodes<M: Config + Instance>(&mut self) {
+        let (device, mut copy) = self.calm::<M>();
+        let (tree, units) = (copy.view::<M>(), copy.units as usize);
+        // In exploring mode, so that mutants of the kernel are tested.
+        let exploring = Device::emulator(Options::explore(Schedule::Random { seed: 0 }));
+        let mut copy_there = Self::new(&exploring, M::Pool::BYTES, self.units).expect("memory");
+        copy_there.take(&copy).expect("memory");
+        let there = copy_there.view::<M>();
+        launch(&exploring, units * M::TILE as usize, move || FreeNodes::<M> { tree: there, first: 0 }.run());
+        copy.take(&copy_there).expect("memory");
+        launch(&device, units.max(COUNTER_SHARDS), move || {
+            M::begin(tree, Thread::index() as u64, EMPTY_TREE_NODES as u64, 0);
+        });
+        build_empty::<M>(&device, &copy);
+        self.take(&copy).expect("memory");
     }
 
     /// Copies the contents of another forest.
@@ -330,6 +350,23 @@ impl<M: Config> HasFixture for M {
             launch(&device, 32, move || M::rebuild_directory(tree));
         }
         to.take(&copy)
+    }
+
+    /// Counts zombies, for nodes with pairs of 8 bytes: nodes of the lowest level whose high key is 0.
+    fn merged(memory: &Forest) -> [u64; 2] {
+        let (each, words) = (M::Pool::BYTES / 8, memory.slabs.read().expect("memory"));
+        let first = FIRST_LEAF.to_word() as usize + 1;
+        let is_zombie = |node: usize| {
+            let [header, tail] = [2, 1].map(|back| words[node * each + each - back]);
+            node >= first && (header >> 32) as u8 == 0 && tail as u32 == 0
+        };
+        if size_of::<<M::Slot as Slot>::Word>() != 8 {
+            return [0; 2];
+        }
+        let next = |node: usize| (words[node * each + each - 1] >> 32) as usize;
+        let zombies = (first..memory.units as usize).filter(|&node| is_zombie(node));
+        let follows = |node: usize| u64::from(is_zombie(next(node)));
+        zombies.fold([0; 2], |[merged, chained], node| [merged + 1, chained + follows(node)])
     }
 
     fn view(memory: &Forest, _units: u32) -> TreeView<Self> {

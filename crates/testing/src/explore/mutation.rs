@@ -72,9 +72,7 @@ pub fn all_are_sound_if<M: HasFixture, E: Execution<M>>(
     for (seed, setting) in settings::<M>(count).map(|(seed, setting)| (seed, change(setting))) {
         let played = play::<M, E>(seed, &setting)
             .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
-        sum.steps += played.steps;
-        sum.operations += played.operations;
-        sum.refused += played.refused;
+        sum += played;
         runs += 1;
     }
     println!("{name}: {runs} runs, {sum:?}");

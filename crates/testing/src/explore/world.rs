@@ -10,6 +10,7 @@ use simt::Global;
 use simt::emulator::{FailureKind, Fault, Launch, Options, Schedule, WeakMemory};
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::ops::AddAssign;
 
 /// Size and initial fill of a structure.
 pub struct Fixture {
@@ -50,6 +51,11 @@ pub trait HasFixture: Kind {
 
     /// Returns the pairs in the memory, and checks its layout.
     fn contents(memory: &Self::Memory, buckets: u32) -> Result<HashMap<u64, u64>, Finding>;
+
+    /// Returns the number of nodes that have merged with the next one, and of those whose next one has, too.
+    fn merged(_memory: &Self::Memory) -> [u64; 2] {
+        [0; 2]
+    }
 
     /// Returns a word of the filters, if there are any.
     fn filter(_memory: &Self::Memory) -> Option<Global<u32>> {
@@ -146,6 +152,17 @@ pub struct Played {
     pub steps: u64,
     pub operations: usize,
     pub refused: usize,
+    /// See [`HasFixture::merged`].
+    pub merged: [u64; 2],
+}
+
+impl AddAssign for Played {
+    fn add_assign(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.operations += other.operations;
+        self.refused += other.refused;
+        (0..2).for_each(|place| self.merged[place] += other.merged[place]);
+    }
 }
 
 /// Buffers of a part.
@@ -349,7 +366,8 @@ pub fn explore<M: HasFixture, E: Execution<M>>(plan: &Plan, setting: &Setting) -
     events.retain(|event| !M::REFUSES_CHANGES || event.outcome != MapOutcome::Refused);
     events.extend(final_lookups::<M>(plan, &world.contents()?));
     checker::check(&MapModel { initial }, &events).map_err(|failure| Finding::Order(failure.to_string()))?;
-    Ok(Played { steps, operations, refused })
+    let merged = [0, 1].map(|place| M::merged(&world.memory)[place] - M::merged(&fill.memory)[place]);
+    Ok(Played { steps, operations, refused, merged })
 }
 
 /// Returns the final contents as look-ups after all other operations.
