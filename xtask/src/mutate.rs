@@ -1,8 +1,8 @@
 //! `cargo xtask mutate`: weakens one site of the kernels' source at a time, and runs the explorers on it.
 //!
 //! The emulator applies a mutant that the environment names, so one build serves all mutants. A first run
-//! records which sites each test executes. Each mutant then runs the tests that execute its site, the
-//! shortest first, until one fails.
+//! records which sites each test executes. Each mutant then runs the tests that execute its site until one
+//! fails, first those that have killed many mutants in little time.
 mod mutants;
 mod report;
 mod run;
@@ -58,6 +58,9 @@ pub struct Options {
     /// Minutes after which no further mutant is started
     #[arg(long)]
     minutes: Option<u64>,
+    /// Seconds of usual test time of a mutant, after which no further test is started: it counts as a survivor
+    #[arg(long)]
+    seconds: Option<u64>,
     /// Only mutants whose place, function or text contains this
     #[arg(long, default_value = "")]
     only: String,

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 use wait_timeout::ChildExt;
@@ -49,6 +50,10 @@ pub struct Tested {
 pub struct Runner {
     tests: Vec<Test>,
     pool: rayon::ThreadPool,
+    /// Number of mutants that each test has killed so far.
+    kills: Mutex<Vec<u32>>,
+    /// Usual time of the tests of a mutant after which no further one is started.
+    most: Option<Duration>,
 }
 
 impl Runner {
@@ -75,7 +80,8 @@ impl Runner {
             }
         }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build()?;
-        Ok(Self { tests, pool })
+        let most = options.seconds.map(Duration::from_secs);
+        Ok(Self { kills: Mutex::new(vec![0; tests.len()]), tests, pool, most })
     }
 
     /// Runs each test without a mutant. Returns the operations of kernels with the tests that execute them.
@@ -83,7 +89,7 @@ impl Runner {
     /// # Errors
     /// As a test fails.
     pub fn record(&mut self) -> Result<Uses> {
-        let Self { tests, pool } = self;
+        let Self { tests, pool, .. } = self;
         let run = |test: &mut Test| -> Result<String> {
             let run = test.run(None)?;
             ensure!(run.passed == Some(true), "{} fails without a mutant", test.name);
@@ -120,21 +126,39 @@ impl Runner {
         Ok(Tested { mutant, outcome })
     }
 
-    /// Runs the tests that execute the site of a mutant, the shortest first, until one fails.
+    /// Runs the tests that execute the site of a mutant until one fails.
     fn outcome(&self, mutant: &Mutant) -> Result<Outcome> {
-        let mut tests: Vec<&Test> = mutant.tests.iter().map(|&test| &self.tests[test]).collect();
-        tests.sort_by_key(|test| test.took);
-        let mut has_effect = false;
-        for test in tests {
+        let (mut has_effect, mut usual) = (false, Duration::ZERO);
+        for index in self.order(mutant) {
+            let test = &self.tests[index];
+            if self.most.is_some_and(|most| usual > most) {
+                break;
+            }
+            usual += test.took;
             let run = test.run(Some(mutant))?;
             has_effect |= run.record.contains("effect\n");
             if run.passed != Some(true) {
                 let (test, in_time) = (test.name.clone(), run.passed.is_some());
-                let killed = Outcome::Killed { test: test.clone(), in_time };
-                return Ok(if has_effect { killed } else { Outcome::Broken { test } });
+                if !has_effect {
+                    return Ok(Outcome::Broken { test });
+                }
+                self.kills()[index] += 1;
+                return Ok(Outcome::Killed { test, in_time });
             }
         }
         Ok(if has_effect { Outcome::Survived } else { Outcome::NoEffect })
+    }
+
+    /// Returns the indices of a mutant's tests. First are those that have killed many mutants in little time.
+    fn order(&self, mutant: &Mutant) -> Vec<usize> {
+        let kills = self.kills();
+        let mut tests: Vec<usize> = mutant.tests.iter().copied().collect();
+        tests.sort_by_cached_key(|&test| self.tests[test].took / (1 + kills[test]));
+        tests
+    }
+
+    fn kills(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.kills.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -200,6 +224,11 @@ mod tests {
 
     /// Returns the outcome of a mutant if its tests run a shell script.
     fn outcome(script: &str) -> Outcome {
+        outcome_within(script, None)
+    }
+
+    /// As [`outcome`], with a limit of the tests' usual time.
+    fn outcome_within(script: &str, most: Option<Duration>) -> Outcome {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -211,7 +240,8 @@ mod tests {
             took: Duration::from_secs(seconds),
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let runner = Runner { tests: vec![test("long", 9), test("short", 1), test("elsewhere", 0)], pool };
+        let tests = vec![test("long", 9), test("short", 1), test("elsewhere", 0)];
+        let runner = Runner { kills: Mutex::new(vec![0; tests.len()]), tests, pool, most };
         let place = Place { file: "a.rs".to_owned(), line: 7, column: 1 };
         let site = Site { place, function: String::new(), text: String::new() };
         let tests = BTreeSet::from([0, 1]);
@@ -224,7 +254,10 @@ mod tests {
         let effect = "echo effect >> $PHALANX_SITES";
         let killed = |test: &str| Outcome::Killed { test: test.to_owned(), in_time: true };
         assert_eq!(outcome(&format!("{effect}; exit 1")), killed("short"));
-        assert_eq!(outcome(&format!("{effect}; test $2 = short")), killed("long"));
+        let by_long = format!("{effect}; test $2 = short");
+        assert_eq!(outcome(&by_long), killed("long"));
+        assert_eq!(outcome_within(&by_long, Some(Duration::from_millis(1_500))), killed("long"));
+        assert_eq!(outcome_within(&by_long, Some(Duration::from_millis(500))), Outcome::Survived);
         assert_eq!(outcome(effect), Outcome::Survived);
         assert_eq!(outcome("exit 0"), Outcome::NoEffect);
         assert_eq!(outcome("exit 1"), Outcome::Broken { test: "short".to_owned() });
