@@ -72,7 +72,7 @@ fn pushed<M: Config>(seed: u64) -> Plan {
 fn reused<M: Config>(seed: u64) -> Plan {
     let mut rng = Rng::new(seed);
     let mut changes = vec![insert(1000)];
-    changes.extend(if seed % 2 == 0 { vec![remove(3)] } else { vec![remove(6), insert(6)] });
+    changes.extend(if seed.is_multiple_of(2) { vec![remove(3)] } else { vec![remove(6), insert(6)] });
     beside::<M>(&mut rng, 12, changes, &(9..12))
 }
 
