@@ -20,7 +20,7 @@ const FIRST: Arch = Arch::Sm90;
 const NO_PARTS: [&str; 2] = ["default", "variants"];
 
 /// Compression of the packaged copies.
-const LEVEL: i32 = 19;
+const LEVEL: i32 = 22;
 
 /// Binary logarithm of the distance in bytes at which a text may repeat that of another architecture: more
 /// than the longest text has.

@@ -126,6 +126,19 @@ fn keep_results(setting: &Setting) -> Result<Checked> {
     Ok(Ok(()))
 }
 
+/// Counts the only triangle of a batch, which the warps of all three edges find at about the same time.
+pub fn keep_one(setting: &Setting) -> Checked {
+    let run = || -> Result<u64> {
+        let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(VERTICES);
+        let graph = graph.kind(Kind::Undirected).build()?;
+        let (mut count, ends) = (Triangles::of(&graph)?, ([0, 1, 2], [1, 2, 0]));
+        let outcomes = graph.insert(&ends.0, &ends.1)?;
+        count.inserted(&graph, &ends.0, &ends.1, &outcomes)?;
+        Ok(count.count())
+    };
+    same("kept triangles", run().map_err(|error| error.to_string())?, 1)
+}
+
 fn all_are_sound(run: impl Fn(&Setting) -> Checked) {
     for seed in seeds(SEEDS) {
         let weak_memory = if seed % 4 == 3 { WeakMemory::Hardware } else { WeakMemory::Off };

@@ -130,7 +130,7 @@ faults! {
         Fault::tear(site("algorithms/triangles.rs", "triangle_orient_parts", "fetch_add(")), with_hubs;
     /// Triangles of a warp are lost.
     a_torn_total_is_found:
-        Fault::tear(site("algorithms/parts.rs", "add_of_warp", "fetch_add(")), kept;
+        Fault::tear(site("algorithms/parts.rs", "add_of_warp", "fetch_add(")), kept_one;
     /// The read of a record through the L1 cache misses edges.
     a_weak_read_of_records_is_found:
         Fault::order(site("search.rs", "round", "record.read("), Order::Weak), phase;
@@ -151,9 +151,9 @@ fn with_hubs(setting: &Setting) -> Checked {
     algorithms::hubs(setting)
 }
 
-/// Results that are kept over batches.
-fn kept(setting: &Setting) -> Checked {
-    algorithms::keep(setting)
+/// A triangle that is counted when its edges have been inserted.
+fn kept_one(setting: &Setting) -> Checked {
+    algorithms::keep_one(setting)
 }
 
 /// Batches that let several vertices grow together, some into tables that others leave.
