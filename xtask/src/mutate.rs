@@ -58,7 +58,7 @@ pub struct Options {
     /// Minutes after which no further mutant is started
     #[arg(long)]
     minutes: Option<u64>,
-    /// Seconds of usual test time of a mutant, after which no further test is started: it counts as a survivor
+    /// Seconds of usual test time of a mutant, after which it counts as a survivor
     #[arg(long)]
     seconds: Option<u64>,
     /// Only mutants whose place, function or text contains this
