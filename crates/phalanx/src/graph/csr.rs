@@ -272,10 +272,10 @@ impl<E: Data> DynamicGraph<E> {
         let (edges, tables) = space.counted(memory)?;
         // Self-edges of undirected graphs have one half.
         let most = edges * self.halves_of_rows();
+        space.fit((vertices.div_ceil(ROW_THREADS as usize).max(1), tables / 2))?;
         if rows.vertices() != vertices || rows.targets.len() < most {
             *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
         }
-        space.fit((vertices.div_ceil(ROW_THREADS as usize).max(1), tables / 2))?;
         // SAFETY: the stream has the fills before the launch, and nothing else uses the space.
         let ClearedRows { parts, cursors, status, tickets } = unsafe { space.cleared(&stream)? };
         let (offsets, targets) = (rows.offsets.global(), rows.targets.global());
