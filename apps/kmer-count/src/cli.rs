@@ -77,26 +77,23 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
         (None, None) => vec![open(&cli.table.device)?],
     };
     let device = &devices[0];
-    if let Some(process) = process.as_ref().filter(|process| process.rank > 0) {
-        let counted = process.join(device, &options)?;
-        process.count(counted, &cli.files, &options, &progress)?;
-        progress.finish_and_clear();
-        return Ok(());
-    }
     // Output files are opened first, so that a missing folder shows before counting rather than after an
-    // hour.
-    let output = cli.output.as_deref().map(|path| create(path, &cli.files)).transpose()?;
-    let spectrum = cli.spectrum.as_deref().map(|path| create(path, &cli.files)).transpose()?;
+    // hour. Of several processes, the first one writes them.
+    let is_first = process.as_ref().is_none_or(|process| process.rank == 0);
+    let open_output = |path: &Option<PathBuf>| {
+        let path = path.as_deref().filter(|_| is_first);
+        path.map(|path| create(path, &cli.files)).transpose()
+    };
+    let (output, spectrum) = (open_output(&cli.output)?, open_output(&cli.spectrum)?);
     let counts = match (&process, cli.gpus) {
-        (Some(process), _) => process.join(device, &options).and_then(|exchange| {
-            let counts = process.count(exchange, &cli.files, &options, &progress)?;
-            counts.context("rank 0 has the counts")
-        }),
-        (None, Some(_)) => count_on(&cli.files, &devices, &options, &progress),
-        (None, None) => count(&cli.files, device, &options, &progress),
+        (Some(process), _) => process
+            .join(device, &options)
+            .and_then(|exchange| process.count(exchange, &cli.files, &options, &progress)),
+        (None, Some(_)) => count_on(&cli.files, &devices, &options, &progress).map(Some),
+        (None, None) => count(&cli.files, device, &options, &progress).map(Some),
     };
     progress.finish_and_clear();
-    let counts = counts?;
+    let Some(counts) = counts? else { return Ok(()) };
     if let Some((file, path)) = output.zip(cli.output.as_deref()) {
         report::write_counts(&counts, cli.min_count, file).with_context(|| cannot_write(path))?;
     }

@@ -126,15 +126,20 @@ fn send(ranks: &[SyncSender<Pairs>], round: &mut Vec<Pairs>) -> Result<()> {
     Ok(())
 }
 
+/// Makes a rank's end of the table.
+pub(crate) fn make_map(exchange: Exchange, options: &TableOptions) -> phalanx::Result<ShardedMap<u64, u64>> {
+    let capacity = options.capacity.div_ceil(exchange.ranks()).max(1);
+    let shard = HashMap::builder().device(exchange.device()).capacity(capacity).build()?;
+    ShardedMap::new(exchange, shard)
+}
+
 /// Counts the batches of a rank until there are no more.
 fn run_rank(
     exchange: Exchange,
     batches: Option<Receiver<Pairs>>,
     options: &TableOptions,
 ) -> phalanx::Result<Counted> {
-    let capacity = options.capacity.div_ceil(exchange.ranks()).max(1);
-    let shard = HashMap::builder().device(exchange.device()).capacity(capacity).build()?;
-    let (mut map, mut counting) = (ShardedMap::<u64, u64>::new(exchange, shard)?, Duration::ZERO);
+    let (mut map, mut counting) = (make_map(exchange, options)?, Duration::ZERO);
     for (kmers, counts) in batches.into_iter().flatten() {
         let start = Instant::now();
         let outcomes = map.upsert(Merge::Add, &kmers, &counts)?;

@@ -10,7 +10,7 @@
 //! rank 0            joins all of them
 //! ```
 use crate::count::{Cost, Counts, Options, blocks_of, with_reader};
-use crate::gpus::limits;
+use crate::gpus::{limits, make_map};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use genomes::feed::Batches;
@@ -19,7 +19,7 @@ use genomes::table::{Memory, open};
 use indicatif::ProgressBar;
 use phalanx::exchange::{Exchange, NcclId, nccl_id};
 use phalanx::gpu::Device;
-use phalanx::{HashMap, Merge, ShardedMap};
+use phalanx::{Merge, ShardedMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -166,9 +166,7 @@ impl Process {
         progress: &ProgressBar,
     ) -> Result<(ShardedMap<u64, u64>, Share)> {
         let (device, mut cost) = (exchange.device().clone(), Cost::default());
-        let capacity = options.table.capacity.div_ceil(self.ranks).max(1);
-        let shard = HashMap::builder().device(&device).capacity(capacity).build()?;
-        let mut map = ShardedMap::<u64, u64>::new(exchange, shard)?;
+        let mut map = make_map(exchange, &options.table)?;
         // One step of all ranks: returns whether any of them still has a batch.
         let mut step = |kmers: &[u64], counts: &[u64], has_more: bool| -> Result<bool> {
             let begin = Instant::now();
@@ -229,7 +227,7 @@ impl Share {
         let bytes = fs::read(path).with_context(|| cannot("read", path))?;
         let words: Vec<u64> = bytes
             .chunks_exact(8)
-            .map(|word| word.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)))
+            .map(|word| u64::from_le_bytes(std::array::from_fn(|at| word[at])))
             .collect();
         if bytes.len() % 8 != 0 || words.len() < HEAD || words.len() % 2 != HEAD % 2 {
             bail!("{} is damaged: {} bytes", path.display(), bytes.len());
