@@ -35,8 +35,8 @@ const EMPTY_ROUND: u64 = u64::MAX;
 /// Sizes of batches by which lookups with and without an exchange are compared.
 const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22];
 
-/// Number of lookups of each size, of which the first is not counted.
-const TIMED: usize = 4;
+/// Number of lookups of each size that are timed, after one that is not.
+const TIMED: usize = 3;
 
 /// A table that any rank of the process can read.
 type Table<K, V> = Arc<dyn Readable<K, V>>;
@@ -96,24 +96,25 @@ impl<K, V> Drop for Remote<K, V> {
 impl<K: Word, V: Word> Engine<K, V> {
     /// Orders the streams before an operation of all ranks that may change tables.
     pub fn changing(&mut self, op: BatchOp) -> Result<()> {
-        if matches!(op, BatchOp::Get | BatchOp::ContainsKey) {
-            return Ok(());
+        match op {
+            BatchOp::Get | BatchOp::ContainsKey => Ok(()),
+            _ => self.order_changes().map(drop),
         }
-        if self.pending.lookups {
-            self.order_streams()?;
-        }
-        self.pending = Pending { changes: true, lookups: false };
-        Ok(())
     }
 
     /// As [`Self::changing`], for an operation of the ranks' own shards in other streams.
     pub fn changing_shards(&mut self) -> Result<()> {
-        if self.pending.lookups {
+        if self.order_changes()? { Ok(self.exchange.wait()?) } else { Ok(()) }
+    }
+
+    /// Orders later changes after lookups. Returns whether there were any.
+    fn order_changes(&mut self) -> Result<bool> {
+        let has_lookups = self.pending.lookups;
+        if has_lookups {
             self.order_streams()?;
-            self.exchange.wait()?;
         }
         self.pending = Pending { changes: true, lookups: false };
-        Ok(())
+        Ok(has_lookups)
     }
 
     /// Submits the lookups of this rank, while the others submit theirs.
@@ -143,8 +144,14 @@ impl<K: Word, V: Word> Engine<K, V> {
         if self.exchange.agree(&[can_read.into()])?.iter().any(|words| words[0] == 0) {
             return Ok(());
         }
+        let device = self.exchange.device().clone();
         for len in CALIBRATED {
-            let [remote, exchanged] = [usize::MAX, 0].map(|most| self.time_get(shard, len, most));
+            let keys: Vec<K> = (0..len as u64).map(|number| K::narrow(mix(number).into())).collect();
+            let (keys, values) = (device.from_slice(&keys)?, device.buffer::<V>(len)?);
+            let outcomes = device.buffer::<u8>(len)?;
+            let (results, outcomes) = (values.global(), outcomes.global());
+            let batch = Batch { results, outcomes, ..Batch::new(BatchOp::Get, keys.global()) };
+            let [remote, exchanged] = [usize::MAX, 0].map(|most| self.time_get(shard, batch, most));
             let own = [remote?, exchanged?].map(|time| time.as_nanos() as u64);
             let all = self.exchange.agree(&own)?;
             let slowest = |which: usize| all.iter().map(|words| words[which]).max();
@@ -156,33 +163,33 @@ impl<K: Word, V: Word> Engine<K, V> {
         Ok(())
     }
 
-    /// Returns the time of lookups of `len` keys with a value of [`Engine::most_remote`].
+    /// Returns the time of lookups with a value of [`Engine::most_remote`].
     fn time_get(
         &mut self,
         shard: &dyn Structure<Key = K, Value = V>,
-        len: usize,
+        batch: Batch<K, V>,
         most: usize,
     ) -> Result<Duration> {
-        let device = self.exchange.device().clone();
-        let keys: Vec<K> = (0..len as u64).map(|number| K::narrow(mix(number).into())).collect();
-        let (keys, values) = (device.from_slice(&keys)?, device.buffer::<V>(len)?);
-        let outcomes = device.buffer::<u8>(len)?;
         let before = std::mem::replace(&mut self.most_remote, most);
-        let (mut start, mut result) = (Instant::now(), Ok(()));
-        for round in 0..TIMED {
-            if round == 1 {
-                start = Instant::now();
-            }
-            let (results, outcomes) = (values.global(), outcomes.global());
-            let batch = Batch { results, outcomes, ..Batch::new(BatchOp::Get, keys.global()) };
-            result = self.run(shard, (BatchOp::Get, true), Ok((batch, ())));
-            result = result.and_then(|()| Ok(self.exchange.wait()?));
-            if result.is_err() {
-                break;
-            }
-        }
+        let timed = self.repeat_get(shard, batch, 1).and_then(|()| {
+            let start = Instant::now();
+            self.repeat_get(shard, batch, TIMED).map(|()| start.elapsed())
+        });
         self.most_remote = before;
-        result.map(|()| start.elapsed())
+        timed
+    }
+
+    /// Executes a lookup some times, and waits for each.
+    fn repeat_get(
+        &mut self,
+        shard: &dyn Structure<Key = K, Value = V>,
+        batch: Batch<K, V>,
+        times: usize,
+    ) -> Result<()> {
+        (0..times).try_for_each(|_| {
+            self.run(shard, (BatchOp::Get, true), Ok((batch, ())))?;
+            Ok(self.exchange.wait()?)
+        })
     }
 }
 

@@ -138,6 +138,12 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.together(own)
     }
 
+    /// As [`Self::on_shard`], for an operation that changes the shard: after the lookups of other ranks.
+    fn change_shard<R>(&mut self, run: impl FnOnce(&mut M) -> Result<R>) -> Result<R> {
+        self.engine.changing_shards()?;
+        self.on_shard(run)
+    }
+
     /// Keeps the pairs for which `keep` returns true, as [`Map::retain`] of each shard. `keep` gets the pairs
     /// of this rank.
     ///
@@ -146,8 +152,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// ([`Refused`](exchange::Error::Refused)) or a rank is lost ([`PeerLost`](exchange::Error::PeerLost)).
     /// The other shards are changed also then.
     pub fn retain(&mut self, keep: impl FnMut(K, V) -> bool) -> Result<()> {
-        self.engine.changing_shards()?;
-        self.on_shard(|shard| shard.retain(keep))
+        self.change_shard(|shard| shard.retain(keep))
     }
 
     /// Keeps the pairs whose keys are in the range, which is the same on all ranks.
@@ -155,8 +160,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::retain_keys`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
-        self.engine.changing_shards()?;
-        self.on_shard(|shard| shard.retain_keys(range))
+        self.change_shard(|shard| shard.retain_keys(range))
     }
 
     /// Removes all pairs. The shards keep their memory.
@@ -164,8 +168,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::clear`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn clear(&mut self) -> Result<()> {
-        self.engine.changing_shards()?;
-        self.on_shard(|shard| shard.clear())
+        self.change_shard(|shard| shard.clear())
     }
 
     /// Returns the keys and values of this rank's shard. Those of all ranks are the whole map.
