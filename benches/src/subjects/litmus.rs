@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 /// Number of runs of a launch.
 const AT_ONCE: usize = 1 << 21;
 
-/// Number of looks at the other blocks before a round.
+/// Number of looks at the other warps before a round.
 const PATIENCE: u32 = 2000;
 
 /// Number of lines of which some are under stress.
@@ -202,9 +202,9 @@ impl<'a> Prepared<'a> {
             grid: Grid::new(blocks, size),
             ops: device.buffer((THREADS * OPS) as usize)?,
             reads: device.buffer(READS as usize)?,
-            words: device.buffer((LOCATIONS as usize + 1) * at_once)?,
+            words: device.buffer((LOCATIONS as usize + 1) * at_once.next_power_of_two())?,
             results: device.buffer(threads * at_once)?,
-            arrived: device.buffer(blocks as usize)?,
+            arrived: device.buffer((blocks * size / 32) as usize)?,
             lines: device.zeroed((LINES * LINE) as usize)?,
             stressing: stressing(case, blocks)?,
             done: device.buffer(1)?,
