@@ -32,7 +32,7 @@
 //! Per run of a program, its accesses, 12 bytes of locations, a word per thread, and an atomic of a count.
 //! [`Code`] is arithmetic.
 use simt::hash::mix32;
-use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, black_box, device, fence, fence_sc, kernel};
+use simt::{Global, GlobalSlice, Order, Scope, Thread, black_box, device, fence, fence_sc, kernel};
 
 /// Maximum number of threads of a program.
 pub const THREADS: u32 = 4;
