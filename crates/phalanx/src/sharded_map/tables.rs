@@ -6,7 +6,9 @@ use crate::map::encoding::Word;
 use crate::map::launch::{Batch, THREADS};
 use crate::primitives::{Fold, Workspace, scan_bytes};
 use gpu::{Buffer, Device, Grid, Stream, Tier};
-use phalanx_kernels::sharded::kernels::{Division, ShardedBounds, ShardedCount, ShardedScatter};
+use phalanx_kernels::sharded::kernels::{
+    Division, SCATTER_THREADS, ShardedBounds, ShardedCount, ShardedScatter,
+};
 use phalanx_kernels::sharded::{MESSAGE_WORDS, PIECE, Pair};
 use simt::GlobalSlice;
 
@@ -109,8 +111,9 @@ impl Tables {
         let (keys_to, values_to) = (words(send), words(send));
         let kernel =
             ShardedScatter::<Pair<K, V>> { keys, values, division, offsets, messages, keys_to, values_to };
+        let grid = Grid::for_items(32 * keys.len().div_ceil(PIECE), SCATTER_THREADS);
         // SAFETY: the buffers live until the stream has executed the launch. Nothing else uses the messages.
-        unsafe { Ok(stream.launch(warps(keys.len().div_ceil(PIECE)), kernel)?) }
+        unsafe { Ok(stream.launch(grid, kernel)?) }
     }
 
     /// Overwrites the counts of chunks, so that those of an earlier batch are not taken for later ones.
