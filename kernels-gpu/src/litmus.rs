@@ -181,6 +181,9 @@ pub struct Litmus {
 /// Words of a line of the second-level cache.
 pub const LINE: u32 = 32;
 
+/// Delays have fewer bits: enough for the time that a fence takes when many threads write.
+const MOST_DELAY: u32 = 14;
+
 /// Number of lines that a launch puts under stress.
 const HOT_LINES: u32 = 4;
 
@@ -293,7 +296,7 @@ impl Litmus {
     fn execute(self, thread: u32, ops: &Ops, run: u32) {
         // The same for all lanes of a warp, which execute the operations together; often short.
         let random = mix32((run / 32) ^ self.seed.wrapping_add(thread << 28));
-        let mut delay = (random >> 8) & ((1 << (random % 11)) - 1);
+        let mut delay = (random >> 8) & ((1 << (random % MOST_DELAY)) - 1);
         while delay > 0 {
             delay = black_box(delay) - 1;
         }

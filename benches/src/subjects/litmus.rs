@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `test` | name of a test in `litmus::TESTS`, which is run in all 48 styles, or of one in `litmus::patterns` |
 //! | `stress` | percentage of the blocks which only send atomics to a few lines meanwhile; 0 if missing |
+//! | `blocks` | blocks of each multiprocessor, 1 to 8; 4 if missing |
 //!
 //! `n` is the number of runs of each program. A run whose outcome the axioms of PTX forbid is an error,
 //! unless the program has a race. `counted` has the numbers of programs, of outcomes that are allowed and of
@@ -190,9 +191,10 @@ impl<'a> Prepared<'a> {
         let at_once = runs.min(AT_ONCE);
         let programs = Program::all(&case.text("test")?)?;
         let threads = programs.iter().map(|program| program.ops.len()).max().unwrap_or(0);
-        // Four blocks on each multiprocessor of a GPU, all resident.
+        // All are resident.
+        let per_sm = case.number_if_given("blocks")?.unwrap_or(4.0).clamp(1.0, 8.0) as u32;
         let (blocks, size) =
-            if device.is_emulator() { (8, 128) } else { (device.resident_threads() / 512, 256) };
+            if device.is_emulator() { (8, 128) } else { (device.resident_threads() / 2048 * per_sm, 256) };
         Ok(Self {
             gpu,
             one_block: case.op == "one_block",
