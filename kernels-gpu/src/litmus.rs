@@ -1,13 +1,14 @@
 //! Litmus tests of the memory model: many runs of a program of two to four threads, beside each other.
 //!
 //! ```text
-//! round r   locations X, Y, Z of run i: three arrays, one word per run; 0 before
+//! round r   locations X, Y, Z of run i: three arrays, one word per run at a scattered place; 0 before
 //! thread    one operation of `ops` after the other, by one of the program's threads
 //! results   a byte per operation of each thread of run i: what was read
 //! stress    further blocks, which send atomics to a few lines meanwhile
 //! ```
 //!
-//! What was read stays in registers until the last operation has been submitted, unless an operation depends
+//! The threads of a run have the same lane of warps that meet before each round, so that they execute it at
+//! nearly the same time. What was read stays in registers until the last operation has been submitted, unless an operation depends
 //! on it. Otherwise a thread would wait for each load before its next access, and no load could be late. The
 //! stress delays accesses to those parts of the second-level cache that have the lines, more for some
 //! multiprocessors than for others.
@@ -31,7 +32,7 @@
 //! Per run of a program, its accesses, 12 bytes of locations, a word per thread, and an atomic of a count.
 //! [`Code`] is arithmetic.
 use simt::hash::mix32;
-use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, black_box, device, fence, fence_sc, kernel};
+use simt::{Global, GlobalSlice, Order, Scope, Thread, black_box, device, fence, fence_sc, kernel};
 
 /// Maximum number of threads of a program.
 pub const THREADS: u32 = 4;
@@ -125,11 +126,11 @@ impl Code {
     }
 }
 
-/// The locations of a run.
+/// The locations of a run. The words of neighbouring runs are in different lines, so that the lanes of a warp
+/// access different parts of the second-level cache, of which some answer later than others.
 #[derive(Clone, Copy)]
 struct Locations {
     words: GlobalSlice<u32>,
-    runs: u32,
     run: u32,
 }
 
@@ -137,7 +138,10 @@ struct Locations {
 impl Locations {
     /// Returns a location. Number 0, which an address reads if its writer is late, is a word beside them.
     fn at(self, location: u32) -> Global<u32> {
-        self.words.at((location * self.runs + self.run) as usize)
+        let room = self.words.len() as u32 / (LOCATIONS + 1);
+        // Odd, and different for each location: a permutation of the places of an array.
+        let factor = 0x3c6e_f372_u32.wrapping_mul(location).wrapping_add(0x9e37_79b1);
+        self.words.at((location * room + (self.run.wrapping_mul(factor) & (room - 1))) as usize)
     }
 }
 
@@ -147,11 +151,12 @@ impl Locations {
 pub struct Litmus {
     /// [`OPS`] operations of each of [`THREADS`] threads.
     pub ops: GlobalSlice<u32>,
-    /// The words of `location * runs + run`, with `LOCATIONS + 1` locations; 0 before.
+    /// The words of `LOCATIONS + 1` locations, each a power of two of at least `runs`; 0 before.
     pub words: GlobalSlice<u32>,
     /// Output: a word per run and thread, with a byte for each operation.
     pub results: GlobalSlice<u32>,
-    /// Number of blocks that have come to a round, one word per group of blocks; 0 before.
+    /// Number of times that warps have come to a round, a word per warp of the grid, of which one for the
+    /// warps that have the same runs is used; 0 before.
     pub arrived: GlobalSlice<u32>,
     /// Number of runs: those of all rounds.
     pub runs: u32,
@@ -159,7 +164,7 @@ pub struct Litmus {
     pub threads: u32,
     /// 1 if the threads of a run are in one block, 0 if each is in a block of its own.
     pub one_block: u32,
-    /// Maximum number of looks at the other blocks of a group before a round.
+    /// Maximum number of looks at the other warps of the same runs before a round.
     pub patience: u32,
     /// Numbers delays, and chooses lines under stress.
     pub seed: u32,
@@ -176,6 +181,9 @@ pub struct Litmus {
 /// Words of a line of the second-level cache.
 pub const LINE: u32 = 32;
 
+/// Delays have fewer bits: enough for the time that a fence takes when many threads write.
+const MOST_DELAY: u32 = 14;
+
 /// Number of lines that a launch puts under stress.
 const HOT_LINES: u32 = 4;
 
@@ -184,8 +192,53 @@ const HOT_LINES: u32 = 4;
 struct Role {
     /// Thread of the program.
     thread: u32,
-    /// Run, from 0 in the round.
+    /// Run, from 0 in the round. Those of a warp follow each other, and other warps have the same runs.
     run: u32,
+}
+
+/// The operations of a thread of a program.
+#[derive(Clone, Copy)]
+struct Ops([Code; OPS as usize]);
+
+#[device]
+impl Ops {
+    /// Returns whether there are two relaxed accesses of the device's scope, of these kinds.
+    fn are(&self, first: u32, second: u32) -> bool {
+        let Self([a, b, c, _]) = self;
+        let (plain, ended) = (a.order | a.in_block | b.order | b.in_block, c.kind == Code::NOTHING);
+        plain == 0 && ended && a.kind == first && b.kind == second
+    }
+
+    /// Executes the operations on the locations of a run. Returns what each has read, or 0.
+    fn execute(&self, locations: Locations) -> [u32; OPS as usize] {
+        let Self([a, b, c, d]) = *self;
+        let (x, y) = (locations.at(a.location), locations.at(b.location));
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        // Two accesses with no instruction between them are more often late than those of the general case.
+        if self.are(Code::LOAD, Code::LOAD) {
+            let first = x.load(order, scope);
+            return [first, y.load(order, scope), 0, 0];
+        }
+        if self.are(Code::STORE, Code::STORE) {
+            x.store(a.value, order, scope);
+            y.store(b.value, order, scope);
+            return [0; OPS as usize];
+        }
+        if self.are(Code::STORE, Code::LOAD) {
+            x.store(a.value, order, scope);
+            return [0, y.load(order, scope), 0, 0];
+        }
+        if self.are(Code::LOAD, Code::STORE) {
+            let first = x.load(order, scope);
+            y.store(b.value, order, scope);
+            return [first, 0, 0, 0];
+        }
+        // Nothing uses what was read before the last operation, except one that depends on it.
+        let first = a.execute(locations, 0);
+        let second = b.execute(locations, first);
+        let third = c.execute(locations, second);
+        [first, second, third, d.execute(locations, third)]
+    }
 }
 
 #[device]
@@ -218,43 +271,36 @@ impl Litmus {
         if own >= each || group >= self.groups() {
             return None;
         }
-        // The threads of a run have other places in their blocks, by an odd factor.
-        let own = own.wrapping_mul(2 * thread + 1).wrapping_add(5 * thread) % each;
         Some(Role { thread, run: group * each + own })
     }
 
-    /// Waits for the other blocks of the group, but not for long. All threads of the block call it together.
-    fn meet(self, round: u32) {
-        Block::sync();
-        if self.one_block == 0 && Thread::index_in_block() == 0 {
-            let word = self.arrived.at((Thread::block_index() / self.threads) as usize);
+    /// Waits for the other warps of the same runs, but not for long.
+    fn meet(self, run: u32, round: u32) {
+        let word = self.arrived.at((run / 32) as usize);
+        if Thread::lane() == 0 {
             word.fetch_add(1, Order::Relaxed, Scope::Device);
-            let mut looks = 0;
-            while looks < self.patience
-                && word.load(Order::Relaxed, Scope::Device) < (round + 1) * self.threads
-            {
-                looks += 1;
-            }
         }
-        Block::sync();
+        let mut looks = 0;
+        while looks < self.patience && word.load(Order::Relaxed, Scope::Device) < (round + 1) * self.threads {
+            looks += 1;
+        }
+    }
+
+    /// Returns the operations of a thread of the program.
+    fn ops_of(self, thread: u32) -> Ops {
+        let place = (thread * OPS) as usize;
+        Ops(core::array::from_fn(|op| Code::from_word(self.ops.read(place + op))))
     }
 
     /// Executes the operations of a role in a run.
-    fn execute(self, thread: u32, run: u32) {
-        let place = (thread * OPS) as usize;
-        let ops: [Code; OPS as usize] = core::array::from_fn(|op| Code::from_word(self.ops.read(place + op)));
-        // The same for all lanes of a warp, which execute the operations together.
-        let mut delay = mix32((run / 32) ^ self.seed.wrapping_add(thread << 28)) % 64;
+    fn execute(self, thread: u32, ops: &Ops, run: u32) {
+        // The same for all lanes of a warp, which execute the operations together; often short.
+        let random = mix32((run / 32) ^ self.seed.wrapping_add(thread << 28));
+        let mut delay = (random >> 8) & ((1 << (random % MOST_DELAY)) - 1);
         while delay > 0 {
             delay = black_box(delay) - 1;
         }
-        let locations = Locations { words: self.words, runs: self.runs, run };
-        // Nothing uses what was read before the last operation, except one that depends on it.
-        let first = ops[0].execute(locations, 0);
-        let second = ops[1].execute(locations, first);
-        let third = ops[2].execute(locations, second);
-        let fourth = ops[3].execute(locations, third);
-        let bytes = [first, second, third, fourth].map(|read| read & 0xff);
+        let bytes = ops.execute(Locations { words: self.words, run }).map(|read| read & 0xff);
         let result = bytes[0] | bytes[1] << 8 | bytes[2] << 16 | bytes[3] << 24;
         self.results.write((run * self.threads + thread) as usize, result);
     }
@@ -283,25 +329,23 @@ impl Litmus {
     }
 }
 
-/// Executes a program as often as there are runs, by the threads of the grid, in rounds. The block size is a
-/// power of two, and at least 32 times the number of the program's threads.
+/// Executes a program as often as there are runs, by the threads of the grid, in rounds. Warps that have the
+/// same runs meet before each round. The block size is a power of two, and at least 32 times the number of the
+/// program's threads.
 #[kernel]
 pub fn litmus_run(job: Litmus) {
     if Thread::block_index() >= job.testing() {
         job.disturb();
         return;
     }
-    // Every thread has the same number of rounds.
-    let (role, at_once) = (job.role(), job.groups() * job.runs_of_group());
-    let (mut round, mut first) = (0, 0);
-    while first < job.runs {
-        job.meet(round);
-        if let Some(Role { thread, run }) = role
-            && first + run < job.runs
-        {
-            job.execute(thread, first + run);
+    if let Some(Role { thread, run }) = job.role() {
+        let (ops, at_once) = (job.ops_of(thread), job.groups() * job.runs_of_group());
+        let (mut round, mut first) = (0, run);
+        while first < job.runs {
+            job.meet(run, round);
+            job.execute(thread, &ops, first);
+            (round, first) = (round + 1, first + at_once);
         }
-        (round, first) = (round + 1, first + at_once);
     }
     if Thread::index_in_block() == 0 {
         job.done.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
@@ -323,9 +367,9 @@ pub fn litmus_count(job: Litmus, reads: GlobalSlice<u32>, counts: GlobalSlice<u6
             }
             read += 1;
         }
-        let mut location = 0;
+        let (locations, mut location) = (Locations { words: job.words, run }, 0);
         while location < LOCATIONS {
-            let value = job.words.read(((location + 1) * job.runs + run) as usize) & 3;
+            let value = locations.at(location + 1).load(Order::Relaxed, Scope::Device) & 3;
             outcome |= value << (2 * (READS + location));
             location += 1;
         }

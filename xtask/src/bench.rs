@@ -27,7 +27,7 @@ const FEATURES: [(&str, &[&str]); 6] = [
     ("tiered", &["ResidentMap", "TieredMap", "TieredSkipList"]),
     ("persistent", &["PersistentMap"]),
     ("graph", &["DynamicGraph", "GraphAlgorithms", "GraphBatches", "GraphWhole"]),
-    ("sharded", &["Exchange", "ShardedMap"]),
+    ("sharded", &["Exchange", "ShardedMap", "ShardedPartition"]),
 ];
 
 /// Options of the benchmark program that are followed by a value.

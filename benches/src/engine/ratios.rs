@@ -86,9 +86,8 @@ pub const HEADINGS: [&str; 5] = ["op", "params", "M ops/s", "baseline", "ratio"]
 /// Returns the cells of a ratio.
 pub fn row(ratio: &Ratio<'_>) -> [String; 5] {
     let Record { op, params, mops, .. } = ratio.record;
-    let numbers = [*mops, ratio.baseline, ratio.value()].map(|number| format!("{number:.1}"));
-    let [own, baseline, ratio] = numbers;
-    [op.clone(), describe(params), own, baseline, ratio]
+    let [own, baseline] = [*mops, ratio.baseline].map(|number| format!("{number:.1}"));
+    [op.clone(), describe(params), own, baseline, format!("{:.2}", ratio.value())]
 }
 
 #[cfg(test)]
@@ -119,7 +118,7 @@ mod tests {
         let ratios = against(&[]).ratios(&all);
         assert_eq!(ratios.iter().map(Ratio::value).collect::<Vec<_>>(), [3.0, 2.0]);
         assert!(against(&["remove"]).ratios(&all).is_empty());
-        assert_eq!(row(&ratios[0])[2..], ["30.0", "10.0", "3.0"]);
+        assert_eq!(row(&ratios[0])[2..], ["30.0", "10.0", "3.00"]);
     }
 
     #[test]

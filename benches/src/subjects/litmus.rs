@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `test` | name of a test in `litmus::TESTS`, which is run in all 48 styles, or of one in `litmus::patterns` |
 //! | `stress` | percentage of the blocks which only send atomics to a few lines meanwhile; 0 if missing |
+//! | `blocks` | blocks of each multiprocessor, 1 to 8; 4 if missing |
 //!
 //! `n` is the number of runs of each program. A run whose outcome the axioms of PTX forbid is an error,
 //! unless the program has a race. `counted` has the numbers of programs, of outcomes that are allowed and of
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 /// Number of runs of a launch.
 const AT_ONCE: usize = 1 << 21;
 
-/// Number of looks at the other blocks before a round.
+/// Number of looks at the other warps before a round.
 const PATIENCE: u32 = 2000;
 
 /// Number of lines of which some are under stress.
@@ -190,9 +191,10 @@ impl<'a> Prepared<'a> {
         let at_once = runs.min(AT_ONCE);
         let programs = Program::all(&case.text("test")?)?;
         let threads = programs.iter().map(|program| program.ops.len()).max().unwrap_or(0);
-        // Four blocks on each multiprocessor of a GPU, all resident.
+        // All are resident.
+        let per_sm = case.number_if_given("blocks")?.unwrap_or(4.0).clamp(1.0, 8.0) as u32;
         let (blocks, size) =
-            if device.is_emulator() { (8, 128) } else { (device.resident_threads() / 512, 256) };
+            if device.is_emulator() { (8, 128) } else { (device.resident_threads() / 2048 * per_sm, 256) };
         Ok(Self {
             gpu,
             one_block: case.op == "one_block",
@@ -202,9 +204,9 @@ impl<'a> Prepared<'a> {
             grid: Grid::new(blocks, size),
             ops: device.buffer((THREADS * OPS) as usize)?,
             reads: device.buffer(READS as usize)?,
-            words: device.buffer((LOCATIONS as usize + 1) * at_once)?,
+            words: device.buffer((LOCATIONS as usize + 1) * at_once.next_power_of_two())?,
             results: device.buffer(threads * at_once)?,
-            arrived: device.buffer(blocks as usize)?,
+            arrived: device.buffer((blocks * size / 32) as usize)?,
             lines: device.zeroed((LINES * LINE) as usize)?,
             stressing: stressing(case, blocks)?,
             done: device.buffer(1)?,

@@ -54,6 +54,8 @@ pub mod segments;
 pub mod sets;
 #[cfg(feature = "sharded")]
 pub mod sharded_map;
+#[cfg(feature = "sharded")]
+pub mod sharded_partition;
 #[cfg(feature = "trees")]
 pub mod skip_list;
 pub mod slab_alloc;
@@ -102,6 +104,8 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(exchange::Exchanges(gpu)),
         #[cfg(feature = "sharded")]
         Box::new(sharded_map::ShardedMaps(gpu)),
+        #[cfg(feature = "sharded")]
+        Box::new(sharded_partition::ShardedPartitions(gpu)),
         #[cfg(feature = "persistent")]
         Box::new(persistent_map::PersistentMaps(gpu)),
         #[cfg(feature = "trees")]

@@ -3,6 +3,9 @@
 //! Each rank has `pairs` pairs when the batch has ended, if it inserts, else before it. A batch has `n`
 //! elements on each rank, of any owners. The time is that of the host, from the moment when all ranks are
 //! ready until the last one has its answers.
+//!
+//! Where the parameter `plain` is 1, the only rank's shard executes the batch itself, on the same stream and
+//! with the same wait: the baseline of the short cut that a map of one rank takes.
 use super::exchange::{devices, on_threads, timed};
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
@@ -89,6 +92,7 @@ struct Rank<K: MapWord, V: MapWord> {
     /// Values of the batch, or those found.
     values: Buffer<V>,
     outcomes: Buffer<u8>,
+    is_plain: bool,
     is_filled: bool,
     /// Times of the last batch's stages, if they are measured.
     stages: Option<Stages>,
@@ -104,6 +108,8 @@ struct Plan<'a> {
     /// Pairs of a rank before the batch.
     before: usize,
     load_factor: f64,
+    /// Whether the shard executes the batch itself.
+    is_plain: bool,
     zipf: Option<Zipf>,
 }
 
@@ -117,7 +123,10 @@ impl<'a> Plan<'a> {
         let theta = case.number_if_given("theta")?.filter(|theta| *theta > 0.0);
         let zipf = theta.map(|theta| Zipf::new((ranks * before) as u64, theta)).transpose()?;
         ensure!(zipf.is_none() || placed == 0, "insertions are of new keys, which have no distribution");
-        Ok(Self { case, verb, ranks, pairs, before, load_factor: case.number("load_factor")?, zipf })
+        let (is_plain, load_factor) = (is_set(case, "plain")?, case.number("load_factor")?);
+        let can_be_plain = ranks == 1 && verb != Verb::GetRemote && !is_set(case, "forced")?;
+        ensure!(!is_plain || can_be_plain, "`plain` is for one rank's batches that are not exchanged");
+        Ok(Self { case, verb, ranks, pairs, before, load_factor, is_plain, zipf })
     }
 
     /// Returns the keys of a rank's batch: new ones, or some of all ranks.
@@ -163,8 +172,13 @@ impl<K: MapWord + Word, V: MapWord + Word> Sharded<K, V> {
     }
 }
 
+/// Returns whether a parameter is given and not 0.
+fn is_set(case: &Case, name: &str) -> Result<bool> {
+    Ok(case.number_if_given(name)?.unwrap_or(0.0) > 0.0)
+}
+
 /// Returns the bounds of the exchange: those that the case has, or the default.
-fn limits(case: &Case) -> Result<Limits> {
+pub(super) fn limits(case: &Case) -> Result<Limits> {
     let mut limits = Limits::default();
     if let Some(bytes) = case.number_if_given("part_bytes")? {
         limits.part_bytes = bytes as usize;
@@ -185,9 +199,8 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             _ => updated_value_of(*key),
         });
         let mut map = ShardedMap::new(exchange, shard.build()?)?;
-        let is_set = |name| Ok::<_, anyhow::Error>(plan.case.number_if_given(name)?.unwrap_or(0.0) > 0.0);
-        map.force_exchange(is_set("forced")?);
-        map.measure_stages(is_set("stages")?);
+        map.force_exchange(is_set(plan.case, "forced")?);
+        map.measure_stages(is_set(plan.case, "stages")?);
         Ok(Self {
             map,
             fill: (device.from_slice(&first)?, device.from_slice(&values)?),
@@ -195,6 +208,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             values: device.from_slice(&given)?,
             outcomes: device.zeroed(asked.len())?,
             asked,
+            is_plain: plan.is_plain,
             is_filled: false,
             stages: None,
         })
@@ -218,6 +232,30 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
 
     /// Runs the batch, and waits for it.
     fn launch(&mut self, verb: Verb) -> Result<()> {
+        match self.is_plain {
+            true => self.submit_plain(verb)?,
+            false => self.submit(verb)?,
+        }
+        self.stages = Some(self.map.stages()?);
+        Ok(())
+    }
+
+    /// Submits the batch to the shard, in the order of the stream of the sharded map.
+    fn submit_plain(&mut self, verb: Verb) -> Result<()> {
+        let Self { map, keys, values, outcomes, .. } = self;
+        let batches = map.shard().on(map.stream());
+        match verb {
+            Verb::Insert => batches.insert(&*keys, &*values, outcomes)?,
+            Verb::Get => batches.get(&*keys, values, outcomes)?,
+            Verb::Contains => batches.contains_key(&*keys, outcomes)?,
+            Verb::Upsert => batches.upsert(Merge::Max, &*keys, &*values, outcomes)?,
+            Verb::GetRemote => bail!("a shard has no get_remote"),
+        }
+        Ok(())
+    }
+
+    /// Submits the batch to the sharded map.
+    fn submit(&mut self, verb: Verb) -> Result<()> {
         let Self { map, keys, values, outcomes, .. } = self;
         let mut batches = map.batches();
         match verb {
@@ -227,7 +265,6 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             Verb::Contains => batches.contains_key(&*keys, outcomes)?,
             Verb::Upsert => batches.upsert(Merge::Max, &*keys, &*values, outcomes)?,
         }
-        self.stages = Some(map.stages()?);
         Ok(())
     }
 
@@ -315,21 +352,48 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
 mod tests {
     use super::*;
     use crate::engine::catalog::first_case;
+    use crate::engine::record::Param;
     use crate::machine::DeviceChoice;
+
+    /// Checks that answers which are missing or wrong are faults.
+    fn check_faults(case: &Case) {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut sharded = Sharded::<u32, u32>::new(&gpu, case).unwrap();
+        sharded.restore().unwrap();
+        assert!(sharded.verify().unwrap_err().to_string().contains("outcome of element Some(0)"));
+        sharded.launch().unwrap();
+        assert_eq!(sharded.verify().unwrap().succeeded, sharded.operations());
+        sharded.ranks.iter_mut().for_each(|rank| rank.asked[3] ^= 1);
+        assert!(sharded.verify().unwrap_err().to_string().contains("value of element Some(3)"));
+    }
 
     #[test]
     fn answers_that_are_missing_or_wrong_are_faults() {
-        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
         let mut case = first_case("sharded/weak", 0);
         for (op, _) in VERBS {
             case.op = op.to_owned();
-            let mut sharded = Sharded::<u32, u32>::new(&gpu, &case).unwrap();
-            sharded.restore().unwrap();
-            assert!(sharded.verify().unwrap_err().to_string().contains("outcome of element Some(0)"));
-            sharded.launch().unwrap();
-            assert_eq!(sharded.verify().unwrap().succeeded, sharded.operations());
-            sharded.ranks.iter_mut().for_each(|rank| rank.asked[3] ^= 1);
-            assert!(sharded.verify().unwrap_err().to_string().contains("value of element Some(3)"));
+            check_faults(&case);
+        }
+    }
+
+    #[test]
+    fn plain_batches_are_verified_too() {
+        let mut case = first_case("sharded/one", 0);
+        assert_eq!(case.number("plain").unwrap(), 1.0);
+        for (op, _) in VERBS.into_iter().filter(|(_, verb)| *verb != Verb::GetRemote) {
+            case.op = op.to_owned();
+            check_faults(&case);
+        }
+    }
+
+    #[test]
+    fn plain_batches_need_one_rank_and_no_exchange() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        for (name, value) in [("ranks", 2), ("forced", 1)] {
+            let mut case = first_case("sharded/one", 0);
+            case.params.insert(name.to_owned(), Param::Integer(value));
+            let error = Sharded::<u32, u32>::new(&gpu, &case).err().unwrap();
+            assert!(error.to_string().contains("`plain` is for one rank"), "{name}: {error}");
         }
     }
 }

@@ -110,12 +110,14 @@ pub use tiered_skip_list::TieredSkipList;
 
 #[doc(hidden)]
 pub mod private {
-    //! Items for this package's own tests, hidden from users. They are exported because tests inside the
-    //! library that build structures would compile all their kernels again.
+    //! Items for this package's own tests and benchmarks, hidden from users. Those for tests are exported
+    //! because tests inside the library that build structures would compile all their kernels again.
     pub use crate::map::export::{by, of_count, on_device};
     pub use crate::map::host::with_chunks;
     #[cfg(feature = "mvbtree")]
     pub use crate::mvbtree::clock::begin_at;
+    #[cfg(feature = "sharded-map")]
+    pub use crate::sharded_map::partition::Partition;
 }
 
 // Compiles and runs the examples of the pages.

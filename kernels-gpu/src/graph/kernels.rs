@@ -205,14 +205,17 @@ pub fn graph_flush<M: Config + Instance>(graph: GraphView<M>, growth: Growth) {
     }
 }
 
-/// Adds the numbers of halves that each vertex stores of a batch to `counts`. The grid has a thread per half.
+/// Adds the numbers of halves that each of `many` records from `first` on stores of a batch to `counts`. The
+/// grid has a thread per half.
 #[kernel]
 pub fn graph_count<M: Config + Instance>(
     graph: GraphView<M>,
     edges: Changes<M::Data>,
     counts: GlobalSlice<u32>,
+    first: u32,
+    many: u32,
 ) {
-    count_sources(graph, edges, counts);
+    count_sources(graph, edges, counts, (first, many));
 }
 
 /// Lists the vertices that need larger tables for `counts` more edges. Requires exclusive access to the

@@ -33,7 +33,7 @@ use crate::primitives::tiles::{NONE, TileClaims};
 use crate::primitives::{ticket, unrolled};
 use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
-use simt::{Block, GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
+use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 
 /// Number of threads per block, and of vertices per tile.
 pub const ROW_THREADS: u32 = 256;
@@ -84,10 +84,25 @@ impl<D: Scalar> RowCopy<D> {
     fn put_staged(self, has_data: bool, first: u64, (stage, count): (Stage, u32)) {
         let warp = Tile::<32>::lockstep();
         warp.sync();
-        let mut place = warp.rank();
-        while place < count {
-            self.put(first + place as u64, stage.load(has_data, place));
-            place += 32;
+        let count = count.min(stage.room::<D>(has_data)) as usize;
+        let targets = self.targets.part(first as usize, count);
+        let data = self.data.part(first as usize, if has_data { count } else { 0 });
+        let (mut place, end) = (warp.rank(), targets.len() as u32);
+        while place < end {
+            unrolled::<4>(|i| {
+                let place = place + 32 * i as u32;
+                if place < end {
+                    // SAFETY: the place is below the room.
+                    let (target, bits) = unsafe { stage.load(has_data, place) };
+                    // SAFETY: the place is below the length.
+                    let at = unsafe { Global::new(targets.as_ptr()).offset(place as usize) };
+                    at.store(target, Order::Weak, Scope::Device);
+                    if has_data {
+                        write_if(data, place as usize, bits);
+                    }
+                }
+            });
+            place += 128;
         }
         warp.sync();
     }
@@ -97,53 +112,67 @@ impl<D: Scalar> RowCopy<D> {
 #[derive(Clone, Copy)]
 struct Stage {
     words: Shared<u32>,
-    first: usize,
+    first: u32,
     /// Number of words.
-    len: usize,
+    len: u32,
 }
 
 #[device]
 impl Stage {
-    /// Returns the calling warp's part of the block's words, of which each warp has `len`.
+    /// Returns the calling warp's part of the block's words, of which each of [`WARPS`] warps has `len`. There
+    /// may be two parts for each, of which this is the first one.
     fn of_warp(words: Shared<u32>, len: usize) -> Self {
-        Self { words, first: (Thread::index_in_block() / 32) as usize * len, len }
+        assert!(words.len() >= WARPS as usize * len);
+        Self { words, first: Thread::index_in_block() / 32 % WARPS * len as u32, len: len as u32 }
     }
 
-    /// Returns the other of two stages.
-    const fn other(self) -> Self {
-        let half = WARPS as usize * self.len;
+    /// Returns the other of two stages. There are two.
+    fn other(self) -> Self {
+        let half = WARPS * self.len;
+        assert!(self.words.len() >= 2 * half as usize);
         Self { first: if self.first < half { self.first + half } else { self.first - half }, ..self }
     }
 
     /// Returns the number of edges for which there is room.
     const fn room<D: Scalar>(self, has_data: bool) -> u32 {
-        (self.len / if has_data { 1 + size_of::<D>() / 4 } else { 1 }) as u32
+        self.len / if has_data { 1 + size_of::<D>() as u32 / 4 } else { 1 }
     }
 
-    /// Stores an edge; `place` is below the room.
+    /// Stores an edge, if its place is below the room.
     fn store<D: Scalar>(self, has_data: bool, place: u32, (target, data): (u32, D)) {
-        let (room, bits) = (self.room::<D>(has_data) as usize, data.to_u64());
-        let at = self.first + place as usize;
-        self.words.store(at, target);
-        if has_data {
-            self.words.store(at + room, bits as u32);
-            if size_of::<D>() == 8 {
-                self.words.store(at + 2 * room, (bits >> 32) as u32);
+        let (room, bits) = (self.room::<D>(has_data), data.to_u64());
+        if place >= room {
+            return;
+        }
+        let at = self.first + place;
+        // SAFETY: the warp's words begin at `first`, and are as many as the room needs.
+        unsafe {
+            self.words.store_unchecked(at, target);
+            if has_data {
+                self.words.store_unchecked(at + room, bits as u32);
+                if size_of::<D>() == 8 {
+                    self.words.store_unchecked(at + 2 * room, (bits >> 32) as u32);
+                }
             }
         }
     }
 
     /// Loads an edge.
-    fn load<D: Scalar>(self, has_data: bool, place: u32) -> (u32, D) {
-        let room = self.room::<D>(has_data) as usize;
-        let at = self.first + place as usize;
-        let target = self.words.load(at);
-        if !has_data {
-            return (target, D::narrow(0));
+    ///
+    /// # Safety
+    /// - `place` is below the room.
+    unsafe fn load<D: Scalar>(self, has_data: bool, place: u32) -> (u32, D) {
+        let (room, at) = (self.room::<D>(has_data), self.first + place);
+        // SAFETY: as in `store`.
+        unsafe {
+            let target = self.words.load_unchecked(at);
+            if !has_data {
+                return (target, D::narrow(0));
+            }
+            let high = if size_of::<D>() == 8 { self.words.load_unchecked(at + 2 * room) } else { 0 };
+            let bits = self.words.load_unchecked(at + room) as u64 | (high as u64) << 32;
+            (target, D::narrow(bits as u128))
         }
-        let high = if size_of::<D>() == 8 { self.words.load(at + 2 * room) } else { 0 };
-        let bits = self.words.load(at + room) as u64 | (high as u64) << 32;
-        (target, D::narrow(bits as u128))
     }
 }
 
@@ -409,11 +438,12 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 impl Round {
     /// Gives each tile one of the lanes in `waiting`, of which the calling lane is one if `waits`.
     fn new(waiting: u32, waits: bool) -> Self {
-        let (mut rest, mut tile) = (waiting, Thread::lane() / SLAB_TILE);
-        while tile > 0 {
-            rest &= rest.wrapping_sub(1);
-            tile -= 1;
-        }
+        let (mut rest, tile) = (waiting, Thread::lane() / SLAB_TILE);
+        unrolled::<{ 32 / SLAB_TILE as usize - 1 }>(|before| {
+            if (before as u32) < tile {
+                rest &= rest.wrapping_sub(1);
+            }
+        });
         let before = (waiting & ((1 << Thread::lane()) - 1)).count_ones();
         Self { owner: rest.trailing_zeros(), server: if waits { before } else { u32::MAX } }
     }

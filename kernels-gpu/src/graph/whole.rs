@@ -192,12 +192,14 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     }
 }
 
-/// Adds the numbers of edges of a batch to `counts`, a word per record. The grid has a thread for each half.
+/// Adds the numbers of edges of a batch to `counts`, a word per record, for `many` records from `first` on. The
+/// grid has a thread for each half.
 #[device]
 pub(super) fn count_sources<M: Config>(
     graph: GraphView<M>,
     edges: Changes<M::Data>,
     counts: GlobalSlice<u32>,
+    (first, many): (u32, u32),
 ) {
     let (halves, number) = (graph.halves(), Thread::index());
     let sources = edges.sources.resolve();
@@ -206,7 +208,8 @@ pub(super) fn count_sources<M: Config>(
     let ends = [read_if(sources, element, is_pending), read_if(edges.targets, element, is_pending)];
     let own = Half { source: ends[0], target: ends[1], data: M::Data::narrow(0) };
     let vertex = if half == 0 { ends[0] } else { graph.other_half(own).source };
-    let is_counted = is_pending && ends[0] < graph.vertices() && ends[1] < graph.vertices();
+    let exists = is_pending && ends[0] < graph.vertices() && ends[1] < graph.vertices();
+    let is_counted = exists && vertex.wrapping_sub(first) < many;
     let group = together(vertex, is_counted as u32);
     if group.is_leader {
         counts.at(vertex as usize).fetch_add(group.many, Order::Relaxed, Scope::Device);

@@ -2,13 +2,18 @@
 //!
 //! Each takes a warp for each piece; its lanes work in lockstep. Lane `l` has the elements `32 i + l` of the
 //! piece, so that a warp reads neighbouring elements, and it keeps the numbers of owner `l`.
+//!
+//! A warp that writes elements brings 256 of them into the order of their owners in shared memory first. So
+//! neighbouring lanes write neighbouring elements of a message, however many owners there are.
 use super::geometry::{Message, UNIT, message_units, values_at};
 use super::owner::owner_of;
 use super::{MESSAGE_WORDS, PIECE};
 use crate::keyed::Scalar;
+use crate::primitives::lookback::scan_lanes;
+use crate::primitives::operator::Sum;
 use crate::primitives::unrolled;
 use core::marker::PhantomData;
-use simt::{GlobalSlice, Instance, Lockstep, Name, Thread, Tile, device, kernel};
+use simt::{GlobalSlice, Instance, Lockstep, Name, Shared, SharedShape, Thread, Tile, Word, device, kernel};
 
 /// Types of keys and values that are moved.
 pub trait Sharded: Copy + Send + Sync + 'static {
@@ -109,15 +114,15 @@ impl<K: Scalar> Piece<K> {
 
     /// Returns the index of an element of the lane.
     #[device]
-    fn at(self, group: usize, item: usize) -> usize {
-        self.first + 32 * (group * GROUP + item)
+    fn at(self, item: usize) -> usize {
+        self.first + 32 * item
     }
 
-    /// Reads a group of elements of a column, as far as they are there.
-    fn load<T: Scalar>(self, column: GlobalSlice<T>, group: usize) -> [T; GROUP] {
-        let mut items = [T::MAX; GROUP];
-        unrolled::<GROUP>(|item| {
-            let at = self.at(group, item);
+    /// Reads `N` elements of a column from `first` on, as far as they are there.
+    fn load<const N: usize, T: Scalar>(self, column: GlobalSlice<T>, first: usize) -> [T; N] {
+        let mut items = [T::MAX; N];
+        unrolled::<N>(|item| {
+            let at = self.at(first + item);
             if at < column.len() {
                 items[item] = column.read(at);
             }
@@ -155,10 +160,10 @@ pub fn sharded_count<P: Sharded + Instance>(
     }
     let (piece, mut count) = (Piece::new(keys, division.owners, number), 0);
     unrolled::<GROUPS>(|group| {
-        let keys = piece.load(keys, group);
+        let keys = piece.load::<GROUP, _>(keys, group * GROUP);
         unrolled::<GROUP>(|item| {
             let owner = owner_of(keys[item], division.owners);
-            count += piece.votes(owner, piece.at(group, item)).1.count_ones();
+            count += piece.votes(owner, piece.at(group * GROUP + item)).1.count_ones();
         });
     });
     if lane < division.owners {
@@ -249,23 +254,53 @@ impl<K: Scalar> Places<K> {
         Self { piece, division, message, next }
     }
 
-    /// Returns the owner of the lane's next element, the begin of its message, the elements of this message,
-    /// and the element's index in it. All lanes call it.
-    fn place(&mut self, key: K, at: usize) -> (u32, u32, u32, u32) {
-        let (warp, owner) = (self.piece.warp, owner_of(key, self.division.owners));
+    /// Returns the owner of the lane's next element, and the element's index in its message. All lanes call
+    /// it.
+    fn take(&mut self, key: K, at: usize) -> (u32, u32) {
+        let owner = owner_of(key, self.division.owners);
         let (same, own) = self.piece.votes(owner, at);
-        let before = (same & ((1 << warp.rank()) - 1)).count_ones();
-        let place = warp.shuffle(self.next, owner) + before;
-        let (begin, count) =
-            (warp.shuffle(self.message.begin, owner), warp.shuffle(self.message.count, owner));
+        let before = (same & ((1 << self.piece.rank()) - 1)).count_ones();
+        let index = self.piece.from(self.next, owner) + before;
         self.next += own.count_ones();
-        (owner, begin, count, place)
+        (owner, index)
+    }
+
+    /// Returns the begin of an owner's message, and the place of the element with this index. All lanes call
+    /// it.
+    fn place(&self, owner: u32, index: u32) -> (usize, Place) {
+        let [begin, count] =
+            [self.message.begin, self.message.count].map(|word| self.piece.from(word, owner));
+        (begin as usize * UNIT, Place::new(index, count, self.division.bits(owner)))
+    }
+}
+
+/// Elements of a lane that are brought into order at a time.
+const SORTED: usize = 8;
+
+/// Threads of a block that writes elements.
+pub const SCATTER_THREADS: u32 = 128;
+
+/// A column of the elements that the warps of a block bring into order: keys (0) or values (1).
+struct Staged<T, const COLUMN: u8>(PhantomData<T>);
+
+impl<T: Word, const COLUMN: u8> SharedShape for Staged<T, COLUMN> {
+    type Word = T;
+    const LEN: usize = SCATTER_THREADS as usize * SORTED;
+}
+
+#[device]
+impl<T: Scalar, const COLUMN: u8> Staged<T, COLUMN> {
+    /// Returns the calling warp's part.
+    fn of_warp() -> Shared<T> {
+        let first = Thread::index_in_block() / 32 % (SCATTER_THREADS / 32) * 32 * SORTED as u32;
+        // SAFETY: each of the block's warps has a part.
+        unsafe { Shared::of::<Self>().part(first, 32 * SORTED) }
     }
 }
 
 /// Writes the elements of a chunk to their places in the messages, which `keys_to` and `values_to` cover
 /// both: the same memory as words of keys and of values. Without `values`, no values are written. Takes a
-/// warp for each piece. `offsets` and `messages` are those of the chunk.
+/// warp for each piece, in blocks of [`SCATTER_THREADS`]. `offsets` and `messages` are those of the chunk.
 #[kernel]
 pub fn sharded_scatter<P: Sharded + Instance>(
     keys: GlobalSlice<P::Key>,
@@ -282,40 +317,68 @@ pub fn sharded_scatter<P: Sharded + Instance>(
     }
     let piece = Piece::new(keys, division.owners, number);
     let mut places = Places::new(piece, division, number, offsets, messages);
-    let mut group = 0;
-    while group < GROUPS {
-        scatter_group::<P>(&mut places, group, values, (keys_to, values_to));
-        group += 1;
+    let mut first = 0;
+    while first < super::ITEMS {
+        scatter_sorted::<P>(&mut places, first, values, (keys_to, values_to));
+        first += SORTED;
     }
 }
 
-/// Writes a group of elements to their places. A function, not a closure: the compiler would not inline it.
+/// Writes 32 times [`SORTED`] elements to their places. A function, not a closure: the compiler would not
+/// inline it.
 #[device(caller)]
-fn scatter_group<P: Sharded>(
+fn scatter_sorted<P: Sharded>(
     places: &mut Places<P::Key>,
-    group: usize,
+    first: usize,
     values: GlobalSlice<P::Value>,
     (keys_to, values_to): (GlobalSlice<P::Key>, GlobalSlice<P::Value>),
 ) {
-    let (piece, division) = (places.piece, places.division);
-    let key_bytes = size_of::<P::Key>();
-    let value_bytes = if values.is_empty() { 0 } else { size_of::<P::Value>() };
-    let (keys, values) = (piece.load(piece.keys, group), piece.load(values, group));
-    unrolled::<GROUP>(|item| {
-        let at = piece.at(group, item);
-        let (owner, begin, count, place) = places.place(keys[item], at);
-        if at < piece.keys.len() {
-            let bits = division.bits(owner);
-            let place = Place::new(place, count, bits);
-            let part = (key_bytes + value_bytes) << bits;
-            let begin = begin as usize * UNIT + place.part as usize * part;
-            keys_to.write(begin / key_bytes + place.index as usize, keys[item]);
-            if value_bytes > 0 {
-                let begin = begin + values_at(place.count as usize, key_bytes);
-                values_to.write(begin / size_of::<P::Value>() + place.index as usize, values[item]);
+    let (piece, lane, has_values) = (places.piece, places.piece.rank(), !values.is_empty());
+    let (stage, values_stage) = (Staged::<P::Key, 0>::of_warp(), Staged::<P::Value, 1>::of_warp());
+    let keys = piece.load::<SORTED, _>(piece.keys, first);
+    let values = piece.load::<SORTED, _>(values, first);
+    let before = places.next;
+    let mut taken = [(0, 0); SORTED];
+    unrolled::<SORTED>(|item| taken[item] = places.take(keys[item], piece.at(first + item)));
+    // Lanes with numbers of no owner have counted elements of others.
+    let count = if lane < places.division.owners { places.next - before } else { 0 };
+    let upto = scan_lanes::<Sum<u32>>(piece.warp, count, 32);
+    // What leads from an index in the owner's message to one in shared memory.
+    let shift = (upto - count).wrapping_sub(before);
+    unrolled::<SORTED>(|item| {
+        let (owner, index) = taken[item];
+        let to = index.wrapping_add(piece.from(shift, owner));
+        if piece.at(first + item) < piece.keys.len() {
+            // SAFETY: the warp has as many elements as its part of shared memory.
+            unsafe {
+                stage.store_unchecked(to, keys[item]);
+                if has_values {
+                    values_stage.store_unchecked(to, values[item]);
+                }
             }
         }
     });
+    piece.warp.sync();
+    let total = piece.from(upto, 31);
+    unrolled::<SORTED>(|item| {
+        let from = lane + 32 * item as u32;
+        // SAFETY: the index is below the length; elements up to `total` have been stored.
+        let key = if from < total { unsafe { stage.load_unchecked(from) } } else { P::Key::MAX };
+        let owner = owner_of(key, places.division.owners);
+        let (begin, place) = places.place(owner, from.wrapping_sub(piece.from(shift, owner)));
+        if from < total {
+            let bytes = size_of::<P::Key>() + if has_values { size_of::<P::Value>() } else { 0 };
+            let begin = begin + ((place.part as usize * bytes) << places.division.bits(owner));
+            keys_to.write(begin / size_of::<P::Key>() + place.index as usize, key);
+            if has_values {
+                let begin = begin + values_at(place.count as usize, size_of::<P::Key>());
+                // SAFETY: as above.
+                let value = unsafe { values_stage.load_unchecked(from) };
+                values_to.write(begin / size_of::<P::Value>() + place.index as usize, value);
+            }
+        }
+    });
+    piece.warp.sync();
 }
 
 /// Answers to a chunk, in device memory.
@@ -394,19 +457,19 @@ fn gather_group<P: Sharded>(
 ) {
     let (piece, division) = (places.piece, places.division);
     let bytes = if results.is_empty() { 0 } else { size_of::<P::Value>() };
-    let keys = piece.load(piece.keys, group);
+    let keys = piece.load::<GROUP, _>(piece.keys, group * GROUP);
     let (mut found, mut is_due) = ([(P::Value::MAX, 0u8); GROUP], [false; GROUP]);
     unrolled::<GROUP>(|item| {
-        let at = piece.at(group, item);
-        let (owner, _, count, place) = places.place(keys[item], at);
-        let place = Place::new(place, count, division.bits(owner));
+        let at = piece.at(group * GROUP + item);
+        let (owner, index) = places.take(keys[item], at);
+        let (_, place) = places.place(owner, index);
         is_due[item] = at < piece.keys.len() && place.part == round;
         if is_due[item] {
             found[item] = answers.read(owner, division, place, bytes);
         }
     });
     unrolled::<GROUP>(|item| {
-        let (at, (value, outcome)) = (piece.at(group, item), found[item]);
+        let (at, (value, outcome)) = (piece.at(group * GROUP + item), found[item]);
         if is_due[item] && bytes > 0 {
             results.write(at, value);
         }

@@ -23,17 +23,16 @@ use super::geometry::{Geometry, Item, Plan};
 use super::remote::{Pending, Remote};
 use super::shape::{COMPARED, Shape};
 use super::stages::{Begin, Clock, Stage};
+use super::tables::warps;
 use super::work::{Work, answer_stride, bytes_of, words, words_at};
 use crate::map::encoding::Word;
-use crate::map::launch::{Batch, BatchOp, THREADS};
+use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Structure;
 use crate::{Error, Result};
 use exchange::{Exchange, Lane, Transfer};
-use gpu::{Buffer, Grid};
-use phalanx_kernels::sharded::kernels::{
-    Answers, Division, ShardedBounds, ShardedCount, ShardedGather, ShardedScatter,
-};
-use phalanx_kernels::sharded::{MESSAGE_WORDS, PIECE, Pair};
+use gpu::Buffer;
+use phalanx_kernels::sharded::kernels::{Answers, Division, ShardedGather};
+use phalanx_kernels::sharded::{PIECE, Pair};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
 
@@ -179,34 +178,14 @@ impl<K: Word, V: Word> Engine<K, V> {
         }
         let (ranks, pieces) = (self.geometry.ranks, self.geometry.pieces(len));
         let chunks = len.div_ceil(pieces * PIECE);
-        self.work.reserve(self.exchange.device(), ranks, chunks, pieces)?;
+        self.work.tables.reserve(self.exchange.device(), ranks, chunks, pieces)?;
         Ok(chunks)
     }
 
     /// Submits the counting of a batch.
     fn count(&mut self, job: &Job<'_, K, V>, chunks: usize) -> Result<()> {
-        let (ranks, stream) = (self.geometry.ranks, self.exchange.stream().clone());
-        let (division, keys) = (self.geometry.division(job.pieces), job.keys);
-        let numbers = chunks * ranks * job.pieces;
-        let counts = self.work.offsets.slice(..numbers)?.global();
-        // SAFETY: the buffers of the batch and of this map live until the stream has executed the launch. The
-        // counts have a word for each piece and owner.
-        unsafe {
-            stream
-                .launch(warps(chunks * job.pieces), ShardedCount::<Pair<K, V>> { keys, division, counts })?;
-        }
-        self.work.scan(numbers)?;
-        let bounds = ShardedBounds {
-            offsets: counts,
-            division,
-            key: job.shape.sent.0 as u32,
-            value: job.shape.sent.1 as u32,
-            len: keys.len(),
-            messages: self.work.messages.global(),
-            counts: self.work.counts.slice(..chunks * ranks)?.global(),
-        };
-        // SAFETY: as above; the host reads the counts after a wait.
-        unsafe { Ok(stream.launch(warps(chunks), bounds)?) }
+        let division = self.geometry.division(job.pieces);
+        self.work.tables.count::<K, V>(self.exchange.stream(), (division, chunks), job.keys, job.shape.sent)
     }
 
     /// Compares the operations of all ranks. Returns the largest length and number of chunks of their
@@ -260,7 +239,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         let ranks = self.geometry.ranks;
         self.exchange.wait()?;
         let mut counts: Vec<u64> =
-            self.work.read_counts(own_chunks * ranks).iter().map(|&count| count.into()).collect();
+            self.work.tables.read_counts(own_chunks * ranks).iter().map(|&count| count.into()).collect();
         counts.resize(chunks * ranks, 0);
         let all = self.exchange.agree(&counts)?;
         let narrow = |words: Vec<u64>| words.into_iter().map(|word| word as u32).collect();
@@ -280,11 +259,6 @@ impl<K: Word, V: Word> Engine<K, V> {
             received: others().map(|from| count(from, rank)).sum(),
         };
     }
-}
-
-/// Returns the grid of a warp for each of `many`.
-fn warps(many: usize) -> Grid {
-    Grid::for_items(32 * many, THREADS)
 }
 
 /// A batch of which rounds are in flight.
@@ -344,35 +318,16 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if from == to { 0 } else { self.engine.geometry.in_round(count, item.round) }
     }
 
-    /// Returns the offsets and the messages of a chunk.
-    fn tables(&self, chunk: usize) -> (GlobalSlice<u32>, GlobalSlice<u32>) {
-        let (ranks, work) = (self.engine.geometry.ranks, &self.engine.work);
-        let (offsets, messages) = (ranks * self.job.pieces, ranks * MESSAGE_WORDS);
-        (
-            work.offsets.global().part(chunk * offsets, offsets),
-            work.messages.global().part(chunk * messages, messages),
-        )
-    }
-
     fn division(&self) -> Division {
         self.engine.geometry.division(self.job.pieces)
     }
 
-    /// Submits the partition of a chunk.
+    /// Submits the partition of a chunk. Transfers of the messages that were in its buffer before have ended:
+    /// the stream has waited for them.
     fn partition(&self, chunk: usize) -> Result<()> {
-        let (part, send) = (self.job.chunk(chunk), &self.engine.work.send[chunk % 2]);
-        let keys = part.keys.words();
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let (offsets, messages) = self.tables(chunk);
-        let (keys_to, values_to, division) = (words(send), words(send), self.division());
-        let values = part.arguments;
-        let kernel =
-            ShardedScatter::<Pair<K, V>> { keys, values, division, offsets, messages, keys_to, values_to };
-        // SAFETY: the buffers live until the stream has executed the launch. Transfers of the messages that
-        // were there before have ended: the stream has waited for them.
-        unsafe { Ok(self.engine.exchange.stream().launch(warps(keys.len().div_ceil(PIECE)), kernel)?) }
+        let Engine { exchange, work, .. } = &*self.engine;
+        let (place, send) = ((self.division(), chunk), &work.send[chunk % 2]);
+        work.tables.scatter(exchange.stream(), place, &self.job.chunk(chunk), send)
     }
 
     /// Begins to move the requests of a round, if there is one.
@@ -471,7 +426,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if !self.job.shape.has_answers || keys.is_empty() {
             return Ok(());
         }
-        let (offsets, messages) = self.tables(item.chunk);
+        let (offsets, messages) = self.engine.work.tables.of(self.division(), item.chunk);
         let kernel = ShardedGather::<Pair<K, V>> {
             keys,
             division: self.division(),

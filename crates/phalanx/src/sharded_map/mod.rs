@@ -4,11 +4,13 @@ mod combine;
 mod engine;
 mod geometry;
 mod host;
+pub(crate) mod partition;
 mod ranks;
 mod remote;
 mod shape;
 mod small;
 mod stages;
+mod tables;
 mod whole;
 mod work;
 

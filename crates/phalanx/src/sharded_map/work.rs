@@ -1,9 +1,8 @@
 //! Device memory of a sharded map, beside its shard and the windows of the exchange.
 use super::geometry::Geometry;
+use super::tables::Tables;
 use crate::Result;
-use crate::primitives::{Fold, Workspace, scan_bytes};
-use gpu::{Buffer, Device, Slice, Stream, Tier};
-use phalanx_kernels::sharded::MESSAGE_WORDS;
+use gpu::{Buffer, Slice, Stream};
 use simt::{GlobalSlice, Word};
 
 /// Buffers that alternate between two chunks or rounds.
@@ -17,14 +16,10 @@ pub struct Work {
     pub answers: Two,
     /// Answers to this rank's own elements of a chunk.
     pub own: Two,
-    /// Counts of pieces, and then their offsets.
-    pub offsets: Buffer<u32>,
-    pub messages: Buffer<u32>,
+    /// Offsets and messages of the chunks of a batch.
+    pub tables: Tables,
     /// Places of the elements of a small batch.
     pub places: Buffer<u32>,
-    /// Counts of chunks, in pinned memory.
-    pub counts: Buffer<u32>,
-    scan: Workspace,
 }
 
 /// Bytes from an answers' part to the next: as many as the answers to a full part have.
@@ -44,49 +39,15 @@ impl Work {
             send: two(geometry.message_bytes(pair))?,
             answers: two(geometry.ranks * answer_stride(geometry, value))?,
             own: two(geometry.most_chunk() * (value + 1))?,
-            offsets: device.buffer(0)?,
-            messages: device.buffer(0)?,
+            tables: Tables::new(stream)?,
             places: device.buffer(geometry.most_chunk())?,
-            counts: device.buffer_on(Tier::Pinned, 0)?,
-            scan: Workspace::new(stream, 0)?,
         })
-    }
-
-    /// Provides memory for `chunks` chunks of `pieces` pieces. Waits for the device if it allocates.
-    pub fn reserve(&mut self, device: &Device, ranks: usize, chunks: usize, pieces: usize) -> Result<()> {
-        let (counts, offsets) = (chunks * ranks, chunks * ranks * pieces);
-        if counts > self.counts.len() {
-            self.counts = device.buffer_on(Tier::Pinned, counts)?;
-            self.messages = device.buffer(counts * MESSAGE_WORDS)?;
-        }
-        if offsets > self.offsets.len() {
-            self.offsets = device.buffer(offsets)?;
-        }
-        self.scan.reserve(scan_bytes::<u32>(offsets))
-    }
-
-    /// Submits the scan of the first `len` counts.
-    pub fn scan(&mut self, len: usize) -> Result<()> {
-        self.scan.scan_in_place(Fold::Sum, self.offsets.slice_mut(..len)?, false)
-    }
-
-    /// Returns the counts of chunks that a kernel has written, after a wait for it.
-    pub fn read_counts(&self, len: usize) -> &[u32] {
-        let Some(start) = self.counts.host_pointer() else { return &[] };
-        // SAFETY: the host can access these words. The kernel that has written them has ended.
-        let words = unsafe { std::slice::from_raw_parts(start.as_ptr(), self.counts.len()) };
-        &words[..len]
     }
 
     /// Returns the bytes of memory.
     pub fn memory_usage(&self) -> usize {
         let pairs = [&self.send, &self.answers, &self.own].into_iter().flatten();
-        pairs.map(Buffer::byte_len).sum::<usize>()
-            + [&self.offsets, &self.messages, &self.places, &self.counts]
-                .map(Buffer::byte_len)
-                .iter()
-                .sum::<usize>()
-            + self.scan.memory_usage()
+        pairs.map(Buffer::byte_len).sum::<usize>() + self.places.byte_len() + self.tables.memory_usage()
     }
 }
 
