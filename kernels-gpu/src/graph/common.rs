@@ -3,9 +3,9 @@
 //! A triangle with `k` edges of the batch is found at each of them, and counts as a `k`-th there. The sum is
 //! in sixths, which have no remainder.
 //!
-//! A warp serves an edge whose ends are small: half a warp reads the neighbours of each end, at the same time,
-//! and the lanes compare those that they have read. If only one end is small, or none, a warp visits the
-//! neighbours of one end, eight buckets at a time, and looks each up in the table of the other end.
+//! A warp serves an edge whose ends are small: half a warp reads the neighbours of each end, at the same
+//! time, and the lanes compare those that they have read. If only one end is small, or none, a warp visits
+//! the neighbours of one end, eight buckets at a time, and looks each up in the table of the other end.
 use super::algorithms::{Adjacency, Part, add_of_warp, picked, see_all};
 use super::edge_set::{EdgeSet, NO_EDGE, edge_key};
 use super::kind::{Config, Edges};
@@ -195,8 +195,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
     }
 
-    /// Returns the tables of the ends of an edge, or the neighbours in their chunks from these on. The lanes of
-    /// the warp call it together.
+    /// Returns the tables of the ends of an edge, or the neighbours in their chunks from these on. The lanes
+    /// of the warp call it together.
     fn both_ends(self, ends: [u32; 2], first: [u32; 2]) -> BothEnds {
         let is_second = Thread::lane() >= 16;
         let (end, first) = if is_second { (ends[1], first[1]) } else { (ends[0], first[0]) };

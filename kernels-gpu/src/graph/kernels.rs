@@ -327,7 +327,7 @@ pub fn graph_restore<M: Config + Instance>(graph: GraphView<M>, vertices: Global
 }
 
 /// Chooses the end of each edge of a batch whose neighbours [`graph_common`] visits, and writes the number of
-/// its parts. The grid has any number of threads.
+/// its parts after the first one. The grid has any number of threads.
 #[kernel]
 pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges) {
     choose_ends(graph, batch);

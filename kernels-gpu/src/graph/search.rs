@@ -88,8 +88,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let (tile, wanted) = (Tile::<SLAB_TILE>::lockstep(), target.unwrap_or(0));
         let start = Start::bucket(table.base, table.buckets, wanted);
         let (mut at, mut is_found) = (None, false);
-        // `black_box`: otherwise the compiler makes two loops, for lanes with a target and for the others. The
-        // warp then executes both, and waits for the other lanes at each vote.
+        // `black_box`: otherwise the compiler makes two loops, one for lanes with a target and one for the
+        // others. The warp then executes both, and the lanes of one wait for those of the other at each vote.
         let is_pending = black_box(target.is_some() as u32) != 0;
         share_work(tile, is_pending, |turn| {
             let (target, index) = turn.from_owner((wanted, start.index));

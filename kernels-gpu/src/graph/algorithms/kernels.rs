@@ -70,10 +70,10 @@ pub fn triangle_count(
     count_in_rows(offsets, targets, sources, total);
 }
 
-/// Writes a key for each distinct edge of a batch that has the outcome with the code `wanted` and two ends: the
-/// smaller one in the high half, the larger one in the low half. The others get the key of all ones. `set` has
-/// at least as many words as there are edges, a power of two, all ones before; afterwards it is the hash set
-/// of the keys. The grid has any number of threads.
+/// Writes a key for each distinct edge of a batch that has the outcome with the code `wanted` and two ends:
+/// the smaller one in the high half, the larger one in the low half. The others get the key of all ones.
+/// `set` has at least as many words as there are edges, a power of two, all ones before; afterwards it is the
+/// hash set of the keys. The grid has any number of threads.
 ///
 /// Cost: 9 bytes read and 8 written per edge, and a compare-and-swap per probe of the set.
 #[kernel]

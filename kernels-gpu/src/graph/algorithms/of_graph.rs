@@ -1,9 +1,9 @@
 //! Dynamic graphs as algorithms see them.
 //!
 //! A tile reads a record by one load of each lane, and a slab by up to four, as many as its width needs, none
-//! of which waits for another. They also read the link, which is in the last four bytes. The words of a piece are visited in the order of
-//! their addresses, which is not that in which slots are filled. Loads are weak: nothing writes the graph
-//! meanwhile.
+//! of which waits for another. They also read the link, which is in the last four bytes. The words of a piece
+//! are visited in the order of their addresses, which is not that in which slots are filled. Loads are weak:
+//! nothing writes the graph meanwhile.
 use super::parts::{Adjacency, Large, PART_BUCKETS, Part, VERTEX_TILE};
 use crate::graph::chain::Chain;
 use crate::graph::link::Link;
@@ -33,8 +33,8 @@ unsafe fn read<S: Slot>(base: Option<Global<u64>>, index: u32, is_within: bool) 
 /// Maximum number of words that a lane reads of a slab: words of four bytes, by a tile of [`VERTEX_TILE`].
 const MOST_LOADS: usize = SLAB_BYTES / (4 * VERTEX_TILE as usize);
 
-/// Returns the number of words of type `W` that a lane of a tile of `T` lanes reads of a slab. It is constant, so
-/// that the compiler removes other loads.
+/// Returns the number of words of type `W` that a lane of a tile of `T` lanes reads of a slab. It is
+/// constant, so that the compiler removes other loads.
 #[device]
 const fn loads<const T: u32, W>() -> usize {
     (SLAB_BYTES / size_of::<W>()).div_ceil(T as usize)

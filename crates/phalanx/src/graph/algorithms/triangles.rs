@@ -159,8 +159,8 @@ impl Triangles {
     ///
     /// Cost: copies the batch to the device, and inserts its edges into a hash set. For each new edge between
     /// small vertices, compares their neighbours; for each other new edge, looks up all neighbours of the end
-    /// with fewer buckets at the other end. Then one or two probes of the set per edge of a triangle. 65 to 97
-    /// bytes per edge meanwhile, and the workspace of a scan. Waits.
+    /// with fewer buckets at the other end. Per triangle found, two lookups in the set. 65 to 97 bytes per
+    /// edge meanwhile, and the workspace of a scan. Waits.
     ///
     /// # Errors
     /// [`Error::Directed`] if the graph is directed; [`Error::Length`] if the slices differ in length;
