@@ -10,7 +10,7 @@
 //! the edges of each chain with each other.
 use super::algorithms::PartList;
 use super::batch::{Changes, Growth, Lookups, first_pass, look_up, repair, second_pass};
-use super::common::{BatchEdges, choose_ends, count_common};
+use super::common::{BatchEdges, choose_ends};
 use super::grow::plan_all;
 use super::kind::Config;
 use super::rows::{RowCopy, copy_parts};
@@ -330,7 +330,7 @@ pub fn graph_restore<M: Config + Instance>(graph: GraphView<M>, vertices: Global
 }
 
 /// Chooses the end of each edge of a batch whose neighbours [`graph_common`] visits, and writes the number of
-/// its parts. The grid has any number of threads.
+/// its parts after the first one. The grid has any number of threads.
 #[kernel]
 pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges) {
     choose_ends(graph, batch);
@@ -340,5 +340,5 @@ pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: Batch
 /// grid has any number of threads.
 #[kernel]
 pub fn graph_common<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges, total: GlobalSlice<u64>) {
-    count_common(graph, batch, total);
+    M::count_common(graph, batch, total);
 }

@@ -1,6 +1,7 @@
 //! Kinds of graphs: the types that kernels are compiled for.
 use super::algorithms::{Adjacency, Part};
 use super::batch::Growth;
+use super::common::BatchEdges;
 use super::inspect::Findings;
 use super::record::Record;
 use super::rows::RowCopy;
@@ -11,7 +12,7 @@ use crate::keyed::{Operation, Scalar, Slot, kind_name};
 use crate::slab::Pool;
 use crate::slab::list::Node;
 use core::marker::PhantomData;
-use simt::{Instance, Name, Tile, device};
+use simt::{GlobalSlice, Instance, Name, Tile, device};
 
 /// A kind of graph: slots `S`, slabs of the pool `P`, records read by `W` lanes, `L` slots per lane.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +90,9 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// Copies the edges in a part of a table into rows, by a warp. The parts of the table begin at the place
     /// `list` of their list.
     fn copy_part(graph: GraphView<Self>, part: Part, list: usize, copy: RowCopy<Self::Data>);
+
+    /// Counts the triangles of the edges of a batch. See `common.rs`.
+    fn count_common(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>);
 
     /// Calls `see` for the edges in a part of a table, by a warp.
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, Self::Data)>));
@@ -180,6 +184,10 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
 
     fn copy_part(graph: GraphView<Self>, part: Part, list: usize, copy: RowCopy<S::Value>) {
         graph.copy_part(part, list, copy);
+    }
+
+    fn count_common(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>) {
+        graph.count_common(batch, total);
     }
 
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, S::Value)>)) {

@@ -23,6 +23,7 @@ pub mod algorithms;
 mod batch;
 mod chain;
 mod common;
+mod edge_set;
 mod grow;
 #[cfg(feature = "dynamic-graph")]
 pub mod index;

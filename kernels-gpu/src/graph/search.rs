@@ -9,7 +9,9 @@ use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
 use crate::slab::list::{LONG, Node};
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, CurrentOp, Global, Order, Scope, Thread, Tile, bound, device, share_work};
+use simt::{
+    Convergence, CurrentOp, Global, Order, Scope, Thread, Tile, black_box, bound, device, share_work,
+};
 
 /// An edge as its source stores it, with an argument of the operation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +77,35 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let mut chain = probe.follow::<DEFERS>(pending);
         share_work(Tile::<SLAB_TILE>::lockstep(), chain.is_pending, |turn| chain.round::<DEFERS>(turn));
         chain.executed
+    }
+
+    /// Returns whether the lane's target, if it has one, is in a table. All lanes of the warp call it
+    /// together. Nothing writes the table meanwhile, so loads are weak.
+    ///
+    /// # Safety
+    /// - The table is one of the arena, and has buckets.
+    pub(super) unsafe fn is_in_table(self, table: Table, target: Option<u32>) -> bool {
+        let (tile, wanted) = (Tile::<SLAB_TILE>::lockstep(), target.unwrap_or(0));
+        let start = Start::bucket(table.base, table.buckets, wanted);
+        let (mut at, mut is_found) = (None, false);
+        // `black_box`: otherwise the compiler makes two loops, one for lanes with a target and one for the
+        // others. The warp then executes both, and the lanes of one wait for those of the other at each vote.
+        let is_pending = black_box(target.is_some() as u32) != 0;
+        share_work(tile, is_pending, |turn| {
+            let (target, index) = turn.from_owner((wanted, start.index));
+            // SAFETY: a bucket of the table.
+            let bucket = unsafe { self.first_node(Start { index, is_bucket: true }) };
+            let read = at.unwrap_or(bucket).read(tile.rank(), turn.is_active(), Order::Weak);
+            let key = S::Stored::from_u64(target as u64);
+            let is_here = tile.any(read.lane.first(|_, word| S::key(word) == key).exists);
+            let next = tile.shuffle(read.link, SLAB_TILE - 1);
+            let continues = turn.is_active() && !is_here && !next.is_none();
+            // SAFETY: the link was read in a node.
+            at = continues.then(|| unsafe { self.node(next) });
+            is_found |= is_here && turn.is_mine();
+            !continues
+        });
+        is_found
     }
 
     /// Appends an edge of each lane of the warp that passes `pending` to the slabs behind a bucket of a table

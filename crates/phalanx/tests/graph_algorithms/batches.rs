@@ -3,9 +3,9 @@ use crate::common::Rng;
 use crate::oracle;
 use crate::samples::{self, Sample};
 use crate::whole::{graph_of, lists_of, split};
-use phalanx::graph::Kind;
 use phalanx::graph::algorithms::{Components, PageRank, Triangles, page_rank, page_rank_from};
-use phalanx::{DynamicGraph, Error, Outcome};
+use phalanx::graph::{Builder, Data, Kind};
+use phalanx::{DynamicGraph, Error, Outcome, Outcomes};
 use std::collections::BTreeSet;
 
 type Set = BTreeSet<(u32, u32)>;
@@ -66,6 +66,45 @@ fn all_triangles_of_a_batch_count_once() {
         let outcomes = graph.insert(&sources, &targets).unwrap();
         triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
         assert_eq!(triangles.count(), expected);
+    }
+}
+
+/// Keeps the triangles of two vertices with 160 common neighbours, in a graph with this number of slabs for
+/// tables.
+fn keep_triangles_of_hubs<E: Data>(
+    table_slabs: usize,
+    builder: Builder<E>,
+    insert: impl Fn(&DynamicGraph<E>, &[u32], &[u32]) -> Result<Outcomes, Error>,
+) {
+    let builder = builder.vertices(200).kind(Kind::Undirected).slabs(2048).table_slabs(table_slabs);
+    let graph = builder.fixed(true).build().unwrap();
+    let mut triangles = Triangles::of(&graph).unwrap();
+    let leaves: Vec<(u32, u32)> = (2..180).map(|leaf| (0, leaf)).collect();
+    let others: Vec<(u32, u32)> = (20..200).map(|leaf| (leaf, 1)).chain([(0, 1), (1, 0)]).collect();
+    for (edges, expected) in [(leaves, 0), (others, 160)] {
+        let (sources, targets) = split(&edges);
+        let outcomes = insert(&graph, &sources, &targets).unwrap();
+        assert_eq!(outcomes.refused(), 0);
+        triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
+        assert_eq!(triangles.count(), expected, "{table_slabs} slabs for tables");
+    }
+    for (ends, expected) in [((0, 30), 159), ((0, 1), 0)] {
+        triangles.removing(&graph, &[ends.0], &[ends.1]).unwrap();
+        assert_eq!(graph.remove(&[ends.0], &[ends.1]).unwrap().count(Outcome::Removed), 1);
+        assert_eq!(triangles.count(), expected, "{table_slabs} slabs for tables");
+    }
+}
+
+#[test]
+fn triangles_of_long_chains_are_kept() {
+    // No table, a table of one end, and tables of both.
+    for slabs in [0, 16, 256] {
+        let builder = DynamicGraph::<()>::builder();
+        keep_triangles_of_hubs(slabs, builder, |graph, sources, targets| graph.insert(sources, targets));
+        let builder = DynamicGraph::<u64>::builder();
+        keep_triangles_of_hubs(slabs, builder, |graph, sources, targets| {
+            graph.insert(sources, targets, &vec![1; sources.len()])
+        });
     }
 }
 

@@ -1,9 +1,9 @@
 //! Dynamic graphs as algorithms see them.
 //!
-//! A tile reads a record by one load of each lane, and a slab by up to four, none of which waits for another.
-//! They also read the link, which is in the last four bytes. The words of a piece are visited in the order of
-//! their addresses, which is not that in which slots are filled. Loads are weak: nothing writes the graph
-//! meanwhile.
+//! A tile reads a record by one load of each lane, and a slab by up to four, as many as its width needs, none
+//! of which waits for another. They also read the link, which is in the last four bytes. The words of a piece
+//! are visited in the order of their addresses, which is not that in which slots are filled. Loads are weak:
+//! nothing writes the graph meanwhile.
 use super::parts::{Adjacency, Large, PART_BUCKETS, Part, VERTEX_TILE};
 use crate::graph::chain::Chain;
 use crate::graph::link::Link;
@@ -33,12 +33,19 @@ unsafe fn read<S: Slot>(base: Option<Global<u64>>, index: u32, is_within: bool) 
 /// Maximum number of words that a lane reads of a slab: words of four bytes, by a tile of [`VERTEX_TILE`].
 const MOST_LOADS: usize = SLAB_BYTES / (4 * VERTEX_TILE as usize);
 
-/// Returns a word by an index that is not constant, of words that stay in registers.
+/// Returns the number of words of type `W` that a lane of a tile of `T` lanes reads of a slab. It is
+/// constant, so that the compiler removes other loads.
 #[device]
-fn picked<T: Copy>(words: &[T; MOST_LOADS], index: u32) -> T {
+const fn loads<const T: u32, W>() -> usize {
+    (SLAB_BYTES / size_of::<W>()).div_ceil(T as usize)
+}
+
+/// Returns one of the first `len` words by an index that is not constant. The words stay in registers.
+#[device]
+pub(in crate::graph) fn picked<T: Copy, const N: usize>(words: &[T; N], len: usize, index: u32) -> T {
     let mut picked = words[0];
-    unrolled::<MOST_LOADS>(|at| {
-        if at as u32 == index {
+    unrolled::<N>(|at| {
+        if at < len && at as u32 == index {
             picked = words[at];
         }
     });
@@ -93,17 +100,17 @@ impl Buckets {
 }
 
 /// Calls `see` for the targets of a small vertex, or those in a part of a large one, if one is given. Returns
-/// the size of a large vertex. Tiles in lockstep call it together.
+/// the table and the degree of a large vertex. Tiles in lockstep call it together.
 ///
 /// There is one loop over the words of records and slabs, and so one call of `see`, which may be long. It is
 /// left out where no tile has a target.
 #[device]
-fn see_all<const T: u32, S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize>(
+pub(in crate::graph) fn see_all<const T: u32, S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize>(
     graph: GraphView<Edges<S, P, W, L>>,
     vertex: Option<u32>,
     part: Option<u32>,
     mut see: impl FnMut(Option<u32>),
-) -> Large {
+) -> (Table, u32) {
     const { assert!(T > RECORD_SLOTS, "a lane for each slot of a record, and one for the link") };
     let tile = Tile::<T>::lockstep();
     let record = vertex.filter(|&vertex| vertex < graph.vertices()).map(|vertex| {
@@ -111,7 +118,7 @@ fn see_all<const T: u32, S: Slot<Key = u32>, P: Pool, const W: u32, const L: usi
         unsafe { graph.record(vertex) }
     });
     let (mut base, mut is_record) = (record.map(|record| record.bucket().base()), true);
-    let (mut buckets, mut large) = (Buckets::default(), Large::default());
+    let (mut buckets, mut found, loads) = (Buckets::default(), (Table::default(), 0), loads::<T, S::Word>());
     while tile.any_converged(base.is_some()) {
         let (count, slots) = if is_record {
             (RECORD_SLOTS + 1, RECORD_SLOTS)
@@ -120,30 +127,37 @@ fn see_all<const T: u32, S: Slot<Key = u32>, P: Pool, const W: u32, const L: usi
         };
         let mut words = [S::EMPTY; MOST_LOADS];
         unrolled::<MOST_LOADS>(|load| {
-            let index = load as u32 * T + tile.rank();
-            // SAFETY: the piece has so many words.
-            words[load] = unsafe { read::<S>(base, index, index < count) };
+            if load < loads {
+                let index = load as u32 * T + tile.rank();
+                // SAFETY: the piece has so many words.
+                words[load] = unsafe { read::<S>(base, index, index < count) };
+            }
         });
-        let last = picked(&words, (count - 1) / T);
+        let last = picked(&words, loads, (count - 1) / T);
         let link = link_in::<T, S>(tile, last, (count - 1) % T, base.is_some());
         let mut first = 0;
         while first < SLAB_BYTES as u32 / size_of::<S::Word>() as u32 {
             let is_slot = first + tile.rank() < slots && !(is_record && link.is_closed());
-            let target = if is_slot { target_in::<S>(picked(&words, first / T)) } else { None };
+            let target = if is_slot { target_in::<S>(picked(&words, loads, first / T)) } else { None };
             if tile.any_converged(target.is_some()) {
                 see(target);
             }
             first += T;
         }
         if let Some(record) = record.filter(|_| is_record && link == Link::TABLE) {
-            let (table, degree) = record.load_table();
-            large = Large { parts: table.buckets.div_ceil(PART_BUCKETS), degree };
-            buckets = part.map_or(buckets, |part| Buckets::of_part(table, part));
+            found = record.load_table();
+            buckets = part.map_or(buckets, |part| Buckets::of_part(found.0, part));
         }
         base = buckets.slab_behind(graph, link);
         is_record = false;
     }
-    large
+    found
+}
+
+/// Returns the size of a large vertex with this table and degree.
+#[device]
+fn size_of_large((table, degree): (Table, u32)) -> Large {
+    Large { parts: table.buckets.div_ceil(PART_BUCKETS), degree }
 }
 
 // SAFETY: vertices are checked, and slabs are accessed only through links and tables. Insertions have checked
@@ -161,14 +175,11 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Adjacency
     }
 
     fn visit(graph: GraphView<Self>, vertex: Option<u32>, see: impl FnMut(Option<u32>)) -> Large {
-        see_all::<VERTEX_TILE, S, P, W, L>(graph, vertex, None, see)
+        size_of_large(see_all::<VERTEX_TILE, S, P, W, L>(graph, vertex, None, see))
     }
 
     fn size(graph: GraphView<Self>, vertex: u32) -> Large {
-        match Chain::of_small_or_table(graph, Some(vertex)).1 {
-            Some((table, degree)) => Large { parts: table.buckets.div_ceil(PART_BUCKETS), degree },
-            None => Large::default(),
-        }
+        Chain::of_small_or_table(graph, Some(vertex)).1.map_or(Large::default(), size_of_large)
     }
 
     fn visit_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<u32>)) {
