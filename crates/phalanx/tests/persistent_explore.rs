@@ -13,6 +13,8 @@ mod crashes;
 mod mutants;
 #[path = "persistent_explore/reread.rs"]
 mod reread;
+#[path = "persistent_explore/weak.rs"]
+mod weak;
 #[path = "persistent_explore/world.rs"]
 mod world;
 
@@ -124,6 +126,30 @@ explore! {
     rows: Rows;
     wide: Wide;
     flat: Flat;
+}
+
+/// Explores keys with one fingerprint, which their words alone tell apart.
+fn alike_are_sound<C: Search + Instance>() {
+    for seed in common::seeds(2 * SEEDS) {
+        let mix = [Mix::Churn, Mix::All, Mix::Duel, Mix::Churn][seed as usize % 4];
+        let setting =
+            Setting { alike: true, copies: seed % 5 == 0, mix, ..Setting::new(seed, seed / 2 % 2 == 0) };
+        play::<C>(seed, &setting)
+            .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)));
+    }
+}
+
+#[test]
+fn small_items_of_one_fingerprint_are_told_apart() {
+    alike_are_sound::<Small>();
+    alike_are_sound::<OneShot>();
+}
+
+#[test]
+fn rows_of_one_fingerprint_are_told_apart() {
+    alike_are_sound::<Rows>();
+    alike_are_sound::<Wide>();
+    alike_are_sound::<Flat>();
 }
 
 /// Updates of one key do not take effect one after the other.
