@@ -299,6 +299,8 @@ fn confirm<C: Search>(
             let claim = Fingerprint::claimed(wanted.hashed.fingerprint());
             // SAFETY: the search has read the slot.
             // mutation: early performance, because the compare-and-swap decides, and the search is repeated.
+            // mutation: skip performance, because the search is repeated until the rival has given up its claim
+            // or placed its key.
             unsafe { view.replace(found.rival, (claim, claim.aborted()), Order::Relaxed) };
         }
         checks = held.is_new && !is_free;
@@ -380,6 +382,8 @@ fn write_small<C: Config>(
 fn write_through<C: Config>(view: PersistentView<C>, (item, copy): (Global<u64>, Global<u64>), value: u64) {
     // Whoever has missed the copy, and reads the new value in the image, sees another version.
     simt::fence(Scope::Device);
+    // mutation: late unreached, because crashes are compared with the changes of a round, and not with what
+    // its lookups have read.
     item.store(value, Order::Relaxed, Scope::Device);
     // Whoever reads the new value finds it in the image after a crash.
     view.order_image();
@@ -439,6 +443,8 @@ fn publish<C: Config>(view: PersistentView<C>, hash: u32, slot: u32) -> bool {
         word.fetch_and(!bit, Order::Relaxed, Scope::Device);
     }
     view.mark_dirty(place);
+    // mutation: skip block device unreached, because the rounds whose crashes are explored seldom abort an
+    // insertion whose slot is taken again.
     view.order_image();
     give_up(view, slot);
     false
@@ -483,10 +489,15 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         // claim of an update.
         view.replace(held.slot, states, Order::Release);
         // Whoever misses the new item sees the old one, or another version.
+        // mutation: skip equivalent, because the advance below releases the new item as well, and `retire`
+        // releases the advance.
         simt::fence(Scope::Device);
+        // mutation: relaxed equivalent, because the fence above releases the new item as well.
         view.advance_version(held.old);
         view.order_image();
         view.unlink(held.old);
+        // mutation: skip unreached, because no plan removes the new item beside a lookup before the update has
+        // freed the old slot.
         view.retire(held.old);
         // As in `remove`.
         view.advance_version(held.old);

@@ -7,10 +7,13 @@ mod hot;
 mod mixes;
 #[path = "retired.rs"]
 mod retired;
+#[path = "twins.rs"]
+mod twins;
 pub use aborted::ends_beside_aborted_claims;
 pub use hot::steps_of_updates;
 use mixes::{READERS, churn, duel, parts, reuse};
 pub use retired::removal_in_order;
+pub use twins::recover_twins;
 
 use crate::common::Rng;
 use crate::reread::{GetTwice, reread};
