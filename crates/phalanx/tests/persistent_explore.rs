@@ -13,12 +13,16 @@ mod crashes;
 mod mutants;
 #[path = "persistent_explore/reread.rs"]
 mod reread;
+#[path = "persistent_explore/weak.rs"]
+mod weak;
 #[path = "persistent_explore/world.rs"]
 mod world;
 
 use phalanx_kernels::persistent::{Levels, Search};
 use simt::Instance;
-use world::{Action, Cached, Mix, Played, Setting, ends_beside_aborted_claims, play, steps_of_updates};
+use world::{
+    Action, Cached, Mix, Played, Setting, ends_beside_aborted_claims, play, recover_twins, steps_of_updates,
+};
 
 /// Number of seeds for each test.
 const SEEDS: u64 = 400;
@@ -124,6 +128,65 @@ explore! {
     rows: Rows;
     wide: Wide;
     flat: Flat;
+}
+
+/// An insertion that was aborted marks its page once more, after it has cleared its slot bit.
+#[test]
+fn pages_are_marked_by_aborted_insertions() {
+    fn are_sound<C: Search + Instance>() {
+        for seed in common::seeds(8 * SEEDS) {
+            let setting = Setting { copies: true, mix: Mix::Duel, ..Setting::new(seed, seed % 2 == 0) };
+            play::<C>(seed, &setting)
+                .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)));
+        }
+    }
+    are_sound::<Small>();
+    are_sound::<OneShot>();
+    are_sound::<Rows>();
+}
+
+/// Recovery keeps one item of each key.
+#[test]
+fn second_items_of_keys_are_removed() {
+    fn are_removed<C: Search + Instance>() {
+        let mut twins = 0;
+        for seed in common::seeds(4 * SEEDS) {
+            let setting = Setting { alike: seed % 3 == 0, ..Setting::new(seed, seed % 2 == 0) };
+            twins += recover_twins::<C>(seed, &setting)
+                .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)));
+        }
+        println!("{}: {twins} second items", C::NAME);
+        assert!(twins >= common::seeds(4 * SEEDS).count() / 4, "{twins}");
+    }
+    are_removed::<Small>();
+    are_removed::<OneShot>();
+    are_removed::<Rows>();
+    are_removed::<Wide>();
+    are_removed::<Flat>();
+}
+
+/// Explores keys with one fingerprint, which their words alone tell apart.
+fn alike_are_sound<C: Search + Instance>() {
+    for seed in common::seeds(2 * SEEDS) {
+        let mix = [Mix::Churn, Mix::All, Mix::Duel, Mix::Churn][seed as usize % 4];
+        let setting =
+            Setting { alike: true, copies: seed % 5 == 0, mix, ..Setting::new(seed, seed / 2 % 2 == 0) };
+        play::<C>(seed, &setting)
+            .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)));
+    }
+}
+
+#[test]
+fn small_items_of_one_fingerprint_are_told_apart() {
+    alike_are_sound::<Small>();
+    alike_are_sound::<OneShot>();
+}
+
+#[test]
+fn rows_of_one_fingerprint_are_told_apart() {
+    alike_are_sound::<Rows>();
+    alike_are_sound::<Wide>();
+    alike_are_sound::<Flat>();
 }
 
 /// Updates of one key do not take effect one after the other.

@@ -8,6 +8,8 @@ mod chains;
 mod common;
 #[path = "explore/flaws.rs"]
 mod flaws;
+#[path = "slab_list_explore/full.rs"]
+mod full;
 #[path = "slab_list_explore/many.rs"]
 mod many;
 #[path = "slab_list_explore/mutants.rs"]
@@ -89,4 +91,12 @@ fn every_compiled_kind_is_explored() {
 fn what_a_session_did_is_published_by_the_lane_that_asked() {
     sessions::are_published::<Lists<Packed, Spread<128>, 4, 4>, PerLane>(1, SEEDS);
     sessions::are_published::<Lists<Packed, Spread<128>, 4, 4>, Tile<4>>(1, SEEDS);
+}
+
+/// A pair that is published in steps is acquired before its value is changed or read.
+#[test]
+fn full_lists_are_sound_in_the_memory_model_of_ptx() {
+    full::all_are_sound::<Packed, Spread<128>, 4, 4>("spread_128_4x4_u32_u32", SEEDS / 3);
+    full::all_are_sound::<Published<u64, u64>, Spread<128>, 4, 2>("published_u64_u64", 2 * SEEDS);
+    full::all_are_sound::<Published<u64, u32>, Spread<128>, 4, 2>("published_u64_u32", SEEDS);
 }

@@ -154,6 +154,7 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
     }
     let outcome = equal.outcome(warp, A::REPLACES, outcome);
     if exists {
+        // mutation: late equivalent, because only later launches read the output.
         write_if(batch.outcomes, wanted.index as usize, outcome as u8);
     }
 }
@@ -191,6 +192,9 @@ fn claim<C: Config>(view: PersistentView<C>, hash: u32, sought: Sought) -> HeldS
     }
     let states = (Fingerprint::FREE, Fingerprint::claimed(hash));
     // SAFETY: the search has read the slot. Acquires the last release of the slot: the item may be written.
+    // mutation: early performance, because the compare-and-swap decides; without a slot the lane tries again.
+    // mutation: relaxed equivalent, because `write_items` fences between the claim and the first write of the
+    // item.
     if unsafe { view.replace(slot, states, Order::Acquire) } {
         return HeldSlots { slot, old: NOWHERE, is_new: true };
     }
@@ -211,6 +215,8 @@ fn hold_item<C: Config>(
     let live = Fingerprint::live(wanted.hashed.fingerprint());
     // SAFETY: the search has read the slot; it is released only if it was locked here.
     unsafe {
+        // mutation: early performance, because the compare-and-swap decides; without a lock the lane tries
+        // again.
         if !view.replace(position, (live, live.locked()), Order::Acquire) {
             return HeldSlots::NOTHING;
         }
@@ -224,6 +230,7 @@ fn hold_item<C: Config>(
             claim_beside(view, wanted.hashed.fingerprint(), position)
         };
         if !is_same || !removes && slot == NOWHERE {
+            // mutation: relaxed equivalent, because the lane has changed nothing under the lock.
             view.unlock(position);
             return HeldSlots::NOTHING;
         }
@@ -244,6 +251,10 @@ fn claim_beside<C: Config>(view: PersistentView<C>, hash: u32, position: u32) ->
             if state == Fingerprint::claimed(hash).aborted() {
                 return NOWHERE;
             }
+            // mutation: early performance, because the compare-and-swap decides; without a slot the lane
+            // tries again.
+            // mutation: relaxed equivalent, because `write_items` fences between the claim and the first
+            // write of the item.
             if state == states.0 && view.replace(first + slot, states, Order::Acquire) {
                 return first + slot;
             }
@@ -287,6 +298,9 @@ fn confirm<C: Search>(
         } else if is_first {
             let claim = Fingerprint::claimed(wanted.hashed.fingerprint());
             // SAFETY: the search has read the slot.
+            // mutation: early performance, because the compare-and-swap decides, and the search is repeated.
+            // mutation: skip performance, because the search is repeated until the rival has given up its claim
+            // or placed its key.
             unsafe { view.replace(found.rival, (claim, claim.aborted()), Order::Relaxed) };
         }
         checks = held.is_new && !is_free;
@@ -298,6 +312,8 @@ fn confirm<C: Search>(
 #[device]
 fn give_up<C: Config>(view: PersistentView<C>, slot: u32) {
     // SAFETY: the caller has claimed the slot.
+    // mutation: relaxed equivalent, because the lane has written no item, or has fenced after it has cleared
+    // the slot bit; as an update it continues the last release of the slot.
     unsafe { view.free(slot) };
     view.unreserve(slot);
 }
@@ -366,6 +382,8 @@ fn write_small<C: Config>(
 fn write_through<C: Config>(view: PersistentView<C>, (item, copy): (Global<u64>, Global<u64>), value: u64) {
     // Whoever has missed the copy, and reads the new value in the image, sees another version.
     simt::fence(Scope::Device);
+    // mutation: late unreached, because crashes are compared with the changes of a round, and not with what
+    // its lookups have read.
     item.store(value, Order::Relaxed, Scope::Device);
     // Whoever reads the new value finds it in the image after a crash.
     view.order_image();
@@ -425,6 +443,8 @@ fn publish<C: Config>(view: PersistentView<C>, hash: u32, slot: u32) -> bool {
         word.fetch_and(!bit, Order::Relaxed, Scope::Device);
     }
     view.mark_dirty(place);
+    // mutation: skip block device unreached, because the rounds whose crashes are explored seldom abort an
+    // insertion whose slot is taken again.
     view.order_image();
     give_up(view, slot);
     false
@@ -465,12 +485,19 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         word.fetch_add(new.wrapping_sub(old), Order::Release, Scope::Device);
         view.mark_dirty(place);
         let states = (Fingerprint::claimed(0), Fingerprint::live(hash));
+        // mutation: early load equivalent, because the lane has claimed the slot, and nothing aborts the
+        // claim of an update.
         view.replace(held.slot, states, Order::Release);
         // Whoever misses the new item sees the old one, or another version.
+        // mutation: skip equivalent, because the advance below releases the new item as well, and `retire`
+        // releases the advance.
         simt::fence(Scope::Device);
+        // mutation: relaxed equivalent, because the fence above releases the new item as well.
         view.advance_version(held.old);
         view.order_image();
         view.unlink(held.old);
+        // mutation: skip unreached, because no plan removes the new item beside a lookup before the update has
+        // freed the old slot.
         view.retire(held.old);
         // As in `remove`.
         view.advance_version(held.old);

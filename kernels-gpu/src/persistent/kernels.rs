@@ -93,6 +93,7 @@ pub fn persistent_remove<C: Search + Instance>(view: PersistentView<C>, batch: C
 fn report(batch: Lookups, exists: bool, found: bool) {
     if exists {
         let outcome = if found { Outcome::Found } else { Outcome::Absent };
+        // mutation: late equivalent, because only later launches read the output.
         write_if(batch.outcomes, Thread::index(), outcome as u8);
     }
 }
@@ -104,6 +105,7 @@ fn contains<C: Search, M: Mode>(view: PersistentView<C>, batch: Lookups) {
     let sought = C::search::<M>(view, keys, (exists, wanted, NOWHERE));
     let found = sought.position != NOWHERE;
     if M::USES_CACHE && found {
+        // mutation: early tear skip performance, because a byte of heat only decides which items get copies.
         view.note_read(sought.position);
     }
     report(batch, exists, found);
@@ -118,9 +120,13 @@ fn get<C: Search, M: Mode>(view: PersistentView<C>, batch: Lookups) {
         let found = sought.position != NOWHERE;
         if found {
             let first = wanted.index as usize * 2;
+            // mutation: late equivalent, because only later launches read the output.
             batch.values.write(first, sought.value as u32);
+            // mutation: late equivalent, because only later launches read the output.
             batch.values.write(first + 1, (sought.value >> 32) as u32);
             if M::USES_CACHE {
+                // mutation: early tear skip performance, because a byte of heat only decides which items get
+                // copies.
                 view.note_read(sought.position);
             }
         }
@@ -160,6 +166,8 @@ fn find_and_copy<C: Search, M: Mode>(
         }
         pending &= position != NOWHERE && !found;
         if M::USES_CACHE && found && position != NOWHERE {
+            // mutation: early tear skip performance, because a byte of heat only decides which items get
+            // copies.
             view.note_read(position);
         }
     }

@@ -87,6 +87,8 @@ pub(super) unsafe fn has_key_at<C: Config>(
     unsafe {
         let item = item.cast::<u64>();
         if C::IS_SMALL {
+            // mutation: weak block load Relaxed equivalent, because the lane has acquired the lock of the
+            // slot, whose item does not change until it is unlocked.
             let [key, value] = item.load_vec::<2>(order, Scope::Device);
             return (key == wanted.first, value);
         }

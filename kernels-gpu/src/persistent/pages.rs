@@ -58,6 +58,8 @@ pub fn persistent_copy_pages(pages: PageCopies) {
     let to = pages.copies.part(index * page_words, page_words);
     if Thread::index_in_block() == 0 {
         // Acquires the changes that were marked.
+        // mutation: acquire equivalent, because nothing acquires what a copy has done: changes set marks by
+        // updates that only release.
         pages.dirty.at(page).exchange(0, Order::AcqRel, Scope::Device);
     }
     Block::sync();
@@ -83,6 +85,7 @@ fn copy_words(from: GlobalSlice<u32>, to: GlobalSlice<u32>, range: (usize, usize
         // SAFETY: both pages have both words, and are aligned to a line.
         unsafe {
             let both = from.at(word).cast::<u64>().load(order, Scope::Device);
+            // mutation: late store equivalent, because only later launches read the copy.
             to.at(word).cast::<u64>().store(both, Order::Weak, Scope::Device);
         }
         word += 2 * Thread::block_size() as usize;

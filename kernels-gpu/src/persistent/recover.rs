@@ -129,6 +129,7 @@ pub fn persistent_check<C: Config + Instance>(view: PersistentView<C>, findings:
     each_slot(view, |position| {
         let place = view.place(position);
         // SAFETY: the position and the place are those of a slot.
+        // mutation: weak block equivalent, because nothing changes the table meanwhile.
         let (fingerprint, has_item) = unsafe { (view.fingerprint(position), view.has_item(place)) };
         let add = |finding: usize, is_wrong: bool| {
             if is_wrong {
@@ -144,7 +145,7 @@ pub fn persistent_check<C: Config + Instance>(view: PersistentView<C>, findings:
             add(DUPLICATES, has_duplicate(view, position, place));
         }
         // SAFETY: the position is that of a slot.
-        // mutation: block equivalent, because nothing changes the table meanwhile.
+        // mutation: weak block equivalent, because nothing changes the table meanwhile.
         if let Some(copy) = unsafe { view.copy_of(position, Order::Relaxed) } {
             add(FALSE_COPIES, !has_item || !is_copy(view, place, copy) || shares_line(view, position));
         }
@@ -158,6 +159,7 @@ fn is_copy<C: Config>(view: PersistentView<C>, place: Place, copy: Global<u32>) 
     while word < (2 * C::KEY_WORDS + view.value_words()) as usize {
         // SAFETY: the place is that of a slot. Items and lines have this word.
         let (one, other) = unsafe { (view.item(place).offset(word), copy.offset(word)) };
+        // mutation: weak block equivalent, because nothing changes the table meanwhile.
         is_same &= one.load(Order::Relaxed, Scope::Device) == other.load(Order::Relaxed, Scope::Device);
         word += 1;
     }
@@ -171,8 +173,10 @@ fn shares_line<C: Config>(view: PersistentView<C>, position: u32) -> bool {
     let (first, mut slot, mut number) = (position / each * each, C::SLOTS, 0);
     // SAFETY: the positions are those of slots of the same group.
     unsafe {
+        // mutation: weak block equivalent, because nothing changes the table meanwhile.
         let link = view.link(position, Order::Relaxed);
         while slot < each {
+            // mutation: weak block equivalent, because nothing changes the table meanwhile.
             number += (view.link(first + slot, Order::Relaxed) == link) as u32;
             slot += 1;
         }

@@ -86,8 +86,11 @@ fn choose<C: Config>(view: PersistentView<C>, group: u32, lines: u32) -> Exchang
     let mut slot = C::SLOTS;
     while slot < each {
         let first = group * each + slot;
+        // mutation: early performance, because bytes of heat only decide which items get copies.
         let scores = view.scores(first);
         // SAFETY: the positions are those of slots.
+        // mutation: early performance, because `hold` looks at the slots again under their locks, and only
+        // refreshes set links.
         let (states, links) = unsafe { (view.states(first), view.links(first)) };
         let mut index = 0;
         while index < 4 {
@@ -121,13 +124,24 @@ fn hold<C: Config>(view: PersistentView<C>, wanted: Exchange) -> bool {
     // SAFETY: the positions are those of slots; each is released only if it was locked here.
     unsafe {
         if cold != NOWHERE {
+            // mutation: early performance, because the compare-and-swap below decides.
             let state = view.fingerprint(cold);
+            // mutation: early performance, because the compare-and-swap decides; without a lock the lane
+            // makes no exchange.
+            // mutation: relaxed equivalent, because the fence in `refresh_group` orders the lock before the
+            // lane's writes to the line, only refreshes set links, and one refresh runs at a time.
             if !state.is_live() || !view.replace(cold, (state, state.locked()), Order::Acquire) {
                 return false;
             }
+            // mutation: early load equivalent, because only refreshes set links: if another operation has
+            // removed this one, there is nothing left to remove.
+            // mutation: relaxed equivalent, because `unlock` below releases it for the slot's next owner, and
+            // `advance_version` for lookups, before the line is used again.
             view.unlink(cold);
             view.unlock(cold);
         }
+        // mutation: early performance, because the compare-and-swap decides; without a lock the lane makes no
+        // exchange.
         if !view.replace(hot, (state, state.locked()), Order::Acquire) {
             return false;
         }
@@ -154,6 +168,8 @@ fn copy_items<C: Config>(
             // SAFETY: both are small items, which are aligned to 16 bytes.
             unsafe {
                 let (from, to) = (Global::new(from as *mut u64), Global::new(to as *mut u64));
+                // mutation: weak block equivalent, because the lane has acquired the lock of the slot, whose
+                // item does not change until it is unlocked.
                 let item = from.load_vec::<2>(Order::Relaxed, Scope::Device);
                 to.store_vec(item, Order::Relaxed, Scope::Device);
             }

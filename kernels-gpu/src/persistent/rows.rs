@@ -74,6 +74,7 @@ impl Mover for CopyOut {
 
     fn step(self, word: Global<u32>, index: u32, at: u32) {
         let place = index as usize * self.words as usize + at as usize;
+        // mutation: late store equivalent, because only later launches read the output.
         self.to.write(place, word.load(self.order, Scope::Device));
     }
 }

@@ -159,6 +159,8 @@ fn examine<C: Config, M: Mode>(
     let version = unsafe { view.version(bucket) };
     loop {
         let is_watched = M::IS_FINAL || !C::IS_SMALL;
+        // mutation: early performance, because an older version differs from that of the second read, and the
+        // bucket is read again.
         let before = if is_watched { version.load(Order::Acquire, Scope::Device) } else { 0 };
         let mut sought = read_bucket::<C, M>(view, keys, (wanted, bucket, own));
         sought.version = before;

@@ -1,5 +1,5 @@
 //! Changes beside aborted claims of the same key, whose owners have not yet freed them.
-use super::{Action, Element, Finding, Setting, World};
+use super::{Action, Element, Finding, SEED, Setting, World};
 use phalanx_kernels::persistent::{Fingerprint, Hashed, Search};
 use simt::Instance;
 use simt::emulator::FailureKind;
@@ -15,7 +15,7 @@ pub fn ends_beside_aborted_claims<C: Search + Instance>(
     let mut parts: Vec<_> = (1..).zip(changes).map(change).collect();
     let last = parts.pop().unwrap_or_default();
     parts.iter().for_each(|part| drop(world.round(std::slice::from_ref(part), false).unwrap()));
-    let claim = Fingerprint::claimed(Hashed::of(&World::<C>::key(0), 1).fingerprint()).aborted();
+    let claim = Fingerprint::claimed(Hashed::of(&world.keys[0], SEED).fingerprint()).aborted();
     let mut words = world.fingerprints.read().unwrap();
     for position in (C::SLOTS..C::SLOTS << C::LEVELS).filter(|&position| is_aborted(position)) {
         let (word, half) = (&mut words[position as usize / 2], position % 2);

@@ -7,10 +7,13 @@ mod hot;
 mod mixes;
 #[path = "retired.rs"]
 mod retired;
+#[path = "twins.rs"]
+mod twins;
 pub use aborted::ends_beside_aborted_claims;
 pub use hot::steps_of_updates;
 use mixes::{READERS, churn, duel, parts, reuse};
 pub use retired::removal_in_order;
+pub use twins::recover_twins;
 
 use crate::common::Rng;
 use crate::reread::{GetTwice, reread};
@@ -27,7 +30,7 @@ use phalanx_kernels::persistent::recover::{
 };
 use phalanx_kernels::persistent::refresh::PersistentRefresh;
 use phalanx_kernels::persistent::{
-    CacheView, Changes, Config, Geometry, Lookups, MOST_LEVELS, PersistentView, Search,
+    CacheView, Changes, Config, Geometry, Hashed, Lookups, MOST_LEVELS, PersistentView, Search,
 };
 use simt::Instance;
 use simt::emulator::{Failure, Fault, Launch, Mode, Options, Schedule, StoreLog, WeakMemory};
@@ -76,6 +79,8 @@ pub struct Setting {
     /// Actions of the launches of a round.
     pub mix: Mix,
     pub cache: Cached,
+    /// Whether all keys have one fingerprint.
+    pub alike: bool,
 }
 
 /// Contents of a table's cache.
@@ -124,6 +129,7 @@ impl Setting {
             copies: false,
             mix: Mix::All,
             cache: Cached::Nothing,
+            alike: false,
         }
     }
 
@@ -194,11 +200,31 @@ pub type Model = BTreeMap<u64, u32>;
 /// Number of keys.
 const KEYS: u64 = 14;
 
+/// Seed of the hash function.
+const SEED: u64 = 1;
+
 /// Lines of a cache.
 const LINES: u32 = 4;
 
+/// Returns the words of all keys. If they are `alike`, all have the fingerprint of the first one.
+fn keys<C: Config>(alike: bool) -> Vec<Vec<u64>> {
+    let words = |number: u64| {
+        let mut words = vec![number; C::KEY_WORDS as usize];
+        if C::KEY_WORDS > 1 {
+            words[0] = number / 2; // The first word does not tell keys of several words apart.
+        }
+        words
+    };
+    let fingerprint = |words: &[u64]| Hashed::of(words, SEED).fingerprint();
+    let wanted = fingerprint(&words(0));
+    let chosen = (0..).map(words).filter(|words| !alike || fingerprint(words) == wanted);
+    chosen.take(KEYS as usize).collect()
+}
+
 pub struct World<C> {
     device: Device,
+    /// Words of the keys, by their numbers.
+    keys: Vec<Vec<u64>>,
     geometry: Geometry,
     value_words: usize,
     levels: Vec<Buffer<u32>>,
@@ -223,7 +249,8 @@ struct Buffers {
 
 impl<C: Search + Instance> World<C> {
     fn new(setting: &Setting) -> Self {
-        Self { cache: setting.cache, ..Self::on(Device::emulator(setting.options())) }
+        let device = Device::emulator(setting.options());
+        Self { cache: setting.cache, keys: keys::<C>(setting.alike), ..Self::on(device) }
     }
 
     /// Returns an empty table on a device that explores nothing.
@@ -253,6 +280,7 @@ impl<C: Search + Instance> World<C> {
         let pages: u32 = (0..C::LEVELS).map(|above| geometry.pages(above)).sum();
         let group_words = PersistentView::<C>::group_words() as usize;
         Self {
+            keys: keys::<C>(false),
             geometry,
             value_words,
             levels,
@@ -273,7 +301,7 @@ impl<C: Search + Instance> World<C> {
         let mut levels = [self.levels[0].pointer(); MOST_LEVELS];
         levels.iter_mut().zip(&self.levels).for_each(|(to, level)| *to = level.pointer());
         // SAFETY: the memory has the right sizes and outlives every launch here.
-        let view = unsafe { PersistentView::new(levels, self.fingerprints.pointer(), self.geometry, 1) };
+        let view = unsafe { PersistentView::new(levels, self.fingerprints.pointer(), self.geometry, SEED) };
         let view = view.with_pages(self.dirty.global(), true).with_reserved(self.reserved.global());
         if self.cache == Cached::Nothing {
             return view;
@@ -292,13 +320,6 @@ impl<C: Search + Instance> World<C> {
         unsafe { view.with_cache(cache) }
     }
 
-    /// Returns the words of a key.
-    fn key(number: u64) -> Vec<u64> {
-        let mut words = vec![number; C::KEY_WORDS as usize];
-        words[0] = number / 2; // The first word does not tell keys of several words apart.
-        if C::KEY_WORDS == 1 { vec![number] } else { words }
-    }
-
     /// Returns the words of a value: each has a part of the tag.
     fn value(&self, key: u64, tag: u32) -> Vec<u32> {
         let words = [tag, key as u32 ^ tag, tag.wrapping_mul(3), tag + 7, !tag];
@@ -315,7 +336,8 @@ impl<C: Search + Instance> World<C> {
     }
 
     fn buffers(&self, elements: &[Element]) -> Buffers {
-        let keys: Vec<u64> = elements.iter().flat_map(|element| Self::key(element.key)).collect();
+        let keys: Vec<u64> =
+            elements.iter().flat_map(|element| self.keys[element.key as usize].clone()).collect();
         let values: Vec<u32> =
             elements.iter().flat_map(|element| self.value(element.key, element.tag)).collect();
         Buffers {
@@ -410,10 +432,8 @@ impl<C: Search + Instance> World<C> {
             let words = &page[first..][..geometry.item_words() as usize];
             let word = |index: usize| u64::from(words[2 * index]) | u64::from(words[2 * index + 1]) << 32;
             let found: Vec<u64> = (0..C::KEY_WORDS as usize).map(word).collect();
-            let key = found[found.len() - 1];
-            if key >= KEYS || Self::key(key) != found {
-                return Err(format!("an item has the key {found:?}"));
-            }
+            let number = self.keys.iter().position(|words| *words == found);
+            let key = number.ok_or_else(|| format!("an item has the key {found:?}"))? as u64;
             let value = &words[2 * C::KEY_WORDS as usize..][..self.value_words];
             items.push((key, self.tag(key, value).map_err(|text| format!("an item has {text}"))?));
         }
@@ -638,6 +658,7 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
             played.copies[1] += copies.len();
             played.copies[0] += pages - copies.len();
             check_copies(&world, (&model, &after), &answers, &copies)?;
+            check_marks(&world, &copies)?;
         }
         model = after;
     }
@@ -738,6 +759,23 @@ fn check_copies<C: Search + Instance>(
             && of_key().all(|answer| answer.outcome != Outcome::Removed);
         if is_all && stays && tags.len() != 1 {
             return Err(Finding::Copy(format!("copies have {tags:?} of key {key}, which was always there")));
+        }
+    }
+    Ok(())
+}
+
+/// Requires that each page whose items differ from those of its consistent copy is marked.
+fn check_marks<C: Search + Instance>(world: &World<C>, copies: &Copies) -> Result<(), Finding> {
+    let marks = world.dirty.read().unwrap();
+    for (above, page, copy) in copies {
+        let first: u32 = (0..*above).map(|below| world.geometry.pages(below)).sum();
+        let level = world.levels[*above as usize].read().unwrap();
+        let words = world.geometry.page_words() as usize;
+        let now = &level[*page as usize * words..][..words];
+        let [before, now] = [copy, now].map(|words| world.items(words));
+        if before != now && marks[(first + page) as usize] == 0 {
+            let text = format!("page {page} of level {above} is not marked: {before:?} becomes {now:?}");
+            return Err(Finding::Copy(text));
         }
     }
     Ok(())

@@ -1,0 +1,70 @@
+//! Rounds of one mix each under weak memory: a missing order shows in few schedules of few mixes.
+use crate::common::{all_seeds, replay};
+use crate::world::{Cached, Mix, Setting, play};
+use crate::{Flat, OneShot, Rows, RowsCached, Small, SmallCached};
+use phalanx_kernels::persistent::Search;
+use simt::Instance;
+
+/// Number of seeds for each mix.
+const SEEDS: u64 = 1000;
+
+/// Plays rounds of `count` seeds; all must be sound.
+fn are_sound<C: Search + Instance>(mix: Mix, cache: &[Cached], copies: bool, count: u64) {
+    for seed in all_seeds(count) {
+        let cache = cache[seed as usize % cache.len()];
+        let setting = Setting { mix, cache, copies, ..Setting::new(seed, true) };
+        play::<C>(seed, &setting)
+            .unwrap_or_else(|finding| panic!("{}, {mix:?}: {finding}\n{}", C::NAME, replay(seed)));
+    }
+}
+
+/// There is no cache.
+const NONE: [Cached; 1] = [Cached::Nothing];
+/// Copies of random items, or of those that were read most often.
+const BOTH: [Cached; 2] = [Cached::Random, Cached::Hot];
+
+#[test]
+fn pages_are_copied_whole() {
+    are_sound::<Rows>(Mix::All, &NONE, true, SEEDS);
+}
+
+#[test]
+fn slots_get_other_rows() {
+    are_sound::<Rows>(Mix::Reuse, &NONE, false, SEEDS);
+    are_sound::<Rows>(Mix::Churn, &NONE, false, SEEDS);
+}
+
+#[test]
+fn rows_of_one_level_change() {
+    are_sound::<Flat>(Mix::Churn, &NONE, false, SEEDS);
+}
+
+#[test]
+fn insertions_of_a_key_meet() {
+    are_sound::<OneShot>(Mix::Duel, &NONE, false, SEEDS);
+    are_sound::<Small>(Mix::Duel, &NONE, false, SEEDS);
+}
+
+#[test]
+fn slots_get_other_small_items() {
+    are_sound::<Small>(Mix::Reuse, &NONE, false, SEEDS);
+    are_sound::<Small>(Mix::Hot, &NONE, false, SEEDS);
+}
+
+#[test]
+fn updates_of_a_key_meet() {
+    are_sound::<Rows>(Mix::Hot, &NONE, false, SEEDS);
+    are_sound::<SmallCached>(Mix::Hot, &BOTH, false, SEEDS);
+}
+
+#[test]
+fn small_items_get_copies() {
+    are_sound::<SmallCached>(Mix::Crowd, &BOTH, false, SEEDS);
+    are_sound::<SmallCached>(Mix::Reread, &BOTH, false, SEEDS);
+}
+
+#[test]
+fn rows_get_copies() {
+    are_sound::<RowsCached>(Mix::Churn, &BOTH, false, SEEDS);
+    are_sound::<Flat>(Mix::All, &BOTH, false, SEEDS);
+}
