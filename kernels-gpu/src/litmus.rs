@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The threads of a run have the same lane of warps that meet before each round, so that they execute it at
-//! nearly the same time. What was read stays in registers until the last operation has been submitted, unless an operation depends
-//! on it. Otherwise a thread would wait for each load before its next access, and no load could be late. The
-//! stress delays accesses to those parts of the second-level cache that have the lines, more for some
-//! multiprocessors than for others.
+//! nearly the same time. What was read stays in registers until the last operation has been submitted, unless
+//! an operation depends on it. Otherwise a thread would wait for each load before its next access, and no load
+//! could be late. The stress delays accesses to those parts of the second-level cache that have the lines, more
+//! for some multiprocessors than for others.
 //!
 //! [`litmus_run`] executes the programs and stores what each operation read. [`litmus_count`] then counts how
 //! often each outcome occurred: the registers of all threads, and the final values of the locations, as a
@@ -330,8 +330,8 @@ impl Litmus {
 }
 
 /// Executes a program as often as there are runs, by the threads of the grid, in rounds. Warps that have the
-/// same runs meet before each round. The block size is a power of two, and at least 32 times the number of the
-/// program's threads.
+/// same runs meet before each round. The block size is a power of two, and at least 32 times the number of
+/// threads of the program.
 #[kernel]
 pub fn litmus_run(job: Litmus) {
     if Thread::block_index() >= job.testing() {

@@ -119,8 +119,8 @@ struct Stage {
 
 #[device]
 impl Stage {
-    /// Returns the calling warp's part of the block's words, of which each of [`WARPS`] warps has `len`. There
-    /// may be two parts for each, of which this is the first one.
+    /// Returns the calling warp's part of the block's words, of which each of [`WARPS`] warps has `len`.
+    /// There may be two parts for each, of which this is the first one.
     fn of_warp(words: Shared<u32>, len: usize) -> Self {
         assert!(words.len() >= WARPS as usize * len);
         Self { words, first: Thread::index_in_block() / 32 % WARPS * len as u32, len: len as u32 }

@@ -192,8 +192,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     }
 }
 
-/// Adds the numbers of edges of a batch to `counts`, a word per record, for `many` records from `first` on. The
-/// grid has a thread for each half.
+/// Adds the numbers of edges of a batch to `counts`, a word per record, for `many` records from `first` on.
+/// The grid has a thread for each half.
 #[device]
 pub(super) fn count_sources<M: Config>(
     graph: GraphView<M>,

@@ -299,8 +299,8 @@ fn confirm<C: Search>(
             let claim = Fingerprint::claimed(wanted.hashed.fingerprint());
             // SAFETY: the search has read the slot.
             // mutation: early performance, because the compare-and-swap decides, and the search is repeated.
-            // mutation: skip performance, because the search is repeated until the rival has given up its claim
-            // or placed its key.
+            // mutation: skip performance, because the search is repeated until the rival has given up its
+            // claim or placed its key.
             unsafe { view.replace(found.rival, (claim, claim.aborted()), Order::Relaxed) };
         }
         checks = held.is_new && !is_free;
@@ -496,8 +496,8 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         view.advance_version(held.old);
         view.order_image();
         view.unlink(held.old);
-        // mutation: skip unreached, because no plan removes the new item beside a lookup before the update has
-        // freed the old slot.
+        // mutation: skip unreached, because no plan removes the new item beside a lookup before the update
+        // has freed the old slot.
         view.retire(held.old);
         // As in `remove`.
         view.advance_version(held.old);

@@ -439,28 +439,31 @@ pub fn sharded_gather<P: Sharded + Instance>(
     }
     let piece = Piece::new(keys, division.owners, number);
     let mut places = Places::new(piece, division, number, offsets, messages);
-    let mut group = 0;
-    while group < GROUPS {
-        gather_group::<P>(&mut places, group, round, answers, (results, outcomes));
-        group += 1;
+    let mut first = 0;
+    while first < super::ITEMS {
+        gather_group::<P>(&mut places, first, round, answers, (results, outcomes));
+        first += GATHERED;
     }
 }
 
-/// Writes the answers to a group of elements: reads all of them first.
+/// Elements of a lane of which the answers are read at a time.
+const GATHERED: usize = 8;
+
+/// Writes the answers to 32 times [`GATHERED`] elements: reads all of them first.
 #[device(caller)]
 fn gather_group<P: Sharded>(
     places: &mut Places<P::Key>,
-    group: usize,
+    first: usize,
     round: u32,
     answers: Answers<P::Value>,
     (results, outcomes): (GlobalSlice<P::Value>, GlobalSlice<u8>),
 ) {
     let (piece, division) = (places.piece, places.division);
     let bytes = if results.is_empty() { 0 } else { size_of::<P::Value>() };
-    let keys = piece.load::<GROUP, _>(piece.keys, group * GROUP);
-    let (mut found, mut is_due) = ([(P::Value::MAX, 0u8); GROUP], [false; GROUP]);
-    unrolled::<GROUP>(|item| {
-        let at = piece.at(group * GROUP + item);
+    let keys = piece.load::<GATHERED, _>(piece.keys, first);
+    let (mut found, mut is_due) = ([(P::Value::MAX, 0u8); GATHERED], [false; GATHERED]);
+    unrolled::<GATHERED>(|item| {
+        let at = piece.at(first + item);
         let (owner, index) = places.take(keys[item], at);
         let (_, place) = places.place(owner, index);
         is_due[item] = at < piece.keys.len() && place.part == round;
@@ -468,8 +471,8 @@ fn gather_group<P: Sharded>(
             found[item] = answers.read(owner, division, place, bytes);
         }
     });
-    unrolled::<GROUP>(|item| {
-        let (at, (value, outcome)) = (piece.at(group * GROUP + item), found[item]);
+    unrolled::<GATHERED>(|item| {
+        let (at, (value, outcome)) = (piece.at(first + item), found[item]);
         if is_due[item] && bytes > 0 {
             results.write(at, value);
         }

@@ -178,7 +178,9 @@ impl<K: Word, V: Word> Engine<K, V> {
         }
         let (ranks, pieces) = (self.geometry.ranks, self.geometry.pieces(len));
         let chunks = len.div_ceil(pieces * PIECE);
-        self.work.tables.reserve(self.exchange.device(), ranks, chunks, pieces)?;
+        let (device, value) = (self.exchange.device(), size_of::<V>());
+        self.work.reserve(device, &self.geometry, size_of::<K>() + value, value)?;
+        self.work.tables.reserve(device, ranks, chunks, pieces)?;
         Ok(chunks)
     }
 

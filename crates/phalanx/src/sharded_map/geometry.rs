@@ -8,7 +8,8 @@ use std::ops::Range;
 /// Most elements of a chunk: enough that launches take little of its time.
 const MOST_CHUNK: usize = 1 << 24;
 
-/// Elements of a chunk below which a batch is not divided into more chunks to overlap them.
+/// Elements of a chunk below which a batch is not divided into more chunks to overlap them. A single rank has
+/// nothing to overlap.
 const LEAST_CHUNK: usize = 1 << 18;
 
 /// Chunks into which a large batch is divided at least.
@@ -34,8 +35,9 @@ impl Geometry {
         let room_bits = (limits.part_bytes / pair).ilog2();
         let room = 1usize << room_bits;
         // A chunk of uniform keys has three quarters of `room` elements for each owner. So owners may have a
-        // third more than others without another round.
-        let most_pieces = ((ranks * room / 4 * 3).min(MOST_CHUNK) / PIECE).max(1);
+        // third more than others without another round. A single rank sends nothing, and needs no room.
+        let most = if ranks == 1 { 4 * room } else { ranks * room / 4 * 3 };
+        let most_pieces = (most.min(MOST_CHUNK) / PIECE).max(1);
         Self { rank, ranks, room_bits, most_pieces }
     }
 
@@ -46,7 +48,7 @@ impl Geometry {
 
     /// Returns the pieces of each chunk of a batch of `len` elements.
     pub fn pieces(&self, len: usize) -> usize {
-        let least = len.min(LEAST_CHUNK);
+        let least = len.min(if self.ranks == 1 { MOST_CHUNK } else { LEAST_CHUNK });
         len.div_ceil(LEAST_CHUNKS).max(least).div_ceil(PIECE).clamp(1, self.most_pieces)
     }
 
@@ -185,5 +187,8 @@ mod tests {
         assert_eq!(geometry.pieces(1 << 20) * PIECE, 1 << 18);
         assert_eq!(geometry.pieces(1 << 26), geometry.most_pieces);
         assert_eq!(geometry.most_chunk(), 6 << 20);
+        // A single rank sends nothing.
+        let geometry = Geometry::new(&Limits::default(), (0, 1), 16);
+        assert_eq!([1 << 20, 1 << 26].map(|len| geometry.pieces(len) * PIECE), [1 << 20, 1 << 24]);
     }
 }

@@ -1,12 +1,12 @@
 //! The partition of a batch without an exchange, for benchmarks.
 use super::geometry::{Geometry, Sizes};
 use super::tables::Tables;
-use crate::map::batches::{elements_of, slice};
+use crate::Result;
+use crate::map::batches::slice;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp};
-use crate::{Error, Result};
 use exchange::Limits;
-use gpu::{AsSlice, Buffer, Stream};
+use gpu::{Buffer, Stream};
 use phalanx_kernels::sharded::PIECE;
 use std::marker::PhantomData;
 

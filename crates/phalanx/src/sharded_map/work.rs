@@ -2,7 +2,7 @@
 use super::geometry::Geometry;
 use super::tables::Tables;
 use crate::Result;
-use gpu::{Buffer, Slice, Stream};
+use gpu::{Buffer, Device, Slice, Stream};
 use simt::{GlobalSlice, Word};
 
 /// Buffers that alternate between two chunks or rounds.
@@ -29,19 +29,35 @@ pub fn answer_stride(geometry: &Geometry, value: usize) -> usize {
 
 impl Work {
     /// Allocates what does not depend on the length of batches. Pairs have `pair` bytes, and values `value`.
+    ///
+    /// A single rank executes most batches without it: its memory is allocated by the first batch that needs
+    /// it.
     pub fn new(stream: &Stream, geometry: &Geometry, pair: usize, value: usize) -> Result<Self> {
         let device = stream.device();
+        let none = || Ok::<_, gpu::Error>([device.buffer(0)?, device.buffer(0)?]);
+        let (send, answers, own) = (none()?, none()?, none()?);
+        let mut work = Self { send, answers, own, tables: Tables::new(stream)?, places: device.buffer(0)? };
+        if geometry.ranks > 1 {
+            work.reserve(device, geometry, pair, value)?;
+        }
+        Ok(work)
+    }
+
+    /// Allocates what does not depend on the length of batches, if there is nothing yet.
+    pub fn reserve(&mut self, device: &Device, geometry: &Geometry, pair: usize, value: usize) -> Result<()> {
+        if !self.places.is_empty() {
+            return Ok(());
+        }
         let two = |bytes: usize| {
             let buffer = || device.buffer(bytes.div_ceil(size_of::<u128>()));
             Ok::<_, gpu::Error>([buffer()?, buffer()?])
         };
-        Ok(Self {
-            send: two(geometry.message_bytes(pair))?,
-            answers: two(geometry.ranks * answer_stride(geometry, value))?,
-            own: two(geometry.most_chunk() * (value + 1))?,
-            tables: Tables::new(stream)?,
-            places: device.buffer(geometry.most_chunk())?,
-        })
+        self.send = two(geometry.message_bytes(pair))?;
+        self.answers = two(geometry.ranks * answer_stride(geometry, value))?;
+        self.own = two(geometry.most_chunk() * (value + 1))?;
+        // At last: it tells that all is there.
+        self.places = device.buffer(geometry.most_chunk())?;
+        Ok(())
     }
 
     /// Returns the bytes of memory.
