@@ -9,9 +9,9 @@
 //!
 //! The threads of a run have the same lane of warps that meet before each round, so that they execute it at
 //! nearly the same time. What was read stays in registers until the last operation has been submitted, unless
-//! an operation depends on it. Otherwise a thread would wait for each load before its next access, and no load
-//! could be late. The stress delays accesses to those parts of the second-level cache that have the lines, more
-//! for some multiprocessors than for others.
+//! an operation depends on it. Otherwise a thread would wait for each load before its next access, and no
+//! load could be late. The stress delays accesses to those parts of the second-level cache that have the
+//! lines, more for some multiprocessors than for others.
 //!
 //! [`litmus_run`] executes the programs and stores what each operation read. [`litmus_count`] then counts how
 //! often each outcome occurred: the registers of all threads, and the final values of the locations, as a
@@ -138,10 +138,10 @@ struct Locations {
 impl Locations {
     /// Returns a location. Number 0, which an address reads if its writer is late, is a word beside them.
     fn at(self, location: u32) -> Global<u32> {
-        let room = self.words.len() as u32 / (LOCATIONS + 1);
+        let room = self.words.len() / (LOCATIONS as usize + 1);
         // Odd, and different for each location: a permutation of the places of an array.
         let factor = 0x3c6e_f372_u32.wrapping_mul(location).wrapping_add(0x9e37_79b1);
-        self.words.at((location * room + (self.run.wrapping_mul(factor) & (room - 1))) as usize)
+        self.words.at(location as usize * room + (self.run.wrapping_mul(factor) as usize & (room - 1)))
     }
 }
 
@@ -151,7 +151,8 @@ impl Locations {
 pub struct Litmus {
     /// [`OPS`] operations of each of [`THREADS`] threads.
     pub ops: GlobalSlice<u32>,
-    /// The words of `LOCATIONS + 1` locations, each a power of two of at least `runs`; 0 before.
+    /// The words of `LOCATIONS + 1` locations, each a power of two of at least `runs` and at most 2^32; 0
+    /// before.
     pub words: GlobalSlice<u32>,
     /// Output: a word per run and thread, with a byte for each operation.
     pub results: GlobalSlice<u32>,
@@ -352,8 +353,9 @@ pub fn litmus_run(job: Litmus) {
     }
 }
 
-/// Counts the outcomes of all runs, each by one thread. `reads` has the places, among the operations of all
-/// threads, of the [`READS`] that an outcome tells; numbers beyond the operations stand for none.
+/// Counts the outcomes of all runs, each by one thread, and clears their locations. `reads` has the places,
+/// among the operations of all threads, of the [`READS`] that an outcome tells; numbers beyond the operations
+/// stand for none.
 #[kernel]
 pub fn litmus_count(job: Litmus, reads: GlobalSlice<u32>, counts: GlobalSlice<u64>) {
     let mut run = Thread::index() as u32;
@@ -369,8 +371,9 @@ pub fn litmus_count(job: Litmus, reads: GlobalSlice<u32>, counts: GlobalSlice<u6
         }
         let (locations, mut location) = (Locations { words: job.words, run }, 0);
         while location < LOCATIONS {
-            let value = locations.at(location + 1).load(Order::Relaxed, Scope::Device) & 3;
-            outcome |= value << (2 * (READS + location));
+            let word = locations.at(location + 1);
+            outcome |= (word.load(Order::Relaxed, Scope::Device) & 3) << (2 * (READS + location));
+            word.store(0, Order::Relaxed, Scope::Device);
             location += 1;
         }
         counts.at(outcome as usize).fetch_add(1, Order::Relaxed, Scope::Device);

@@ -468,11 +468,15 @@ impl<'a> Prepared<'a> {
         let Some(Subject::Graph(graph)) = &self.subject else {
             anyhow::bail!("results are kept for a graph, not for rows");
         };
-        match self.timed {
-            Timed::TrianglesKept => self.count = Some(Triangles::of(&**graph)?),
-            _ => self.components = Some(Components::of(&**graph)?),
-        }
         let mut batch = EdgeBatch::new(self.gpu, &self.input.edges[self.kept..])?;
+        if self.timed == Timed::TrianglesKept {
+            let mut count = Triangles::of(&**graph)?;
+            // The edges are not there yet. Afterwards the memory of a batch is, as after any other batch.
+            count.removing_slices(&**graph, &batch.sources, &batch.targets)?;
+            self.count = Some(count);
+        } else {
+            self.components = Some(Components::of(&**graph)?);
+        }
         graph.on(&self.gpu.stream).insert(&batch.sources, &batch.targets, &mut batch.outcomes)?;
         self.batches = vec![batch];
         Ok(())

@@ -10,6 +10,7 @@
 //! | `test` | name of a test in `litmus::TESTS`, which is run in all 48 styles, or of one in `litmus::patterns` |
 //! | `stress` | percentage of the blocks which only send atomics to a few lines meanwhile; 0 if missing |
 //! | `blocks` | blocks of each multiprocessor, 1 to 8; 4 if missing |
+//! | `spread` | words of each location per run, a power of two; 1 if missing. With many, address translations miss |
 //!
 //! `n` is the number of runs of each program. A run whose outcome the axioms of PTX forbid is an error,
 //! unless the program has a race. `counted` has the numbers of programs, of outcomes that are allowed and of
@@ -195,6 +196,8 @@ impl<'a> Prepared<'a> {
         let per_sm = case.number_if_given("blocks")?.unwrap_or(4.0).clamp(1.0, 8.0) as u32;
         let (blocks, size) =
             if device.is_emulator() { (8, 128) } else { (device.resident_threads() / 2048 * per_sm, 256) };
+        let spread =
+            (case.number_if_given("spread")?.unwrap_or(1.0) as usize).clamp(1, 2048).next_power_of_two();
         Ok(Self {
             gpu,
             one_block: case.op == "one_block",
@@ -204,7 +207,7 @@ impl<'a> Prepared<'a> {
             grid: Grid::new(blocks, size),
             ops: device.buffer((THREADS * OPS) as usize)?,
             reads: device.buffer(READS as usize)?,
-            words: device.buffer((LOCATIONS as usize + 1) * at_once.next_power_of_two())?,
+            words: device.buffer((LOCATIONS as usize + 1) * at_once.next_power_of_two() * spread)?,
             results: device.buffer(threads * at_once)?,
             arrived: device.buffer((blocks * size / 32) as usize)?,
             lines: device.zeroed((LINES * LINE) as usize)?,
@@ -236,8 +239,8 @@ impl<'a> Prepared<'a> {
             stress: if self.gpu.device.is_emulator() { 4 } else { STRESS },
             done: self.done.global(),
         };
+        self.words.fill_bytes(0)?;
         for first in (0..self.runs).step_by(AT_ONCE) {
-            self.words.fill_bytes(0)?;
             self.arrived.fill_bytes(0)?;
             self.done.fill_bytes(0)?;
             let seed = self.seed ^ (first as u32).wrapping_mul(0x9e37_79b9);

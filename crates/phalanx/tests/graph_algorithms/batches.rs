@@ -44,7 +44,7 @@ fn keep_triangles(sample: &Sample) {
         }
         assert_eq!(triangles.count(), count(sample.vertices, &edges), "{}, batch {round}", sample.name);
     }
-    assert_eq!(triangles, Triangles::of(&graph).unwrap());
+    assert_eq!(triangles.count(), Triangles::of(&graph).unwrap().count());
 }
 
 #[test]

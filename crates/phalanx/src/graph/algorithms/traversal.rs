@@ -197,12 +197,14 @@ impl PartBuffers {
 }
 
 impl<E: Data> DynamicGraph<E> {
-    /// Calls `run` with the passes over the graph and its memory, between two batches.
+    /// Calls `run` with the passes over the graph and its memory, between two batches. Then waits for the
+    /// stream.
     pub(in crate::graph) fn traverse_memory<R>(
         &self,
+        stream: &Stream,
         run: impl FnOnce(&Traversal, &Memory) -> Result<R>,
     ) -> Result<R> {
-        let (memory, stream) = (self.handle.read(), self.device().stream()?);
+        let memory = self.handle.read();
         let vertices = memory.vertices as usize;
         let traversal = Traversal {
             // SAFETY: the memory is locked, and `run` ends before the lock does.
@@ -216,7 +218,7 @@ impl<E: Data> DynamicGraph<E> {
             is_sorted: false,
         };
         let mut result = None;
-        self.order().read(&stream, || {
+        self.order().read(stream, || {
             result = Some(run(&traversal, &memory)?);
             Ok(())
         })?;
@@ -231,7 +233,7 @@ impl<E: Data> Source for DynamicGraph<E> {
     }
 
     fn traverse<R>(&self, run: impl FnOnce(&Traversal) -> Result<R>) -> Result<R> {
-        self.traverse_memory(|traversal, _| run(traversal))
+        self.traverse_memory(&self.device().stream()?, |traversal, _| run(traversal))
     }
 }
 

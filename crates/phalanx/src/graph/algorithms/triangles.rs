@@ -7,7 +7,7 @@ use crate::map::check;
 use crate::map::launch::nothing;
 use crate::primitives::{Workspace, scan_bytes, sort_segments_bytes};
 use crate::{Error, Outcome, Result};
-use gpu::{AsSlice, Buffer, Stream};
+use gpu::{AsSlice, Buffer, Device, Stream};
 use phalanx_kernels::graph::algorithms::Orientation;
 use phalanx_kernels::graph::algorithms::kernels::{EdgeKeys, TriangleCount};
 use phalanx_kernels::graph::{BatchEdges, TRIANGLE};
@@ -137,9 +137,14 @@ fn last(stream: &Stream, offsets: &Buffer<u32>) -> Result<u32> {
 ///
 /// # Cost
 ///
-/// `count` is O(1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Triangles(u64);
+/// `count` is O(1). The memory for a batch is kept for the next ones; one with more edges than any before
+/// allocates it anew.
+#[derive(Debug)]
+pub struct Triangles {
+    count: u64,
+    /// Memory of the longest batch so far.
+    memory: Option<BatchMemory>,
+}
 
 impl Triangles {
     /// Counts the triangles of a graph: see [`triangles`].
@@ -147,20 +152,42 @@ impl Triangles {
     /// # Errors
     /// As [`triangles`].
     pub fn of(graph: &impl Adjacent) -> Result<Self> {
-        Ok(Self(triangles(graph)?))
+        Ok(Self { count: triangles(graph)?, memory: None })
     }
 
     /// Returns the number of triangles.
-    pub fn count(self) -> u64 {
-        self.0
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Takes the memory for a batch of `len` edges.
+    fn take_memory(&mut self, device: &Device, len: usize) -> Result<BatchMemory> {
+        match self.memory.take().filter(|memory| memory.has_room(device, len)) {
+            Some(memory) => Ok(memory),
+            None => BatchMemory::new(device, len),
+        }
+    }
+
+    /// Counts the triangles with edges of a batch that have the outcome `wanted`.
+    fn count_batch<E: Data>(
+        &mut self,
+        graph: &DynamicGraph<E>,
+        batch: ExecutedSlices<'_>,
+        wanted: Outcome,
+    ) -> Result<u64> {
+        let mut memory = self.take_memory(graph.device(), batch.sources.len())?;
+        let found = memory.count(graph, batch, wanted)?;
+        self.memory = Some(memory);
+        Ok(found)
     }
 
     /// Adds the triangles of a batch that was inserted with these outcomes.
     ///
     /// Cost: copies the batch to the device, and inserts its edges into a hash set. For each new edge between
     /// small vertices, compares their neighbours; for each other new edge, looks up all neighbours of the end
-    /// with fewer buckets at the other end. Per triangle found, two lookups in the set. 65 to 97 bytes per
-    /// edge meanwhile, and the workspace of a scan. Waits.
+    /// with fewer buckets at the other end. Per triangle found, two lookups in the set. 9 bytes per edge
+    /// meanwhile; 56 to 112 bytes per edge of the longest batch, and the workspace of a scan, are kept.
+    /// Waits.
     ///
     /// # Errors
     /// [`Error::Directed`] if the graph is directed; [`Error::Length`] if the slices differ in length;
@@ -174,7 +201,7 @@ impl Triangles {
     ) -> Result<()> {
         check_undirected(graph.kind())?;
         let batch = Executed::new(graph.device(), (sources, targets), outcomes)?;
-        self.0 += of_batch(graph, batch.slices(), Outcome::Inserted)?;
+        self.count += self.count_batch(graph, batch.slices(), Outcome::Inserted)?;
         Ok(())
     }
 
@@ -212,7 +239,7 @@ impl Triangles {
     ) -> Result<()> {
         check_undirected(graph.kind())?;
         let batch = ExecutedSlices::new(graph.device(), (sources.view(), targets.view()), outcomes.view())?;
-        self.0 += of_batch(graph, batch, Outcome::Inserted)?;
+        self.count += self.count_batch(graph, batch, Outcome::Inserted)?;
         Ok(())
     }
 
@@ -247,43 +274,96 @@ impl Triangles {
         check_undirected(graph.kind())?;
         let (sources, targets) = (sources.view(), targets.view());
         check("targets", sources.len(), targets.len())?;
-        let mut outcomes = graph.device().buffer::<u8>(sources.len())?;
-        graph.on(&graph.device().default_stream()).has_edge(sources, targets, &mut outcomes)?;
-        let batch = ExecutedSlices::new(graph.device(), (sources, targets), (&outcomes).into())?;
-        let lost = of_batch(graph, batch, Outcome::Found)?;
-        self.0 = self.0.saturating_sub(lost);
+        let (device, len) = (graph.device(), sources.len());
+        let mut memory = self.take_memory(device, len)?;
+        let mut codes = match memory.codes.take() {
+            Some(codes) => codes,
+            None => device.buffer(memory.room)?,
+        };
+        graph.on(&device.default_stream()).has_edge(sources, targets, &mut codes.slice_mut(..len)?)?;
+        let batch = ExecutedSlices::new(device, (sources, targets), codes.slice(..len)?)?;
+        let lost = memory.count(graph, batch, Outcome::Found)?;
+        self.count = self.count.saturating_sub(lost);
+        self.memory = Some(BatchMemory { codes: Some(codes), ..memory });
         Ok(())
     }
 }
 
-/// Counts the triangles with edges of a batch that have the outcome `wanted`.
-fn of_batch<E: Data>(graph: &DynamicGraph<E>, batch: ExecutedSlices<'_>, wanted: Outcome) -> Result<u64> {
-    graph.traverse_memory(|traversal, memory| {
-        let (device, stream, len) = (graph.device(), &traversal.stream, batch.sources.len());
-        let set = device.filled::<u64>((4 * len).next_power_of_two(), 0xFF)?;
-        // The ends, parts and offsets of the edges, and the total: one allocation.
-        let mut words = device.zeroed::<u64>(3 * len + 2)?;
-        let [ends, parts] = [0, len].map(|first| words.global().part(first, len));
-        let (offsets, total) = (words.global().part(2 * len, len + 1), words.global().part(3 * len + 1, 1));
-        let edges = BatchEdges { set: set.global(), ends, parts, offsets };
-        let kernel = EdgeKeys {
-            sources: batch.sources.global(),
-            targets: batch.targets.global(),
-            outcomes: batch.outcomes.global(),
-            wanted: wanted as u32,
-            keys: ends,
-            set: set.global(),
+/// Memory that a count keeps from batch to batch.
+#[derive(Debug)]
+struct BatchMemory {
+    stream: Stream,
+    /// Edges that there is room for.
+    room: usize,
+    /// Room for the hash set of the edges.
+    set: Buffer<u64>,
+    /// The ends, parts and offsets of the edges.
+    words: Buffer<u64>,
+    /// Six times the number of triangles of all batches so far.
+    sixths: Buffer<u64>,
+    /// The same before the next batch.
+    seen: u64,
+    work: Workspace,
+    /// Codes of the outcomes of lookups.
+    codes: Option<Buffer<u8>>,
+}
+
+impl BatchMemory {
+    fn new(device: &Device, len: usize) -> Result<Self> {
+        let (stream, room) = (device.stream()?, len.next_power_of_two());
+        Ok(Self {
+            room,
+            set: device.buffer(4 * room)?,
+            words: device.buffer(3 * room + 1)?,
+            sixths: device.zeroed(1)?,
+            seen: 0,
+            work: Workspace::new(&stream, scan_bytes::<u64>(room))?,
+            codes: None,
+            stream,
+        })
+    }
+
+    /// Returns whether a batch of `len` edges of a graph on `device` has room.
+    fn has_room(&self, device: &Device, len: usize) -> bool {
+        self.stream.device() == device && len <= self.room
+    }
+
+    /// Counts the triangles with edges of a batch that have the outcome `wanted`.
+    fn count<E: Data>(
+        &mut self,
+        graph: &DynamicGraph<E>,
+        batch: ExecutedSlices<'_>,
+        wanted: Outcome,
+    ) -> Result<u64> {
+        let (len, room) = (batch.sources.len(), self.room);
+        let places = 4 * len.next_power_of_two();
+        self.set.slice_mut(..places)?.fill_bytes(0xFF)?;
+        let words = self.words.global();
+        let edges = BatchEdges {
+            set: self.set.global().part(0, places),
+            ends: words.part(0, len),
+            parts: words.part(room, len),
+            offsets: words.part(2 * room, len + 1),
         };
-        // SAFETY: the buffers outlive the launch, which is waited for below.
-        unsafe { stream.launch(resident_grid(stream, len), kernel)? };
-        graph.launch_on(stream, memory, Launch::Whole(Whole::ChooseEnds(edges)))?;
-        let mut work = Workspace::new(stream, scan_bytes::<u64>(len))?;
-        let (before, mut offsets) = words.split_at_mut(2 * len)?;
-        work.offsets(before.slice(len..)?, offsets.slice_mut(..=len)?)?;
-        graph.launch_on(stream, memory, Launch::Whole(Whole::Common(edges, total)))?;
-        stream.synchronize()?;
+        graph.traverse_memory(&self.stream, |_, memory| {
+            let kernel = EdgeKeys {
+                sources: batch.sources.global(),
+                targets: batch.targets.global(),
+                outcomes: batch.outcomes.global(),
+                wanted: wanted as u32,
+                keys: edges.ends,
+                set: edges.set,
+            };
+            // SAFETY: the buffers outlive the launch, for which `traverse_memory` waits.
+            unsafe { self.stream.launch(resident_grid(&self.stream, len), kernel)? };
+            graph.launch_on(&self.stream, memory, Launch::Whole(Whole::ChooseEnds(edges)))?;
+            let (before, mut offsets) = self.words.split_at_mut(2 * room)?;
+            self.work.offsets(before.slice(room..room + len)?, offsets.slice_mut(..=len)?)?;
+            let common = Whole::Common(edges, self.sixths.global());
+            graph.launch_on(&self.stream, memory, Launch::Whole(common))
+        })?;
         let mut sixths = [0];
-        words.read_into(3 * len + 1, &mut sixths)?;
-        Ok(sixths[0] / TRIANGLE)
-    })
+        self.sixths.read_into(0, &mut sixths)?;
+        Ok((sixths[0] - std::mem::replace(&mut self.seen, sixths[0])) / TRIANGLE)
+    }
 }
