@@ -2,11 +2,12 @@
 //! there are none. NCCL takes part where it is installed and the devices are real.
 #![cfg(feature = "cuda")]
 mod ranks;
-use exchange::{Exchange, Meeting, nccl_id};
+use exchange::{Error, Exchange, Limits, Meeting, nccl_id};
 use gpu::Device;
 use ranks::{Result, script, small};
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Returns the devices, one for each rank.
 fn devices() -> Vec<Device> {
@@ -48,6 +49,34 @@ fn devices_exchange_by_nccl() {
             });
         }
     }
+}
+
+/// A communicator that is aborted while its device is busy is an error before the deadline, and the device
+/// still works.
+#[test]
+fn an_abort_under_load_is_an_error_before_the_deadline() {
+    let is_fake = std::env::var_os("FAKE_DEVICES").is_some();
+    let id = match nccl_id() {
+        _ if is_fake || devices().is_empty() => return println!("skipped: no CUDA device"),
+        Err(error) => return println!("skipped: {error}"),
+        Ok(id) => id,
+    };
+    let (device, limits) = (&devices()[0], Limits { deadline: Duration::from_secs(5), ..Limits::default() });
+    let (from, mut to) = (device.filled::<u64>(1 << 27, 1).unwrap(), device.zeroed::<u64>(1 << 27).unwrap());
+    let mut exchange = Exchange::nccl(&id, (0, 1), device, limits).unwrap();
+    assert_eq!(exchange.agree(&[7]).unwrap(), [[7]]);
+    for _ in 0..200 {
+        // SAFETY: nothing else uses the buffers, which are dropped after the stream has been waited for.
+        unsafe { to.copy_from_on(exchange.stream(), &from).unwrap() };
+    }
+    let start = Instant::now();
+    exchange.give_up("the test aborts it");
+    assert!(matches!(exchange.agree(&[7]), Err(Error::PeerLost(_))));
+    assert!(matches!(exchange.check(), Err(Error::PeerLost(_))));
+    println!("the abort took {:?}", start.elapsed());
+    assert!(start.elapsed() < limits.deadline);
+    exchange.stream().synchronize().unwrap();
+    assert!(to.read().unwrap().iter().all(|&word| word == 1));
 }
 
 fn run_over_the_fake_driver(test: &str) {

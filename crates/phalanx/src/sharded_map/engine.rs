@@ -23,6 +23,7 @@ use super::geometry::{Geometry, Item, Plan};
 use super::remote::{Pending, Remote};
 use super::shape::{COMPARED, Shape};
 use super::stages::{Begin, Clock, Stage};
+use super::steps::{STEP_WORDS, check_equal};
 use super::tables::warps;
 use super::work::{Work, answer_stride, bytes_of, words, words_at};
 use crate::map::encoding::Word;
@@ -36,8 +37,8 @@ use phalanx_kernels::sharded::{PIECE, Pair};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
 
-/// Report of a batch. All numbers but `remote` are 0 for small batches, whose counts stay on the device, and
-/// for one rank.
+/// Report of a batch. All numbers but `remote` and `combined` are 0 for small batches, whose counts stay on
+/// the device, and for one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -178,10 +179,15 @@ impl<K: Word, V: Word> Engine<K, V> {
         }
         let (ranks, pieces) = (self.geometry.ranks, self.geometry.pieces(len));
         let chunks = len.div_ceil(pieces * PIECE);
-        let (device, value) = (self.exchange.device(), size_of::<V>());
-        self.work.reserve(device, &self.geometry, size_of::<K>() + value, value)?;
-        self.work.tables.reserve(device, ranks, chunks, pieces)?;
+        self.reserve_work()?;
+        self.work.tables.reserve(self.exchange.device(), ranks, chunks, pieces)?;
         Ok(chunks)
+    }
+
+    /// Provides the memory that does not depend on the length of batches.
+    pub fn reserve_work(&mut self) -> Result<()> {
+        let (key, value) = (size_of::<K>(), size_of::<V>());
+        self.work.reserve(self.exchange.device(), &self.geometry, key + value, value)
     }
 
     /// Submits the counting of a batch.
@@ -197,14 +203,9 @@ impl<K: Word, V: Word> Engine<K, V> {
         words.push(announced.is_err().into());
         words.extend(announced.unwrap_or_default().map(|number| number as u64));
         words.push(if self.remote.is_some() { self.most_remote as u64 } else { 0 });
+        words.resize(STEP_WORDS, 0);
         let all = self.exchange.agree(&words)?;
-        for (word, what) in COMPARED.into_iter().enumerate() {
-            let expected = all[0][word];
-            if let Some(rank) = all.iter().position(|words| words[word] != expected) {
-                let found = all[rank][word];
-                return Err(exchange::Error::Mismatch { what, rank, found, expected }.into());
-            }
-        }
+        COMPARED.into_iter().enumerate().try_for_each(|(word, what)| check_equal(&all, word, what))?;
         const REFUSED: usize = COMPARED.len();
         let most = |word: usize| all.iter().map(|words| words[word] as usize).max().unwrap_or(0);
         match all.iter().position(|words| words[REFUSED] != 0) {

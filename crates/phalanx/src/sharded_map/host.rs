@@ -1,13 +1,12 @@
 //! Batches on host slices. Elements that a full shard refuses are tried again after it has grown.
+use super::steps::Step;
 use super::{Outcomes, ShardedMap};
-#[allow(unused_imports)] // for links in the documentation
-use crate::Error;
-use crate::Result;
 use crate::error::or_later;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::run::Results;
 use crate::map::structure::Room;
 use crate::map::{Key, Map, Merge, Outcome, Value, Word, check};
+use crate::{Error, Result};
 use gpu::{Buffer, Device};
 
 /// The elements of a batch that are tried.
@@ -164,7 +163,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.engine.exchange.check()?;
         let len = self.shard.inner().len();
         let len = len.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
-        self.sum(len)
+        self.sum(Step::Len, len)
     }
 
     /// Returns whether no shard has a pair.
@@ -199,8 +198,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// [`Error::Exchange`] if a rank is lost ([`PeerLost`](exchange::Error::PeerLost)), or calls another
     /// operation.
     pub fn all_gather(&mut self, number: u64) -> Result<Vec<u64>> {
-        let all = self.engine.exchange.agree(&[number])?;
-        Ok(all.into_iter().map(|words| words[0]).collect())
+        let all = self.engine.tell(Step::AllGather, [number])?;
+        Ok(all.into_iter().map(|[number]| number).collect())
     }
 
     fn with_values(&mut self, op: BatchOp, keys: &[K], values: &[V]) -> Result<Outcomes> {
@@ -237,7 +236,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let mut before = usize::MAX;
         loop {
             let refused = results.refused();
-            let all = self.sum(refused.len())?;
+            let all = self.sum(Step::Refused, refused.len())?;
             if all == 0 {
                 or_later(self.shard.inner().grow())?;
                 return Ok(results);
@@ -249,29 +248,34 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             }
             seen = (all < before).then(|| self.shard.inner().generation());
             before = all;
-            results.put(&refused, self.attempt(op, Ok(again))?.0);
+            match self.attempt(op, Ok(again)) {
+                Ok((of_again, _)) => results.put(&refused, of_again),
+                // Nothing of the second attempt was done, on no rank.
+                Err(error) if lacks_memory(&error) => return Ok(results),
+                Err(error) => return Err(error),
+            }
         }
     }
 
     /// Returns the sum of a number of all ranks.
-    fn sum(&mut self, number: usize) -> Result<usize> {
-        Ok(self.all_gather(number as u64)?.into_iter().sum::<u64>() as usize)
+    fn sum(&mut self, step: Step, number: usize) -> Result<usize> {
+        Ok(self.engine.tell(step, [number as u64])?.into_iter().map(|[number]| number as usize).sum())
     }
 
     /// Grows each shard that has refused elements. `keys` are this rank's refused ones. Returns whether any
     /// shard has got memory.
     fn grow(&mut self, keys: &[K::Word], seen: Option<u64>) -> Result<bool> {
-        let refused = self.bring_to_owners(keys)?;
+        let Some(refused) = self.bring_to_owners(keys)? else { return Ok(false) };
         let room = match refused.is_empty() {
             true => Ok(Room::None),
             false => self.shard.inner().grow_for(&refused, seen),
         };
         let room = room.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
-        Ok(self.sum(usize::from(room != Room::None))? > 0)
+        Ok(self.sum(Step::Grow, usize::from(room != Room::None))? > 0)
     }
 
-    /// Exchanges keys, and returns those that this rank owns.
-    fn bring_to_owners(&mut self, keys: &[K::Word]) -> Result<Vec<K::Word>> {
+    /// Exchanges keys, and returns those that this rank owns, or `None` if a rank lacks the memory.
+    fn bring_to_owners(&mut self, keys: &[K::Word]) -> Result<Option<Vec<K::Word>>> {
         let (rank, ranks) = (self.rank(), self.ranks());
         let mut parts = vec![Vec::new(); ranks];
         keys.iter().for_each(|&key| parts[super::owner_of(key, ranks as u32) as usize].push(key));
@@ -280,13 +284,18 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             self.engine.exchange.agree(&counts.iter().map(|&count| count as u64).collect::<Vec<_>>())?;
         let len = all.iter().map(|counts| counts[rank] as usize).sum();
         let device = self.device().clone();
-        let buffers = device.from_slice(&parts.concat()).and_then(|send| Ok((send, device.buffer(len)?)));
-        let (send, mut into) =
-            buffers.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
+        let send = device.from_slice(&parts.concat());
+        let buffers = send.and_then(|send| Ok((send, device.buffer(len)?))).map_err(Error::from);
+        let lacking = self.sum(Step::Grow, usize::from(buffers.is_err()))?;
+        let (send, mut into) = match buffers {
+            Ok(buffers) if lacking == 0 => buffers,
+            Err(error) if !error.is_lack_of_room() => return Err(error),
+            _ => return Ok(None),
+        };
         let exchange = &mut self.engine.exchange;
         exchange.all_to_all(REFUSED_KEYS, send.slice(..)?, &counts, into.slice_mut(..)?)?;
         exchange.wait()?;
-        Ok(into.read()?)
+        Ok(Some(into.read()?))
     }
 
     /// Runs a batch once. Returns it with its results.
@@ -299,5 +308,13 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let (tried, columns) = self.run((op, true), prepared)?;
         self.wait()?;
         Ok((Results::of_codes(&columns.outcomes.read()?, columns.results.read()?)?, tried))
+    }
+}
+
+/// Returns whether a batch was not begun because this or another rank lacks the memory for it.
+fn lacks_memory(error: &Error) -> bool {
+    match error {
+        Error::Exchange(error) => matches!(**error, exchange::Error::Refused { .. }),
+        error => error.is_lack_of_room(),
     }
 }

@@ -10,6 +10,7 @@ mod remote;
 mod shape;
 mod small;
 mod stages;
+mod steps;
 mod tables;
 mod whole;
 mod work;
@@ -35,6 +36,7 @@ use stages::Clock;
 pub use stages::Stages;
 use std::fmt;
 use std::marker::PhantomData;
+use steps::Step;
 use work::Work;
 
 /// One rank's end of a map that is divided among the devices of several ranks.
@@ -207,7 +209,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     fn agree_on_types(&mut self) -> Result<()> {
         let name = [K::name(), V::name()].join(" ");
         let words = [crc32fast::hash(name.as_bytes()).into(), size_of::<K::Word>() as u64];
-        let all = self.engine.exchange.agree(&words)?;
+        let all = self.engine.tell(Step::Types, words)?;
         match all.iter().position(|found| *found != words) {
             None => Ok(()),
             Some(rank) => {

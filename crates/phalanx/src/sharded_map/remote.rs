@@ -7,6 +7,7 @@
 use super::engine::Engine;
 use super::shape::Shape;
 use super::small::batch_of;
+use super::steps::Step;
 use super::work::{answer_stride, bytes_of, words};
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, nothing};
@@ -141,7 +142,7 @@ impl<K: Word, V: Word> Engine<K, V> {
     pub fn calibrate(&mut self, shard: &dyn Structure<Key = K, Value = V>) -> Result<()> {
         let can_read =
             self.remote.is_some() && self.geometry.ranks > 1 && !self.exchange.device().is_emulator();
-        if self.exchange.agree(&[can_read.into()])?.iter().any(|words| words[0] == 0) {
+        if self.tell(Step::Calibrate, [can_read.into()])?.contains(&[0]) {
             return Ok(());
         }
         let device = self.exchange.device().clone();
@@ -153,8 +154,8 @@ impl<K: Word, V: Word> Engine<K, V> {
             let batch = Batch { results, outcomes, ..Batch::new(BatchOp::Get, keys.global()) };
             let [remote, exchanged] = [usize::MAX, 0].map(|most| self.time_get(shard, batch, most));
             let own = [remote?, exchanged?].map(|time| time.as_nanos() as u64);
-            let all = self.exchange.agree(&own)?;
-            let slowest = |which: usize| all.iter().map(|words| words[which]).max();
+            let all = self.tell(Step::Calibrate, own)?;
+            let slowest = |which: usize| all.iter().map(|times| times[which]).max();
             if slowest(0) > slowest(1) {
                 break;
             }
@@ -198,6 +199,7 @@ impl<K: Word, V: Word> Engine<K, V> {
     /// Submits lookups, in parts for which the messages have room.
     pub fn get_remote(&mut self, batch: &Batch<K, V>) -> Result<()> {
         self.exchange.check()?;
+        self.reserve_work()?;
         let shape = Shape::new::<K, V>((BatchOp::Get, true));
         let most = self.most_remote(&shape);
         for first in (0..batch.keys.max_len()).step_by(most) {

@@ -39,6 +39,9 @@ impl Tables {
         let (counts, offsets) = (chunks * ranks, chunks * ranks * pieces);
         if counts > self.counts.len() {
             self.counts = device.buffer_on(Tier::Pinned, counts)?;
+        }
+        // Not with the counts: an allocation may have failed between them.
+        if counts * MESSAGE_WORDS > self.messages.len() {
             self.messages = device.buffer(counts * MESSAGE_WORDS)?;
         }
         if offsets > self.offsets.len() {

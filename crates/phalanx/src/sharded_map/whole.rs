@@ -1,5 +1,6 @@
 //! Operations on all shards: each rank executes them on its own.
 use super::ShardedMap;
+use super::steps::Step;
 use crate::map::file::{self, Checked};
 use crate::map::launch::BatchOp;
 use crate::map::{Key, Map, Outcome, Pairs, Value};
@@ -95,7 +96,7 @@ fn twice(rank: u32) -> Error {
 }
 
 /// Returns an error unless the parts of all ranks are those of one save.
-fn check_parts(all: &[Vec<u64>]) -> Result<()> {
+fn check_parts(all: &[[u64; 3]]) -> Result<()> {
     let has_parts = || all.iter().filter(|words| words[1] != 0);
     let Some(first) = has_parts().next() else {
         return Err(Error::Format("no rank has a part".into()));
@@ -124,24 +125,19 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Tells all ranks whether this rank's part of an operation has succeeded. Returns its result, or an
     /// error if another rank's has failed.
     pub(super) fn together<R>(&mut self, own: Result<R>) -> Result<R> {
-        let all = self.engine.exchange.agree(&[u64::from(own.is_err())])?;
-        match (own, all.iter().position(|words| words[0] != 0)) {
+        let all = self.engine.tell(Step::End, [u64::from(own.is_err())])?;
+        match (own, all.iter().position(|&has_failed| has_failed != [0])) {
             (Ok(_), Some(rank)) => Err(exchange::Error::Refused { rank }.into()),
             (own, _) => own,
         }
     }
 
-    /// Runs an operation of this rank's shard, while the others run theirs.
-    fn on_shard<R>(&mut self, run: impl FnOnce(&mut M) -> Result<R>) -> Result<R> {
-        self.engine.exchange.check()?;
+    /// Runs an operation that changes this rank's shard, while the others run theirs: after their lookups.
+    fn change_shard<R>(&mut self, step: Step, run: impl FnOnce(&mut M) -> Result<R>) -> Result<R> {
+        self.engine.tell(step, [])?;
+        self.engine.changing_shards()?;
         let own = run(&mut self.shard);
         self.together(own)
-    }
-
-    /// As [`Self::on_shard`], for an operation that changes the shard: after the lookups of other ranks.
-    fn change_shard<R>(&mut self, run: impl FnOnce(&mut M) -> Result<R>) -> Result<R> {
-        self.engine.changing_shards()?;
-        self.on_shard(run)
     }
 
     /// Keeps the pairs for which `keep` returns true, as [`Map::retain`] of each shard. `keep` gets the pairs
@@ -152,7 +148,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// ([`Refused`](exchange::Error::Refused)) or a rank is lost ([`PeerLost`](exchange::Error::PeerLost)).
     /// The other shards are changed also then.
     pub fn retain(&mut self, keep: impl FnMut(K, V) -> bool) -> Result<()> {
-        self.change_shard(|shard| shard.retain(keep))
+        self.change_shard(Step::Retain, |shard| shard.retain(keep))
     }
 
     /// Keeps the pairs whose keys are in the range, which is the same on all ranks.
@@ -160,7 +156,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::retain_keys`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
-        self.change_shard(|shard| shard.retain_keys(range))
+        self.change_shard(Step::RetainKeys, |shard| shard.retain_keys(range))
     }
 
     /// Removes all pairs. The shards keep their memory.
@@ -168,7 +164,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::clear`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn clear(&mut self) -> Result<()> {
-        self.change_shard(|shard| shard.clear())
+        self.change_shard(Step::Clear, |shard| shard.clear())
     }
 
     /// Returns the keys and values of this rank's shard. Those of all ranks are the whole map.
@@ -176,7 +172,9 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::export`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn export(&mut self) -> Result<Pairs<K, V>> {
-        self.on_shard(|shard| shard.export())
+        self.engine.tell(Step::Export, [])?;
+        let own = self.shard.export();
+        self.together(own)
     }
 
     /// Saves this rank's part of the map: a header that tells which part it is, and then the shard as
@@ -214,7 +212,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// As [`Map::save`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn save(&mut self, mut writer: impl Write) -> Result<()> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-        let save = self.engine.exchange.agree(&[time])?[0][0];
+        let [save] = self.engine.tell(Step::Save, [time])?[0];
         let header = PartHeader { rank: self.rank() as u32, ranks: self.ranks() as u32, save };
         let own = header.put(&mut writer).and_then(|()| self.shard.save(writer));
         self.together(own)
@@ -230,12 +228,12 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// and if the parts of another rank are damaged. Before the parts of all ranks are read, nothing is
     /// inserted.
     pub fn load<R: Read>(&mut self, parts: impl IntoIterator<Item = R>) -> Result<()> {
-        self.engine.exchange.check()?;
+        self.engine.tell(Step::Load, [])?;
         let parts = self.together(SavedParts::<K, V>::read(parts))?;
-        check_parts(&self.engine.exchange.agree(&parts.words())?)?;
+        check_parts(&self.engine.tell(Step::Load, parts.words())?)?;
         let (len, mut left_over, mut is_twice) = (parts.keys.len(), 0, false);
-        let all = self.engine.exchange.agree(&[len as u64])?;
-        let most = all.iter().map(|words| words[0] as usize).max().unwrap_or(0);
+        let all = self.engine.tell(Step::Load, [len as u64])?;
+        let most = all.iter().map(|&[len]| len as usize).max().unwrap_or(0);
         for first in (0..most).step_by(BATCH) {
             let range = first.min(len)..(first + BATCH).min(len);
             let words = (parts.keys[range.clone()].to_vec(), parts.values[range].to_vec());

@@ -43,20 +43,21 @@ impl Work {
         Ok(work)
     }
 
-    /// Allocates what does not depend on the length of batches, if there is nothing yet.
+    /// Allocates what does not depend on the length of batches, as far as it is not there yet.
     pub fn reserve(&mut self, device: &Device, geometry: &Geometry, pair: usize, value: usize) -> Result<()> {
-        if !self.places.is_empty() {
-            return Ok(());
+        let sizes = [
+            (&mut self.send, geometry.message_bytes(pair)),
+            (&mut self.answers, geometry.ranks * answer_stride(geometry, value)),
+            (&mut self.own, geometry.most_chunk() * (value + 1)),
+        ];
+        for (buffers, bytes) in sizes {
+            for buffer in buffers.iter_mut().filter(|buffer| buffer.is_empty()) {
+                *buffer = device.buffer(bytes.div_ceil(size_of::<u128>()))?;
+            }
         }
-        let two = |bytes: usize| {
-            let buffer = || device.buffer(bytes.div_ceil(size_of::<u128>()));
-            Ok::<_, gpu::Error>([buffer()?, buffer()?])
-        };
-        self.send = two(geometry.message_bytes(pair))?;
-        self.answers = two(geometry.ranks * answer_stride(geometry, value))?;
-        self.own = two(geometry.most_chunk() * (value + 1))?;
-        // At last: it tells that all is there.
-        self.places = device.buffer(geometry.most_chunk())?;
+        if self.places.is_empty() {
+            self.places = device.buffer(geometry.most_chunk())?;
+        }
         Ok(())
     }
 

@@ -19,11 +19,16 @@ fn is_cuda() -> bool {
     std::env::var("PHALANX_DEVICE").is_ok_and(|name| name.starts_with("cuda"))
 }
 
-/// Returns a device for each rank, at most `most`.
-fn devices(most: usize) -> Vec<Device> {
+/// Returns the CUDA devices of the machine.
+fn cuda_devices() -> Vec<Device> {
+    (0..8).map_while(|ordinal| Device::cuda(ordinal).ok()).collect()
+}
+
+/// Returns a device for each rank. If there are fewer CUDA devices, some have several ranks.
+fn devices(ranks: usize) -> Vec<Device> {
     match is_cuda() {
-        true => (0..most as u32).map_while(|ordinal| Device::cuda(ordinal).ok()).collect(),
-        false => (0..most).map(|_| Device::emulator(Default::default())).collect(),
+        true => cuda_devices().into_iter().cycle().take(ranks).collect(),
+        false => (0..ranks).map(|_| Device::emulator(Default::default())).collect(),
     }
 }
 
@@ -33,7 +38,7 @@ pub fn cases() -> Vec<Case> {
         let both = |ranks| [(Kind::Emulated, ranks), (Kind::Peer, ranks)];
         return [1, 2, 3, 5, 8].into_iter().flat_map(both).collect();
     }
-    let devices = devices(8).len();
+    let devices = cuda_devices().len();
     assert!(devices > 0, "PHALANX_DEVICE is cuda, but there is no CUDA device");
     let nccl = match nccl_id() {
         Ok(_) => Some(Kind::Nccl),
@@ -42,10 +47,10 @@ pub fn cases() -> Vec<Case> {
             None
         }
     };
-    let kinds: Vec<_> = [Some(Kind::Peer), nccl].into_iter().flatten().collect();
-    let all = kinds.into_iter().flat_map(|kind| (1..=devices).map(move |ranks| (kind, ranks)));
     println!("{devices} devices");
-    all.collect()
+    // NCCL refuses two ranks on one device.
+    let of_nccl = nccl.into_iter().flat_map(|kind| (1..=devices).map(move |ranks| (kind, ranks)));
+    (1..=devices.max(3)).map(|ranks| (Kind::Peer, ranks)).chain(of_nccl).collect()
 }
 
 /// Small parts, so that small batches need several rounds.

@@ -1,7 +1,7 @@
 //! Small batches, and lookups in the tables of other ranks.
 use crate::ranks::{Kind, cases, exchange_error, map, run, run_with, small};
 use phalanx::exchange::{Error::PeerLost, Limits};
-use phalanx::{Error, Merge};
+use phalanx::{Error, HashMap, Merge, ShardedMap};
 use std::sync::Barrier;
 
 #[test]
@@ -74,6 +74,22 @@ fn tables_of_other_ranks_are_read_without_them() {
                 assert_eq!(found?, expected.collect::<Vec<_>>(), "{case:?}");
             }
             barrier.wait();
+            Ok(())
+        });
+    }
+}
+
+/// A single rank that has executed no batch has no memory for messages yet.
+#[test]
+fn a_single_rank_reads_its_own_table_first() {
+    for case in cases().into_iter().filter(|case| case.1 == 1) {
+        run(case, small(), |exchange| {
+            let shard = HashMap::<u64, u64>::builder().device(exchange.device()).capacity(100).build()?;
+            assert!(shard.insert(&[1, 2], &[10, 20])?.all_placed());
+            let mut map = ShardedMap::new(exchange, shard)?;
+            if map.is_readable() {
+                assert_eq!(map.get_remote(&[2, 3, 1])?, [Some(20), None, Some(10)]);
+            }
             Ok(())
         });
     }

@@ -1,5 +1,5 @@
 //! Operations on whole maps, and growth.
-use crate::ranks::{Case, cases, exchange_error, map, run, run_with, small};
+use crate::ranks::{Case, Kind, cases, exchange_error, map, run, run_with, small};
 use phalanx::exchange::{Error::Refused, Exchange};
 use phalanx::hash_map::Growth;
 use phalanx::sharded_map::share;
@@ -146,6 +146,45 @@ fn a_full_shard_grows_and_the_others_do_not() {
         let exports = results.into_iter().map(|(.., export)| export).collect();
         assert_eq!(together(exports), expected(&pairs, |_, _| true), "{case:?}");
     }
+}
+
+/// A rank whose allocations fail at any point of an insertion that grows shards: no rank is lost, and the
+/// outcomes, or the error, tell what is in the map.
+#[test]
+fn a_rank_that_lacks_memory_is_not_lost() {
+    let (pairs, mut failed) = (squares(600), 0);
+    for case in cases().into_iter().filter(|&(kind, ranks)| kind == Kind::Emulated && ranks < 4) {
+        for allocations in 0..60 {
+            let results = run(case, small(), |exchange| {
+                let mut map = with_growth(exchange, 20, Growth::Doubling)?;
+                let (own, device) = (share(pairs.0.len(), map.rank(), map.ranks()), map.device().clone());
+                let emulator = device.emulator_handle().filter(|_| map.rank() == 0);
+                let fail_after = |allocations| {
+                    if let Some(emulator) = &emulator {
+                        emulator.fail_allocations_after(allocations);
+                    }
+                };
+                map.len()?; // All ranks are here.
+                fail_after(allocations);
+                let result = map.insert(&pairs.0[own.clone()], &pairs.1[own.clone()]);
+                fail_after(u64::MAX);
+                let placed = match &result {
+                    Ok(outcomes) => outcomes.len() - outcomes.refused(),
+                    Err(Error::NoRoom { outcomes, .. }) => outcomes.len() - outcomes.refused(),
+                    Err(Error::Device(_)) => 0,
+                    Err(_) if matches!(exchange_error(&result), Some(Refused { rank: 0 })) => 0,
+                    Err(error) => panic!("{case:?}, {allocations}: {error}"),
+                };
+                let all: u64 = map.all_gather(placed as u64)?.iter().sum();
+                assert_eq!(map.len()? as u64, all, "{case:?}, {allocations}: {result:?}");
+                fill(&mut map, &pairs)?;
+                assert_eq!(map.len()?, 600);
+                Ok(usize::from(result.is_err()))
+            });
+            failed += results.iter().sum::<usize>();
+        }
+    }
+    assert!(failed > 20, "only {failed} insertions lacked memory");
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub use rows::{CsrRows, ROW_PART, RowsView, SMALL_ROW};
 pub use search::{
     SearchExpand, SearchExpandParts, SearchStep, UNREACHED, search_expand, search_expand_parts,
 };
+#[cfg(feature = "dynamic-graph")]
 pub(super) use triangles::lower_bound;
 pub use triangles::{
     Orientation, TriangleOrient, TriangleOrientParts, count_in_rows, triangle_orient, triangle_orient_parts,
