@@ -192,7 +192,7 @@ impl<'a> Prepared<'a> {
         let at_once = runs.min(AT_ONCE);
         let programs = Program::all(&case.text("test")?)?;
         let threads = programs.iter().map(|program| program.ops.len()).max().unwrap_or(0);
-        // All are resident.
+        // With up to 4, all are resident. A warp that waits for one that is not gives up.
         let per_sm = case.number_if_given("blocks")?.unwrap_or(4.0).clamp(1.0, 8.0) as u32;
         let (blocks, size) =
             if device.is_emulator() { (8, 128) } else { (device.resident_threads() / 2048 * per_sm, 256) };
