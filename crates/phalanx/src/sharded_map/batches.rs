@@ -46,8 +46,8 @@ use gpu::{AsSlice, AsSliceMut, OptionalSliceMut};
 /// sample of the keys, and once more if equal keys are combined. A call with a small batch does not wait by
 /// peer copies. A chunk of up to 2^24 elements takes three launches of its own, one for each other rank and
 /// round, and two transfers a round. Memory is allocated only for a batch that is longer than all before, or
-/// the first one that is combined (about 45 bytes per element, which stay): then the call waits for the device
-/// before it begins.
+/// the first one that is combined (about 45 bytes per element, which stay): then the call waits for the
+/// device before it begins.
 #[derive(Debug)]
 pub struct ShardedBatches<'a, K: Key, V: Value, M>(&'a mut ShardedMap<K, V, M>);
 

@@ -198,7 +198,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// [`Error::Exchange`] if a rank is lost ([`PeerLost`](exchange::Error::PeerLost)), or calls another
     /// operation.
     pub fn all_gather(&mut self, number: u64) -> Result<Vec<u64>> {
-        let all = self.engine.tell(Step::AllGather, [number])?;
+        let all = self.engine.exchange_numbers(Step::AllGather, [number])?;
         Ok(all.into_iter().map(|[number]| number).collect())
     }
 
@@ -259,7 +259,12 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
 
     /// Returns the sum of a number of all ranks.
     fn sum(&mut self, step: Step, number: usize) -> Result<usize> {
-        Ok(self.engine.tell(step, [number as u64])?.into_iter().map(|[number]| number as usize).sum())
+        Ok(self
+            .engine
+            .exchange_numbers(step, [number as u64])?
+            .into_iter()
+            .map(|[number]| number as usize)
+            .sum())
     }
 
     /// Grows each shard that has refused elements. `keys` are this rank's refused ones. Returns whether any

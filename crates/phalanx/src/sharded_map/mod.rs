@@ -209,7 +209,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     fn agree_on_types(&mut self) -> Result<()> {
         let name = [K::name(), V::name()].join(" ");
         let words = [crc32fast::hash(name.as_bytes()).into(), size_of::<K::Word>() as u64];
-        let all = self.engine.tell(Step::Types, words)?;
+        let all = self.engine.exchange_numbers(Step::Types, words)?;
         match all.iter().position(|found| *found != words) {
             None => Ok(()),
             Some(rank) => {

@@ -142,7 +142,7 @@ impl<K: Word, V: Word> Engine<K, V> {
     pub fn calibrate(&mut self, shard: &dyn Structure<Key = K, Value = V>) -> Result<()> {
         let can_read =
             self.remote.is_some() && self.geometry.ranks > 1 && !self.exchange.device().is_emulator();
-        if self.tell(Step::Calibrate, [can_read.into()])?.contains(&[0]) {
+        if self.exchange_numbers(Step::Calibrate, [can_read.into()])?.contains(&[0]) {
             return Ok(());
         }
         let device = self.exchange.device().clone();
@@ -154,7 +154,7 @@ impl<K: Word, V: Word> Engine<K, V> {
             let batch = Batch { results, outcomes, ..Batch::new(BatchOp::Get, keys.global()) };
             let [remote, exchanged] = [usize::MAX, 0].map(|most| self.time_get(shard, batch, most));
             let own = [remote?, exchanged?].map(|time| time.as_nanos() as u64);
-            let all = self.tell(Step::Calibrate, own)?;
+            let all = self.exchange_numbers(Step::Calibrate, own)?;
             let slowest = |which: usize| all.iter().map(|times| times[which]).max();
             if slowest(0) > slowest(1) {
                 break;

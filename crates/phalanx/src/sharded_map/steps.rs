@@ -29,7 +29,11 @@ pub enum Step {
 impl<K: Word, V: Word> Engine<K, V> {
     /// Tells all ranks some numbers, fewer than [`STEP_WORDS`]. Returns those of each rank, or an error if a
     /// rank executes another operation.
-    pub fn tell<const N: usize>(&mut self, step: Step, numbers: [u64; N]) -> Result<Vec<[u64; N]>> {
+    pub fn exchange_numbers<const N: usize>(
+        &mut self,
+        step: Step,
+        numbers: [u64; N],
+    ) -> Result<Vec<[u64; N]>> {
         const { assert!(N < STEP_WORDS) };
         let mut words = [0; STEP_WORDS];
         words[0] = step as u64;

@@ -125,7 +125,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Tells all ranks whether this rank's part of an operation has succeeded. Returns its result, or an
     /// error if another rank's has failed.
     pub(super) fn together<R>(&mut self, own: Result<R>) -> Result<R> {
-        let all = self.engine.tell(Step::End, [u64::from(own.is_err())])?;
+        let all = self.engine.exchange_numbers(Step::End, [u64::from(own.is_err())])?;
         match (own, all.iter().position(|&has_failed| has_failed != [0])) {
             (Ok(_), Some(rank)) => Err(exchange::Error::Refused { rank }.into()),
             (own, _) => own,
@@ -134,7 +134,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
 
     /// Runs an operation that changes this rank's shard, while the others run theirs: after their lookups.
     fn change_shard<R>(&mut self, step: Step, run: impl FnOnce(&mut M) -> Result<R>) -> Result<R> {
-        self.engine.tell(step, [])?;
+        self.engine.exchange_numbers(step, [])?;
         self.engine.changing_shards()?;
         let own = run(&mut self.shard);
         self.together(own)
@@ -172,7 +172,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// As [`Map::export`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn export(&mut self) -> Result<Pairs<K, V>> {
-        self.engine.tell(Step::Export, [])?;
+        self.engine.exchange_numbers(Step::Export, [])?;
         let own = self.shard.export();
         self.together(own)
     }
@@ -212,7 +212,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// As [`Map::save`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn save(&mut self, mut writer: impl Write) -> Result<()> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-        let [save] = self.engine.tell(Step::Save, [time])?[0];
+        let [save] = self.engine.exchange_numbers(Step::Save, [time])?[0];
         let header = PartHeader { rank: self.rank() as u32, ranks: self.ranks() as u32, save };
         let own = header.put(&mut writer).and_then(|()| self.shard.save(writer));
         self.together(own)
@@ -228,11 +228,11 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// and if the parts of another rank are damaged. Before the parts of all ranks are read, nothing is
     /// inserted.
     pub fn load<R: Read>(&mut self, parts: impl IntoIterator<Item = R>) -> Result<()> {
-        self.engine.tell(Step::Load, [])?;
+        self.engine.exchange_numbers(Step::Load, [])?;
         let parts = self.together(SavedParts::<K, V>::read(parts))?;
-        check_parts(&self.engine.tell(Step::Load, parts.words())?)?;
+        check_parts(&self.engine.exchange_numbers(Step::Load, parts.words())?)?;
         let (len, mut left_over, mut is_twice) = (parts.keys.len(), 0, false);
-        let all = self.engine.tell(Step::Load, [len as u64])?;
+        let all = self.engine.exchange_numbers(Step::Load, [len as u64])?;
         let most = all.iter().map(|&[len]| len as usize).max().unwrap_or(0);
         for first in (0..most).step_by(BATCH) {
             let range = first.min(len)..(first + BATCH).min(len);
