@@ -15,20 +15,16 @@ pub enum Kind {
 /// A way to move data, and a number of ranks.
 pub type Case = (Kind, usize);
 
-fn is_cuda() -> bool {
+/// Returns whether the ranks have CUDA devices.
+pub fn is_cuda() -> bool {
     std::env::var("PHALANX_DEVICE").is_ok_and(|name| name.starts_with("cuda"))
 }
 
-/// Returns the CUDA devices of the machine.
-fn cuda_devices() -> Vec<Device> {
-    (0..8).map_while(|ordinal| Device::cuda(ordinal).ok()).collect()
-}
-
-/// Returns a device for each rank. If there are fewer CUDA devices, some have several ranks.
-fn devices(ranks: usize) -> Vec<Device> {
+/// Returns a device for each rank, at most `most`.
+fn devices(most: usize) -> Vec<Device> {
     match is_cuda() {
-        true => cuda_devices().into_iter().cycle().take(ranks).collect(),
-        false => (0..ranks).map(|_| Device::emulator(Default::default())).collect(),
+        true => (0..most as u32).map_while(|ordinal| Device::cuda(ordinal).ok()).collect(),
+        false => (0..most).map(|_| Device::emulator(Default::default())).collect(),
     }
 }
 
@@ -38,7 +34,7 @@ pub fn cases() -> Vec<Case> {
         let both = |ranks| [(Kind::Emulated, ranks), (Kind::Peer, ranks)];
         return [1, 2, 3, 5, 8].into_iter().flat_map(both).collect();
     }
-    let devices = cuda_devices().len();
+    let devices = devices(8).len();
     assert!(devices > 0, "PHALANX_DEVICE is cuda, but there is no CUDA device");
     let nccl = match nccl_id() {
         Ok(_) => Some(Kind::Nccl),
@@ -47,10 +43,10 @@ pub fn cases() -> Vec<Case> {
             None
         }
     };
+    let kinds: Vec<_> = [Some(Kind::Peer), nccl].into_iter().flatten().collect();
+    let all = kinds.into_iter().flat_map(|kind| (1..=devices).map(move |ranks| (kind, ranks)));
     println!("{devices} devices");
-    // NCCL refuses two ranks on one device.
-    let of_nccl = nccl.into_iter().flat_map(|kind| (1..=devices).map(move |ranks| (kind, ranks)));
-    (1..=devices.max(3)).map(|ranks| (Kind::Peer, ranks)).chain(of_nccl).collect()
+    all.collect()
 }
 
 /// Small parts, so that small batches need several rounds.
