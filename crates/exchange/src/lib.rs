@@ -46,4 +46,4 @@ pub use padded::{Padded, SLOT_HEADER};
 pub use pieces::Transfer;
 pub use plant::{Fault, Planted};
 pub use rounds::{Received, Rounds};
-pub use transport::Lane;
+pub use transport::{Lane, check_equal};

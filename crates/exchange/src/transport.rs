@@ -98,7 +98,18 @@ pub trait Transport: Send + std::fmt::Debug {
     fn leave(&mut self, cause: &str);
 }
 
-/// Returns an error unless `value` of all ranks is that of rank 0.
+/// Returns an error unless the numbers of all ranks, a property `what`, are that of rank 0. O(ranks).
+///
+/// ```
+/// use exchange::{Error, check_equal};
+///
+/// assert!(check_equal("operation", [3, 3, 3]).is_ok());
+/// let error = check_equal("operation", [3, 3, 4]).unwrap_err();
+/// assert!(matches!(error, Error::Mismatch { what: "operation", rank: 2, found: 4, expected: 3 }));
+/// ```
+///
+/// # Errors
+/// [`Error::Mismatch`] with the first rank that has another number.
 pub fn check_equal(what: &'static str, values: impl IntoIterator<Item = u64>) -> Result<()> {
     let mut values = values.into_iter();
     let expected = values.next().unwrap_or_default();

@@ -42,6 +42,11 @@ type SmallCached = Levels<1, 8, 2, 2, 8, 1>;
 /// Larger values, and copies of them.
 type RowsCached = Levels<1, 0, 2, 2, 8, 1>;
 
+/// Returns the result of a seed. A finding is a failure, and tells how to replay it.
+fn sound<C: Search + Instance, T>(seed: u64, result: Result<T, impl std::fmt::Display>) -> T {
+    result.unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)))
+}
+
 fn all_are_sound<C: Search + Instance>(copies: bool) {
     let mut sum = Played::default();
     for seed in common::seeds(SEEDS) {
@@ -136,8 +141,7 @@ fn pages_are_marked_by_aborted_insertions() {
     fn are_sound<C: Search + Instance>() {
         for seed in common::seeds(8 * SEEDS) {
             let setting = Setting { copies: true, mix: Mix::Duel, ..Setting::new(seed, seed % 2 == 0) };
-            play::<C>(seed, &setting)
-                .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)));
+            sound::<C, _>(seed, play::<C>(seed, &setting));
         }
     }
     are_sound::<Small>();
@@ -152,8 +156,7 @@ fn second_items_of_keys_are_removed() {
         let mut twins = 0;
         for seed in common::seeds(4 * SEEDS) {
             let setting = Setting { alike: seed % 3 == 0, ..Setting::new(seed, seed % 2 == 0) };
-            twins += recover_twins::<C>(seed, &setting)
-                .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)));
+            twins += sound::<C, _>(seed, recover_twins::<C>(seed, &setting));
         }
         println!("{}: {twins} second items", C::NAME);
         assert!(twins >= common::seeds(4 * SEEDS).count() / 4, "{twins}");
@@ -171,8 +174,7 @@ fn alike_are_sound<C: Search + Instance>() {
         let mix = [Mix::Churn, Mix::All, Mix::Duel, Mix::Churn][seed as usize % 4];
         let setting =
             Setting { alike: true, copies: seed % 5 == 0, mix, ..Setting::new(seed, seed / 2 % 2 == 0) };
-        play::<C>(seed, &setting)
-            .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)));
+        sound::<C, _>(seed, play::<C>(seed, &setting));
     }
 }
 

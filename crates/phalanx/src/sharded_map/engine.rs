@@ -23,14 +23,14 @@ use super::geometry::{Geometry, Item, Plan};
 use super::remote::{Pending, Remote};
 use super::shape::{COMPARED, Shape};
 use super::stages::{Begin, Clock, Stage};
-use super::steps::{STEP_WORDS, check_equal};
+use super::steps::STEP_WORDS;
 use super::tables::warps;
 use super::work::{Work, answer_stride, bytes_of, words, words_at};
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Structure;
 use crate::{Error, Result};
-use exchange::{Exchange, Lane, Transfer};
+use exchange::{Exchange, Lane, Transfer, check_equal};
 use gpu::Buffer;
 use phalanx_kernels::sharded::kernels::{Answers, Division, ShardedGather};
 use phalanx_kernels::sharded::{PIECE, Pair};
@@ -205,7 +205,9 @@ impl<K: Word, V: Word> Engine<K, V> {
         words.push(if self.remote.is_some() { self.most_remote as u64 } else { 0 });
         words.resize(STEP_WORDS, 0);
         let all = self.exchange.agree(&words)?;
-        COMPARED.into_iter().enumerate().try_for_each(|(word, what)| check_equal(&all, word, what))?;
+        for (word, what) in COMPARED.into_iter().enumerate() {
+            check_equal(what, all.iter().map(|words| words[word]))?;
+        }
         const REFUSED: usize = COMPARED.len();
         let most = |word: usize| all.iter().map(|words| words[word] as usize).max().unwrap_or(0);
         match all.iter().position(|words| words[REFUSED] != 0) {

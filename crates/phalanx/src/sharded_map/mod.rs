@@ -146,10 +146,10 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             return Err(Error::TooMany { what: "a sharded map's ranks", asked: ranks, most: MOST_OWNERS });
         }
         crate::map::batches::check_same_device(exchange.device(), "shard", shard.inner().device())?;
-        let (key, value) = (size_of::<K::Word>(), size_of::<V::Word>());
-        let geometry = Geometry::new(&exchange.limits(), (exchange.rank(), ranks), key + value);
+        let pair = size_of::<K::Word>() + size_of::<V::Word>();
+        let geometry = Geometry::new(&exchange.limits(), (exchange.rank(), ranks), pair);
         register_kernels(exchange.device());
-        let work = Work::new(exchange.stream(), &geometry, key + value, value)?;
+        let work = Work::new(exchange.stream())?;
         let sample = exchange.device().buffer_on(Tier::Pinned, SAMPLE)?;
         let (report, clock, of) = (Report::default(), Clock::default(), PhantomData);
         let engine = Engine {
@@ -168,6 +168,10 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             of,
         };
         let mut map = Self { engine, shard, of: PhantomData };
+        if ranks > 1 {
+            // A single rank executes most batches without this memory.
+            map.engine.reserve_work()?;
+        }
         map.load_kernels()?;
         map.agree_on_types()?;
         map.engine.remote = Remote::connect(&mut map.engine.exchange, map.shard.inner())?;

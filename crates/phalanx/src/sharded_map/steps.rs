@@ -3,6 +3,7 @@
 use super::engine::Engine;
 use crate::Result;
 use crate::map::encoding::Word;
+use exchange::check_equal;
 
 /// Words of a step: the operation, and numbers. All steps have as many, because NCCL needs equal lengths.
 pub const STEP_WORDS: usize = 9;
@@ -39,19 +40,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         words[0] = step as u64;
         words[1..=N].copy_from_slice(&numbers);
         let all = self.exchange.agree(&words)?;
-        check_equal(&all, 0, "operation")?;
+        check_equal("operation", all.iter().map(|words| words[0]))?;
         Ok(all.iter().map(|words| std::array::from_fn(|number| words[1 + number])).collect())
-    }
-}
-
-/// Returns an error unless the ranks have told the same word with this index, a property `what`.
-pub fn check_equal(all: &[Vec<u64>], word: usize, what: &'static str) -> Result<()> {
-    let expected = all[0][word];
-    match all.iter().position(|words| words[word] != expected) {
-        None => Ok(()),
-        Some(rank) => {
-            let found = all[rank][word];
-            Err(exchange::Error::Mismatch { what, rank, found, expected }.into())
-        }
     }
 }

@@ -28,22 +28,16 @@ pub fn answer_stride(geometry: &Geometry, value: usize) -> usize {
 }
 
 impl Work {
-    /// Allocates what does not depend on the length of batches. Pairs have `pair` bytes, and values `value`.
-    ///
-    /// A single rank executes most batches without it: its memory is allocated by the first batch that needs
-    /// it.
-    pub fn new(stream: &Stream, geometry: &Geometry, pair: usize, value: usize) -> Result<Self> {
+    /// Creates what needs no memory before [`Self::reserve`].
+    pub fn new(stream: &Stream) -> Result<Self> {
         let device = stream.device();
         let none = || Ok::<_, gpu::Error>([device.buffer(0)?, device.buffer(0)?]);
         let (send, answers, own) = (none()?, none()?, none()?);
-        let mut work = Self { send, answers, own, tables: Tables::new(stream)?, places: device.buffer(0)? };
-        if geometry.ranks > 1 {
-            work.reserve(device, geometry, pair, value)?;
-        }
-        Ok(work)
+        Ok(Self { send, answers, own, tables: Tables::new(stream)?, places: device.buffer(0)? })
     }
 
-    /// Allocates what does not depend on the length of batches, as far as it is not there yet.
+    /// Allocates what does not depend on the length of batches, as far as it is not there yet. Pairs
+    /// have `pair` bytes, and values `value`.
     pub fn reserve(&mut self, device: &Device, geometry: &Geometry, pair: usize, value: usize) -> Result<()> {
         let sizes = [
             (&mut self.send, geometry.message_bytes(pair)),

@@ -2,9 +2,9 @@
 //! again. It has whole items, one for each key, and each key has its value before the round, one that the
 //! round has written, or none if the round removes it or it was absent. Rounds that have completed are never
 //! lost.
-use crate::common::{replay, seeds};
+use crate::common::seeds;
 use crate::world::{Cached, Finding, Mix, Setting, World, record_round};
-use crate::{OneShot, Rows, RowsCached, Small, SmallCached, Wide};
+use crate::{OneShot, Rows, RowsCached, Small, SmallCached, Wide, sound};
 use phalanx_kernels::persistent::Search;
 use simt::Instance;
 use simt::emulator::{Fault, SiteId};
@@ -48,8 +48,7 @@ fn explore<C: Search + Instance>(seed: u64, faults: &[Fault], cache: Cached) -> 
 fn all_are_sound<C: Search + Instance>(cache: Cached) {
     let mut states = 0;
     for seed in seeds(SEEDS) {
-        states += explore::<C>(seed, &[], cache)
-            .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, replay(seed)));
+        states += sound::<C, _>(seed, explore::<C>(seed, &[], cache));
     }
     println!("{}: {states} crashes", C::NAME);
     assert!(states > 5 * seeds(SEEDS).count(), "{states}");
