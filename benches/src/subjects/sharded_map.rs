@@ -5,9 +5,12 @@
 //! ready until the last one has its answers.
 //!
 //! Where the parameter `plain` is 1, the only rank's shard executes the batch itself, on the same stream and
-//! with the same wait: the baseline of the short cut that a map of one rank takes.
+//! with the same wait: the baseline of the short cut that a map of one rank takes. Where it is 2, the shard
+//! executes each batch before the map does, and `plain_ms` is the time: two tables of equal pairs may differ
+//! by more than the short cut costs.
 use super::exchange::{devices, on_threads, timed};
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use crate::engine::statistics::summarize;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, bail, ensure};
@@ -17,6 +20,7 @@ use phalanx::map::Word as MapWord;
 use phalanx::sharded_map::{Report, Stages};
 use phalanx::{HashMap, Merge, Outcome, ShardedMap};
 use std::sync::Barrier;
+use std::time::Instant;
 use workloads::random::{Source, below};
 use workloads::{Key as Word, UniqueKeys, Zipf, parallel, updated_value_of, value_of};
 
@@ -42,6 +46,15 @@ const VERBS: [(&str, Verb); 5] = [
     ("contains_key", Verb::Contains),
     ("upsert", Verb::Upsert),
 ];
+
+/// Which batches the shard executes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plain {
+    None,
+    All,
+    /// Each batch, before the sharded map does.
+    Too,
+}
 
 const WAYS: [&str; 2] = ["peer", "nccl"];
 
@@ -79,6 +92,8 @@ struct Sharded<K: MapWord, V: MapWord> {
     verb: Verb,
     ranks: Vec<Rank<K, V>>,
     ms: f64,
+    /// Times of the shard's own batches.
+    plain_ms: Vec<f64>,
 }
 
 /// One rank.
@@ -92,7 +107,7 @@ struct Rank<K: MapWord, V: MapWord> {
     /// Values of the batch, or those found.
     values: Buffer<V>,
     outcomes: Buffer<u8>,
-    is_plain: bool,
+    plain: Plain,
     is_filled: bool,
     /// Times of the last batch's stages, if they are measured.
     stages: Option<Stages>,
@@ -108,8 +123,7 @@ struct Plan<'a> {
     /// Pairs of a rank before the batch.
     before: usize,
     load_factor: f64,
-    /// Whether the shard executes the batch itself.
-    is_plain: bool,
+    plain: Plain,
     zipf: Option<Zipf>,
 }
 
@@ -123,10 +137,16 @@ impl<'a> Plan<'a> {
         let theta = case.number_if_given("theta")?.filter(|theta| *theta > 0.0);
         let zipf = theta.map(|theta| Zipf::new((ranks * before) as u64, theta)).transpose()?;
         ensure!(zipf.is_none() || placed == 0, "insertions are of new keys, which have no distribution");
-        let (is_plain, load_factor) = (is_set(case, "plain")?, case.number("load_factor")?);
+        let plain = match case.number_if_given("plain")?.unwrap_or(0.0) as u64 {
+            0 => Plain::None,
+            1 => Plain::All,
+            2 => Plain::Too,
+            other => bail!("`plain` is 0, 1 or 2, not {other}"),
+        };
         let can_be_plain = ranks == 1 && verb != Verb::GetRemote && !is_set(case, "forced")?;
-        ensure!(!is_plain || can_be_plain, "`plain` is for one rank's batches that are not exchanged");
-        Ok(Self { case, verb, ranks, pairs, before, load_factor, is_plain, zipf })
+        let is_possible = plain == Plain::None || can_be_plain;
+        ensure!(is_possible, "`plain` is for one rank's batches that are not exchanged");
+        Ok(Self { case, verb, ranks, pairs, before, load_factor: case.number("load_factor")?, plain, zipf })
     }
 
     /// Returns the keys of a rank's batch: new ones, or some of all ranks.
@@ -163,7 +183,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Sharded<K, V> {
             };
             Rank::new(exchange, &plan)
         })?;
-        Ok(Self { verb: plan.verb, ranks, ms: 0.0 })
+        Ok(Self { verb: plan.verb, ranks, ms: 0.0, plain_ms: Vec::new() })
     }
 
     /// Calls a function on each rank, in threads, and returns the results.
@@ -208,7 +228,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             values: device.from_slice(&given)?,
             outcomes: device.zeroed(asked.len())?,
             asked,
-            is_plain: plan.is_plain,
+            plain: plan.plain,
             is_filled: false,
             stages: None,
         })
@@ -232,12 +252,26 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
 
     /// Runs the batch, and waits for it.
     fn launch(&mut self, verb: Verb) -> Result<()> {
-        match self.is_plain {
-            true => self.submit_plain(verb)?,
-            false => self.submit(verb)?,
+        match self.plain {
+            Plain::All => self.submit_plain(verb)?,
+            Plain::None | Plain::Too => self.submit(verb)?,
         }
         self.stages = Some(self.map.stages()?);
         Ok(())
+    }
+
+    /// Runs the batch by the shard, if that is wanted too, and restores the map. Returns the time.
+    fn launch_plain(&mut self, verb: Verb) -> Result<Option<f64>> {
+        if self.plain != Plain::Too {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        self.submit_plain(verb)?;
+        self.map.stages()?;
+        let ms = start.elapsed().as_secs_f64() * 1e3;
+        self.verify(verb)?;
+        self.restore(verb)?;
+        Ok(Some(ms))
     }
 
     /// Submits the batch to the shard, in the order of the stream of the sharded map.
@@ -309,6 +343,8 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
 
     fn launch(&mut self) -> Result<()> {
         let (verb, barrier) = (self.verb, Barrier::new(self.ranks.len()));
+        let plain = self.on_ranks(|rank| rank.launch_plain(verb))?;
+        self.plain_ms.extend(plain.into_iter().flatten());
         let times = self.on_ranks(|rank| timed(&barrier, || rank.launch(verb)))?;
         self.ms = times.into_iter().fold(0.0, f64::max);
         Ok(())
@@ -333,6 +369,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
         let Stages { count, partition, arrival, probe, answers, gather, .. } =
             self.ranks[0].stages.unwrap_or_default();
         let counted = [
+            ("plain_ms", summarize(&self.plain_ms).map_or(0.0, |times| times.median)),
             ("chunks", chunks as f64),
             ("rounds", rounds as f64),
             ("sent", sent as f64),
@@ -384,6 +421,22 @@ mod tests {
             case.op = op.to_owned();
             check_faults(&case);
         }
+    }
+
+    #[test]
+    fn plain_batches_beside_those_of_the_map_are_verified_too() {
+        let mut case = first_case("sharded/one", 0);
+        case.params.insert("plain".to_owned(), Param::Integer(2));
+        for (op, _) in VERBS.into_iter().filter(|(_, verb)| *verb != Verb::GetRemote) {
+            case.op = op.to_owned();
+            check_faults(&case);
+        }
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        case.op = "get".to_owned();
+        let mut sharded = Sharded::<u32, u32>::new(&gpu, &case).unwrap();
+        sharded.restore().unwrap();
+        sharded.ranks[0].asked[3] ^= 1;
+        assert!(sharded.launch().unwrap_err().to_string().contains("value of element Some(3)"));
     }
 
     #[test]

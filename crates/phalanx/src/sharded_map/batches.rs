@@ -139,6 +139,10 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
 
     /// Submits [`ShardedMap::get_remote`]. Only this rank calls it.
     ///
+    /// No rank may change the map until [`ShardedMap::stream`] has executed the lookups: later operations of
+    /// other ranks, and so those of all ranks, are not ordered after them. [`ShardedMap::wait`] waits for
+    /// them.
+    ///
     /// # Errors
     /// [`Error::NotReadable`] unless [`ShardedMap::is_readable`]; [`Error::Length`] if the buffers differ in
     /// length; [`Error::OtherDevice`] if a buffer is on another device; [`Error::Device`] if a device is

@@ -71,6 +71,14 @@ impl<K: Word, V: Word> Equal<K, V> {
             work,
         })
     }
+
+    /// Returns the bytes of device memory.
+    pub fn memory_usage(&self) -> usize {
+        let Self { sorted, order, runs, keys, values, results, outcomes, numbers, last: _, work } = self;
+        let of_keys = sorted.byte_len() + keys.byte_len();
+        let of_values = values.byte_len() + results.byte_len() + outcomes.byte_len();
+        of_keys + of_values + order.byte_len() + runs.byte_len() + numbers.byte_len() + work.memory_usage()
+    }
 }
 
 impl<K: Word, V: Word> Engine<K, V> {

@@ -160,7 +160,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// [`Error::Device`] if this rank's device is lost; [`Error::Exchange`] if a rank is lost
     /// ([`PeerLost`](exchange::Error::PeerLost)).
     pub fn len(&mut self) -> Result<usize> {
-        self.engine.exchange.check()?;
+        self.wait()?; // with a deadline, which the shard's own wait for the device has not
         let len = self.shard.inner().len();
         let len = len.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
         self.sum(Step::Len, len)
@@ -230,7 +230,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     fn until_no_growth(&mut self, op: BatchOp, tried: Result<Tried<K, V>>) -> Result<Results<V::Word>> {
         let mut seen = Some(self.shard.inner().generation());
         let (mut results, tried) = self.attempt(op, tried)?;
-        if !op.places() {
+        if !op.writes() {
             return Ok(results);
         }
         let mut before = usize::MAX;

@@ -19,7 +19,7 @@ use crate::map::launch::{Batch, BatchOp};
 use crate::map::{Key, Map, Outcomes, Value};
 use crate::{Error, HashMap, Result, register_kernels};
 pub use batches::ShardedBatches;
-use combine::SAMPLE;
+use combine::{Equal, SAMPLE};
 use engine::Engine;
 pub use engine::Report;
 use exchange::{Exchange, Traffic};
@@ -277,10 +277,12 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         self.engine.exchange.traffic()
     }
 
-    /// Returns the bytes of device memory of the shard and of this rank's messages and windows.
+    /// Returns the bytes of device memory of the shard and of this rank's messages and windows, and those in
+    /// which equal keys of batches have been combined.
     pub fn memory_usage(&self) -> usize {
         let windows = 3 * self.engine.exchange.limits().window_bytes(self.ranks());
-        self.shard.inner().memory_usage() + self.engine.work.memory_usage() + windows
+        let equal = self.engine.equal.as_ref().map_or(0, Equal::memory_usage);
+        self.shard.inner().memory_usage() + self.engine.work.memory_usage() + equal + windows
     }
 
     /// Returns whether [`get_remote`](Self::get_remote) is possible: all ranks are threads of this process,

@@ -99,23 +99,24 @@ impl<K: Word, V: Word> Engine<K, V> {
     pub fn changing(&mut self, op: BatchOp) -> Result<()> {
         match op {
             BatchOp::Get | BatchOp::ContainsKey => Ok(()),
-            _ => self.order_changes().map(drop),
+            _ => self.order_changes(),
         }
     }
 
-    /// As [`Self::changing`], for an operation of the ranks' own shards in other streams.
+    /// As [`Self::changing`], for an operation of the ranks' own shards in other streams. Waits for what was
+    /// submitted before: shards wait for the device without a deadline.
     pub fn changing_shards(&mut self) -> Result<()> {
-        if self.order_changes()? { Ok(self.exchange.wait()?) } else { Ok(()) }
+        self.order_changes()?;
+        Ok(self.exchange.wait()?)
     }
 
-    /// Orders later changes after lookups. Returns whether there were any.
-    fn order_changes(&mut self) -> Result<bool> {
-        let has_lookups = self.pending.lookups;
-        if has_lookups {
+    /// Orders later changes after lookups.
+    fn order_changes(&mut self) -> Result<()> {
+        if self.pending.lookups {
             self.order_streams()?;
         }
         self.pending = Pending { changes: true, lookups: false };
-        Ok(has_lookups)
+        Ok(())
     }
 
     /// Submits the lookups of this rank, while the others submit theirs.

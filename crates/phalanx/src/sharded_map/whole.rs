@@ -173,6 +173,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// As [`Map::export`]; [`Error::Exchange`] as for [`Self::retain`].
     pub fn export(&mut self) -> Result<Pairs<K, V>> {
         self.engine.exchange_numbers(Step::Export, [])?;
+        self.wait()?;
         let own = self.shard.export();
         self.together(own)
     }
@@ -214,6 +215,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
         let [save] = self.engine.exchange_numbers(Step::Save, [time])?[0];
         let header = PartHeader { rank: self.rank() as u32, ranks: self.ranks() as u32, save };
+        self.wait()?;
         let own = header.put(&mut writer).and_then(|()| self.shard.save(writer));
         self.together(own)
     }
