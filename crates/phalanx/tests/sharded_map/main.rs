@@ -6,6 +6,8 @@ mod arguments;
 mod failures;
 mod faults;
 mod model;
+#[cfg(feature = "mvbtree")]
+mod mvbtree;
 mod ranks;
 mod scripts;
 #[cfg(feature = "slab-hash")]
