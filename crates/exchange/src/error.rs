@@ -43,8 +43,9 @@ pub enum Error {
         expected: u64,
     },
 
-    /// A rank refused its own arguments. No data was moved, and the exchange can be used again.
-    #[error("rank {rank} refused the arguments of its call: its own error says why")]
+    /// A rank refused its own arguments, or could not execute its own part of an operation. No data was moved
+    /// for arguments that were refused, and the exchange can be used again.
+    #[error("rank {rank} did not execute its part of the call: its own error says why")]
     Refused {
         /// The rank.
         rank: usize,

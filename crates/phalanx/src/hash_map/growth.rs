@@ -260,6 +260,10 @@ impl<K: Word, V: Word> SharedTable<K, V> {
 
 #[cfg(feature = "sharded-map")]
 impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
+    fn id(&self) -> usize {
+        Arc::as_ptr(&self.current).addr()
+    }
+
     fn device(&self) -> Device {
         self.memory().device().clone()
     }

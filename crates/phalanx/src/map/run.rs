@@ -457,7 +457,7 @@ pub fn retain_values<M: Structure + ?Sized, V: Value<Word = M::Value>>(
 }
 
 /// Returns the words of the ends of a range; of one that an iteration has used up, ends with nothing between.
-fn words_within<T: Copy + Debug, W: Scalar>(
+pub(crate) fn words_within<T: Copy + Debug, W: Scalar>(
     range: &RangeInclusive<T>,
     encode: impl Fn(T) -> W,
 ) -> Result<(u64, u64)> {

@@ -82,6 +82,9 @@ pub trait Structure {
 /// A structure that other devices read through peer access, while its owner keeps it.
 #[cfg(feature = "sharded-map")]
 pub trait Readable<K, V>: Send + Sync {
+    /// Returns a number that names the structure while it lives: no other one has it.
+    fn id(&self) -> usize;
+
     /// Returns the device that holds the structure.
     fn device(&self) -> Device;
 

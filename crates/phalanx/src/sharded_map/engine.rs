@@ -69,6 +69,8 @@ pub struct Engine<K, V> {
     pub remote: Option<Remote<K, V>>,
     /// Most elements of a rank's batch of `get` for which this rank prefers lookups without an exchange.
     pub most_remote: usize,
+    /// Whether the ranks try refused elements of the batch again together.
+    pub retries: bool,
     /// Work that the streams of the ranks are not ordered with yet.
     pub pending: Pending,
     /// When equal keys of a batch are combined.
@@ -200,6 +202,7 @@ impl<K: Word, V: Word> Engine<K, V> {
     /// batches, and the most elements that all would look up without an exchange.
     fn begin(&mut self, shape: &Shape, announced: Result<[usize; 2], &Error>) -> Result<[usize; 3]> {
         let mut words = shape.words().to_vec();
+        words[0] += u64::from(self.retries) << 15;
         words.push(announced.is_err().into());
         words.extend(announced.unwrap_or_default().map(|number| number as u64));
         words.push(if self.remote.is_some() { self.most_remote as u64 } else { 0 });

@@ -93,7 +93,20 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// [`Error::Format`] if a stored word is no value of the map's type; otherwise as [`Self::insert`],
     /// without [`Error::NoRoom`].
     pub fn get(&mut self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        self.of_keys(BatchOp::Get, keys)?.values_where(|outcome| outcome == Outcome::Found)
+        let results = self.of_keys(BatchOp::Get, keys)?;
+        self.end_lookups()?;
+        results.values_where(|outcome| outcome == Outcome::Found)
+    }
+
+    /// Ends lookups in the tables of other ranks on all ranks together: a rank may change its shard by itself
+    /// when its call has returned.
+    fn end_lookups(&mut self) -> Result<()> {
+        if self.engine.pending.lookups {
+            // Each rank has waited for its own.
+            self.engine.exchange_numbers(Step::End, [])?;
+            self.engine.pending.lookups = false;
+        }
+        Ok(())
     }
 
     /// Returns the values of the keys, as [`get`](Self::get), by kernels of this rank that read the tables of
@@ -129,6 +142,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     pub fn get_remote(&mut self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let (device, words) = (self.device().clone(), K::encode_all(keys));
         let columns = OnDevice::<K::Word, V::Word>::new(&device, &words, &[], BatchOp::Get)?;
+        self.check_shard()?;
         self.engine.get_remote(&columns.batch(BatchOp::Get))?;
         self.wait()?;
         let results = Results::of_codes(&columns.outcomes.read()?, columns.results.read()?)?;
@@ -310,7 +324,10 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             let columns = OnDevice::<K::Word, V::Word>::new(&device, &tried.keys, &tried.values, op)?;
             Ok((columns.batch(op), (tried, columns)))
         });
-        let (tried, columns) = self.run((op, true), prepared)?;
+        self.engine.retries = op.writes();
+        let ran = self.run((op, true), prepared);
+        self.engine.retries = false;
+        let (tried, columns) = ran?;
         self.wait()?;
         Ok((Results::of_codes(&columns.outcomes.read()?, columns.results.read()?)?, tried))
     }

@@ -94,6 +94,8 @@ use work::Work;
 pub struct ShardedMap<K: Key, V: Value, M = HashMap<K, V>> {
     engine: Engine<K::Word, V::Word>,
     shard: M,
+    /// Whether the shard may have become another one since it was checked.
+    is_lent: bool,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -161,13 +163,14 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             clock,
             remote: None,
             most_remote: 0,
+            retries: false,
             pending: Default::default(),
             combining: Combining::default(),
             sample,
             equal: None,
             of,
         };
-        let mut map = Self { engine, shard, of: PhantomData };
+        let mut map = Self { engine, shard, is_lent: false, of: PhantomData };
         if ranks > 1 {
             // A single rank executes most batches without this memory.
             map.engine.reserve_work()?;
@@ -251,14 +254,35 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
 
     /// Returns this rank's shard. Its own calls concern the pairs of this rank alone, and work also when
     /// another rank is lost. A call that inserts must insert keys of this rank only.
+    ///
+    /// Other ranks may read the shard until they have executed their part of a
+    /// [`batches().get`](ShardedBatches::get) that needed no exchange. So before a rank changes its shard by
+    /// itself after such a batch, all ranks [`wait`](Self::wait), and then call an operation of all ranks, such
+    /// as [`all_gather`](Self::all_gather). The other operations have ended on all ranks when they return.
     pub fn shard(&self) -> &M {
         &self.shard
     }
 
     /// Returns this rank's shard for exclusive operations such as [`HashMap::reserve`]: see
-    /// [`shard`](Self::shard).
+    /// [`shard`](Self::shard). If another map takes its place, it must be on the same device, or later
+    /// operations are an [`Error::OtherDevice`]; and this map's pairs are no longer looked up without an
+    /// exchange. The [`get_remote`](Self::get_remote) of other ranks still reads the former map.
     pub fn shard_mut(&mut self) -> &mut M {
+        self.is_lent = true;
         &mut self.shard
+    }
+
+    /// Checks the shard after [`Self::shard_mut`].
+    fn check_shard(&mut self) -> Result<()> {
+        if self.is_lent {
+            let shard = self.shard.inner();
+            crate::map::batches::check_same_device(self.engine.exchange.device(), "shard", shard.device())?;
+            let table = shard.readable().map(|table| table.id());
+            self.engine.remote =
+                self.engine.remote.take().filter(|remote| remote.id(self.engine.geometry.rank) == table);
+            self.is_lent = false;
+        }
+        Ok(())
     }
 
     /// Ends the exchange, and returns the shard. The other ranks get
@@ -349,6 +373,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
 
     /// Runs this rank's part of a collective batch. Returns what comes with it.
     fn run<T>(&mut self, op: (BatchOp, bool), batch: Result<BatchWith<K, V, T>>) -> Result<T> {
+        let batch = self.check_shard().and(batch);
         self.engine.run(self.shard.inner(), op, batch)
     }
 }

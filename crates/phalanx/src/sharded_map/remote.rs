@@ -27,7 +27,7 @@ pub struct Pending {
     /// A rank may have submitted changes of its table.
     changes: bool,
     /// A rank may have submitted lookups in the tables of others.
-    lookups: bool,
+    pub lookups: bool,
 }
 
 /// Number by which the ranks know an empty round.
@@ -67,6 +67,11 @@ impl<K: Word, V: Word> Remote<K, V> {
             }
         }
         Ok(Some(Self { tables, stream: exchange.stream().clone(), held: Vec::new() }))
+    }
+
+    /// Returns the number that names the table of a rank.
+    pub fn id(&self, rank: usize) -> Option<usize> {
+        self.tables.get(rank).map(|table| table.id())
     }
 
     /// Submits a lookup in the table of a rank.

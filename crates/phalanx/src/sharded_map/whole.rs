@@ -3,8 +3,10 @@ use super::ShardedMap;
 use super::steps::Step;
 use crate::map::file::{self, Checked};
 use crate::map::launch::BatchOp;
+use crate::map::run::words_within;
 use crate::map::{Key, Map, Outcome, Pairs, Value};
 use crate::{Error, Result};
+use exchange::check_equal;
 use phalanx_kernels::sharded::MOST_OWNERS;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
@@ -154,8 +156,21 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Keeps the pairs whose keys are in the range, which is the same on all ranks.
     ///
     /// # Errors
-    /// As [`Map::retain_keys`]; [`Error::Exchange`] as for [`Self::retain`].
+    /// As [`Map::retain_keys`]; [`Error::Exchange`] as for [`Self::retain`]. If a rank's range is invalid
+    /// ([`Refused`](exchange::Error::Refused) on the others) or differs from that of rank 0
+    /// ([`Mismatch`](exchange::Error::Mismatch)), nothing is removed.
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
+        let ends = words_within(&range, K::encode);
+        let (first, last) = *ends.as_ref().unwrap_or(&(0, 0));
+        let words = [ends.is_err().into(), first, last];
+        let all = self.engine.exchange_numbers(Step::RetainKeys, words)?;
+        ends?;
+        if let Some(rank) = all.iter().position(|words| words[0] != 0) {
+            return Err(exchange::Error::Refused { rank }.into());
+        }
+        for word in 1..words.len() {
+            check_equal("range of keys", all.iter().map(|words| words[word]))?;
+        }
         self.change_shard(Step::RetainKeys, |shard| shard.retain_keys(range))
     }
 

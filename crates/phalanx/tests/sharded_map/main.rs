@@ -10,6 +10,7 @@ mod model;
 mod mvbtree;
 mod ranks;
 mod scripts;
+mod shards;
 #[cfg(feature = "slab-hash")]
 mod slab;
 mod small;

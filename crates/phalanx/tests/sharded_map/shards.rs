@@ -1,0 +1,119 @@
+//! Operations of the ranks' own shards, and those that differ from rank to rank.
+use crate::ranks::{cases, map as make, run, small};
+use phalanx::exchange::Error as Lost;
+use phalanx::{Device, Error, HashMap};
+
+/// A rank clears its shard when its own `get` has returned, although others look up keys in it.
+#[test]
+fn a_get_has_ended_on_all_ranks_when_it_returns() {
+    for case in cases().into_iter().filter(|case| (2..=3).contains(&case.1)) {
+        for _ in 0..5 {
+            let missing = run(case, small(), |exchange| {
+                let mut map = make(exchange, 5000)?;
+                map.set_most_remote(usize::MAX);
+                let keys: Vec<u64> = (0..).filter(|&key| map.owner(key) == 1).take(1000).collect();
+                assert!(map.insert(&keys, &keys)?.all_placed());
+                map.len()?;
+                let own = if map.rank() == 0 { &keys[..] } else { &[] };
+                let missing = map.get(own)?.into_iter().filter(Option::is_none).count();
+                map.shard_mut().clear()?;
+                map.all_gather(0)?;
+                Ok(missing)
+            });
+            assert!(missing.iter().all(|&missing| missing == 0), "{case:?}: {missing:?}");
+        }
+    }
+}
+
+/// The table of another map takes the place of the shard's: both ways of `get` read it.
+#[test]
+fn a_shard_may_be_replaced() {
+    for case in cases().into_iter().filter(|case| case.1 <= 3) {
+        run(case, small(), |exchange| {
+            let mut map = make::<u64, u64>(exchange, 500)?;
+            assert!(map.insert(&[1, 2, 3, 4], &[1; 4])?.all_placed());
+            map.len()?;
+            let new = HashMap::builder().device(map.device()).capacity(100).build()?;
+            drop(std::mem::replace(map.shard_mut(), new));
+            for most_remote in [0, 100] {
+                map.set_most_remote(most_remote);
+                assert_eq!(map.get(&[1, 2, 3, 4])?, [None; 4], "{case:?}, {most_remote}");
+            }
+            assert!(matches!(map.get_remote(&[1]), Err(Error::NotReadable)), "{case:?}");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_shard_on_another_device_is_refused() {
+    for case in cases().into_iter().filter(|case| (2..=3).contains(&case.1)) {
+        run(case, small(), |exchange| {
+            let mut map = make::<u64, u64>(exchange, 500)?;
+            let other = Device::emulator(Default::default());
+            if map.rank() == 1 {
+                *map.shard_mut() = HashMap::builder().device(&other).capacity(100).build()?;
+            }
+            let found = map.insert(&[1, 2], &[3, 4]);
+            match map.rank() {
+                1 => assert!(matches!(found, Err(Error::OtherDevice { .. })), "{case:?}: {found:?}"),
+                _ => assert!(is_refused(&found, 1), "{case:?}: {found:?}"),
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Returns whether a call failed because of another rank.
+fn is_refused<T>(found: &phalanx::Result<T>, by: usize) -> bool {
+    matches!(found, Err(Error::Exchange(error)) if matches!(**error, Lost::Refused { rank } if rank == by))
+}
+
+/// Returns whether a call failed because the ranks' calls differ.
+fn is_mismatch<T>(found: &phalanx::Result<T>) -> bool {
+    matches!(found, Err(Error::Exchange(error)) if matches!(**error, Lost::Mismatch { .. }))
+}
+
+#[test]
+fn ranges_that_are_invalid_or_differ_remove_nothing() {
+    for case in cases().into_iter().filter(|case| (2..=3).contains(&case.1)) {
+        run(case, small(), |exchange| {
+            let mut map = make::<u64, u64>(exchange, 500)?;
+            assert!(map.insert(&[1, 20], &[0; 2])?.all_placed());
+            let is_first = map.rank() == 0;
+            #[expect(clippy::reversed_empty_ranges, reason = "it is an error")]
+            let found = if is_first { map.retain_keys(9..=3) } else { map.retain_keys(0..=5) };
+            match is_first {
+                true => assert!(matches!(found, Err(Error::Range { .. })), "{case:?}: {found:?}"),
+                false => assert!(is_refused(&found, 0), "{case:?}: {found:?}"),
+            }
+            let found = if is_first { map.retain_keys(0..=9) } else { map.retain_keys(0..=5) };
+            assert!(is_mismatch(&found), "{case:?}: {found:?}");
+            assert_eq!(map.len()?, 2, "{case:?}");
+            map.retain_keys(0..=5)?;
+            assert_eq!(map.len()?, 1, "{case:?}");
+            Ok(())
+        });
+    }
+}
+
+/// The one on host slices would try refused elements again, together with the other ranks.
+#[test]
+fn changes_by_host_slices_and_by_device_buffers_do_not_meet() {
+    for case in cases().into_iter().filter(|case| (2..=3).contains(&case.1)) {
+        run(case, small(), |exchange| {
+            let mut map = make::<u64, u64>(exchange, 500)?;
+            let found = if map.rank() == 0 {
+                map.insert(&[1, 2], &[1, 2]).map(drop)
+            } else {
+                let device = map.device().clone();
+                let keys = device.from_slice(&[3u64, 4])?;
+                let mut outcomes = device.zeroed::<u8>(2)?;
+                map.batches().insert(&keys, &keys, &mut outcomes)
+            };
+            assert!(is_mismatch(&found), "{case:?}: {found:?}");
+            assert_eq!(map.len()?, 0, "{case:?}");
+            Ok(())
+        });
+    }
+}
