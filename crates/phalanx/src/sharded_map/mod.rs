@@ -138,14 +138,15 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// pairs must have only keys of its rank: see [`owner`](Self::owner).
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] if the shard is on another device; [`Error::TooMany`] for more than 32 ranks;
-    /// [`Error::Device`] if the device lacks the memory; [`Error::Exchange`] if the types of other ranks
-    /// differ ([`Mismatch`](exchange::Error::Mismatch)) or a rank has failed or not called in time
+    /// [`Error::OtherDevice`] if the shard is on another device; [`Error::Device`] if the device lacks the
+    /// memory; [`Error::Exchange`] for more than 32 ranks ([`Arguments`](exchange::Error::Arguments)), if the
+    /// types of other ranks differ ([`Mismatch`](exchange::Error::Mismatch)) or a rank has failed or not called in time
     /// ([`PeerLost`](exchange::Error::PeerLost)).
     pub fn new(exchange: Exchange, shard: M) -> Result<Self> {
         let ranks = exchange.ranks();
         if !geometry::is_possible(ranks) {
-            return Err(Error::TooMany { what: "a sharded map's ranks", asked: ranks, most: MOST_OWNERS });
+            let (what, expected) = ("ranks of a sharded map", format!("at most {MOST_OWNERS} are possible"));
+            return Err(exchange::Error::Arguments { what, found: ranks as u64, expected }.into());
         }
         crate::map::batches::check_same_device(exchange.device(), "shard", shard.inner().device())?;
         let pair = size_of::<K::Word>() + size_of::<V::Word>();
@@ -258,7 +259,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Other ranks may read the shard until they have executed their part of a
     /// [`batches().get`](ShardedBatches::get) that needed no exchange. So before a rank changes its shard by
     /// itself after such a batch, all ranks [`wait`](Self::wait), and then call an operation of all ranks, such
-    /// as [`all_gather`](Self::all_gather). The other operations have ended on all ranks when they return.
+    /// as [`all_gather`](Self::all_gather). When another call returns, no rank uses this shard for it any more.
     pub fn shard(&self) -> &M {
         &self.shard
     }
@@ -363,8 +364,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Waits until the stream has executed all batches.
     ///
     /// # Errors
-    /// [`Error::Exchange`] when it has not before the deadline ([`PeerLost`](exchange::Error::PeerLost)), or
-    /// a kernel failed ([`Device`](exchange::Error::Device)).
+    /// [`Error::Exchange`] when it has not before the deadline or a rank was lost before
+    /// ([`PeerLost`](exchange::Error::PeerLost)), or a kernel failed ([`Device`](exchange::Error::Device)).
     pub fn wait(&mut self) -> Result<()> {
         self.engine.exchange.wait()?;
         self.engine.remote.iter_mut().for_each(Remote::forget);

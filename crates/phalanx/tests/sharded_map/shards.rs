@@ -1,5 +1,5 @@
 //! Operations of the ranks' own shards, and those that differ from rank to rank.
-use crate::ranks::{cases, map as make, run, small};
+use crate::ranks::{Kind, cases, is_cuda, map as make, run, run_with, small};
 use phalanx::exchange::Error as Lost;
 use phalanx::{Device, Error, HashMap};
 
@@ -115,5 +115,18 @@ fn changes_by_host_slices_and_by_device_buffers_do_not_meet() {
             assert_eq!(map.len()?, 0, "{case:?}");
             Ok(())
         });
+    }
+}
+
+#[test]
+fn more_than_32_ranks_are_refused() {
+    if is_cuda() {
+        return; // no machine has as many GPUs
+    }
+    let found =
+        run_with((Kind::Emulated, 33), small(), Vec::new(), |exchange| make::<u32, u32>(exchange, 10));
+    for found in found {
+        let error = found.err().unwrap().to_string();
+        assert!(error.contains("ranks of a sharded map: 33, but at most 32 are possible"), "{error}");
     }
 }
