@@ -21,7 +21,8 @@ mod world;
 use phalanx_kernels::persistent::{Levels, Search};
 use simt::Instance;
 use world::{
-    Action, Cached, Mix, Played, Setting, ends_beside_aborted_claims, play, recover_twins, steps_of_updates,
+    Action, Cached, Mix, Played, Setting, ends_beside_aborted_claims, play, recover_twins, removal_in_order,
+    steps_of_updates, update_in_order,
 };
 
 /// Number of seeds for each test.
@@ -166,6 +167,31 @@ fn second_items_of_keys_are_removed() {
     are_removed::<Rows>();
     are_removed::<Wide>();
     are_removed::<Flat>();
+}
+
+/// Others may remove the new item of an update that has not freed the old one yet. No lookup that follows
+/// returns the old item.
+#[test]
+fn replaced_items_do_not_come_back() {
+    fn are_sound<C: Search + Instance>() {
+        for seed in common::seeds(8 * SEEDS) {
+            let setting = Setting { mix: Mix::Updated, ..Setting::new(seed, seed % 4 == 0) };
+            sound::<C, _>(seed, play::<C>(seed, &setting));
+        }
+    }
+    are_sound::<Rows>();
+    are_sound::<Wide>();
+    are_sound::<Flat>();
+}
+
+/// Few schedules show the order in which changes of fingerprints and versions take effect.
+#[test]
+fn versions_advance_when_old_items_are_gone() {
+    removal_in_order::<Small>(&[]).unwrap();
+    removal_in_order::<Rows>(&[]).unwrap();
+    removal_in_order::<Wide>(&[]).unwrap();
+    update_in_order::<Rows>(&[]).unwrap();
+    update_in_order::<Flat>(&[]).unwrap();
 }
 
 /// Explores keys with one fingerprint, which their words alone tell apart.

@@ -18,7 +18,7 @@
 //! |---|---|
 //! | an insertion | the claimed fingerprint becomes live |
 //! | an update in place | the store of the value |
-//! | an update by a new item | the new item's fingerprint becomes live |
+//! | an update by a new item | the new item is shown, or the old one is retired: see `replace` |
 //! | a removal | the fingerprint is retired: it no longer has an item |
 use super::equal::EqualKeys;
 use super::fingerprint::Fingerprint;
@@ -472,6 +472,9 @@ fn remove<C: Config>(view: PersistentView<C>, old: u32) {
 
 /// Replaces the item of a locked slot by that of a claimed slot of the same bucket. Both bits are in one
 /// word, so that one of the two items is there at any time.
+///
+/// For a moment both slots are locked and have an item, of which lookups return the one that their search
+/// meets first. So the update takes effect when this slot gets the new item, or retires the old one.
 #[device]
 fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
     let place = view.place(held.slot);
@@ -484,10 +487,9 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         // set.
         word.fetch_add(new.wrapping_sub(old), Order::Release, Scope::Device);
         view.mark_dirty(place);
-        let states = (Fingerprint::claimed(0), Fingerprint::live(hash));
-        // mutation: early load equivalent, because the lane has claimed the slot, and nothing aborts the
-        // claim of an update.
-        view.replace(held.slot, states, Order::Release);
+        // The new item is locked until the old one is gone: others must not change or remove it while lookups
+        // may still return the old one.
+        view.show_locked(held.slot, hash);
         // Whoever misses the new item sees the old one, or another version.
         // mutation: skip equivalent, because the advance below releases the new item as well, and `retire`
         // releases the advance.
@@ -496,11 +498,10 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         view.advance_version(held.old);
         view.order_image();
         view.unlink(held.old);
-        // mutation: skip unreached, because no plan removes the new item beside a lookup before the update
-        // has freed the old slot.
         view.retire(held.old);
         // As in `remove`.
         view.advance_version(held.old);
         view.free(held.old);
+        view.unlock(held.slot);
     }
 }

@@ -13,8 +13,9 @@
 //!
 //! An insertion searches twice, takes two compare-and-swaps of a word of fingerprints and one atomic on a
 //! word of slot bits, and writes the item and a word for its page. An update in place takes a
-//! compare-and-swap and an atomic; one by a new item takes three of them, and one on the group's version. A
-//! removal takes one each on the fingerprint, the slot bit and the version.
+//! compare-and-swap and an atomic; one by a new item takes two compare-and-swaps, four atomics on
+//! fingerprints, two on the group's version and one on the slot bits. A removal takes one each on the
+//! fingerprint, the slot bit and the version.
 use super::change::{Changes, Insert, InsertNew, Remove, Update, change};
 use super::keys::{Keys, Wanted};
 use super::kind::Config;

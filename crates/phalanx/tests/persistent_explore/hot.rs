@@ -35,7 +35,8 @@ pub fn steps_of_updates<C: Search + Instance>(keys: &[u64]) -> u64 {
     let updates: Vec<_> = keys.iter().zip(100..).map(elements(Action::Update)).collect();
     let buffers: Vec<_> = updates.iter().map(|update| world.buffers(&[*update])).collect();
     let emulator = world.device.emulator_handle().expect("an emulator");
-    let launches = buffers.iter().map(|buffers| world.launch(Action::Update, buffers)).collect();
+    let launches = updates.iter().zip(&buffers).map(|(&update, buffers)| world.launch(&[update], buffers));
+    let launches = launches.collect();
     let report = emulator.launch_all(launches).unwrap();
     let mut answers = Vec::new();
     for (update, buffers) in updates.iter().zip(&buffers) {

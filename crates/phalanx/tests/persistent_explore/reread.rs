@@ -1,8 +1,8 @@
-//! Threads that read a key twice: what they read must not go back in time.
+//! Threads that read a key twice, or after they have removed it: what they read must not go back in time.
 use crate::common::Rng;
 use crate::world::{Action, Element, Model};
-use phalanx_kernels::persistent::kernels::persistent_get_cached;
-use phalanx_kernels::persistent::{Lookups, PersistentView, Search};
+use phalanx_kernels::persistent::kernels::{persistent_get_cached, persistent_remove};
+use phalanx_kernels::persistent::{Changes, Lookups, PersistentView, Search};
 use simt::{Instance, kernel};
 
 /// Looks keys up, and then others.
@@ -10,6 +10,13 @@ use simt::{Instance, kernel};
 pub fn get_twice<C: Search + Instance>(view: PersistentView<C>, first: Lookups, second: Lookups) {
     persistent_get_cached(view, first);
     persistent_get_cached(view, second);
+}
+
+/// Removes keys, and looks them up.
+#[kernel]
+pub fn remove_and_get<C: Search + Instance>(view: PersistentView<C>, keys: Changes, then: Lookups) {
+    persistent_remove(view, keys);
+    persistent_get_cached(view, then);
 }
 
 /// Returns the parts of a round: threads that read a present key twice, beside an update of it and, in half
@@ -27,4 +34,18 @@ pub fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> 
         vec![Element { action, key, tag: *tag }; elements]
     };
     actions.into_iter().map(part).collect()
+}
+
+/// Returns the parts of a round: updates of a present key, and a thread that removes it and then reads it.
+pub fn remove_updated(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let nth = rng.below(model.len().max(1) as u64) as usize;
+    let key = model.keys().nth(nth).copied().unwrap_or(0);
+    let mut element = |action| {
+        *tag += 1;
+        Element { action, key, tag: *tag }
+    };
+    let removal = vec![element(Action::Remove), element(Action::Then)];
+    let mut parts = vec![removal, vec![element(Action::Update)]];
+    parts.extend((rng.below(2) == 0).then(|| vec![element(Action::Update)]));
+    parts
 }

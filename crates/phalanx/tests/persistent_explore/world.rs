@@ -12,11 +12,11 @@ mod twins;
 pub use aborted::ends_beside_aborted_claims;
 pub use hot::steps_of_updates;
 use mixes::{READERS, churn, duel, parts, reuse};
-pub use retired::removal_in_order;
+pub use retired::{removal_in_order, update_in_order};
 pub use twins::recover_twins;
 
 use crate::common::Rng;
-use crate::reread::{GetTwice, reread};
+use crate::reread::{GetTwice, RemoveAndGet, remove_updated, reread};
 use gpu::{Buffer, Device, Grid};
 
 use phalanx_kernels::keyed::Outcome;
@@ -111,6 +111,8 @@ pub enum Mix {
     Hot,
     /// Threads read a key twice while others change it.
     Reread,
+    /// A thread removes a key and reads it while others update it.
+    Updated,
 }
 
 impl Setting {
@@ -176,6 +178,8 @@ pub enum Action {
     InsertNew,
     Update,
     Remove,
+    /// A lookup by the thread of the element before, after that element.
+    Then,
 }
 
 /// An element: its action, key, and the tag of its value.
@@ -347,7 +351,7 @@ impl<C: Search + Instance> World<C> {
         }
     }
 
-    fn launch(&self, action: Action, buffers: &Buffers) -> Launch {
+    fn launch(&self, part: &[Element], buffers: &Buffers) -> Launch {
         let (view, grid) = (self.view(), Grid::new(1, 32));
         let (keys, values) = (buffers.keys.global(), buffers.values.global());
         let outcomes = buffers.outcomes.global();
@@ -358,7 +362,11 @@ impl<C: Search + Instance> World<C> {
             values: values.part(index * self.value_words, self.value_words),
             outcomes: outcomes.part(index, 1),
         };
-        match action {
+        match part[0].action {
+            _ if part.last().is_some_and(|last| last.action == Action::Then) => {
+                let keys = Changes { keys: at(0).keys, outcomes: at(0).outcomes, ..changes };
+                Launch::new(grid, RemoveAndGet::<C> { view, keys, then: at(1) })
+            }
             Action::Reread => Launch::new(grid, GetTwice::<C> { view, first: at(0), second: at(1) }),
             Action::Get if self.cache != Cached::Nothing => {
                 Launch::new(grid, PersistentGetCached::<C> { view, batch: lookups })
@@ -366,7 +374,7 @@ impl<C: Search + Instance> World<C> {
             Action::Contains if self.cache != Cached::Nothing => {
                 Launch::new(grid, PersistentContainsCached::<C> { view, batch: lookups })
             }
-            Action::Get => Launch::new(grid, PersistentGet::<C> { view, batch: lookups }),
+            Action::Get | Action::Then => Launch::new(grid, PersistentGet::<C> { view, batch: lookups }),
             Action::Contains => Launch::new(grid, PersistentContains::<C> { view, batch: lookups }),
             Action::Insert => Launch::new(grid, PersistentInsert::<C> { view, batch: changes }),
             Action::InsertNew => Launch::new(grid, PersistentInsertNew::<C> { view, batch: changes }),
@@ -392,7 +400,7 @@ impl<C: Search + Instance> World<C> {
     fn round(&self, parts: &[Vec<Element>], copies: bool) -> Result<(Vec<Answer>, Copies), Finding> {
         let buffers: Vec<_> = parts.iter().map(|part| self.buffers(part)).collect();
         let mut launches: Vec<_> =
-            parts.iter().zip(&buffers).map(|(part, buffers)| self.launch(part[0].action, buffers)).collect();
+            parts.iter().zip(&buffers).map(|(part, buffers)| self.launch(part, buffers)).collect();
         launches.extend(self.refresh());
         let copied = Copied::new(self);
         if copies {
@@ -412,7 +420,8 @@ impl<C: Search + Instance> World<C> {
             let outcome = Outcome::from_code(codes[index])
                 .ok_or_else(|| Finding::Wrong(format!("{element:?} has no outcome")))?;
             let value = &values[index * self.value_words..][..self.value_words];
-            let reads = matches!(element.action, Action::Get | Action::Reread) && outcome == Outcome::Found;
+            let reads = matches!(element.action, Action::Get | Action::Reread | Action::Then)
+                && outcome == Outcome::Found;
             let torn = |text| Finding::Wrong(format!("a lookup returns {text}"));
             let tag = reads.then(|| self.tag(element.key, value)).transpose().map_err(torn)?;
             to.push(Answer { element, outcome, tag });
@@ -648,6 +657,7 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Crowd => reuse(&mut tag, &model, READERS),
             Mix::Hot => hot::parts(&mut rng, &mut tag, &model),
             Mix::Reread => reread(&mut rng, &mut tag, &model),
+            Mix::Updated => remove_updated(&mut rng, &mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
         answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
@@ -698,7 +708,8 @@ fn has_order(
     // The second element of a thread follows its first one.
     let is_second = |index: usize| {
         let thread = |index: usize| (answers[index].element.action, answers[index].element.tag);
-        index > 0 && thread(index).0 == Action::Reread && thread(index - 1) == thread(index)
+        let (action, _) = thread(index);
+        action == Action::Then || index > 0 && action == Action::Reread && thread(index - 1) == thread(index)
     };
     let open = (0..answers.len()).filter(|index| done >> index & 1 == 0);
     let open = open.filter(|&index| !is_second(index) || done >> (index - 1) & 1 == 1);
@@ -720,13 +731,14 @@ fn apply(state: Option<u32>, answer: &Answer) -> Option<Option<u32>> {
         (Action::Insert | Action::InsertNew, None) => (Outcome::Inserted, Some(tag)),
         (Action::Insert | Action::Update, Some(_)) => (Outcome::Replaced, Some(tag)),
         (Action::InsertNew | Action::Contains, Some(old)) => (Outcome::Found, Some(old)),
-        (Action::Get | Action::Reread, Some(old)) if answer.tag.is_none_or(|found| found == old) => {
+        (Action::Get | Action::Reread | Action::Then, Some(old))
+            if answer.tag.is_none_or(|found| found == old) =>
+        {
             (Outcome::Found, Some(old))
         }
-        (Action::Get | Action::Reread, Some(_)) => return None,
-        (Action::Update | Action::Remove | Action::Get | Action::Reread | Action::Contains, None) => {
-            (Outcome::Absent, None)
-        }
+        (Action::Get | Action::Reread | Action::Then, Some(_)) => return None,
+        (Action::Get | Action::Reread | Action::Then | Action::Contains, None) => (Outcome::Absent, None),
+        (Action::Update | Action::Remove, None) => (Outcome::Absent, None),
         (Action::Remove, Some(_)) => (Outcome::Removed, None),
     };
     (expected == answer.outcome).then_some(next)
