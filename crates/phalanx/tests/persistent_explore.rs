@@ -11,6 +11,8 @@ mod common;
 mod crashes;
 #[path = "persistent_explore/mutants.rs"]
 mod mutants;
+#[path = "persistent_explore/rare.rs"]
+mod rare;
 #[path = "persistent_explore/reread.rs"]
 mod reread;
 #[path = "persistent_explore/weak.rs"]
@@ -61,7 +63,7 @@ fn all_are_sound<C: Search + Instance>(copies: bool) {
     }
     println!("{}: {sum:?}", C::NAME);
     if common::seeds(SEEDS).count() >= 50 {
-        sum.assert_rare_paths::<C>(copies);
+        sum.assert_rare_paths(copies);
     }
 }
 

@@ -32,7 +32,9 @@ use super::supersede::{Seen, settle, small_value};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{BoundedSlice, Global, GlobalSlice, Lockstep, Order, Scope, Tile, device, fence_sc};
+use simt::{
+    BoundedSlice, Global, GlobalSlice, Lockstep, Order, Scope, Tile, bound, device, fence_sc, recheck,
+};
 
 /// Elements that change the table.
 #[repr(C)]
@@ -220,7 +222,7 @@ fn hold_item<C: Config>(
         if !view.replace(position, (live, live.locked()), Order::Acquire) {
             return HeldSlots::NOTHING;
         }
-        let is_same = has_key::<C>(view, keys, (wanted, position), Order::Relaxed).0;
+        let is_same = recheck(has_key::<C>(view, keys, (wanted, position), Order::Relaxed).0);
         let in_place = C::IS_SMALL && !removes;
         let slot = if !is_same || removes {
             NOWHERE
@@ -243,12 +245,12 @@ fn hold_item<C: Config>(
 #[device]
 fn claim_beside<C: Config>(view: PersistentView<C>, hash: u32, position: u32) -> u32 {
     let (first, mut slot) = (position / C::SLOTS * C::SLOTS, 0);
-    while slot < C::SLOTS {
+    while slot < bound(C::SLOTS) {
         let states = (Fingerprint::FREE, Fingerprint::claimed(0));
         // SAFETY: the slot is one of the bucket.
         unsafe {
             let state = view.fingerprint(first + slot);
-            if state == Fingerprint::claimed(hash).aborted() {
+            if !recheck(state != Fingerprint::claimed(hash).aborted()) {
                 return NOWHERE;
             }
             // mutation: early performance, because the compare-and-swap decides; without a slot the lane
@@ -292,7 +294,8 @@ fn confirm<C: Search>(
         }
         let is_free = found.rival == NOWHERE;
         let is_first = !is_free && view.rank(held.slot) < view.rank(found.rival);
-        if found.position != NOWHERE || found.waits || !is_free && !is_first {
+        let is_absent = recheck(found.position == NOWHERE);
+        if !is_absent || !recheck(!found.waits) || !is_free && !is_first {
             give_up(view, held.slot);
             held = HeldSlots::NOTHING;
         } else if is_first {
@@ -394,7 +397,7 @@ fn write_through<C: Config>(view: PersistentView<C>, (item, copy): (Global<u64>,
 #[device]
 fn write_key<C: Config>(view: PersistentView<C>, keys: Keys, (wanted, slot): (Wanted, u32)) {
     let mut word = 0;
-    while word < C::KEY_WORDS {
+    while word < bound(C::KEY_WORDS) {
         let key = if word == 0 { wanted.first } else { keys.word::<C>(wanted.index, word) };
         // SAFETY: the lane has claimed the slot.
         let place = unsafe { view.item(view.place(slot)).cast::<u64>().offset(word as usize) };

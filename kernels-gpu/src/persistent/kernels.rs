@@ -26,7 +26,9 @@ use super::search::Search;
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{BoundedSlice, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
+use simt::{
+    BoundedSlice, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel, recheck,
+};
 
 /// Elements of a lookup.
 #[repr(C)]
@@ -163,7 +165,7 @@ fn find_and_copy<C: Search, M: Mode>(
         if position != NOWHERE {
             // SAFETY: the position is that of a slot.
             let version = unsafe { view.version(position / C::SLOTS) };
-            found = !M::IS_FINAL || version.load(Order::Relaxed, Scope::Device) == sought.version;
+            found = !M::IS_FINAL || recheck(version.load(Order::Relaxed, Scope::Device) == sought.version);
         }
         pending &= position != NOWHERE && !found;
         if M::USES_CACHE && found && position != NOWHERE {

@@ -15,7 +15,9 @@ use super::layout::Place;
 use super::rows::{CopyOut, move_rows};
 use super::states::{States, slot_of, without};
 use super::view::PersistentView;
-use simt::{Global, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, fence_sc, kernel};
+use simt::{
+    Global, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, bound, device, fence_sc, kernel,
+};
 
 /// Number of words of a [`persistent_check`].
 pub const FINDINGS: usize = 6;
@@ -59,7 +61,7 @@ pub fn persistent_rebuild<C: Config + Instance>(
     let begin = number * geometry.buckets_a_page();
     let end = geometry.buckets_a_page().min(geometry.buckets(above) - begin) * C::SLOTS;
     let mut slot = Thread::index_in_block();
-    while slot < end {
+    while slot < bound(end) {
         if page.read((slot / 32) as usize) >> (slot % 32) & 1 != 0 {
             let word = geometry.bits_words() + slot * geometry.item_words();
             let position = view.position_at((above, begin + slot / C::SLOTS), slot % C::SLOTS);
@@ -258,7 +260,7 @@ fn export_key<C: Config>(view: PersistentView<C>, place: Place, number: u32, key
 #[device]
 fn each_slot<C: Config>(view: PersistentView<C>, mut see: impl FnMut(u32)) {
     let mut index = Thread::index();
-    while index < view.slots() as usize {
+    while index < bound(view.slots()) as usize {
         see(view.position_of(index as u32));
         index += Thread::count();
     }
