@@ -23,8 +23,8 @@ mod world;
 use phalanx_kernels::persistent::{Levels, Search};
 use simt::Instance;
 use world::{
-    Action, Cached, Mix, Played, Setting, ends_beside_aborted_claims, play, recover_twins, removal_in_order,
-    steps_of_updates, update_in_order,
+    Action, Cached, Mix, Played, Setting, ends_beside_aborted_claims, play, read_rows, recover_twins,
+    removal_in_order, steps_of_updates, update_in_order,
 };
 
 /// Number of seeds for each test.
@@ -230,6 +230,13 @@ fn many_updates_of_a_key_cost_as_much_as_those_of_many_keys() {
     }
     compare::<Small>();
     compare::<Rows>();
+}
+
+/// The words of all rows of a warp are copied, a step after the other.
+#[test]
+fn each_lane_of_a_warp_reads_its_row() {
+    read_rows::<Rows>().unwrap();
+    read_rows::<Wide>().unwrap();
 }
 
 /// An aborted insertion may still have its slot bit: until it has cleared the bit, no item of its key comes

@@ -389,6 +389,8 @@ fn write_through<C: Config>(view: PersistentView<C>, (item, copy): (Global<u64>,
     // its lookups have read.
     item.store(value, Order::Relaxed, Scope::Device);
     // Whoever reads the new value finds it in the image after a crash.
+    // mutation: skip block device unreached, because crashes are compared with the changes of a round, and
+    // not with what its lookups have read.
     view.order_image();
     copy.store(value, Order::Relaxed, Scope::Device);
 }
@@ -464,6 +466,8 @@ fn remove<C: Config>(view: PersistentView<C>, old: u32) {
         view.mark_dirty(place);
         // The cleared bit is before what the slot's next owner writes.
         view.order_image();
+        // mutation: relaxed equivalent, because the advance below releases it, before the slot or the line is
+        // used again.
         view.unlink(old);
         view.retire(old);
         // Whoever has seen the item sees another version once the slot has another owner.
@@ -494,12 +498,13 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         // may still return the old one.
         view.show_locked(held.slot, hash);
         // Whoever misses the new item sees the old one, or another version.
-        // mutation: skip equivalent, because the advance below releases the new item as well, and `retire`
-        // releases the advance.
+        // mutation: skip block equivalent, because the advance below releases the new item as well, and
+        // `retire` releases the advance.
         simt::fence(Scope::Device);
         // mutation: relaxed equivalent, because the fence above releases the new item as well.
         view.advance_version(held.old);
         view.order_image();
+        // mutation: relaxed equivalent, because the second advance releases it, as in `remove`.
         view.unlink(held.old);
         view.retire(held.old);
         // As in `remove`.

@@ -99,6 +99,7 @@ fn revive<C: Config>(view: PersistentView<C>, hashed: Hashed, position: u32, fin
 pub fn persistent_resolve<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
     each_slot(view, |position| {
         // SAFETY: the position is that of a slot.
+        // mutation: early equivalent, because only this thread changes the slot's half of the word.
         if unsafe { view.fingerprint(position) }.is_locked() {
             resolve(view, position, findings);
         }
@@ -118,6 +119,7 @@ fn resolve<C: Config>(view: PersistentView<C>, position: u32, findings: GlobalSl
     unsafe {
         let (word, bit) = view.slot_bit(place);
         word.fetch_and(!bit, Order::Relaxed, Scope::Device);
+        // mutation: relaxed equivalent, because only later launches use the slot.
         view.free(position);
     }
     view.mark_dirty(place);
@@ -280,6 +282,8 @@ fn key_word<C: Config>(view: PersistentView<C>, place: Place, word: u32) -> u64 
 #[device]
 unsafe fn key_word_at(item: Global<u32>, word: u32) -> u64 {
     // SAFETY: an item begins with its key.
+    // mutation: weak block equivalent, because scans run alone and write no items, and the only thread of
+    // `make_room` reads what it has written itself.
     unsafe { item.cast::<u64>().offset(word as usize) }.load(Order::Relaxed, Scope::Device)
 }
 

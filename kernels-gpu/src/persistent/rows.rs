@@ -108,6 +108,8 @@ impl Mover for CopyToLine {
     fn step(self, word: Global<u32>, line: u64, at: u32) {
         // SAFETY: a line has the words of an item.
         let copy = unsafe { Global::new(line as *mut u32).offset(at as usize) };
+        // mutation: weak block load equivalent, because the lock of the item's slot is acquired before the
+        // warp's barrier, and the item does not change until it is unlocked.
         copy.store(word.load(Order::Relaxed, Scope::Device), Order::Relaxed, Scope::Device);
     }
 }

@@ -183,6 +183,7 @@ fn read_bucket<C: Config, M: Mode>(
     let (mut sought, mut taken, mut first) = (Sought::NOTHING, 0, 0);
     let depth = PersistentView::<C>::depth(bucket);
     let hash = wanted.hashed.fingerprint();
+    // mutation: less equivalent, because a step reads eight slots, and their number is 4 or a multiple of 8.
     while first < bound(C::SLOTS) {
         let states = States::read::<C>(view, bucket, first);
         let base = bucket * C::SLOTS + first;

@@ -13,7 +13,7 @@ mod retired;
 mod twins;
 pub use aborted::ends_beside_aborted_claims;
 use explain::explain;
-pub use hot::steps_of_updates;
+pub use hot::{read_rows, steps_of_updates};
 pub use mixes::absent;
 use mixes::{READERS, churn, duel, parts, reuse};
 pub use retired::{removal_in_order, update_in_order};
@@ -30,7 +30,7 @@ use phalanx_kernels::persistent::kernels::{
 };
 use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages};
 use phalanx_kernels::persistent::recover::{
-    FINDINGS, MISPLACED, PersistentCheck, PersistentRebuild, PersistentResolve,
+    DUPLICATES, FINDINGS, MISPLACED, PersistentCheck, PersistentRebuild, PersistentResolve,
 };
 use phalanx_kernels::persistent::refresh::PersistentRefresh;
 use phalanx_kernels::persistent::{
@@ -479,7 +479,7 @@ impl<C: Search + Instance> World<C> {
     fn contents(&self) -> Result<Model, Finding> {
         let findings = self.device.zeroed::<u32>(FINDINGS).unwrap();
         let check = PersistentCheck::<C> { view: self.view(), findings: findings.global() };
-        self.run(vec![Launch::new(Grid::new(1, 32), check)])?;
+        self.run(vec![Launch::new(Grid::new(2, 32), check)])?;
         let found = findings.read().unwrap();
         if found.iter().any(|&count| count > 0) {
             return Err(Finding::Memory(format!("a check finds {found:?}")));
@@ -532,7 +532,7 @@ impl<C: Search + Instance> World<C> {
         };
         self.run((0..C::LEVELS).map(rebuild).collect())?;
         let resolve = PersistentResolve::<C> { view, findings: findings_there };
-        self.run(vec![Launch::new(Grid::new(1, 32), resolve)])?;
+        self.run(vec![Launch::new(Grid::new(2, 32), resolve)])?;
         let found = findings.read().unwrap();
         match found[MISPLACED] {
             0 => Ok(found),
