@@ -18,7 +18,7 @@
 //! |---|---|
 //! | an insertion | the claimed fingerprint becomes live |
 //! | an update in place | the store of the value |
-//! | an update by a new item | the new item's fingerprint becomes live |
+//! | an update by a new item | the new item is shown, or the old one is retired: see `replace` |
 //! | a removal | the fingerprint is retired: it no longer has an item |
 use super::equal::EqualKeys;
 use super::fingerprint::Fingerprint;
@@ -32,7 +32,9 @@ use super::supersede::{Seen, settle, small_value};
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{BoundedSlice, Global, GlobalSlice, Lockstep, Order, Scope, Tile, device, fence_sc};
+use simt::{
+    BoundedSlice, Global, GlobalSlice, Lockstep, Order, Scope, Tile, bound, device, fence_sc, recheck,
+};
 
 /// Elements that change the table.
 #[repr(C)]
@@ -220,7 +222,7 @@ fn hold_item<C: Config>(
         if !view.replace(position, (live, live.locked()), Order::Acquire) {
             return HeldSlots::NOTHING;
         }
-        let is_same = has_key::<C>(view, keys, (wanted, position), Order::Relaxed).0;
+        let is_same = recheck(has_key::<C>(view, keys, (wanted, position), Order::Relaxed).0);
         let in_place = C::IS_SMALL && !removes;
         let slot = if !is_same || removes {
             NOWHERE
@@ -243,12 +245,12 @@ fn hold_item<C: Config>(
 #[device]
 fn claim_beside<C: Config>(view: PersistentView<C>, hash: u32, position: u32) -> u32 {
     let (first, mut slot) = (position / C::SLOTS * C::SLOTS, 0);
-    while slot < C::SLOTS {
+    while slot < bound(C::SLOTS) {
         let states = (Fingerprint::FREE, Fingerprint::claimed(0));
         // SAFETY: the slot is one of the bucket.
         unsafe {
             let state = view.fingerprint(first + slot);
-            if state == Fingerprint::claimed(hash).aborted() {
+            if !recheck(state != Fingerprint::claimed(hash).aborted()) {
                 return NOWHERE;
             }
             // mutation: early performance, because the compare-and-swap decides; without a slot the lane
@@ -292,7 +294,8 @@ fn confirm<C: Search>(
         }
         let is_free = found.rival == NOWHERE;
         let is_first = !is_free && view.rank(held.slot) < view.rank(found.rival);
-        if found.position != NOWHERE || found.waits || !is_free && !is_first {
+        let is_absent = recheck(found.position == NOWHERE);
+        if !is_absent || !recheck(!found.waits) || !is_free && !is_first {
             give_up(view, held.slot);
             held = HeldSlots::NOTHING;
         } else if is_first {
@@ -386,6 +389,8 @@ fn write_through<C: Config>(view: PersistentView<C>, (item, copy): (Global<u64>,
     // its lookups have read.
     item.store(value, Order::Relaxed, Scope::Device);
     // Whoever reads the new value finds it in the image after a crash.
+    // mutation: skip block device unreached, because crashes are compared with the changes of a round, and
+    // not with what its lookups have read.
     view.order_image();
     copy.store(value, Order::Relaxed, Scope::Device);
 }
@@ -394,7 +399,7 @@ fn write_through<C: Config>(view: PersistentView<C>, (item, copy): (Global<u64>,
 #[device]
 fn write_key<C: Config>(view: PersistentView<C>, keys: Keys, (wanted, slot): (Wanted, u32)) {
     let mut word = 0;
-    while word < C::KEY_WORDS {
+    while word < bound(C::KEY_WORDS) {
         let key = if word == 0 { wanted.first } else { keys.word::<C>(wanted.index, word) };
         // SAFETY: the lane has claimed the slot.
         let place = unsafe { view.item(view.place(slot)).cast::<u64>().offset(word as usize) };
@@ -461,6 +466,8 @@ fn remove<C: Config>(view: PersistentView<C>, old: u32) {
         view.mark_dirty(place);
         // The cleared bit is before what the slot's next owner writes.
         view.order_image();
+        // mutation: relaxed equivalent, because the advance below releases it, before the slot or the line is
+        // used again.
         view.unlink(old);
         view.retire(old);
         // Whoever has seen the item sees another version once the slot has another owner.
@@ -472,6 +479,9 @@ fn remove<C: Config>(view: PersistentView<C>, old: u32) {
 
 /// Replaces the item of a locked slot by that of a claimed slot of the same bucket. Both bits are in one
 /// word, so that one of the two items is there at any time.
+///
+/// For a moment both slots are locked and have an item, of which lookups return the one that their search
+/// meets first. So the update takes effect when this slot gets the new item, or retires the old one.
 #[device]
 fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
     let place = view.place(held.slot);
@@ -484,23 +494,22 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         // set.
         word.fetch_add(new.wrapping_sub(old), Order::Release, Scope::Device);
         view.mark_dirty(place);
-        let states = (Fingerprint::claimed(0), Fingerprint::live(hash));
-        // mutation: early load equivalent, because the lane has claimed the slot, and nothing aborts the
-        // claim of an update.
-        view.replace(held.slot, states, Order::Release);
+        // The new item is locked until the old one is gone: others must not change or remove it while lookups
+        // may still return the old one.
+        view.show_locked(held.slot, hash);
         // Whoever misses the new item sees the old one, or another version.
-        // mutation: skip equivalent, because the advance below releases the new item as well, and `retire`
-        // releases the advance.
+        // mutation: skip block equivalent, because the advance below releases the new item as well, and
+        // `retire` releases the advance.
         simt::fence(Scope::Device);
         // mutation: relaxed equivalent, because the fence above releases the new item as well.
         view.advance_version(held.old);
         view.order_image();
+        // mutation: relaxed equivalent, because the second advance releases it, as in `remove`.
         view.unlink(held.old);
-        // mutation: skip unreached, because no plan removes the new item beside a lookup before the update
-        // has freed the old slot.
         view.retire(held.old);
         // As in `remove`.
         view.advance_version(held.old);
         view.free(held.old);
+        view.unlock(held.slot);
     }
 }

@@ -13,8 +13,9 @@
 //!
 //! An insertion searches twice, takes two compare-and-swaps of a word of fingerprints and one atomic on a
 //! word of slot bits, and writes the item and a word for its page. An update in place takes a
-//! compare-and-swap and an atomic; one by a new item takes three of them, and one on the group's version. A
-//! removal takes one each on the fingerprint, the slot bit and the version.
+//! compare-and-swap and an atomic; one by a new item takes two compare-and-swaps, four atomics on
+//! fingerprints, two on the group's version and one on the slot bits. A removal takes one each on the
+//! fingerprint, the slot bit and the version.
 use super::change::{Changes, Insert, InsertNew, Remove, Update, change};
 use super::keys::{Keys, Wanted};
 use super::kind::Config;
@@ -25,7 +26,9 @@ use super::search::Search;
 use super::view::PersistentView;
 use crate::keyed::Outcome;
 use crate::keyed::kernels::write_if;
-use simt::{BoundedSlice, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel};
+use simt::{
+    BoundedSlice, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, kernel, recheck,
+};
 
 /// Elements of a lookup.
 #[repr(C)]
@@ -162,7 +165,7 @@ fn find_and_copy<C: Search, M: Mode>(
         if position != NOWHERE {
             // SAFETY: the position is that of a slot.
             let version = unsafe { view.version(position / C::SLOTS) };
-            found = !M::IS_FINAL || version.load(Order::Relaxed, Scope::Device) == sought.version;
+            found = !M::IS_FINAL || recheck(version.load(Order::Relaxed, Scope::Device) == sought.version);
         }
         pending &= position != NOWHERE && !found;
         if M::USES_CACHE && found && position != NOWHERE {

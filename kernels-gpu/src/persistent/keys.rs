@@ -3,7 +3,7 @@ use super::hashed::Hashed;
 use super::kind::Config;
 use super::mode::Mode;
 use super::view::PersistentView;
-use simt::{BoundedSlice, Global, GlobalSlice, Order, Scope, Thread, device};
+use simt::{BoundedSlice, Global, GlobalSlice, Order, Scope, Thread, bound, device};
 
 /// Keys of a batch, and how its searches read them.
 #[derive(Clone, Copy, Debug)]
@@ -92,12 +92,14 @@ pub(super) unsafe fn has_key_at<C: Config>(
             let [key, value] = item.load_vec::<2>(order, Scope::Device);
             return (key == wanted.first, value);
         }
-        // mutation: weak load Relaxed equivalent, because the lane has acquired the lock of the slot, whose
-        // item does not change until it is unlocked.
+        // mutation: weak block load Relaxed equivalent, because the lane has acquired the lock of the slot,
+        // whose item does not change until it is unlocked.
         let mut is_same = item.load(order, Scope::Device) == wanted.first;
         let mut word = 1;
-        while word < C::KEY_WORDS && is_same {
+        while word < bound(C::KEY_WORDS) && is_same {
             let key = keys.word::<C>(wanted.index, word);
+            // mutation: weak block load Relaxed equivalent, because the lane has acquired the lock of the
+            // slot.
             is_same = item.offset(word as usize).load(order, Scope::Device) == key;
             word += 1;
         }

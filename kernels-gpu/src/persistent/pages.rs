@@ -15,7 +15,7 @@
 //!
 //! [`persistent_list_dirty`] reads a word a page, and takes an atomic for each changed one.
 //! [`persistent_copy_pages`] reads and writes each page once.
-use simt::{Block, GlobalSlice, Order, Scope, Thread, device, fence, kernel};
+use simt::{Block, GlobalSlice, Order, Scope, Thread, device, fence, kernel, recheck};
 
 /// Appends the numbers of the pages that have changed to `list`. `count` is 0 before. A thread for each page.
 #[kernel]
@@ -72,7 +72,7 @@ pub fn persistent_copy_pages(pages: PageCopies) {
     Block::sync();
     if Thread::index_in_block() == 0 {
         let mark = pages.dirty.at(page).load(Order::Relaxed, Scope::Device);
-        pages.whole.write(index, (mark == 0) as u32);
+        pages.whole.write(index, recheck(mark == 0) as u32);
     }
 }
 

@@ -15,7 +15,9 @@ use super::layout::Place;
 use super::rows::{CopyOut, move_rows};
 use super::states::{States, slot_of, without};
 use super::view::PersistentView;
-use simt::{Global, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, device, fence_sc, kernel};
+use simt::{
+    Global, GlobalSlice, Instance, Lockstep, Order, Scope, Thread, Tile, bound, device, fence_sc, kernel,
+};
 
 /// Number of words of a [`persistent_check`].
 pub const FINDINGS: usize = 6;
@@ -59,7 +61,7 @@ pub fn persistent_rebuild<C: Config + Instance>(
     let begin = number * geometry.buckets_a_page();
     let end = geometry.buckets_a_page().min(geometry.buckets(above) - begin) * C::SLOTS;
     let mut slot = Thread::index_in_block();
-    while slot < end {
+    while slot < bound(end) {
         if page.read((slot / 32) as usize) >> (slot % 32) & 1 != 0 {
             let word = geometry.bits_words() + slot * geometry.item_words();
             let position = view.position_at((above, begin + slot / C::SLOTS), slot % C::SLOTS);
@@ -97,6 +99,7 @@ fn revive<C: Config>(view: PersistentView<C>, hashed: Hashed, position: u32, fin
 pub fn persistent_resolve<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
     each_slot(view, |position| {
         // SAFETY: the position is that of a slot.
+        // mutation: early equivalent, because only this thread changes the slot's half of the word.
         if unsafe { view.fingerprint(position) }.is_locked() {
             resolve(view, position, findings);
         }
@@ -116,6 +119,7 @@ fn resolve<C: Config>(view: PersistentView<C>, position: u32, findings: GlobalSl
     unsafe {
         let (word, bit) = view.slot_bit(place);
         word.fetch_and(!bit, Order::Relaxed, Scope::Device);
+        // mutation: relaxed equivalent, because only later launches use the slot.
         view.free(position);
     }
     view.mark_dirty(place);
@@ -258,7 +262,7 @@ fn export_key<C: Config>(view: PersistentView<C>, place: Place, number: u32, key
 #[device]
 fn each_slot<C: Config>(view: PersistentView<C>, mut see: impl FnMut(u32)) {
     let mut index = Thread::index();
-    while index < view.slots() as usize {
+    while index < bound(view.slots()) as usize {
         see(view.position_of(index as u32));
         index += Thread::count();
     }
@@ -278,6 +282,8 @@ fn key_word<C: Config>(view: PersistentView<C>, place: Place, word: u32) -> u64 
 #[device]
 unsafe fn key_word_at(item: Global<u32>, word: u32) -> u64 {
     // SAFETY: an item begins with its key.
+    // mutation: weak block equivalent, because scans run alone and write no items, and the only thread of
+    // `make_room` reads what it has written itself.
     unsafe { item.cast::<u64>().offset(word as usize) }.load(Order::Relaxed, Scope::Device)
 }
 

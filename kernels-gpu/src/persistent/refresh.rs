@@ -22,7 +22,7 @@ use super::layout::NOWHERE;
 use super::lines::MOST_LINES;
 use super::rows::{CopyToLine, move_rows};
 use super::view::PersistentView;
-use simt::{Global, Instance, Lockstep, Order, Scope, Thread, Tile, device, fence, kernel};
+use simt::{Global, Instance, Lockstep, Order, Scope, Thread, Tile, device, fence, kernel, recheck};
 
 /// Refreshes the cache, beside operations. One refresh of a table runs at a time.
 #[kernel]
@@ -130,7 +130,7 @@ fn hold<C: Config>(view: PersistentView<C>, wanted: Exchange) -> bool {
             // makes no exchange.
             // mutation: relaxed equivalent, because the fence in `refresh_group` orders the lock before the
             // lane's writes to the line, only refreshes set links, and one refresh runs at a time.
-            if !state.is_live() || !view.replace(cold, (state, state.locked()), Order::Acquire) {
+            if !recheck(state.is_live()) || !view.replace(cold, (state, state.locked()), Order::Acquire) {
                 return false;
             }
             // mutation: early load equivalent, because only refreshes set links: if another operation has

@@ -1,7 +1,7 @@
 //! Copies of items and their values by a whole warp, whose lanes copy neighbouring words.
 use super::kind::Config;
 use super::view::PersistentView;
-use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Shuffle, Tile, device};
+use simt::{Global, GlobalSlice, Lockstep, Order, Scope, Shuffle, Tile, bound, device};
 
 /// Copies a word of a row, for the lane whose row it is.
 pub(super) trait Mover: Copy {
@@ -40,7 +40,7 @@ pub(super) unsafe fn move_rows<M: Mover>(
     // The words of the 32 rows are numbered row by row; each iteration copies 32 neighbouring ones.
     let (mut owner, mut at) = (warp.rank() / words, warp.rank() % words);
     let mut iteration = 0;
-    while iteration < words {
+    while iteration < bound(words) {
         let (theirs, other) = (warp.shuffle(address, owner), warp.shuffle(other, owner));
         if theirs != 0 {
             // SAFETY: the caller's obligation. A row has this word.
@@ -108,6 +108,8 @@ impl Mover for CopyToLine {
     fn step(self, word: Global<u32>, line: u64, at: u32) {
         // SAFETY: a line has the words of an item.
         let copy = unsafe { Global::new(line as *mut u32).offset(at as usize) };
+        // mutation: weak block load equivalent, because the lock of the item's slot is acquired before the
+        // warp's barrier, and the item does not change until it is unlocked.
         copy.store(word.load(Order::Relaxed, Scope::Device), Order::Relaxed, Scope::Device);
     }
 }

@@ -16,7 +16,7 @@ use super::layout::NOWHERE;
 use super::mode::Mode;
 use super::states::{States, slot_of, without};
 use super::view::PersistentView;
-use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, share_work};
+use simt::{Convergence, CurrentOp, Order, Scope, Tile, bound, device, recheck, share_work};
 
 /// A kind of table with its search. All kinds implement it. [`Config`] has the numbers alone, since the
 /// search needs views, which need the numbers.
@@ -93,7 +93,7 @@ pub(super) fn search<C: Config, M: Mode, const W: u32>(
             result = note(result, found);
             step += 1;
         }
-        found.position != NOWHERE || (step_now + 1) * W >= C::CANDIDATES
+        found.position != NOWHERE || (step_now + 1) * W >= bound(C::CANDIDATES)
     });
     result
 }
@@ -166,7 +166,7 @@ fn examine<C: Config, M: Mode>(
         sought.version = before;
         // No item moves within a bucket of small ones, so that a miss there needs no second look.
         let is_sure = C::IS_SMALL && sought.position == NOWHERE;
-        if !is_watched || is_sure || version.load(Order::Relaxed, Scope::Device) == before {
+        if !is_watched || is_sure || recheck(version.load(Order::Relaxed, Scope::Device) == before) {
             return sought;
         }
         simt::spin_hint();
@@ -183,7 +183,8 @@ fn read_bucket<C: Config, M: Mode>(
     let (mut sought, mut taken, mut first) = (Sought::NOTHING, 0, 0);
     let depth = PersistentView::<C>::depth(bucket);
     let hash = wanted.hashed.fingerprint();
-    while first < C::SLOTS {
+    // mutation: less equivalent, because a step reads eight slots, and their number is 4 or a multiple of 8.
+    while first < bound(C::SLOTS) {
         let states = States::read::<C>(view, bucket, first);
         let base = bucket * C::SLOTS + first;
         let live = compare::<C, M>(view, keys, (wanted, base), states.items(hash) & !states.locked());

@@ -9,7 +9,7 @@ use super::layout::NOWHERE;
 use super::mode::Visible;
 use super::search::Sought;
 use super::view::PersistentView;
-use simt::{GlobalSlice, Order, Scope, device};
+use simt::{GlobalSlice, Order, Scope, device, recheck};
 
 /// The slot of a key that an update could not lock.
 #[derive(Clone, Copy)]
@@ -79,10 +79,10 @@ fn visible_value<C: Config>(
     // SAFETY: as above.
     let state = unsafe { view.acquire_fingerprint(position) };
     let (is_same, value) = find_key::<C, Visible>(view, keys, (wanted, position));
-    let is_item = is_same && state.may_have(wanted.hashed.fingerprint());
+    let is_item = is_same && recheck(state.may_have(wanted.hashed.fingerprint()));
     // With another version, the state may be that of an item and the key that of the next one, or the value
     // one that is not yet in the copy of the cache.
-    let is_visible = is_item && group.load(Order::Relaxed, Scope::Device) == version;
+    let is_visible = is_item && recheck(group.load(Order::Relaxed, Scope::Device) == version);
     if is_visible { Some(value) } else { None }
 }
 

@@ -407,6 +407,17 @@ impl<C: Config> PersistentView<C> {
         unsafe { self.fingerprint_word(position) }.fetch_and(kept, Order::Release, Scope::Device);
     }
 
+    /// Turns a slot that the caller has claimed for an update into a locked one, after all that it has
+    /// written.
+    ///
+    /// # Safety
+    /// - The position is that of a slot of the table, which the caller has claimed with the hash 0.
+    pub(super) unsafe fn show_locked(self, position: u32, hash: u32) {
+        let bits = Fingerprint::live(hash).locked().put_in(0, position % 2);
+        // SAFETY: the caller's obligation.
+        unsafe { self.fingerprint_word(position) }.fetch_or(bits, Order::Release, Scope::Device);
+    }
+
     /// Turns a slot that the caller has locked into a live one, after all that it has written.
     ///
     /// # Safety

@@ -1,5 +1,5 @@
-//! Many updates of one key.
-use super::{Action, Element, Model, Setting, World};
+//! Many updates of one key, and many lookups by a warp.
+use super::{Action, Element, Finding, Model, Setting, World};
 use crate::common::Rng;
 use phalanx_kernels::keyed::Outcome;
 use phalanx_kernels::persistent::Search;
@@ -35,7 +35,8 @@ pub fn steps_of_updates<C: Search + Instance>(keys: &[u64]) -> u64 {
     let updates: Vec<_> = keys.iter().zip(100..).map(elements(Action::Update)).collect();
     let buffers: Vec<_> = updates.iter().map(|update| world.buffers(&[*update])).collect();
     let emulator = world.device.emulator_handle().expect("an emulator");
-    let launches = buffers.iter().map(|buffers| world.launch(Action::Update, buffers)).collect();
+    let launches = updates.iter().zip(&buffers).map(|(&update, buffers)| world.launch(&[update], buffers));
+    let launches = launches.collect();
     let report = emulator.launch_all(launches).unwrap();
     let mut answers = Vec::new();
     for (update, buffers) in updates.iter().zip(&buffers) {
@@ -46,4 +47,17 @@ pub fn steps_of_updates<C: Search + Instance>(keys: &[u64]) -> u64 {
         assert!(updates.iter().any(|update| (update.key, update.tag) == (key, tag)), "{key}: {tag}");
     }
     report.steps
+}
+
+/// Looks keys up by all lanes of a warp: each reads the value of its key.
+pub fn read_rows<C: Search + Instance>() -> Result<(), Finding> {
+    let world = World::<C>::new(&Setting::new(0, false));
+    let element = |action, key| Element { action, key, tag: key as u32 + 1 };
+    world.round(&[(0..4).map(|key| element(Action::Insert, key)).collect()], false)?;
+    let lookups = (0..32).map(|lane| element(Action::Get, lane % 4)).collect();
+    let (answers, _) = world.round(&[lookups], false)?;
+    match answers.iter().find(|answer| answer.tag != Some(answer.element.tag)) {
+        Some(wrong) => Err(Finding::Wrong(format!("{wrong:?}"))),
+        None => Ok(()),
+    }
 }

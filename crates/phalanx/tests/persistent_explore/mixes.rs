@@ -29,9 +29,14 @@ pub fn parts(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
     (0..2 + rng.below(3)).map(|_| part(rng, tag)).collect()
 }
 
+/// Returns an absent key, or the last one if all are present.
+pub fn absent(model: &Model) -> u64 {
+    (0..KEYS).find(|key| !model.contains_key(key)).unwrap_or(KEYS - 1)
+}
+
 /// Returns the parts of a round: two insertions of an absent key, and removals of single keys.
 pub fn duel(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
-    let absent = (0..KEYS).find(|key| !model.contains_key(key)).unwrap_or(KEYS - 1);
+    let absent = absent(model);
     let mut element = |action, key| {
         *tag += 1;
         vec![Element { action, key, tag: *tag }]

@@ -1,7 +1,7 @@
 //! Mutation tests: faults injected into the kernels, one at a time. The exploration must find each within a
 //! given number of seeds, and replay it.
 use crate::common::replay;
-use crate::world::{Finding, Mix, Setting, play, removal_in_order};
+use crate::world::{Finding, Mix, Setting, play, removal_in_order, update_in_order};
 use crate::{Flat, OneShot, Rows, Small, Wide};
 use phalanx_kernels::persistent::Search;
 use simt::emulator::{Fault, SiteId};
@@ -141,6 +141,14 @@ fn a_version_that_advances_before_the_item_is_gone_is_found() {
     removal_in_order::<Small>(&[]).unwrap();
     let retire = Fault::skip(site("change.rs", "remove", "view.retire("));
     let found = removal_in_order::<Rows>(std::slice::from_ref(&retire));
+    println!("{retire}: {}", found.expect_err("it is found"));
+}
+
+#[test]
+fn an_old_item_that_is_there_after_the_second_advance_is_found() {
+    update_in_order::<Rows>(&[]).unwrap();
+    let retire = Fault::skip(site("change.rs", "replace", "view.retire("));
+    let found = update_in_order::<Rows>(std::slice::from_ref(&retire));
     println!("{retire}: {}", found.expect_err("it is found"));
 }
 

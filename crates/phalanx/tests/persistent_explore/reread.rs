@@ -1,8 +1,10 @@
-//! Threads that read a key twice: what they read must not go back in time.
+//! Threads with two operations, one after the other. What they read must not go back in time.
 use crate::common::Rng;
-use crate::world::{Action, Element, Model};
-use phalanx_kernels::persistent::kernels::persistent_get_cached;
-use phalanx_kernels::persistent::{Lookups, PersistentView, Search};
+use crate::world::{Action, Element, Model, absent};
+use phalanx_kernels::persistent::kernels::{
+    persistent_get_cached, persistent_insert, persistent_remove, persistent_update,
+};
+use phalanx_kernels::persistent::{Changes, Lookups, PersistentView, Search};
 use simt::{Instance, kernel};
 
 /// Looks keys up, and then others.
@@ -12,11 +14,33 @@ pub fn get_twice<C: Search + Instance>(view: PersistentView<C>, first: Lookups, 
     persistent_get_cached(view, second);
 }
 
+/// Removes keys, and looks them up.
+#[kernel]
+pub fn remove_and_get<C: Search + Instance>(view: PersistentView<C>, keys: Changes, then: Lookups) {
+    persistent_remove(view, keys);
+    persistent_get_cached(view, then);
+}
+
+/// Removes or updates keys, and inserts others.
+#[kernel]
+pub fn change_and_insert<C: Search + Instance>(
+    view: PersistentView<C>,
+    removes: u32,
+    keys: Changes,
+    others: Changes,
+) {
+    if removes != 0 {
+        persistent_remove(view, keys);
+    } else {
+        persistent_update(view, keys);
+    }
+    persistent_insert(view, others);
+}
+
 /// Returns the parts of a round: threads that read a present key twice, beside an update of it and, in half
 /// of the rounds, another change.
 pub fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
-    let nth = rng.below(model.len().max(1) as u64) as usize;
-    let key = model.keys().nth(nth).copied().unwrap_or(0);
+    let key = present(rng, model);
     let mut actions = vec![Action::Update];
     actions.extend([Action::Reread; 6]);
     let others = [Action::Remove, Action::Insert, Action::Update, Action::Contains];
@@ -27,4 +51,41 @@ pub fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> 
         vec![Element { action, key, tag: *tag }; elements]
     };
     actions.into_iter().map(part).collect()
+}
+
+/// Returns the parts of a round: updates of a present key, and a thread that removes it and then reads it.
+pub fn remove_updated(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = present(rng, model);
+    let mut element = |action| {
+        *tag += 1;
+        Element { action, key, tag: *tag }
+    };
+    let removal = vec![element(Action::Remove), element(Action::ThenGet)];
+    let mut parts = vec![removal, vec![element(Action::Update)]];
+    parts.extend((rng.below(2) == 0).then(|| vec![element(Action::Update)]));
+    parts
+}
+
+/// Returns the parts of a round: a thread that takes a present key from its slot and inserts an absent one,
+/// which often gets the slot, beside other operations on the present key.
+pub fn displace(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let (key, other) = (present(rng, model), absent(model));
+    let mut element = |action, key| {
+        *tag += 1;
+        Element { action, key, tag: *tag }
+    };
+    let first = rng.pick(&[Action::Update, Action::Remove]);
+    let mut parts = vec![vec![element(first, key), element(Action::ThenInsert, other)]];
+    let actions = rng.pick(&[[Action::Get, Action::Contains], [Action::Update, Action::Update]]);
+    for _ in 0..4 {
+        let action = rng.pick(&actions);
+        parts.push(vec![element(action, key)]);
+    }
+    parts
+}
+
+/// Returns a present key, or 0 if there is none.
+fn present(rng: &mut Rng, model: &Model) -> u64 {
+    let nth = rng.below(model.len().max(1) as u64) as usize;
+    model.keys().nth(nth).copied().unwrap_or(0)
 }

@@ -1,5 +1,5 @@
 //! Images in which keys have two items each, as crashes leave them: recovery keeps the one of lower rank.
-use super::{Finding, Model, SEED, Setting, World, fill_table};
+use super::{DUPLICATES, Finding, Model, SEED, Setting, World, fill_table};
 use crate::common::Rng;
 use phalanx_kernels::persistent::{Hashed, Place, Search};
 use simt::Instance;
@@ -79,7 +79,10 @@ pub fn recover_twins<C: Search + Instance>(seed: u64, setting: &Setting) -> Resu
             twins += 1;
         }
     }
-    world.rebuild()?;
+    let removed = world.rebuild()?[DUPLICATES] as usize;
+    if removed != twins {
+        return Err(Finding::Memory(format!("recovery removes {removed} of {twins} second items")));
+    }
     let found = world.contents()?;
     if found == model {
         return Ok(twins);

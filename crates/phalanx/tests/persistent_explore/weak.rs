@@ -18,6 +18,15 @@ fn are_sound<C: Search + Instance>(mix: Mix, cache: &[Cached], copies: bool, cou
     }
 }
 
+/// As [`are_sound`], for tables with few items, whose slots are soon used again.
+fn are_sound_in_small_tables<C: Search + Instance>(mix: Mix, cache: Cached, count: u64) {
+    for seed in all_seeds(count) {
+        let setting = Setting { mix, cache, fill: (0, 2), ..Setting::new(seed, true) };
+        play::<C>(seed, &setting)
+            .unwrap_or_else(|finding| panic!("{}, {mix:?}: {finding}\n{}", C::NAME, replay(seed)));
+    }
+}
+
 /// There is no cache.
 const NONE: [Cached; 1] = [Cached::Nothing];
 /// Copies of random items, or of those that were read most often.
@@ -67,4 +76,16 @@ fn small_items_get_copies() {
 fn rows_get_copies() {
     are_sound::<RowsCached>(Mix::Churn, &BOTH, false, SEEDS);
     are_sound::<Flat>(Mix::All, &BOTH, false, SEEDS);
+}
+
+#[test]
+fn slots_get_rows_of_other_keys() {
+    are_sound_in_small_tables::<Rows>(Mix::Displace, Cached::Nothing, 2 * SEEDS);
+    are_sound_in_small_tables::<Rows>(Mix::Updated, Cached::Nothing, SEEDS);
+}
+
+#[test]
+fn items_get_their_first_copies() {
+    are_sound_in_small_tables::<SmallCached>(Mix::Reread, Cached::Fresh, 2 * SEEDS);
+    are_sound_in_small_tables::<RowsCached>(Mix::Reread, Cached::Fresh, SEEDS);
 }
