@@ -131,6 +131,10 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
                 (seen, is_over) = Seen::of(view, (keys, batch.values), (wanted, sought.position));
             }
             if is_over {
+                // mutation: skip block device fence unreached, because crashes are compared with the contents
+                // after a round, and not after one of its batches: then the other update has ended, too.
+                // mutation: skip update unreached, because marks are looked at after a round: then the other
+                // update has marked the page, too.
                 settle(view, sought.position);
                 done = Some(Outcome::Replaced);
             }
@@ -302,8 +306,6 @@ fn confirm<C: Search>(
             let claim = Fingerprint::claimed(wanted.hashed.fingerprint());
             // SAFETY: the search has read the slot.
             // mutation: early performance, because the compare-and-swap decides, and the search is repeated.
-            // mutation: skip performance, because the search is repeated until the rival has given up its
-            // claim or placed its key.
             unsafe { view.replace(found.rival, (claim, claim.aborted()), Order::Relaxed) };
         }
         checks = held.is_new && !is_free;

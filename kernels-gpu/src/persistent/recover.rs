@@ -122,6 +122,7 @@ fn resolve<C: Config>(view: PersistentView<C>, position: u32, findings: GlobalSl
         // mutation: relaxed equivalent, because only later launches use the slot.
         view.free(position);
     }
+    // mutation: relaxed equivalent, because only later launches read marks.
     view.mark_dirty(place);
     view.unreserve(position);
     findings.at(DUPLICATES).fetch_add(1, Order::Relaxed, Scope::Device);

@@ -93,6 +93,8 @@ pub(super) fn search<C: Config, M: Mode, const W: u32>(
             result = note(result, found);
             step += 1;
         }
+        // mutation: less unreached, because tables of explorers have one group, where the last bucket of a
+        // key is also its second one.
         found.position != NOWHERE || (step_now + 1) * W >= bound(C::CANDIDATES)
     });
     result

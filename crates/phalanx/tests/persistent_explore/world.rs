@@ -479,7 +479,7 @@ impl<C: Search + Instance> World<C> {
     fn contents(&self) -> Result<Model, Finding> {
         let findings = self.device.zeroed::<u32>(FINDINGS).unwrap();
         let check = PersistentCheck::<C> { view: self.view(), findings: findings.global() };
-        self.run(vec![Launch::new(Grid::new(2, 32), check)])?;
+        self.run(vec![Launch::new(Grid::new(3, 8), check)])?;
         let found = findings.read().unwrap();
         if found.iter().any(|&count| count > 0) {
             return Err(Finding::Memory(format!("a check finds {found:?}")));
@@ -532,7 +532,7 @@ impl<C: Search + Instance> World<C> {
         };
         self.run((0..C::LEVELS).map(rebuild).collect())?;
         let resolve = PersistentResolve::<C> { view, findings: findings_there };
-        self.run(vec![Launch::new(Grid::new(2, 32), resolve)])?;
+        self.run(vec![Launch::new(Grid::new(3, 8), resolve)])?;
         let found = findings.read().unwrap();
         match found[MISPLACED] {
             0 => Ok(found),
