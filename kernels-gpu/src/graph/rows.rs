@@ -1,18 +1,22 @@
 //! Copies of a graph into compressed sparse rows, by one pass over the vertices.
 //!
-//! A tile of vertices has one for each thread of a block. A warp takes 32 of them, one per lane:
+//! A warp takes one or two *groups* of 32 vertices, one per lane. Those of a block's warps are a tile:
 //!
 //! ```text
-//! each lane           reads its record, and counts the edges; a table has their number there
-//! tiles of four       count those in the slabs of small vertices
-//! the block           publishes the sum (`primitives::carry`)
-//! lanes and tiles     collect the edges of records and slabs in shared memory
-//! the block           finds its place by look-back
-//! the warp            writes offsets, and copies the edges to the rows
+//! each lane      reads its records, and counts the edges; a table has their number there
+//!                queues the first slab of a small vertex in shared memory
+//! the warp       counts the edges in queued slabs: a lane follows the chain of one of them
+//! the block      publishes the sum (`primitives::carry`)
+//! each lane      collects the edges of records, and then of queued slabs, in shared memory
+//! the block      finds its place by look-back
+//! the warp       writes offsets, and copies the edges to the rows, between those of tables
 //! ```
 //!
-//! A warp with a table, or with more edges than shared memory has room for, reads them again, and writes to
-//! the rows itself. Tables are listed by parts, which the warps of a second launch copy.
+//! Few vertices have slabs where degrees are small. The queue brings them together, so that a warp executes
+//! the code of slabs once for all its vertices.
+//!
+//! A warp with more edges than shared memory has room for reads them again, and writes to the rows itself.
+//! Tables are listed by parts, which the warps of a second launch copy.
 //!
 //! # A tile ahead
 //!
@@ -35,8 +39,11 @@ use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
 use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 
-/// Number of threads per block, and of vertices per tile.
+/// Number of threads per block.
 pub const ROW_THREADS: u32 = 256;
+
+/// Most groups of 32 vertices that a warp takes at a time.
+const GROUPS: usize = 2;
 
 /// Warps of a block.
 const WARPS: u32 = ROW_THREADS / 32;
@@ -44,9 +51,15 @@ const WARPS: u32 = ROW_THREADS / 32;
 /// Slots of a record, with the control slot.
 const SLOTS: usize = RECORD_SLOTS as usize + 1;
 
-/// Words of shared memory of a warp: room for an average of 20 edges without data per vertex, and of 10 with
-/// weights.
+/// Words of shared memory of a warp for edges: room for an average of 20 edges without data per vertex of a
+/// group, and of 10 with weights.
 const STAGE: usize = 640;
+
+/// Stands for edges that are not in shared memory.
+const DIRECT: u32 = u32::MAX;
+
+/// Average number of edges per vertex up to which a warp takes [`GROUPS`] groups.
+const MOST_OF_GROUPS: u64 = 8;
 
 /// Words of shared memory of a warp that copies parts: room for a slab of each bucket.
 const PART_STAGE: usize = 256;
@@ -69,40 +82,55 @@ pub struct RowCopy<D> {
     pub status: GlobalSlice<u64>,
     /// Number of tiles that have been taken: a word, which is 0.
     pub tickets: GlobalSlice<u32>,
+    /// Number of groups of 32 vertices that a warp takes at a time: see [`row_groups`].
+    pub groups: u32,
+}
+
+/// Returns the number of groups of 32 vertices that a warp should take at a time, of a graph with so many
+/// vertices and targets. One, if edges have data: more records of such would need too many registers.
+pub const fn row_groups(vertices: u32, targets: u64, has_data: bool) -> u32 {
+    if has_data || targets > vertices as u64 * MOST_OF_GROUPS { 1 } else { GROUPS as u32 }
 }
 
 #[device]
 impl<D: Scalar> RowCopy<D> {
+    /// Returns the number of vertices of a tile.
+    pub fn tile_vertices(self) -> u32 {
+        ROW_THREADS * self.groups
+    }
+
     /// Writes an edge, if there is room.
     fn put(self, place: u64, (target, data): (u32, D)) {
         write_if(self.targets, place as usize, target);
         write_if(self.data, place as usize, data);
     }
 
-    /// Writes the first `count` edges in shared memory from a place on. All lanes of the warp call it
-    /// together, after they have stored them.
-    fn put_staged(self, has_data: bool, first: u64, (stage, count): (Stage, u32)) {
+    /// Writes `count` edges in shared memory, from the one at `from` on, to the rows from a place on. All
+    /// lanes of the warp call it together, after they have stored them.
+    fn put_staged(self, has_data: bool, first: u64, (stage, from, count): (Stage, u32, u32)) {
         let warp = Tile::<32>::lockstep();
         warp.sync();
-        let count = count.min(stage.room::<D>(has_data)) as usize;
+        let count = count.min(stage.room::<D>(has_data).saturating_sub(from)) as usize;
         let targets = self.targets.part(first as usize, count);
         let data = self.data.part(first as usize, if has_data { count } else { 0 });
+        let put = |place: u32| {
+            // SAFETY: the place is below the number of targets, and so `from + place` below the room.
+            let (target, bits) = unsafe { stage.load(has_data, from + place) };
+            // SAFETY: the place is below the number of targets.
+            let at = unsafe { Global::new(targets.as_ptr()).offset(place as usize) };
+            at.store(target, Order::Weak, Scope::Device);
+            if has_data {
+                write_if(data, place as usize, bits);
+            }
+        };
         let (mut place, end) = (warp.rank(), targets.len() as u32);
-        while place < end {
-            unrolled::<4>(|i| {
-                let place = place + 32 * i as u32;
-                if place < end {
-                    // SAFETY: the place is below the room.
-                    let (target, bits) = unsafe { stage.load(has_data, place) };
-                    // SAFETY: the place is below the length.
-                    let at = unsafe { Global::new(targets.as_ptr()).offset(place as usize) };
-                    at.store(target, Order::Weak, Scope::Device);
-                    if has_data {
-                        write_if(data, place as usize, bits);
-                    }
-                }
-            });
+        while place + 96 < end {
+            unrolled::<4>(|i| put(place + 32 * i as u32));
             place += 128;
+        }
+        while place < end {
+            put(place);
+            place += 32;
         }
         warp.sync();
     }
@@ -176,46 +204,118 @@ impl Stage {
     }
 }
 
-/// The vertex of a lane.
+/// Shared memory in which a warp collects the chains of slabs of its vertices.
 #[derive(Clone, Copy)]
-struct Own<S: Slot> {
-    /// Slots of the record of a small vertex; otherwise tombstones.
-    words: [S::Word; SLOTS],
-    /// First slab of a small vertex.
-    slab: Option<Handle>,
-    /// Number of edges of a table, or 0.
-    live: u32,
-    /// Number of parts of the table, or 0.
-    parts: u32,
+struct Queue {
+    words: Shared<u32>,
+    first: u32,
+}
+
+#[device]
+impl Queue {
+    /// Number of words of a warp: a handle and a vertex for each chain, and a number for each vertex.
+    const WORDS: usize = 3 * 32 * GROUPS;
+
+    /// Returns the calling warp's part of the block's words.
+    fn of_warp(words: Shared<u32>) -> Self {
+        assert!(words.len() >= WARPS as usize * Self::WORDS);
+        Self { words, first: Thread::index_in_block() / 32 % WARPS * Self::WORDS as u32 }
+    }
+
+    /// Returns the index of a word: the `place`-th of the array `array`.
+    fn at(self, array: u32, place: u32) -> u32 {
+        self.first + array * (32 * GROUPS as u32) + place % (32 * GROUPS as u32)
+    }
+
+    /// Adds the chain of a vertex, whose number among those of the warp is `vertex`.
+    fn push(self, place: u32, handle: Handle, vertex: u32) {
+        // SAFETY: words of the warp.
+        unsafe {
+            self.words.store_unchecked(self.at(0, place), handle.to_word());
+            self.words.store_unchecked(self.at(1, place), vertex);
+        }
+        self.set(vertex, 0);
+    }
+
+    /// Returns a chain: its first slab, and the number of its vertex.
+    fn chain(self, place: u32) -> (Handle, u32) {
+        // SAFETY: words of the warp.
+        unsafe {
+            let handle = self.words.load_unchecked(self.at(0, place));
+            (Handle::from_word(handle), self.words.load_unchecked(self.at(1, place)))
+        }
+    }
+
+    /// Returns the number of a vertex that has a chain.
+    fn number(self, vertex: u32) -> u32 {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.load_unchecked(self.at(2, vertex)) }
+    }
+
+    fn set(self, vertex: u32, number: u32) {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.store_unchecked(self.at(2, vertex), number) };
+    }
+}
+
+/// Memory of the calling warp.
+#[derive(Clone, Copy)]
+struct Memory {
+    stage: Stage,
+    queue: Queue,
+}
+
+/// The vertices of a lane, one in each group.
+#[derive(Clone, Copy)]
+struct Rows<S: Slot> {
+    /// Slots of the records of small vertices; otherwise tombstones.
+    words: [[S::Word; SLOTS]; GROUPS],
+    /// Numbers of edges of the warp's vertices before that of the lane, and up to it.
+    begin: [u32; GROUPS],
+    upto: [u32; GROUPS],
+    /// A bit for each group whose vertex has slabs.
+    has_slabs: u32,
+    /// Number of chains of the warp.
+    chains: u32,
+    /// Whether a vertex of the warp has a table.
+    has_tables: bool,
+    /// Number of the warp's edges.
+    total: u32,
+}
+
+/// The tables of a warp's vertices.
+#[derive(Clone, Copy)]
+struct Tables {
+    /// Number of edges in the table of the lane's vertex, in each group.
+    live: [u32; GROUPS],
+    /// Number of its parts.
+    parts: [u32; GROUPS],
+    /// Number of edges in the tables of vertices before that of the lane.
+    before: [u32; GROUPS],
+    /// Number of edges in all tables of the warp.
+    all: u32,
 }
 
 /// A tile of vertices whose sum is published.
 #[derive(Clone, Copy)]
 struct Collected {
-    /// The vertex of the calling lane.
+    /// The vertex of the calling lane in the first group.
     vertex: u32,
-    /// Number of edges of the warp's vertices up to that of the lane.
-    upto: u32,
+    /// Numbers of edges of the warp's vertices up to that of the lane.
+    upto: [u32; GROUPS],
     announced: Announced<u64>,
-    /// Number of these edges that are in shared memory: all or none.
+    has_tables: bool,
+    /// Number of the warp's edges that are in shared memory, or [`DIRECT`] if there is no room.
     staged: u32,
-}
-
-/// A round in which the tiles of a warp read slabs.
-#[derive(Clone, Copy)]
-struct Round {
-    /// Lane whose slab the calling tile reads; 32 or more if none.
-    owner: u32,
-    /// Number of the tile that reads the slab of the calling lane; beyond the last one if none does.
-    server: u32,
 }
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Copies the edges of the calling block's tiles.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
+        let copy = if S::HAS_VALUE { RowCopy { groups: 1, ..copy } } else { copy };
         // The first one also has no vertices if the graph has none.
-        let tiles = self.vertices().div_ceil(ROW_THREADS).max(1);
+        let tiles = self.vertices().div_ceil(copy.tile_vertices()).max(1);
         let first = ticket(copy.tickets.at(0));
         // A block that begins late may find all tiles taken.
         if first >= tiles {
@@ -223,21 +323,22 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
         let carry = Carry::<Sum<u64>>::new(Values::of(copy.status), WARPS);
         let claims = TileClaims::of(copy.tickets, tiles);
+        let queue = Queue::of_warp(shared!([u32; WARPS as usize * Queue::WORDS]));
         // Two stages: edges of the current tile and of the next one.
         let mut stage = Stage::of_warp(shared!([u32; 2 * WARPS as usize * STAGE]), STAGE);
-        let mut collected = self.collect_tile(first, carry, stage, copy);
+        let mut collected = self.collect_tile(first, carry, Memory { stage, queue }, copy);
         let mut next = claims.first();
         loop {
             let mut following = collected;
             if next != NONE {
-                following = self.collect_tile(next, carry, stage.other(), copy);
+                following = self.collect_tile(next, carry, Memory { stage: stage.other(), queue }, copy);
                 claims.ask();
             } else {
                 // Between two calls of `learn` there is a barrier in any case.
                 Block::sync();
             }
             let (before, _) = carry.learn(collected.announced, 0);
-            self.write_tile(collected, before, stage, copy);
+            self.write_tile(&collected, before, Memory { stage, queue }, copy);
             if next == NONE {
                 return;
             }
@@ -251,70 +352,160 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         self,
         tile: u32,
         carry: Carry<Sum<u64>>,
-        stage: Stage,
+        memory: Memory,
         copy: RowCopy<S::Value>,
     ) -> Collected {
-        let (warp, vertex) = (Tile::<32>::lockstep(), tile * ROW_THREADS + Thread::index_in_block());
-        let mut own = self.own_row(vertex);
-        let upto = scan_lanes::<Sum<u32>>(warp, self.degree_of(&own), 32);
-        let total = warp.shuffle(upto, 31);
-        let announced = carry.announce(tile, total as u64);
-        copy.list_parts(vertex, own.parts);
-        let mut staged = 0;
-        if !warp.any(own.parts > 0) && total <= stage.room::<S::Value>(S::HAS_VALUE) {
-            if size_of::<S::Word>() > 4 {
-                // Read again: the slots would need too many registers.
-                own = self.own_row(vertex);
-            }
-            let store = |place, edge| stage.store(S::HAS_VALUE, place, edge);
-            self.write_rows(&own, before_lane(upto), store);
-            staged = total;
+        let warp = tile * WARPS + Thread::index_in_block() / 32;
+        let vertex = warp * 32 * copy.groups + Thread::lane();
+        let (Memory { stage, queue }, groups) = (memory, copy.groups);
+        let rows = self.read_rows(vertex, groups, queue);
+        let announced = carry.announce(tile, rows.total as u64);
+        let (mut before, mut small) = ([0; GROUPS], rows.total);
+        if rows.has_tables {
+            let tables = self.tables(vertex, groups);
+            unrolled::<GROUPS>(|g| copy.list_parts(vertex + 32 * g as u32, tables.parts[g]));
+            (before, small) = (tables.before, rows.total - tables.all);
         }
-        Collected { vertex, upto, announced, staged }
+        let has_room = small <= stage.room::<S::Value>(S::HAS_VALUE);
+        if has_room {
+            let store = |place, edge| stage.store(S::HAS_VALUE, place, edge);
+            self.write_rows(&rows, before, queue, store);
+        }
+        let staged = if has_room { small } else { DIRECT };
+        Collected { vertex, upto: rows.upto, announced, has_tables: rows.has_tables, staged }
     }
 
     /// Writes the offsets and edges of the warp's vertices; there are `before` edges before them. All lanes
     /// of the warp call it together.
-    fn write_tile(self, collected: Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
-        let Collected { vertex, upto, staged, .. } = collected;
+    fn write_tile(self, collected: &Collected, before: u64, memory: Memory, copy: RowCopy<S::Value>) {
+        let Collected { vertex, upto, has_tables, staged, .. } = *collected;
         if vertex == 0 {
             write_if(copy.offsets, 0, 0);
         }
-        if vertex < self.vertices() {
-            write_if(copy.offsets, vertex as usize + 1, before + upto as u64);
-        }
-        if staged == Tile::<32>::lockstep().shuffle(upto, 31) {
-            copy.put_staged(S::HAS_VALUE, before, (stage, staged));
-        } else {
-            let put = |place, edge| copy.put(before + place as u64, edge);
-            self.write_rows(&self.own_row(vertex), before_lane(upto), put);
-        }
-    }
-
-    /// Returns the calling lane's vertex. All lanes of the warp call it together.
-    fn own_row(self, vertex: u32) -> Own<S> {
-        let mut own = Own { words: [removed::<S>(); SLOTS], slab: None, live: 0, parts: 0 };
-        match self.read_record(vertex, &mut own.words) {
-            Link::TABLE => {
-                let (table, live) = Record::<S, W, L>::described(&own.words);
-                (own.live, own.parts) = (live, table.buckets.div_ceil(PART_BUCKETS));
-                own.words = [removed::<S>(); SLOTS];
+        unrolled::<GROUPS>(|g| {
+            let vertex = vertex + 32 * g as u32;
+            if (g as u32) < copy.groups && vertex < self.vertices() {
+                write_if(copy.offsets, vertex as usize + 1, before + upto[g] as u64);
             }
-            link if link.is_closed() => own.words = [removed::<S>(); SLOTS],
-            link => own.slab = link.slab(),
+        });
+        if staged == DIRECT {
+            let put = |place, edge| copy.put(before + place as u64, edge);
+            let rows = self.read_rows(vertex, copy.groups, memory.queue);
+            self.write_rows(&rows, [0; GROUPS], memory.queue, put);
+        } else if has_tables {
+            self.put_between(collected, before, memory.stage, copy);
+        } else {
+            copy.put_staged(S::HAS_VALUE, before, (memory.stage, 0, staged));
         }
-        own
     }
 
-    /// Returns the number of edges of the calling lane's vertex. All lanes of the warp call it together.
-    fn degree_of(self, own: &Own<S>) -> u32 {
-        let mut degree = own.live;
-        unrolled::<SLOTS>(|j| degree += S::is_live(own.words[j]) as u32);
-        self.each_slab(own.slab, |round, lane| {
-            let sum = Tile::<SLAB_TILE>::lockstep().reduce_add(live_in(lane));
-            degree += round.of_server(sum, 0);
+    /// Copies the edges in shared memory to the rows between those of tables. All lanes of the warp call it
+    /// together.
+    fn put_between(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
+        let Collected { vertex, upto, staged, .. } = *collected;
+        let (warp, tables) = (Tile::<32>::lockstep(), self.tables(vertex, copy.groups));
+        let (mut from, mut skipped) = (0, 0);
+        unrolled::<GROUPS>(|g| {
+            let mut rest = warp.ballot(tables.live[g] > 0);
+            while rest != 0 {
+                let owner = rest.trailing_zeros();
+                let [upto, live] = [upto[g], tables.live[g]].map(|value| warp.shuffle(value, owner));
+                let end = upto - live - skipped;
+                copy.put_staged(S::HAS_VALUE, before + (from + skipped) as u64, (stage, from, end - from));
+                (from, skipped) = (end, skipped + live);
+                rest &= rest - 1;
+            }
         });
-        degree
+        copy.put_staged(S::HAS_VALUE, before + (from + skipped) as u64, (stage, from, staged - from));
+    }
+
+    /// Reads the records of the calling lane's vertices, of which the first one is `vertex`, counts the edges,
+    /// and queues chains of slabs. All lanes of the warp call it together.
+    fn read_rows(self, vertex: u32, groups: u32, queue: Queue) -> Rows<S> {
+        let mut rows = Rows {
+            words: [[removed::<S>(); SLOTS]; GROUPS],
+            begin: [0; GROUPS],
+            upto: [0; GROUPS],
+            has_slabs: 0,
+            chains: 0,
+            has_tables: false,
+            total: 0,
+        };
+        let mut links = [Link::NO_VERTEX; GROUPS];
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                links[g] = self.read_record(vertex + 32 * g as u32, &mut rows.words[g]);
+            }
+        });
+        let tables = self.queue_chains(&mut rows, links, queue);
+        self.each_piece(queue, rows.chains, |vertex, lane| {
+            let live = live_in(lane);
+            if live > 0 {
+                queue.set(vertex, queue.number(vertex) + live);
+            }
+        });
+        let warp = Tile::<32>::lockstep();
+        warp.sync();
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                let mut degree = tables[g];
+                unrolled::<SLOTS>(|j| degree += S::is_live(rows.words[g][j]) as u32);
+                if rows.has_slabs >> g & 1 != 0 {
+                    degree += queue.number(32 * g as u32 + warp.rank());
+                }
+                rows.upto[g] = rows.total + scan_lanes::<Sum<u32>>(warp, degree, 32);
+                rows.begin[g] = rows.upto[g] - degree;
+                rows.total = warp.shuffle(rows.upto[g], 31);
+            }
+        });
+        rows
+    }
+
+    /// Queues the chains of the vertices whose records were read, and clears slots that hold no edges.
+    /// Returns the numbers of edges in tables. All lanes of the warp call it together.
+    fn queue_chains(self, rows: &mut Rows<S>, links: [Link; GROUPS], queue: Queue) -> [u32; GROUPS] {
+        let (warp, mut live, mut is_table) = (Tile::<32>::lockstep(), [0; GROUPS], false);
+        // Lanes may still read the chains of the last call.
+        warp.sync();
+        unrolled::<GROUPS>(|g| {
+            let link = links[g];
+            if link == Link::TABLE {
+                live[g] = Record::<S, W, L>::described(&rows.words[g]).1;
+                is_table = true;
+            }
+            if link.is_closed() {
+                rows.words[g] = [removed::<S>(); SLOTS];
+            }
+            let chains = warp.ballot(link.slab().is_some());
+            if let Some(slab) = link.slab() {
+                let before = (chains & ((1 << warp.rank()) - 1)).count_ones();
+                rows.has_slabs |= 1 << g;
+                queue.push(rows.chains + before, slab, 32 * g as u32 + warp.rank());
+            }
+            rows.chains += chains.count_ones();
+        });
+        warp.sync();
+        rows.has_tables = warp.any(is_table);
+        live
+    }
+
+    /// Returns the tables of the warp's vertices. All lanes of the warp call it together.
+    fn tables(self, vertex: u32, groups: u32) -> Tables {
+        let warp = Tile::<32>::lockstep();
+        let mut tables = Tables { live: [0; GROUPS], parts: [0; GROUPS], before: [0; GROUPS], all: 0 };
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                let mut words = [removed::<S>(); SLOTS];
+                if self.read_record(vertex + 32 * g as u32, &mut words) == Link::TABLE {
+                    let (table, live) = Record::<S, W, L>::described(&words);
+                    (tables.live[g], tables.parts[g]) = (live, table.buckets.div_ceil(PART_BUCKETS));
+                }
+                let upto = scan_lanes::<Sum<u32>>(warp, tables.live[g], 32);
+                tables.before[g] = tables.all + upto - tables.live[g];
+                tables.all += warp.shuffle(upto, 31);
+            }
+        });
+        tables
     }
 
     /// Reads the slots of a record, and returns its link; no vertex if it does not exist.
@@ -335,51 +526,76 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         link
     }
 
-    /// Calls `put` with a place and an edge for each edge of the calling lane's small vertex, of which the
-    /// first one has the place `first`. All lanes of the warp call it together; tiles call `put` for the
-    /// edges in slabs.
-    fn write_rows(self, own: &Own<S>, first: u32, mut put: impl FnMut(u32, (u32, S::Value))) {
-        let mut place = first;
-        unrolled::<SLOTS>(|j| {
-            if S::is_live(own.words[j]) {
-                put(place, self.decoded(own.words[j]));
-                place += 1;
+    /// Calls `put` with a place and an edge for each edge of the warp's small vertices. The first one of the
+    /// calling lane's vertex in a group has the place `rows.begin` without `minus`. All lanes of the warp call
+    /// it together.
+    fn write_rows(
+        self,
+        rows: &Rows<S>,
+        minus: [u32; GROUPS],
+        queue: Queue,
+        mut put: impl FnMut(u32, (u32, S::Value)),
+    ) {
+        let warp = Tile::<32>::lockstep();
+        unrolled::<GROUPS>(|g| {
+            let mut place = rows.begin[g] - minus[g];
+            self.put_live(&rows.words[g], &mut place, &mut put);
+            if rows.has_slabs >> g & 1 != 0 {
+                queue.set(32 * g as u32 + warp.rank(), place);
             }
         });
-        self.each_slab(own.slab, |round, lane| {
-            let tile = Tile::<SLAB_TILE>::lockstep();
-            let many = live_in(lane);
-            let sum = tile.reduce_add(many);
-            let begin = Tile::<32>::lockstep().shuffle(place, round.owner % 32);
-            let (mut at, words) = (begin + before_in_tile(tile, many), lane.words());
-            unrolled::<L>(|j| {
-                if S::is_live(words[j]) {
-                    put(at, self.decoded(words[j]));
-                    at += 1;
-                }
-            });
-            place += round.of_server(sum, 0);
+        warp.sync();
+        self.each_piece(queue, rows.chains, |vertex, lane| {
+            let mut place = queue.number(vertex);
+            self.put_live(&lane.words(), &mut place, &mut put);
+            queue.set(vertex, place);
         });
     }
 
-    /// Calls `see` for the slabs that begin with `first`, and those behind them. Tiles of four lanes take the
-    /// slabs of the warp's lanes in turn. All lanes of the warp call it together, and `see` as well.
-    fn each_slab(self, first: Option<Handle>, mut see: impl FnMut(Round, &Lane<S, L>)) {
-        let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
-        let mut at = first;
-        while warp.any(at.is_some()) {
-            let round = Round::new(warp.ballot(at.is_some()), at.is_some());
-            let handle = warp.shuffle(at.map_or(0, Handle::to_word), round.owner % 32);
-            let is_there = round.owner < 32;
-            // SAFETY: the handle was read in a link; nothing is accessed without one.
-            let node = unsafe { self.node(Handle::from_word(handle)) };
-            let read = node.read(tile.rank(), is_there, Order::Weak);
-            let lane = if is_there { read.lane } else { Lane::nothing() };
-            see(round, &lane);
-            let next = round.of_server(read.link.to_word(), SLAB_TILE - 1);
-            if round.is_served() {
-                at = Link::from_word(next).slab();
+    /// Calls `put` for each edge in slots, with the places from `place` on.
+    fn put_live<const N: usize>(
+        self,
+        words: &[S::Word; N],
+        place: &mut u32,
+        put: &mut impl FnMut(u32, (u32, S::Value)),
+    ) {
+        unrolled::<N>(|j| {
+            if S::is_live(words[j]) {
+                put(*place, self.decoded(words[j]));
+                *place += 1;
             }
+        });
+    }
+
+    /// Calls `see` for the slots in the first `chains` queued chains, with the number of the vertex. A lane
+    /// follows a chain, and reads half a slab at a time. Slots are filled in order, so an empty one is the
+    /// chain's end. All lanes of the warp call it together.
+    fn each_piece(self, queue: Queue, chains: u32, mut see: impl FnMut(u32, &Lane<S, L>)) {
+        let (warp, mut first) = (Tile::<32>::lockstep(), 0);
+        while first < chains {
+            let place = first + warp.rank();
+            let (handle, vertex) = queue.chain(place);
+            // SAFETY: the handle was read in a link of the graph.
+            let mut at = (place < chains).then(|| unsafe { self.node(handle) });
+            let mut half = 0;
+            while warp.any(at.is_some()) {
+                if let Some(node) = at {
+                    let reads = [0, 1].map(|part| node.read(half + part, true, Order::Weak));
+                    see(vertex, &reads[0].lane);
+                    see(vertex, &reads[1].lane);
+                    let is_end = reads.iter().any(|read| read.lane.first(|_, word| S::is_empty(word)).exists);
+                    if is_end {
+                        at = None;
+                    } else if half > 0 {
+                        at = Link::from_word(reads[1].link.to_word()).slab().map(|next| {
+                            // SAFETY: the handle was read in a link of the graph.
+                            unsafe { self.node(next) }
+                        });
+                    }
+                    half ^= SLAB_TILE / 2;
+                }
+            }
+            first += 32;
         }
     }
 
@@ -424,40 +640,13 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                     place += 1;
                 }
             });
-            copy.put_staged(S::HAS_VALUE, first + warp.shuffle(begin, 0) as u64, (stage, total));
+            copy.put_staged(S::HAS_VALUE, first + warp.shuffle(begin, 0) as u64, (stage, 0, total));
             let next = Link::from_word(tile.shuffle(link.to_word(), SLAB_TILE - 1)).slab();
             at = next.map(|handle| {
                 // SAFETY: the handle was read in a link of the graph.
                 unsafe { self.node(handle) }
             });
         }
-    }
-}
-
-#[device]
-impl Round {
-    /// Gives each tile one of the lanes in `waiting`, of which the calling lane is one if `waits`.
-    fn new(waiting: u32, waits: bool) -> Self {
-        let (mut rest, tile) = (waiting, Thread::lane() / SLAB_TILE);
-        unrolled::<{ 32 / SLAB_TILE as usize - 1 }>(|before| {
-            if (before as u32) < tile {
-                rest &= rest.wrapping_sub(1);
-            }
-        });
-        let before = (waiting & ((1 << Thread::lane()) - 1)).count_ones();
-        Self { owner: rest.trailing_zeros(), server: if waits { before } else { u32::MAX } }
-    }
-
-    /// Returns whether a tile reads the slab of the calling lane.
-    fn is_served(self) -> bool {
-        self.server < 32 / SLAB_TILE
-    }
-
-    /// Returns the value of the lane `rank` of the tile that reads the calling lane's slab, or 0. All lanes
-    /// of the warp call it together.
-    fn of_server(self, value: u32, rank: u32) -> u32 {
-        let found = Tile::<32>::lockstep().shuffle(value, self.server % (32 / SLAB_TILE) * SLAB_TILE + rank);
-        if self.is_served() { found } else { 0 }
     }
 }
 
@@ -503,25 +692,6 @@ fn live_in<S: Slot, const L: usize>(lane: &Lane<S, L>) -> u32 {
         j += 1;
     }
     live
-}
-
-/// Returns the sum up to the lane before the calling one, of which each lane has that up to its own.
-#[device]
-fn before_lane(upto: u32) -> u32 {
-    let below = Tile::<32>::lockstep().shuffle_up(upto, 1);
-    if Thread::lane() == 0 { 0 } else { below }
-}
-
-/// Returns the sum of the values of the tile's lanes before the calling one.
-#[device]
-fn before_in_tile(tile: Tile<SLAB_TILE>, value: u32) -> u32 {
-    let (mut sum, mut by) = (value, 1);
-    while by < SLAB_TILE {
-        let below = tile.shuffle_up(sum, by);
-        sum += if tile.rank() >= by { below } else { 0 };
-        by *= 2;
-    }
-    sum - value
 }
 
 /// Copies the edges in the listed parts of tables. The grid has any number of threads.
