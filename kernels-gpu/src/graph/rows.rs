@@ -297,14 +297,15 @@ struct Tables {
 }
 
 /// A tile of vertices whose sum is published.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Collected {
     /// The vertex of the calling lane in the first group.
     vertex: u32,
     /// Numbers of edges of the warp's vertices up to that of the lane.
     upto: [u32; GROUPS],
     announced: Announced<u64>,
-    has_tables: bool,
+    /// Number of the warp's edges that are in tables.
+    in_tables: u32,
     /// Number of the warp's edges that are in shared memory, or [`DIRECT`] if there is no room.
     staged: u32,
 }
@@ -326,8 +327,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let queue = Queue::of_warp(shared!([u32; WARPS as usize * Queue::WORDS]));
         // Two stages: edges of the current tile and of the next one.
         let mut stage = Stage::of_warp(shared!([u32; 2 * WARPS as usize * STAGE]), STAGE);
-        let mut collected = self.collect_tile(first, carry, Memory { stage, queue }, copy);
-        let mut next = claims.first();
+        let (mut collected, mut next, mut is_first) = (Collected::default(), first, true);
         loop {
             let mut following = collected;
             if next != NONE {
@@ -337,12 +337,17 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 // Between two calls of `learn` there is a barrier in any case.
                 Block::sync();
             }
-            let (before, _) = carry.learn(collected.announced, 0);
-            self.write_tile(&collected, before, Memory { stage, queue }, copy);
+            if is_first {
+                // Instead of the barrier in `learn`.
+                Block::sync();
+            } else {
+                let (before, _) = carry.learn(collected.announced, 0);
+                self.write_tile(&collected, before, stage, copy);
+            }
             if next == NONE {
                 return;
             }
-            (collected, next, stage) = (following, claims.told(), stage.other());
+            (collected, next, stage, is_first) = (following, claims.told(), stage.other(), false);
         }
     }
 
@@ -360,25 +365,26 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let (Memory { stage, queue }, groups) = (memory, copy.groups);
         let rows = self.read_rows(vertex, groups, queue);
         let announced = carry.announce(tile, rows.total as u64);
-        let (mut before, mut small) = ([0; GROUPS], rows.total);
+        let (mut before, mut in_tables) = ([0; GROUPS], 0);
         if rows.has_tables {
             let tables = self.tables(vertex, groups);
             unrolled::<GROUPS>(|g| copy.list_parts(vertex + 32 * g as u32, tables.parts[g]));
-            (before, small) = (tables.before, rows.total - tables.all);
+            (before, in_tables) = (tables.before, tables.all);
         }
+        let small = rows.total - in_tables;
         let has_room = small <= stage.room::<S::Value>(S::HAS_VALUE);
         if has_room {
             let store = |place, edge| stage.store(S::HAS_VALUE, place, edge);
             self.write_rows(&rows, before, queue, store);
         }
         let staged = if has_room { small } else { DIRECT };
-        Collected { vertex, upto: rows.upto, announced, has_tables: rows.has_tables, staged }
+        Collected { vertex, upto: rows.upto, announced, in_tables, staged }
     }
 
     /// Writes the offsets and edges of the warp's vertices; there are `before` edges before them. All lanes
     /// of the warp call it together.
-    fn write_tile(self, collected: &Collected, before: u64, memory: Memory, copy: RowCopy<S::Value>) {
-        let Collected { vertex, upto, has_tables, staged, .. } = *collected;
+    fn write_tile(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
+        let Collected { vertex, upto, in_tables, staged, .. } = *collected;
         if vertex == 0 {
             write_if(copy.offsets, 0, 0);
         }
@@ -389,14 +395,31 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             }
         });
         if staged == DIRECT {
-            let put = |place, edge| copy.put(before + place as u64, edge);
-            let rows = self.read_rows(vertex, copy.groups, memory.queue);
-            self.write_rows(&rows, [0; GROUPS], memory.queue, put);
-        } else if has_tables {
-            self.put_between(collected, before, memory.stage, copy);
+            unrolled::<GROUPS>(|g| {
+                if (g as u32) < copy.groups {
+                    self.put_row(vertex + 32 * g as u32, before + upto[g] as u64, copy);
+                }
+            });
+        } else if in_tables > 0 {
+            self.put_between(collected, before, stage, copy);
         } else {
-            copy.put_staged(S::HAS_VALUE, before, (memory.stage, 0, staged));
+            copy.put_staged(S::HAS_VALUE, before, (stage, 0, staged));
         }
+    }
+
+    /// Writes the edges of a vertex without a table to its row, which ends at `end`, by the calling lane alone.
+    fn put_row(self, vertex: u32, end: u64, copy: RowCopy<S::Value>) {
+        let mut words = [removed::<S>(); SLOTS];
+        if self.read_record(vertex, &mut words).is_closed() {
+            return;
+        }
+        let mut place = end;
+        self.each_word(vertex, |word| {
+            if S::is_live(word) {
+                place -= 1;
+                copy.put(place, self.decoded(word));
+            }
+        });
     }
 
     /// Copies the edges in shared memory to the rows between those of tables. All lanes of the warp call it

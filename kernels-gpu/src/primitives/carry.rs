@@ -37,7 +37,7 @@ pub struct Carry<M> {
 }
 
 /// A tile whose sum is published and whose warps do not know their prefixes yet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Announced<V> {
     tile: u32,
     /// In the first warp: the sum of the warps up to the one with the lane's index.
