@@ -26,7 +26,7 @@
 use super::algorithms::{PART_BUCKETS, Part, PartList};
 use super::kind::{Config, Edges};
 use super::link::Link;
-use super::record::{RECORD_SLOTS, Record, removed};
+use super::record::{RECORD_SLOTS, Record};
 use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Lane, Scalar, Slot};
@@ -50,6 +50,9 @@ const WARPS: u32 = ROW_THREADS / 32;
 
 /// Slots of a record, with the control slot.
 const SLOTS: usize = RECORD_SLOTS as usize + 1;
+
+/// Slots of a record, without the control slot.
+const EDGES: usize = RECORD_SLOTS as usize;
 
 /// Words of shared memory of a warp for edges: room for an average of 20 edges without data per vertex of a
 /// group, and of 10 with weights.
@@ -113,24 +116,22 @@ impl<D: Scalar> RowCopy<D> {
         let count = count.min(stage.room::<D>(has_data).saturating_sub(from)) as usize;
         let targets = self.targets.part(first as usize, count);
         let data = self.data.part(first as usize, if has_data { count } else { 0 });
-        let put = |place: u32| {
-            // SAFETY: the place is below the number of targets, and so `from + place` below the room.
-            let (target, bits) = unsafe { stage.load(has_data, from + place) };
-            // SAFETY: the place is below the number of targets.
-            let at = unsafe { Global::new(targets.as_ptr()).offset(place as usize) };
-            at.store(target, Order::Weak, Scope::Device);
-            if has_data {
-                write_if(data, place as usize, bits);
-            }
-        };
         let (mut place, end) = (warp.rank(), targets.len() as u32);
-        while place + 96 < end {
-            unrolled::<4>(|i| put(place + 32 * i as u32));
-            place += 128;
-        }
         while place < end {
-            put(place);
-            place += 32;
+            unrolled::<4>(|i| {
+                let place = place + 32 * i as u32;
+                if place < end {
+                    // SAFETY: the place is below the number of targets, so `from + place` is below the room.
+                    let (target, bits) = unsafe { stage.load(has_data, from + place) };
+                    // SAFETY: the place is below the number of targets.
+                    let at = unsafe { Global::new(targets.as_ptr()).offset(place as usize) };
+                    at.store(target, Order::Weak, Scope::Device);
+                    if has_data {
+                        write_if(data, place as usize, bits);
+                    }
+                }
+            });
+            place += 128;
         }
         warp.sync();
     }
@@ -166,13 +167,12 @@ impl Stage {
         self.len / if has_data { 1 + size_of::<D>() as u32 / 4 } else { 1 }
     }
 
-    /// Stores an edge, if its place is below the room.
-    fn store<D: Scalar>(self, has_data: bool, place: u32, (target, data): (u32, D)) {
-        let (room, bits) = (self.room::<D>(has_data), data.to_u64());
-        if place >= room {
-            return;
-        }
-        let at = self.first + place;
+    /// Stores an edge.
+    ///
+    /// # Safety
+    /// - `place` is below the room.
+    unsafe fn store<D: Scalar>(self, has_data: bool, place: u32, (target, data): (u32, D)) {
+        let (room, at, bits) = (self.room::<D>(has_data), self.first + place, data.to_u64());
         // SAFETY: the warp's words begin at `first`, and are as many as the room needs.
         unsafe {
             self.words.store_unchecked(at, target);
@@ -268,8 +268,10 @@ struct Memory {
 /// The vertices of a lane, one in each group.
 #[derive(Clone, Copy)]
 struct Rows<S: Slot> {
-    /// Slots of the records of small vertices; otherwise tombstones.
+    /// Slots of the records, which hold edges if the vertices are small.
     words: [[S::Word; SLOTS]; GROUPS],
+    /// A bit for each group whose vertex is small.
+    is_small: u32,
     /// Numbers of edges of the warp's vertices before that of the lane, and up to it.
     begin: [u32; GROUPS],
     upto: [u32; GROUPS],
@@ -315,8 +317,13 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Copies the edges of the calling block's tiles.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
         let copy = if S::HAS_VALUE { RowCopy { groups: 1, ..copy } } else { copy };
-        // The first one also has no vertices if the graph has none.
-        let tiles = self.vertices().div_ceil(copy.tile_vertices()).max(1);
+        if self.vertices() == 0 {
+            if Thread::index() == 0 {
+                write_if(copy.offsets, 0, 0);
+            }
+            return;
+        }
+        let tiles = self.vertices().div_ceil(copy.tile_vertices());
         let first = ticket(copy.tickets.at(0));
         // A block that begins late may find all tiles taken.
         if first >= tiles {
@@ -374,7 +381,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let small = rows.total - in_tables;
         let has_room = small <= stage.room::<S::Value>(S::HAS_VALUE);
         if has_room {
-            let store = |place, edge| stage.store(S::HAS_VALUE, place, edge);
+            // SAFETY: the places are below `small`, so there is room.
+            let store = |place, edge| unsafe { stage.store(S::HAS_VALUE, place, edge) };
             self.write_rows(&rows, before, queue, store);
         }
         let staged = if has_room { small } else { DIRECT };
@@ -409,8 +417,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 
     /// Writes the edges of a vertex without a table to its row, which ends at `end`, by the calling lane alone.
     fn put_row(self, vertex: u32, end: u64, copy: RowCopy<S::Value>) {
-        let mut words = [removed::<S>(); SLOTS];
-        if self.read_record(vertex, &mut words).is_closed() {
+        if self.link_of(vertex, &self.read_record(vertex)).is_closed() {
             return;
         }
         let mut place = end;
@@ -446,7 +453,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// and queues chains of slabs. All lanes of the warp call it together.
     fn read_rows(self, vertex: u32, groups: u32, queue: Queue) -> Rows<S> {
         let mut rows = Rows {
-            words: [[removed::<S>(); SLOTS]; GROUPS],
+            words: [[S::EMPTY; SLOTS]; GROUPS],
+            is_small: 0,
             begin: [0; GROUPS],
             upto: [0; GROUPS],
             has_slabs: 0,
@@ -454,25 +462,21 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             has_tables: false,
             total: 0,
         };
-        let mut links = [Link::NO_VERTEX; GROUPS];
         unrolled::<GROUPS>(|g| {
             if (g as u32) < groups {
-                links[g] = self.read_record(vertex + 32 * g as u32, &mut rows.words[g]);
-            }
-        });
-        let tables = self.queue_chains(&mut rows, links, queue);
-        self.each_piece(queue, rows.chains, |vertex, lane| {
-            let live = live_in(lane);
-            if live > 0 {
-                queue.set(vertex, queue.number(vertex) + live);
+                rows.words[g] = self.read_record(vertex + 32 * g as u32);
             }
         });
         let warp = Tile::<32>::lockstep();
+        let tables = self.queue_chains(&mut rows, (vertex, groups), queue);
+        self.fold_chains(queue, rows.chains, |number, words| number + live_in::<S, L>(words));
         warp.sync();
         unrolled::<GROUPS>(|g| {
             if (g as u32) < groups {
                 let mut degree = tables[g];
-                unrolled::<SLOTS>(|j| degree += S::is_live(rows.words[g][j]) as u32);
+                if rows.is_small >> g & 1 != 0 {
+                    unrolled::<EDGES>(|j| degree += S::is_live(rows.words[g][j]) as u32);
+                }
                 if rows.has_slabs >> g & 1 != 0 {
                     degree += queue.number(32 * g as u32 + warp.rank());
                 }
@@ -484,21 +488,22 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         rows
     }
 
-    /// Queues the chains of the vertices whose records were read, and clears slots that hold no edges.
-    /// Returns the numbers of edges in tables. All lanes of the warp call it together.
-    fn queue_chains(self, rows: &mut Rows<S>, links: [Link; GROUPS], queue: Queue) -> [u32; GROUPS] {
+    /// Queues the chains of the vertices whose records were read. Returns the numbers of edges in tables. All
+    /// lanes of the warp call it together.
+    fn queue_chains(self, rows: &mut Rows<S>, (vertex, groups): (u32, u32), queue: Queue) -> [u32; GROUPS] {
         let (warp, mut live, mut is_table) = (Tile::<32>::lockstep(), [0; GROUPS], false);
         // Lanes may still read the chains of the last call.
         warp.sync();
         unrolled::<GROUPS>(|g| {
-            let link = links[g];
+            if g as u32 >= groups {
+                return;
+            }
+            let link = self.link_of(vertex + 32 * g as u32, &rows.words[g]);
             if link == Link::TABLE {
                 live[g] = Record::<S, W, L>::described(&rows.words[g]).1;
                 is_table = true;
             }
-            if link.is_closed() {
-                rows.words[g] = [removed::<S>(); SLOTS];
-            }
+            rows.is_small |= !link.is_closed() as u32 * (1 << g);
             let chains = warp.ballot(link.slab().is_some());
             if let Some(slab) = link.slab() {
                 let before = (chains & ((1 << warp.rank()) - 1)).count_ones();
@@ -518,8 +523,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let mut tables = Tables { live: [0; GROUPS], parts: [0; GROUPS], before: [0; GROUPS], all: 0 };
         unrolled::<GROUPS>(|g| {
             if (g as u32) < groups {
-                let mut words = [removed::<S>(); SLOTS];
-                if self.read_record(vertex + 32 * g as u32, &mut words) == Link::TABLE {
+                let vertex = vertex + 32 * g as u32;
+                let words = self.read_record(vertex);
+                if self.link_of(vertex, &words) == Link::TABLE {
                     let (table, live) = Record::<S, W, L>::described(&words);
                     (tables.live[g], tables.parts[g]) = (live, table.buckets.div_ceil(PART_BUCKETS));
                 }
@@ -531,22 +537,24 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         tables
     }
 
-    /// Reads the slots of a record, and returns its link; no vertex if it does not exist.
-    fn read_record(self, vertex: u32, words: &mut [S::Word; SLOTS]) -> Link {
-        if vertex >= self.vertices() {
-            return Link::NO_VERTEX;
-        }
-        // SAFETY: the vertex exists.
-        let record = unsafe { self.record(vertex) };
-        let (mut link, mut rank) = (Link::NONE, 0);
+    /// Reads the slots of a record, with the control slot. They are arbitrary if there is no such vertex.
+    fn read_record(self, vertex: u32) -> [S::Word; SLOTS] {
+        let mut words = [S::EMPTY; SLOTS];
+        // SAFETY: the vertex exists, since the graph has one.
+        let record = unsafe { self.record(vertex.min(self.vertices() - 1)) };
+        let mut rank = 0;
         while rank < W {
-            let read = record.read(rank, true, Order::Weak);
-            let lane = read.lane.words();
+            let lane = record.bucket().load(rank, true, Order::Weak).words();
             unrolled::<L>(|j| words[rank as usize * L + j] = lane[j]);
-            link = Link::from_word(read.link);
             rank += 1;
         }
-        link
+        words
+    }
+
+    /// Returns the link in a record that was read; no vertex if it does not exist.
+    fn link_of(self, vertex: u32, words: &[S::Word; SLOTS]) -> Link {
+        let link = Record::<S, W, L>::link_in(words[SLOTS - 1]);
+        if vertex < self.vertices() { link } else { Link::NO_VERTEX }
     }
 
     /// Calls `put` with a place and an edge for each edge of the warp's small vertices. The first one of the
@@ -562,63 +570,55 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let warp = Tile::<32>::lockstep();
         unrolled::<GROUPS>(|g| {
             let mut place = rows.begin[g] - minus[g];
-            self.put_live(&rows.words[g], &mut place, &mut put);
+            if rows.is_small >> g & 1 != 0 {
+                unrolled::<EDGES>(|j| place = self.put_live(rows.words[g][j], place, &mut put));
+            }
             if rows.has_slabs >> g & 1 != 0 {
                 queue.set(32 * g as u32 + warp.rank(), place);
             }
         });
         warp.sync();
-        self.each_piece(queue, rows.chains, |vertex, lane| {
-            let mut place = queue.number(vertex);
-            self.put_live(&lane.words(), &mut place, &mut put);
-            queue.set(vertex, place);
+        self.fold_chains(queue, rows.chains, |mut place, words| {
+            unrolled::<L>(|j| place = self.put_live(words[j], place, &mut put));
+            place
         });
     }
 
-    /// Calls `put` for each edge in slots, with the places from `place` on.
-    fn put_live<const N: usize>(
-        self,
-        words: &[S::Word; N],
-        place: &mut u32,
-        put: &mut impl FnMut(u32, (u32, S::Value)),
-    ) {
-        unrolled::<N>(|j| {
-            if S::is_live(words[j]) {
-                put(*place, self.decoded(words[j]));
-                *place += 1;
-            }
-        });
+    /// Calls `put` for the edge in a slot, if there is one. Returns the place behind it.
+    fn put_live(self, word: S::Word, place: u32, put: &mut impl FnMut(u32, (u32, S::Value))) -> u32 {
+        if !S::is_live(word) {
+            return place;
+        }
+        put(place, self.decoded(word));
+        place + 1
     }
 
-    /// Calls `see` for the slots in the first `chains` queued chains, with the number of the vertex. A lane
-    /// follows a chain, and reads half a slab at a time. Slots are filled in order, so an empty one is the
-    /// chain's end. All lanes of the warp call it together.
-    fn each_piece(self, queue: Queue, chains: u32, mut see: impl FnMut(u32, &Lane<S, L>)) {
-        let (warp, mut first) = (Tile::<32>::lockstep(), 0);
-        while first < chains {
-            let place = first + warp.rank();
+    /// Calls `step` with the slots in the first `chains` queued chains: with the number of the chain's vertex,
+    /// which is then what `step` returns. A lane follows a chain, and reads a fourth of a slab at a time.
+    /// Slots are filled in order, so an empty one is the chain's end.
+    fn fold_chains(self, queue: Queue, chains: u32, mut step: impl FnMut(u32, &[S::Word; L]) -> u32) {
+        let mut place = Thread::lane();
+        while place < chains {
             let (handle, vertex) = queue.chain(place);
             // SAFETY: the handle was read in a link of the graph.
-            let mut at = (place < chains).then(|| unsafe { self.node(handle) });
-            let mut half = 0;
-            while warp.any(at.is_some()) {
-                if let Some(node) = at {
-                    let reads = [0, 1].map(|part| node.read(half + part, true, Order::Weak));
-                    see(vertex, &reads[0].lane);
-                    see(vertex, &reads[1].lane);
-                    let is_end = reads.iter().any(|read| read.lane.first(|_, word| S::is_empty(word)).exists);
-                    if is_end {
-                        at = None;
-                    } else if half > 0 {
-                        at = Link::from_word(reads[1].link.to_word()).slab().map(|next| {
-                            // SAFETY: the handle was read in a link of the graph.
-                            unsafe { self.node(next) }
-                        });
+            let (mut node, mut part, mut is_end) = (unsafe { self.node(handle) }, 0, false);
+            let mut number = queue.number(vertex);
+            while !is_end {
+                let read = node.read(part, true, Order::Weak);
+                number = step(number, &read.lane.words());
+                is_end = read.lane.first(|_, word| S::is_empty(word)).exists;
+                part += 1;
+                if part == SLAB_TILE {
+                    part = 0;
+                    match Link::from_word(read.link.to_word()).slab() {
+                        // SAFETY: the handle was read in a link of the graph.
+                        Some(next) => node = unsafe { self.node(next) },
+                        None => is_end = true,
                     }
-                    half ^= SLAB_TILE / 2;
                 }
             }
-            first += 32;
+            queue.set(vertex, number);
+            place += 32;
         }
     }
 
@@ -648,7 +648,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 let read = node.read(tile.rank(), true, Order::Weak);
                 (read.lane, Link::from_word(read.link.to_word()))
             });
-            let (many, words) = (live_in(&lane), lane.words());
+            let words = lane.words();
+            let many = live_in::<S, L>(&words);
             let upto = scan_lanes::<Sum<u32>>(warp, many, 32);
             let total = warp.shuffle(upto, 31);
             let begin = if warp.rank() == 0 && total > 0 {
@@ -659,7 +660,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             let mut place = upto - many;
             unrolled::<L>(|j| {
                 if S::is_live(words[j]) {
-                    stage.store(S::HAS_VALUE, place, self.decoded(words[j]));
+                    // SAFETY: there is room for a slab of each bucket.
+                    unsafe { stage.store(S::HAS_VALUE, place, self.decoded(words[j])) };
                     place += 1;
                 }
             });
@@ -706,14 +708,11 @@ impl<D: Scalar> RowCopy<D> {
     }
 }
 
-/// Returns the number of edges in a lane's slots.
+/// Returns the number of edges in slots.
 #[device]
-fn live_in<S: Slot, const L: usize>(lane: &Lane<S, L>) -> u32 {
-    let (words, mut live, mut j) = (lane.words(), 0, 0);
-    while j < L {
-        live += S::is_live(words[j]) as u32;
-        j += 1;
-    }
+fn live_in<S: Slot, const L: usize>(words: &[S::Word; L]) -> u32 {
+    let mut live = 0;
+    unrolled::<L>(|j| live += S::is_live(words[j]) as u32);
     live
 }
 
