@@ -24,7 +24,7 @@
 //! each collects its next tile before it looks back for the current one. The numbers of tiles, and why the
 //! wait ends, are those of `primitives::tiles`.
 use super::algorithms::{PART_BUCKETS, Part, PartList};
-use super::kind::{Config, Edges};
+use super::kind::Edges;
 use super::link::Link;
 use super::record::{RECORD_SLOTS, Record};
 use super::view::{GraphView, SLAB_TILE, Start};
@@ -40,7 +40,7 @@ use crate::slab::{Handle, Pool};
 use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 
 /// Number of threads per block.
-pub const ROW_THREADS: u32 = 256;
+pub const ROW_THREADS: u32 = 128;
 
 /// Most groups of 32 vertices that a warp takes at a time.
 const GROUPS: usize = 2;
@@ -50,9 +50,6 @@ const WARPS: u32 = ROW_THREADS / 32;
 
 /// Slots of a record, with the control slot.
 const SLOTS: usize = RECORD_SLOTS as usize + 1;
-
-/// Slots of a record, without the control slot.
-const EDGES: usize = RECORD_SLOTS as usize;
 
 /// Words of shared memory of a warp for edges: room for an average of 20 edges without data per vertex of a
 /// group, and of 10 with weights.
@@ -204,6 +201,30 @@ impl Stage {
     }
 }
 
+/// A part of a table, as a warp copies it.
+#[derive(Clone, Copy, Default)]
+struct ListedPart {
+    /// Index of its first bucket among the slabs of the arena.
+    bucket: u32,
+    /// Number of buckets from there to the end of the table.
+    buckets: u32,
+    /// Index of the table's word among the cursors.
+    cursor: u32,
+    /// Place at which the row begins.
+    first: u64,
+}
+
+#[device]
+impl ListedPart {
+    /// Returns the part that a lane has. All lanes of the warp call it together.
+    fn of_lane(self, lane: u32) -> Self {
+        let warp = Tile::<32>::lockstep();
+        let [bucket, buckets, cursor] =
+            [self.bucket, self.buckets, self.cursor].map(|value| warp.shuffle(value, lane));
+        Self { bucket, buckets, cursor, first: warp.shuffle(self.first, lane) }
+    }
+}
+
 /// Shared memory in which a warp collects the chains of slabs of its vertices.
 #[derive(Clone, Copy)]
 struct Queue {
@@ -268,17 +289,18 @@ struct Memory {
 /// The vertices of a lane, one in each group.
 #[derive(Clone, Copy)]
 struct Rows<S: Slot> {
-    /// Slots of the records, which hold edges if the vertices are small.
+    /// Slots that were read: those of the records or, if there is one group, those of the record and of the
+    /// first fourth of the first slab.
     words: [[S::Word; SLOTS]; GROUPS],
-    /// A bit for each group whose vertex is small.
-    is_small: u32,
+    /// A bit for each of them that has edges.
+    has_edges: u32,
+    /// A bit for each group whose vertex has a queued chain.
+    is_queued: u32,
+    /// Number of queued chains of the warp.
+    chains: u32,
     /// Numbers of edges of the warp's vertices before that of the lane, and up to it.
     begin: [u32; GROUPS],
     upto: [u32; GROUPS],
-    /// A bit for each group whose vertex has slabs.
-    has_slabs: u32,
-    /// Number of chains of the warp.
-    chains: u32,
     /// Whether a vertex of the warp has a table.
     has_tables: bool,
     /// Number of the warp's edges.
@@ -383,7 +405,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         if has_room {
             // SAFETY: the places are below `small`, so there is room.
             let store = |place, edge| unsafe { stage.store(S::HAS_VALUE, place, edge) };
-            self.write_rows(&rows, before, queue, store);
+            self.write_rows(&rows, (before, groups), queue, store);
         }
         let staged = if has_room { small } else { DIRECT };
         Collected { vertex, upto: rows.upto, announced, in_tables, staged }
@@ -429,24 +451,25 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         });
     }
 
-    /// Copies the edges in shared memory to the rows between those of tables. All lanes of the warp call it
-    /// together.
+    /// Copies the edges in shared memory to the rows between those of tables: each lane those of its vertices.
+    /// All lanes of the warp call it together.
     fn put_between(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
-        let Collected { vertex, upto, staged, .. } = *collected;
-        let (warp, tables) = (Tile::<32>::lockstep(), self.tables(vertex, copy.groups));
-        let (mut from, mut skipped) = (0, 0);
+        let (warp, tables) = (Tile::<32>::lockstep(), self.tables(collected.vertex, copy.groups));
+        let mut all = 0;
+        warp.sync();
         unrolled::<GROUPS>(|g| {
-            let mut rest = warp.ballot(tables.live[g] > 0);
-            while rest != 0 {
-                let owner = rest.trailing_zeros();
-                let [upto, live] = [upto[g], tables.live[g]].map(|value| warp.shuffle(value, owner));
-                let end = upto - live - skipped;
-                copy.put_staged(S::HAS_VALUE, before + (from + skipped) as u64, (stage, from, end - from));
-                (from, skipped) = (end, skipped + live);
-                rest &= rest - 1;
+            let upto = collected.upto[g];
+            let below = warp.shuffle_up(upto, 1);
+            let mut place = if warp.rank() == 0 { all } else { below };
+            all = warp.shuffle(upto, 31);
+            while place < upto && tables.live[g] == 0 {
+                // SAFETY: the edges in shared memory are those that are not in tables.
+                let edge = unsafe { stage.load(S::HAS_VALUE, place - tables.before[g]) };
+                copy.put(before + place as u64, edge);
+                place += 1;
             }
         });
-        copy.put_staged(S::HAS_VALUE, before + (from + skipped) as u64, (stage, from, staged - from));
+        warp.sync();
     }
 
     /// Reads the records of the calling lane's vertices, of which the first one is `vertex`, counts the edges,
@@ -454,30 +477,24 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     fn read_rows(self, vertex: u32, groups: u32, queue: Queue) -> Rows<S> {
         let mut rows = Rows {
             words: [[S::EMPTY; SLOTS]; GROUPS],
-            is_small: 0,
+            has_edges: 0,
+            is_queued: 0,
+            chains: 0,
             begin: [0; GROUPS],
             upto: [0; GROUPS],
-            has_slabs: 0,
-            chains: 0,
             has_tables: false,
             total: 0,
         };
-        unrolled::<GROUPS>(|g| {
-            if (g as u32) < groups {
-                rows.words[g] = self.read_record(vertex + 32 * g as u32);
-            }
-        });
-        let warp = Tile::<32>::lockstep();
-        let tables = self.queue_chains(&mut rows, (vertex, groups), queue);
-        self.fold_chains(queue, rows.chains, |number, words| number + live_in::<S, L>(words));
+        let (warp, tables) = (Tile::<32>::lockstep(), self.read_slots(&mut rows, (vertex, groups), queue));
+        self.fold_chains(queue, &rows, groups, |number, words| number + live_in::<S, L>(words));
         warp.sync();
         unrolled::<GROUPS>(|g| {
             if (g as u32) < groups {
-                let mut degree = tables[g];
-                if rows.is_small >> g & 1 != 0 {
-                    unrolled::<EDGES>(|j| degree += S::is_live(rows.words[g][j]) as u32);
+                let mut degree = tables[g] + rows.live(g);
+                if groups == 1 {
+                    degree += rows.live(1);
                 }
-                if rows.has_slabs >> g & 1 != 0 {
+                if rows.is_queued >> g & 1 != 0 {
                     degree += queue.number(32 * g as u32 + warp.rank());
                 }
                 rows.upto[g] = rows.total + scan_lanes::<Sum<u32>>(warp, degree, 32);
@@ -488,32 +505,39 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         rows
     }
 
-    /// Queues the chains of the vertices whose records were read. Returns the numbers of edges in tables. All
-    /// lanes of the warp call it together.
-    fn queue_chains(self, rows: &mut Rows<S>, (vertex, groups): (u32, u32), queue: Queue) -> [u32; GROUPS] {
-        let (warp, mut live, mut is_table) = (Tile::<32>::lockstep(), [0; GROUPS], false);
-        // Lanes may still read the chains of the last call.
-        warp.sync();
+    /// Reads the slots of the lane's vertices, and queues the chains behind them. Returns the numbers of edges
+    /// in tables. All lanes of the warp call it together.
+    fn read_slots(self, rows: &mut Rows<S>, (vertex, groups): (u32, u32), queue: Queue) -> [u32; GROUPS] {
+        let (mut live, mut slabs, mut is_table) = ([0; GROUPS], [None; GROUPS], false);
         unrolled::<GROUPS>(|g| {
-            if g as u32 >= groups {
-                return;
+            if (g as u32) < groups {
+                rows.words[g] = self.read_record(vertex + 32 * g as u32);
             }
-            let link = self.link_of(vertex + 32 * g as u32, &rows.words[g]);
-            if link == Link::TABLE {
-                live[g] = Record::<S, W, L>::described(&rows.words[g]).1;
-                is_table = true;
-            }
-            rows.is_small |= !link.is_closed() as u32 * (1 << g);
-            let chains = warp.ballot(link.slab().is_some());
-            if let Some(slab) = link.slab() {
-                let before = (chains & ((1 << warp.rank()) - 1)).count_ones();
-                rows.has_slabs |= 1 << g;
-                queue.push(rows.chains + before, slab, 32 * g as u32 + warp.rank());
-            }
-            rows.chains += chains.count_ones();
         });
-        warp.sync();
-        rows.has_tables = warp.any(is_table);
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                let link = self.link_of(vertex + 32 * g as u32, &rows.words[g]);
+                if link == Link::TABLE {
+                    live[g] = Record::<S, W, L>::described(&rows.words[g]).1;
+                    is_table = true;
+                }
+                rows.words[g][SLOTS - 1] = S::EMPTY;
+                rows.has_edges |= !link.is_closed() as u32 * (1 << g);
+                slabs[g] = link.slab();
+            }
+        });
+        if groups == 1
+            && let Some(slab) = slabs[0]
+        {
+            // SAFETY: the handle was read in a link of the graph.
+            let lane = unsafe { self.node(slab) }.read(0, true, Order::Weak).lane;
+            let words = lane.words();
+            unrolled::<L>(|j| rows.words[1][j] = words[j]);
+            rows.has_edges |= 2;
+            slabs[0] = slabs[0].filter(|_| !lane.first(|_, word| S::is_empty(word)).exists);
+        }
+        rows.queue(slabs, queue);
+        rows.has_tables = Tile::<32>::lockstep().any(is_table);
         live
     }
 
@@ -563,22 +587,25 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     fn write_rows(
         self,
         rows: &Rows<S>,
-        minus: [u32; GROUPS],
+        (minus, groups): ([u32; GROUPS], u32),
         queue: Queue,
         mut put: impl FnMut(u32, (u32, S::Value)),
     ) {
-        let warp = Tile::<32>::lockstep();
+        let (warp, mut place) = (Tile::<32>::lockstep(), 0);
         unrolled::<GROUPS>(|g| {
-            let mut place = rows.begin[g] - minus[g];
-            if rows.is_small >> g & 1 != 0 {
-                unrolled::<EDGES>(|j| place = self.put_live(rows.words[g][j], place, &mut put));
+            if (g as u32) < groups {
+                place = rows.begin[g] - minus[g];
             }
-            if rows.has_slabs >> g & 1 != 0 {
-                queue.set(32 * g as u32 + warp.rank(), place);
+            if rows.has_edges >> g & 1 != 0 {
+                unrolled::<SLOTS>(|j| place = self.put_live(rows.words[g][j], place, &mut put));
+            }
+            let vertex = if (g as u32) < groups { g } else { 0 };
+            if rows.is_queued >> vertex & 1 != 0 {
+                queue.set(32 * vertex as u32 + warp.rank(), place);
             }
         });
         warp.sync();
-        self.fold_chains(queue, rows.chains, |mut place, words| {
+        self.fold_chains(queue, rows, groups, |mut place, words| {
             unrolled::<L>(|j| place = self.put_live(words[j], place, &mut put));
             place
         });
@@ -593,15 +620,23 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         place + 1
     }
 
-    /// Calls `step` with the slots in the first `chains` queued chains: with the number of the chain's vertex,
-    /// which is then what `step` returns. A lane follows a chain, and reads a fourth of a slab at a time.
-    /// Slots are filled in order, so an empty one is the chain's end.
-    fn fold_chains(self, queue: Queue, chains: u32, mut step: impl FnMut(u32, &[S::Word; L]) -> u32) {
+    /// Calls `step` with the slots in the queued chains: with the number of the chain's vertex, which is then
+    /// what `step` returns. If there is one group, chains begin with the second fourth of a slab. A lane
+    /// follows a chain, and reads a fourth of a slab at a time. Slots are filled in order, so an empty one is
+    /// the chain's end.
+    fn fold_chains(
+        self,
+        queue: Queue,
+        rows: &Rows<S>,
+        groups: u32,
+        mut step: impl FnMut(u32, &[S::Word; L]) -> u32,
+    ) {
         let mut place = Thread::lane();
-        while place < chains {
+        while place < rows.chains {
             let (handle, vertex) = queue.chain(place);
             // SAFETY: the handle was read in a link of the graph.
-            let (mut node, mut part, mut is_end) = (unsafe { self.node(handle) }, 0, false);
+            let (mut node, mut is_end) = (unsafe { self.node(handle) }, false);
+            let mut part = (groups == 1) as u32;
             let mut number = queue.number(vertex);
             while !is_end {
                 let read = node.read(part, true, Order::Weak);
@@ -627,21 +662,52 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         (S::key(word).to_u64() as u32, self.flags().decode(S::value(word)))
     }
 
-    /// Copies the edges in a part of a table, whose parts begin at the place `list` of the list. A tile takes
-    /// each bucket. All lanes of the warp call it together.
-    pub(super) fn copy_part(self, part: Part, list: usize, copy: RowCopy<S::Value>) {
+    /// Copies the edges in the listed parts of tables, by all warps of the grid. A warp reads the descriptions
+    /// of 32 parts at a time.
+    pub(super) fn copy_parts(self, copy: RowCopy<S::Value>) {
+        let stage = Stage::of_warp(shared!([u32; WARPS as usize * PART_STAGE]), PART_STAGE);
+        let (warp, count) = (Tile::<32>::lockstep(), copy.parts.len());
+        let (mut first, warps) = (Thread::index() / 32, Thread::count() / 32);
+        while first < count {
+            let place = first + warp.rank() as usize * warps;
+            let mut own = ListedPart::default();
+            if place < count {
+                own = self.listed(copy.parts.at(place), place, copy);
+            }
+            let many = (count - first).div_ceil(warps).min(32) as u32;
+            let mut lane = 0;
+            while lane < many {
+                self.copy_part(own.of_lane(lane), stage, copy);
+                lane += 1;
+            }
+            first += 32 * warps;
+        }
+    }
+
+    /// Returns the description of a part at a place of the list.
+    fn listed(self, part: Part, place: usize, copy: RowCopy<S::Value>) -> ListedPart {
+        let table = self.table_of(part.vertex);
+        let begin = part.index * PART_BUCKETS;
+        ListedPart {
+            bucket: table.base + begin,
+            buckets: table.buckets - begin,
+            cursor: place as u32 - part.index,
+            first: copy.offsets.read(part.vertex as usize),
+        }
+    }
+
+    /// Copies the edges in a part of a table. A tile takes each bucket. All lanes of the warp call it together.
+    fn copy_part(self, part: ListedPart, stage: Stage, copy: RowCopy<S::Value>) {
         const {
             assert!(PART_BUCKETS == 32 / SLAB_TILE, "a tile for each bucket");
             assert!(32 * L * size_of::<S::Word>() <= 4 * PART_STAGE, "room for what a warp reads at a time");
         };
-        let stage = Stage::of_warp(shared!([u32; WARPS as usize * PART_STAGE]), PART_STAGE);
         let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
-        let (first, cursor) = (copy.offsets.read(part.vertex as usize), copy.cursors.at(list));
-        let table = self.table_of(part.vertex);
-        let index = part.index * PART_BUCKETS + warp.rank() / SLAB_TILE;
-        let mut at = (index < table.buckets).then(|| {
+        let (first, cursor) = (part.first, copy.cursors.at(part.cursor as usize));
+        let index = warp.rank() / SLAB_TILE;
+        let mut at = (index < part.buckets).then(|| {
             // SAFETY: a bucket of the table.
-            unsafe { self.first_node(Start { index: table.base + index, is_bucket: true }) }
+            unsafe { self.first_node(Start { index: part.bucket + index, is_bucket: true }) }
         });
         while warp.any(at.is_some()) {
             let (lane, link) = at.map_or((Lane::nothing(), Link::NONE), |node: Node<S, SLAB_TILE, L>| {
@@ -672,6 +738,32 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 unsafe { self.node(handle) }
             });
         }
+    }
+}
+
+#[device]
+impl<S: Slot> Rows<S> {
+    /// Returns the number of edges in the lane's slots of an array.
+    fn live(&self, g: usize) -> u32 {
+        let live = live_in::<S, SLOTS>(&self.words[g]);
+        if self.has_edges >> g & 1 != 0 { live } else { 0 }
+    }
+
+    /// Queues the chains that begin with a slab of each group, if any. All lanes of the warp call it together.
+    fn queue(&mut self, slabs: [Option<Handle>; GROUPS], queue: Queue) {
+        let warp = Tile::<32>::lockstep();
+        // Lanes may still read the chains of the last call.
+        warp.sync();
+        unrolled::<GROUPS>(|g| {
+            let chains = warp.ballot(slabs[g].is_some());
+            if let Some(slab) = slabs[g] {
+                let before = (chains & ((1 << warp.rank()) - 1)).count_ones();
+                self.is_queued |= 1 << g;
+                queue.push(self.chains + before, slab, 32 * g as u32 + warp.rank());
+            }
+            self.chains += chains.count_ones();
+        });
+        warp.sync();
     }
 }
 
@@ -714,10 +806,4 @@ fn live_in<S: Slot, const L: usize>(words: &[S::Word; L]) -> u32 {
     let mut live = 0;
     unrolled::<L>(|j| live += S::is_live(words[j]) as u32);
     live
-}
-
-/// Copies the edges in the listed parts of tables. The grid has any number of threads.
-#[device]
-pub(super) fn copy_parts<M: Config>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
-    copy.parts.for_each_at(|place, part| M::copy_part(graph, part, place - part.index as usize, copy));
 }

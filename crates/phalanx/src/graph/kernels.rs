@@ -247,7 +247,10 @@ unsafe fn launch_whole<M: Config + Instance>(
                 stream.launch(grid, GraphRows { graph, copy })?;
                 match copy.parts.words.is_empty() {
                     true => Ok(()),
-                    false => stream.launch(resident_grid(stream, usize::MAX), GraphRowParts { graph, copy }),
+                    false => {
+                        let grid = stream.device().occupancy_grid::<GraphRowParts<M>>(ROW_THREADS)?;
+                        stream.launch(grid, GraphRowParts { graph, copy })
+                    }
                 }
             }
             Whole::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),
