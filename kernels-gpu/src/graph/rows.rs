@@ -55,9 +55,6 @@ const SLOTS: usize = RECORD_SLOTS as usize + 1;
 /// group, and of 10 with weights.
 const STAGE: usize = 640;
 
-/// Stands for edges that are not in shared memory.
-const DIRECT: u32 = u32::MAX;
-
 /// Average number of edges per vertex up to which a warp takes [`GROUPS`] groups.
 const MOST_OF_GROUPS: u64 = 8;
 
@@ -99,18 +96,23 @@ impl<D: Scalar> RowCopy<D> {
         ROW_THREADS * self.groups
     }
 
+    /// Returns the vertex of the calling lane in the first group of a tile.
+    fn vertex(self, tile: u32) -> u32 {
+        (tile * WARPS + Thread::index_in_block() / 32) * 32 * self.groups + Thread::lane()
+    }
+
     /// Writes an edge, if there is room.
     fn put(self, place: u64, (target, data): (u32, D)) {
         write_if(self.targets, place as usize, target);
         write_if(self.data, place as usize, data);
     }
 
-    /// Writes `count` edges in shared memory, from the one at `from` on, to the rows from a place on. All
-    /// lanes of the warp call it together, after they have stored them.
-    fn put_staged(self, has_data: bool, first: u64, (stage, from, count): (Stage, u32, u32)) {
+    /// Writes the first `count` edges in shared memory to the rows from a place on. All lanes of the warp call
+    /// it together, after they have stored them.
+    fn put_staged(self, has_data: bool, first: u64, (stage, count): (Stage, u32)) {
         let warp = Tile::<32>::lockstep();
         warp.sync();
-        let count = count.min(stage.room::<D>(has_data).saturating_sub(from)) as usize;
+        let count = count.min(stage.room::<D>(has_data)) as usize;
         let targets = self.targets.part(first as usize, count);
         let data = self.data.part(first as usize, if has_data { count } else { 0 });
         let (mut place, end) = (warp.rank(), targets.len() as u32);
@@ -118,8 +120,8 @@ impl<D: Scalar> RowCopy<D> {
             unrolled::<4>(|i| {
                 let place = place + 32 * i as u32;
                 if place < end {
-                    // SAFETY: the place is below the number of targets, so `from + place` is below the room.
-                    let (target, bits) = unsafe { stage.load(has_data, from + place) };
+                    // SAFETY: the place is below the number of targets, and so below the room.
+                    let (target, bits) = unsafe { stage.load(has_data, place) };
                     // SAFETY: the place is below the number of targets.
                     let at = unsafe { Global::new(targets.as_ptr()).offset(place as usize) };
                     at.store(target, Order::Weak, Scope::Device);
@@ -323,15 +325,21 @@ struct Tables {
 /// A tile of vertices whose sum is published.
 #[derive(Clone, Copy, Default)]
 struct Collected {
-    /// The vertex of the calling lane in the first group.
-    vertex: u32,
     /// Numbers of edges of the warp's vertices up to that of the lane.
     upto: [u32; GROUPS],
     announced: Announced<u64>,
-    /// Number of the warp's edges that are in tables.
-    in_tables: u32,
-    /// Number of the warp's edges that are in shared memory, or [`DIRECT`] if there is no room.
-    staged: u32,
+    staged: Staged,
+}
+
+/// Number of the edges of a warp that are in shared memory, and [`Staged::TABLES`] if others are in tables.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Staged(u32);
+
+impl Staged {
+    /// No edges are in shared memory, which has no room.
+    const NONE: Self = Self(u32::MAX);
+    /// Flag above any number of edges for which there is room.
+    const TABLES: u32 = 1 << 31;
 }
 
 #[device]
@@ -339,10 +347,10 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Copies the edges of the calling block's tiles.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
         let copy = if S::HAS_VALUE { RowCopy { groups: 1, ..copy } } else { copy };
-        if self.vertices() == 0 {
-            if Thread::index() == 0 {
-                write_if(copy.offsets, 0, 0);
-            }
+        if self.vertices() == 0 && Thread::index() == 0 {
+            write_if(copy.offsets, 0, 0);
+        }
+        if self.vertices() == 0 || !self.has_room(copy) {
             return;
         }
         let tiles = self.vertices().div_ceil(copy.tile_vertices());
@@ -380,6 +388,13 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
     }
 
+    /// Returns whether the rows have room for all edges, and the list for all parts of tables. All lanes of
+    /// the warp call it together.
+    fn has_room(self, copy: RowCopy<S::Value>) -> bool {
+        let targets = self.counters().live() << self.flags().is_undirected() as u32;
+        targets <= copy.targets.len() as u64 && self.arena().used() as usize / 2 <= copy.parts.words.len()
+    }
+
     /// Reads and counts the edges of the block's vertices, publishes their number, collects them, and lists
     /// the parts of tables. All threads of the block call it together; it contains a barrier.
     fn collect_tile(
@@ -389,9 +404,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         memory: Memory,
         copy: RowCopy<S::Value>,
     ) -> Collected {
-        let warp = tile * WARPS + Thread::index_in_block() / 32;
-        let vertex = warp * 32 * copy.groups + Thread::lane();
-        let (Memory { stage, queue }, groups) = (memory, copy.groups);
+        let (vertex, Memory { stage, queue }, groups) = (copy.vertex(tile), memory, copy.groups);
         let rows = self.read_rows(vertex, groups, queue);
         let announced = carry.announce(tile, rows.total as u64);
         let (mut before, mut in_tables) = ([0; GROUPS], 0);
@@ -407,14 +420,15 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             let store = |place, edge| unsafe { stage.store(S::HAS_VALUE, place, edge) };
             self.write_rows(&rows, (before, groups), queue, store);
         }
-        let staged = if has_room { small } else { DIRECT };
-        Collected { vertex, upto: rows.upto, announced, in_tables, staged }
+        let flag = if in_tables > 0 { Staged::TABLES } else { 0 };
+        let staged = if has_room { Staged(small | flag) } else { Staged::NONE };
+        Collected { upto: rows.upto, announced, staged }
     }
 
     /// Writes the offsets and edges of the warp's vertices; there are `before` edges before them. All lanes
     /// of the warp call it together.
     fn write_tile(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
-        let Collected { vertex, upto, in_tables, staged, .. } = *collected;
+        let (Collected { upto, staged, .. }, vertex) = (*collected, copy.vertex(collected.announced.tile()));
         if vertex == 0 {
             write_if(copy.offsets, 0, 0);
         }
@@ -424,16 +438,16 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 write_if(copy.offsets, vertex as usize + 1, before + upto[g] as u64);
             }
         });
-        if staged == DIRECT {
+        if staged == Staged::NONE {
             unrolled::<GROUPS>(|g| {
                 if (g as u32) < copy.groups {
                     self.put_row(vertex + 32 * g as u32, before + upto[g] as u64, copy);
                 }
             });
-        } else if in_tables > 0 {
+        } else if staged.0 & Staged::TABLES != 0 {
             self.put_between(collected, before, stage, copy);
         } else {
-            copy.put_staged(S::HAS_VALUE, before, (stage, 0, staged));
+            copy.put_staged(S::HAS_VALUE, before, (stage, staged.0));
         }
     }
 
@@ -454,7 +468,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Copies the edges in shared memory to the rows between those of tables: each lane those of its vertices.
     /// All lanes of the warp call it together.
     fn put_between(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
-        let (warp, tables) = (Tile::<32>::lockstep(), self.tables(collected.vertex, copy.groups));
+        let (warp, tables) =
+            (Tile::<32>::lockstep(), self.tables(copy.vertex(collected.announced.tile()), copy.groups));
         let mut all = 0;
         warp.sync();
         unrolled::<GROUPS>(|g| {
@@ -731,7 +746,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                     place += 1;
                 }
             });
-            copy.put_staged(S::HAS_VALUE, first + warp.shuffle(begin, 0) as u64, (stage, 0, total));
+            copy.put_staged(S::HAS_VALUE, first + warp.shuffle(begin, 0) as u64, (stage, total));
             let next = Link::from_word(tile.shuffle(link.to_word(), SLAB_TILE - 1)).slab();
             at = next.map(|handle| {
                 // SAFETY: the handle was read in a link of the graph.

@@ -326,8 +326,8 @@ impl Workspace {
     }
 }
 
-/// Memory of copies into rows, which the graph keeps: 8 bytes per 128 vertices, and 12 per eight slabs of
-/// tables, two for small tables.
+/// Memory of copies into rows, which the graph keeps: 16 bytes per 128 vertices, and 12 per two slabs of
+/// tables.
 #[derive(Debug)]
 pub struct RowSpace {
     stream: Stream,
@@ -367,6 +367,11 @@ impl RowSpace {
             (self.parts, self.cursors) = (device.buffer(parts)?, device.buffer(parts)?);
         }
         Ok(())
+    }
+
+    /// Returns the number of parts for which there is room.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
     }
 
     /// Returns the number of edges of the graph, and of slabs of the arena that have been in tables. Waits
