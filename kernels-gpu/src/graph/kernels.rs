@@ -141,8 +141,8 @@ pub fn graph_degree<M: Config + Instance>(
 
 /// Copies the graph into compressed sparse rows, except the edges in tables, whose parts it lists. The grid
 /// has a block of [`ROW_THREADS`](super::ROW_THREADS) threads for each tile of
-/// [`RowCopy::tile_vertices`], or fewer. Does nothing if there is no room for all edges.
-#[kernel(registers = M::ROWS_IN)]
+/// [`RowCopy::tile_vertices`], or fewer.
+#[kernel]
 pub fn graph_rows<M: Config + Instance>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
     M::copy_rows(graph, copy);
 }

@@ -45,8 +45,6 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     const REGISTERS: u32;
     /// Maximum number of registers per thread of a kernel that looks edges up.
     const READS_IN: u32;
-    /// Maximum number of registers per thread of the kernel that copies rows.
-    const ROWS_IN: u32;
 
     /// Executes the operation of each lane of the warp that passes `pending`. See [`GraphView::execute`].
     fn execute<O: Operation, const DEFERS: bool>(
@@ -136,7 +134,6 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
     const NEEDS_WIDE_SWAP: bool = size_of::<S::Word>() == 16 && !S::PUBLISHES;
     const REGISTERS: u32 = if size_of::<S::Word>() == 4 { 64 } else { 80 };
     const READS_IN: u32 = if size_of::<S::Word>() == 4 { 32 } else { 40 };
-    const ROWS_IN: u32 = if size_of::<S::Word>() == 4 { 64 } else { 96 };
 
     fn execute<O: Operation, const DEFERS: bool>(
         graph: GraphView<Self>,

@@ -166,12 +166,12 @@ impl Stage {
         self.len / if has_data { 1 + size_of::<D>() as u32 / 4 } else { 1 }
     }
 
-    /// Stores an edge.
+    /// Stores an edge in the word `at` of the block, and in those of its data.
     ///
     /// # Safety
-    /// - `place` is below the room.
-    unsafe fn store<D: Scalar>(self, has_data: bool, place: u32, (target, data): (u32, D)) {
-        let (room, at, bits) = (self.room::<D>(has_data), self.first + place, data.to_u64());
+    /// - `at` is that of a place of the warp below the room: [`Self::first`] and the place.
+    unsafe fn store<D: Scalar>(self, has_data: bool, at: u32, (target, data): (u32, D)) {
+        let (room, bits) = (self.room::<D>(has_data), data.to_u64());
         // SAFETY: the warp's words begin at `first`, and are as many as the room needs.
         unsafe {
             self.words.store_unchecked(at, target);
@@ -347,10 +347,10 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Copies the edges of the calling block's tiles.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
         let copy = if S::HAS_VALUE { RowCopy { groups: 1, ..copy } } else { copy };
-        if self.vertices() == 0 && Thread::index() == 0 {
-            write_if(copy.offsets, 0, 0);
-        }
-        if self.vertices() == 0 || !self.has_room(copy) {
+        if self.vertices() == 0 {
+            if Thread::index() == 0 {
+                write_if(copy.offsets, 0, 0);
+            }
             return;
         }
         let tiles = self.vertices().div_ceil(copy.tile_vertices());
@@ -388,13 +388,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
     }
 
-    /// Returns whether the rows have room for all edges, and the list for all parts of tables. All lanes of
-    /// the warp call it together.
-    fn has_room(self, copy: RowCopy<S::Value>) -> bool {
-        let targets = self.counters().live() << self.flags().is_undirected() as u32;
-        targets <= copy.targets.len() as u64 && self.arena().used() as usize / 2 <= copy.parts.words.len()
-    }
-
     /// Reads and counts the edges of the block's vertices, publishes their number, collects them, and lists
     /// the parts of tables. All threads of the block call it together; it contains a barrier.
     fn collect_tile(
@@ -416,9 +409,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let small = rows.total - in_tables;
         let has_room = small <= stage.room::<S::Value>(S::HAS_VALUE);
         if has_room {
-            // SAFETY: the places are below `small`, so there is room.
-            let store = |place, edge| unsafe { stage.store(S::HAS_VALUE, place, edge) };
-            self.write_rows(&rows, (before, groups), queue, store);
+            // SAFETY: the warp has `small` edges that are not in tables, so there is room.
+            unsafe { self.store_rows(&rows, (before, groups), memory) };
         }
         let flag = if in_tables > 0 { Staged::TABLES } else { 0 };
         let staged = if has_room { Staged(small | flag) } else { Staged::NONE };
@@ -596,43 +588,45 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         if vertex < self.vertices() { link } else { Link::NO_VERTEX }
     }
 
-    /// Calls `put` with a place and an edge for each edge of the warp's small vertices. The first one of the
-    /// calling lane's vertex in a group has the place `rows.begin` without `minus`. All lanes of the warp call
-    /// it together.
-    fn write_rows(
-        self,
-        rows: &Rows<S>,
-        (minus, groups): ([u32; GROUPS], u32),
-        queue: Queue,
-        mut put: impl FnMut(u32, (u32, S::Value)),
-    ) {
-        let (warp, mut place) = (Tile::<32>::lockstep(), 0);
+    /// Stores the edges of the warp's small vertices in shared memory, in the order of the vertices. `before`
+    /// has the numbers of edges in tables before each. All lanes of the warp call it together.
+    ///
+    /// # Safety
+    /// - There is room for all edges that are not in tables.
+    unsafe fn store_rows(self, rows: &Rows<S>, (before, groups): ([u32; GROUPS], u32), memory: Memory) {
+        let (warp, Memory { stage, queue }, mut at) = (Tile::<32>::lockstep(), memory, 0);
         unrolled::<GROUPS>(|g| {
             if (g as u32) < groups {
-                place = rows.begin[g] - minus[g];
+                at = stage.first + rows.begin[g] - before[g];
             }
             if rows.has_edges >> g & 1 != 0 {
-                unrolled::<SLOTS>(|j| place = self.put_live(rows.words[g][j], place, &mut put));
+                // SAFETY: the place of the vertex's first edge.
+                at = unsafe { self.store_live(stage, &rows.words[g], at) };
             }
             let vertex = if (g as u32) < groups { g } else { 0 };
             if rows.is_queued >> vertex & 1 != 0 {
-                queue.set(32 * vertex as u32 + warp.rank(), place);
+                queue.set(32 * vertex as u32 + warp.rank(), at);
             }
         });
         warp.sync();
-        self.fold_chains(queue, rows, groups, |mut place, words| {
-            unrolled::<L>(|j| place = self.put_live(words[j], place, &mut put));
-            place
-        });
+        // SAFETY: the places behind those of the vertex's slots.
+        self.fold_chains(queue, rows, groups, |at, words| unsafe { self.store_live(stage, words, at) });
     }
 
-    /// Calls `put` for the edge in a slot, if there is one. Returns the place behind it.
-    fn put_live(self, word: S::Word, place: u32, put: &mut impl FnMut(u32, (u32, S::Value))) -> u32 {
-        if !S::is_live(word) {
-            return place;
-        }
-        put(place, self.decoded(word));
-        place + 1
+    /// Stores the edges in slots in the words of shared memory from `at` on. Returns the word behind them.
+    ///
+    /// # Safety
+    /// - The words are those of places of the warp below the room.
+    unsafe fn store_live<const N: usize>(self, stage: Stage, words: &[S::Word; N], mut at: u32) -> u32 {
+        unrolled::<N>(|j| {
+            let is_live = S::is_live(words[j]);
+            if is_live {
+                // SAFETY: the caller's obligation.
+                unsafe { stage.store(S::HAS_VALUE, at, self.decoded(words[j])) };
+            }
+            at += is_live as u32;
+        });
+        at
     }
 
     /// Calls `step` with the slots in the queued chains: with the number of the chain's vertex, which is then
@@ -738,14 +732,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             } else {
                 0
             };
-            let mut place = upto - many;
-            unrolled::<L>(|j| {
-                if S::is_live(words[j]) {
-                    // SAFETY: there is room for a slab of each bucket.
-                    unsafe { stage.store(S::HAS_VALUE, place, self.decoded(words[j])) };
-                    place += 1;
-                }
-            });
+            // SAFETY: there is room for a slab of each bucket.
+            unsafe { self.store_live(stage, &words, stage.first + upto - many) };
             copy.put_staged(S::HAS_VALUE, first + warp.shuffle(begin, 0) as u64, (stage, total));
             let next = Link::from_word(tile.shuffle(link.to_word(), SLAB_TILE - 1)).slab();
             at = next.map(|handle| {

@@ -143,11 +143,6 @@ impl Arena {
         unsafe { self.slabs.offset(index as usize * (SLAB_BYTES / 8)) }
     }
 
-    /// Returns the number of slabs that have been in tables. Nothing changes the graph meanwhile.
-    pub(super) fn used(self) -> u32 {
-        self.state.load(Order::Weak, Scope::Device)
-    }
-
     /// Returns the location of the number of free tables of a class. It is negative while threads that have
     /// found none are giving back what they took.
     fn count(self, class: u32) -> Global<u32> {

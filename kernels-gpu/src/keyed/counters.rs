@@ -1,9 +1,6 @@
 //! Counters of a structure's keys: warps add to them as they finish, in shards, so that their additions do
 //! not contend.
 use super::operation::Outcome;
-use crate::primitives::lookback::scan_lanes;
-use crate::primitives::operator::Sum;
-use crate::primitives::unrolled;
 use simt::{Global, Order, Scope, Thread, Tile, device};
 
 /// Words from one shard of the counters to the next: each shard has a 32-byte sector, so that warps that
@@ -75,18 +72,6 @@ impl Counters {
     /// cause, the host rehashes.
     pub fn record_long(self) {
         self.add_word(2, 1);
-    }
-
-    /// Returns the number of live keys. All lanes of a warp call it together; nothing changes the structure
-    /// meanwhile.
-    pub(crate) fn live(self) -> u64 {
-        let (warp, mut live) = (Tile::<32>::lockstep(), 0u64);
-        unrolled::<{ COUNTER_SHARDS / 32 }>(|shard| {
-            let index = (32 * shard + warp.rank() as usize) * SHARD_WORDS;
-            // SAFETY: the index is that of the first word of a shard.
-            live = live.wrapping_add(unsafe { self.0.offset(index) }.load(Order::Relaxed, Scope::Device));
-        });
-        warp.shuffle(scan_lanes::<Sum<u64>>(warp, live, 32), 31)
     }
 
     /// Sets word `index` so that the counters report `live` keys, all in taken slots. One thread per word

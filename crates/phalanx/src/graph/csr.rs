@@ -218,8 +218,8 @@ impl<E: Data> DynamicGraph<E> {
     /// do not.
     ///
     /// Cost: two launches, which read all records and slabs once from memory, those of a warp's vertices with
-    /// more than 640 edges twice. Waits once more, for the number of edges, if rows get other memory. 16 bytes
-    /// per 128 vertices and 12 per two slabs of the arena, which the graph keeps.
+    /// more than 640 edges twice; waits for the number of edges. 16 bytes per 128 vertices and 12 per two slabs
+    /// of the arena, which the graph keeps.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
@@ -268,36 +268,24 @@ impl<E: Data> DynamicGraph<E> {
 
     /// Copies the graph into rows, which get the room that they lack, and waits.
     fn copy_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<()> {
-        let vertices = memory.vertices as usize;
-        space.fit((vertices.div_ceil(ROW_THREADS as usize).max(1), 0))?;
-        if rows.vertices() == vertices {
-            // The kernel does nothing if there is no room. So the host waits once if there is.
-            self.submit_rows(memory, space, rows)?;
-        }
+        let (stream, vertices) = (space.stream(), memory.vertices as usize);
         let (edges, tables) = space.counted(memory)?;
         // Self-edges of undirected graphs have one half.
         let most = edges * self.halves_of_rows();
-        if rows.vertices() != vertices || rows.targets.len() < most || space.parts() < tables / 2 {
-            space.fit((0, tables / 2))?;
-            if rows.vertices() != vertices || rows.targets.len() < most {
-                *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
-            }
-            self.submit_rows(memory, space, rows)?;
-            space.stream().synchronize()?;
+        space.fit((vertices.div_ceil(ROW_THREADS as usize).max(1), tables / 2))?;
+        if rows.vertices() != vertices || rows.targets.len() < most {
+            *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
         }
-        rows.len = if self.has_loops(memory) { last_of(&rows.offsets)?.min(most) } else { most };
-        Ok(())
-    }
-
-    fn submit_rows(&self, memory: &Memory, space: &RowSpace, rows: &Csr<E>) -> Result<()> {
-        let stream = space.stream();
         // SAFETY: the stream has the fills before the launch, and nothing else uses the space.
         let ClearedRows { parts, cursors, status, tickets } = unsafe { space.cleared(&stream)? };
         let (offsets, targets) = (rows.offsets.global(), rows.targets.global());
-        let groups = row_groups(memory.vertices, targets.len() as u64, E::HAS_DATA);
+        let groups = row_groups(memory.vertices, most as u64, E::HAS_DATA);
         let data = rows.data.global();
         let copy = RowCopy { offsets, targets, data, parts, cursors, status, tickets, groups };
-        self.launch_on(&stream, memory, Launch::Whole(Whole::Rows(copy)))
+        self.launch_on(&stream, memory, Launch::Whole(Whole::Rows(copy)))?;
+        stream.synchronize()?;
+        rows.len = if self.has_loops(memory) { last_of(&rows.offsets)?.min(most) } else { most };
+        Ok(())
     }
 
     /// Returns whether an edge may be in rows once although others are in two.

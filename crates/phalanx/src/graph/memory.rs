@@ -369,11 +369,6 @@ impl RowSpace {
         Ok(())
     }
 
-    /// Returns the number of parts for which there is room.
-    pub fn parts(&self) -> usize {
-        self.parts.len()
-    }
-
     /// Returns the number of edges of the graph, and of slabs of the arena that have been in tables. Waits
     /// for the stream of copies.
     pub fn counted(&mut self, memory: &Memory) -> Result<(usize, usize)> {
