@@ -13,7 +13,7 @@ use super::batch::{Changes, Growth, Lookups, first_pass, look_up, repair, second
 use super::common::{BatchEdges, choose_ends};
 use super::grow::plan_all;
 use super::kind::Config;
-use super::rows::{RowCopy, copy_parts};
+use super::rows::RowCopy;
 use super::view::{GraphView, SLAB_TILE};
 use super::whole::{count_sources, free_parts, free_removed, list_parts, mark_removed, unlink};
 use crate::keyed::kernels::{read_if, write_if};
@@ -140,7 +140,8 @@ pub fn graph_degree<M: Config + Instance>(
 }
 
 /// Copies the graph into compressed sparse rows, except the edges in tables, whose parts it lists. The grid
-/// has a block of [`ROW_THREADS`](super::ROW_THREADS) threads for each so many vertices.
+/// has a block of [`ROW_THREADS`](super::ROW_THREADS) threads for each tile of
+/// [`RowCopy::tile_vertices`], or fewer.
 #[kernel]
 pub fn graph_rows<M: Config + Instance>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
     M::copy_rows(graph, copy);
@@ -150,7 +151,7 @@ pub fn graph_rows<M: Config + Instance>(graph: GraphView<M>, copy: RowCopy<M::Da
 /// threads.
 #[kernel]
 pub fn graph_row_parts<M: Config + Instance>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
-    copy_parts(graph, copy);
+    M::copy_parts(graph, copy);
 }
 
 /// Writes targets and data of the edges of each vertex: those of vertex `i` from `offsets[i]` on, at most as

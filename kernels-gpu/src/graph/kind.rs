@@ -87,9 +87,8 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// Copies the edges of a block's vertices into rows. See `rows.rs`.
     fn copy_rows(graph: GraphView<Self>, copy: RowCopy<Self::Data>);
 
-    /// Copies the edges in a part of a table into rows, by a warp. The parts of the table begin at the place
-    /// `list` of their list.
-    fn copy_part(graph: GraphView<Self>, part: Part, list: usize, copy: RowCopy<Self::Data>);
+    /// Copies the edges in the listed parts of tables into rows. See `rows.rs`.
+    fn copy_parts(graph: GraphView<Self>, copy: RowCopy<Self::Data>);
 
     /// Counts the triangles of the edges of a batch. See `common.rs`.
     fn count_common(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>);
@@ -182,8 +181,8 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
         graph.copy_rows(copy);
     }
 
-    fn copy_part(graph: GraphView<Self>, part: Part, list: usize, copy: RowCopy<S::Value>) {
-        graph.copy_part(part, list, copy);
+    fn copy_parts(graph: GraphView<Self>, copy: RowCopy<S::Value>) {
+        graph.copy_parts(copy);
     }
 
     fn count_common(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>) {

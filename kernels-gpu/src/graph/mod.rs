@@ -57,7 +57,7 @@ pub use instances::*;
 pub use kind::{Config, Edges};
 pub use link::Link;
 pub use record::RECORD_SLOTS;
-pub use rows::{ROW_THREADS, RowCopy};
+pub use rows::{ROW_THREADS, RowCopy, row_groups};
 pub use search::{Executed, Fate, Half};
 pub use table::{
     ARENA_COUNTS, ARENA_FIRSTS, ARENA_HEAD, Arena, CLASSES, MOST_ARENA, SLAB_BYTES, buckets_of, class_for,

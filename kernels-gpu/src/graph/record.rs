@@ -91,9 +91,13 @@ impl<S: Slot, const W: u32, const L: usize> Record<S, W, L> {
     #[device(caller)]
     pub fn read(self, rank: u32, wanted: bool, order: Order) -> RecordRead<S, L> {
         let lane = self.0.load(rank, wanted, order);
-        let last = lane.words()[L - 1].widen();
-        let link = (last >> (size_of::<S::Word>() * 8 - 32)) as u32;
+        let link = Self::link_in(lane.words()[L - 1]).to_word();
         RecordRead { lane: lane.with(removed::<S>(), |j| rank == W - 1 && j == L - 1), link }
+    }
+
+    /// Returns the link in the control slot.
+    pub fn link_in(control: S::Word) -> Link {
+        Link::from_word((control.widen() >> (size_of::<S::Word>() * 8 - 32)) as u32)
     }
 
     /// Returns the slot at `position`, below [`RECORD_SLOTS`], in the order in which slots are filled.

@@ -1,18 +1,22 @@
 //! Copies of a graph into compressed sparse rows, by one pass over the vertices.
 //!
-//! A tile of vertices has one for each thread of a block. A warp takes 32 of them, one per lane:
+//! A warp takes one or two *groups* of 32 vertices, one per lane. Those of a block's warps are a tile:
 //!
 //! ```text
-//! each lane           reads its record, and counts the edges; a table has their number there
-//! tiles of four       count those in the slabs of small vertices
-//! the block           publishes the sum (`primitives::carry`)
-//! lanes and tiles     collect the edges of records and slabs in shared memory
-//! the block           finds its place by look-back
-//! the warp            writes offsets, and copies the edges to the rows
+//! each lane      reads its records, and counts the edges; a table has their number there
+//!                queues the first slab of a small vertex in shared memory
+//! the warp       counts the edges in queued slabs: a lane follows the chain of one of them
+//! the block      publishes the sum (`primitives::carry`)
+//! each lane      collects the edges of records, and then of queued slabs, in shared memory
+//! the block      finds its place by look-back
+//! the warp       writes offsets, and copies the edges to the rows, between those of tables
 //! ```
 //!
-//! A warp with a table, or with more edges than shared memory has room for, reads them again, and writes to
-//! the rows itself. Tables are listed by parts, which the warps of a second launch copy.
+//! Few vertices have slabs where degrees are small. The queue brings them together, so that a warp executes
+//! the code of slabs once for all its vertices.
+//!
+//! A warp with more edges than shared memory has room for reads them again, and writes to the rows itself.
+//! Tables are listed by parts, which the warps of a second launch copy.
 //!
 //! # A tile ahead
 //!
@@ -20,9 +24,9 @@
 //! each collects its next tile before it looks back for the current one. The numbers of tiles, and why the
 //! wait ends, are those of `primitives::tiles`.
 use super::algorithms::{PART_BUCKETS, Part, PartList};
-use super::kind::{Config, Edges};
+use super::kind::Edges;
 use super::link::Link;
-use super::record::{RECORD_SLOTS, Record, removed};
+use super::record::{RECORD_SLOTS, Record};
 use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Lane, Scalar, Slot};
@@ -35,8 +39,11 @@ use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
 use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 
-/// Number of threads per block, and of vertices per tile.
-pub const ROW_THREADS: u32 = 256;
+/// Number of threads per block.
+pub const ROW_THREADS: u32 = 128;
+
+/// Most groups of 32 vertices that a warp takes at a time.
+const GROUPS: usize = 2;
 
 /// Warps of a block.
 const WARPS: u32 = ROW_THREADS / 32;
@@ -44,9 +51,12 @@ const WARPS: u32 = ROW_THREADS / 32;
 /// Slots of a record, with the control slot.
 const SLOTS: usize = RECORD_SLOTS as usize + 1;
 
-/// Words of shared memory of a warp: room for an average of 20 edges without data per vertex, and of 10 with
-/// weights.
+/// Words of shared memory of a warp for edges: room for an average of 20 edges without data per vertex of a
+/// group, and of 10 with weights.
 const STAGE: usize = 640;
+
+/// Average number of edges per vertex up to which a warp takes [`GROUPS`] groups.
+const MOST_OF_GROUPS: u64 = 8;
 
 /// Words of shared memory of a warp that copies parts: room for a slab of each bucket.
 const PART_STAGE: usize = 256;
@@ -69,18 +79,36 @@ pub struct RowCopy<D> {
     pub status: GlobalSlice<u64>,
     /// Number of tiles that have been taken: a word, which is 0.
     pub tickets: GlobalSlice<u32>,
+    /// Number of groups of 32 vertices that a warp takes at a time: see [`row_groups`].
+    pub groups: u32,
+}
+
+/// Returns the number of groups of 32 vertices that a warp should take at a time, of a graph with so many
+/// vertices and targets. One, if edges have data: more records of such would need too many registers.
+pub const fn row_groups(vertices: u32, targets: u64, has_data: bool) -> u32 {
+    if has_data || targets > vertices as u64 * MOST_OF_GROUPS { 1 } else { GROUPS as u32 }
 }
 
 #[device]
 impl<D: Scalar> RowCopy<D> {
+    /// Returns the number of vertices of a tile.
+    pub fn tile_vertices(self) -> u32 {
+        ROW_THREADS * self.groups
+    }
+
+    /// Returns the vertex of the calling lane in the first group of a tile.
+    fn vertex(self, tile: u32) -> u32 {
+        (tile * WARPS + Thread::index_in_block() / 32) * 32 * self.groups + Thread::lane()
+    }
+
     /// Writes an edge, if there is room.
     fn put(self, place: u64, (target, data): (u32, D)) {
         write_if(self.targets, place as usize, target);
         write_if(self.data, place as usize, data);
     }
 
-    /// Writes the first `count` edges in shared memory from a place on. All lanes of the warp call it
-    /// together, after they have stored them.
+    /// Writes the first `count` edges in shared memory to the rows from a place on. All lanes of the warp call
+    /// it together, after they have stored them.
     fn put_staged(self, has_data: bool, first: u64, (stage, count): (Stage, u32)) {
         let warp = Tile::<32>::lockstep();
         warp.sync();
@@ -92,9 +120,9 @@ impl<D: Scalar> RowCopy<D> {
             unrolled::<4>(|i| {
                 let place = place + 32 * i as u32;
                 if place < end {
-                    // SAFETY: the place is below the room.
+                    // SAFETY: the place is below the number of targets, and so below the room.
                     let (target, bits) = unsafe { stage.load(has_data, place) };
-                    // SAFETY: the place is below the length.
+                    // SAFETY: the place is below the number of targets.
                     let at = unsafe { Global::new(targets.as_ptr()).offset(place as usize) };
                     at.store(target, Order::Weak, Scope::Device);
                     if has_data {
@@ -138,13 +166,12 @@ impl Stage {
         self.len / if has_data { 1 + size_of::<D>() as u32 / 4 } else { 1 }
     }
 
-    /// Stores an edge, if its place is below the room.
-    fn store<D: Scalar>(self, has_data: bool, place: u32, (target, data): (u32, D)) {
+    /// Stores an edge in the word `at` of the block, and in those of its data.
+    ///
+    /// # Safety
+    /// - `at` is that of a place of the warp below the room: [`Self::first`] and the place.
+    unsafe fn store<D: Scalar>(self, has_data: bool, at: u32, (target, data): (u32, D)) {
         let (room, bits) = (self.room::<D>(has_data), data.to_u64());
-        if place >= room {
-            return;
-        }
-        let at = self.first + place;
         // SAFETY: the warp's words begin at `first`, and are as many as the room needs.
         unsafe {
             self.words.store_unchecked(at, target);
@@ -176,46 +203,157 @@ impl Stage {
     }
 }
 
-/// The vertex of a lane.
+/// A part of a table, as a warp copies it.
+#[derive(Clone, Copy, Default)]
+struct ListedPart {
+    /// Index of its first bucket among the slabs of the arena.
+    bucket: u32,
+    /// Number of buckets from there to the end of the table.
+    buckets: u32,
+    /// Index of the table's word among the cursors.
+    cursor: u32,
+    /// Place at which the row begins.
+    first: u64,
+}
+
+#[device]
+impl ListedPart {
+    /// Returns the part that a lane has. All lanes of the warp call it together.
+    fn of_lane(self, lane: u32) -> Self {
+        let warp = Tile::<32>::lockstep();
+        let [bucket, buckets, cursor] =
+            [self.bucket, self.buckets, self.cursor].map(|value| warp.shuffle(value, lane));
+        Self { bucket, buckets, cursor, first: warp.shuffle(self.first, lane) }
+    }
+}
+
+/// Shared memory in which a warp collects the chains of slabs of its vertices.
 #[derive(Clone, Copy)]
-struct Own<S: Slot> {
-    /// Slots of the record of a small vertex; otherwise tombstones.
-    words: [S::Word; SLOTS],
-    /// First slab of a small vertex.
-    slab: Option<Handle>,
-    /// Number of edges of a table, or 0.
-    live: u32,
-    /// Number of parts of the table, or 0.
-    parts: u32,
+struct Queue {
+    words: Shared<u32>,
+    first: u32,
+}
+
+#[device]
+impl Queue {
+    /// Number of words of a warp: a handle and a vertex for each chain, and a number for each vertex.
+    const WORDS: usize = 3 * 32 * GROUPS;
+
+    /// Returns the calling warp's part of the block's words.
+    fn of_warp(words: Shared<u32>) -> Self {
+        assert!(words.len() >= WARPS as usize * Self::WORDS);
+        Self { words, first: Thread::index_in_block() / 32 % WARPS * Self::WORDS as u32 }
+    }
+
+    /// Returns the index of a word: the `place`-th of the array `array`.
+    fn at(self, array: u32, place: u32) -> u32 {
+        self.first + array * (32 * GROUPS as u32) + place % (32 * GROUPS as u32)
+    }
+
+    /// Adds the chain of a vertex, whose number among those of the warp is `vertex`.
+    fn push(self, place: u32, handle: Handle, vertex: u32) {
+        // SAFETY: words of the warp.
+        unsafe {
+            self.words.store_unchecked(self.at(0, place), handle.to_word());
+            self.words.store_unchecked(self.at(1, place), vertex);
+        }
+        self.set(vertex, 0);
+    }
+
+    /// Returns a chain: its first slab, and the number of its vertex.
+    fn chain(self, place: u32) -> (Handle, u32) {
+        // SAFETY: words of the warp.
+        unsafe {
+            let handle = self.words.load_unchecked(self.at(0, place));
+            (Handle::from_word(handle), self.words.load_unchecked(self.at(1, place)))
+        }
+    }
+
+    /// Returns the number of a vertex that has a chain.
+    fn number(self, vertex: u32) -> u32 {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.load_unchecked(self.at(2, vertex)) }
+    }
+
+    fn set(self, vertex: u32, number: u32) {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.store_unchecked(self.at(2, vertex), number) };
+    }
+}
+
+/// Memory of the calling warp.
+#[derive(Clone, Copy)]
+struct Memory {
+    stage: Stage,
+    queue: Queue,
+}
+
+/// The vertices of a lane, one in each group.
+#[derive(Clone, Copy)]
+struct Rows<S: Slot> {
+    /// Slots that were read: those of the records or, if there is one group, those of the record and of the
+    /// first fourth of the first slab.
+    words: [[S::Word; SLOTS]; GROUPS],
+    /// A bit for each of them that has edges.
+    has_edges: u32,
+    /// A bit for each group whose vertex has a queued chain.
+    is_queued: u32,
+    /// Number of queued chains of the warp.
+    chains: u32,
+    /// Numbers of edges of the warp's vertices before that of the lane, and up to it.
+    begin: [u32; GROUPS],
+    upto: [u32; GROUPS],
+    /// Whether a vertex of the warp has a table.
+    has_tables: bool,
+    /// Number of the warp's edges.
+    total: u32,
+}
+
+/// The tables of a warp's vertices.
+#[derive(Clone, Copy)]
+struct Tables {
+    /// Number of edges in the table of the lane's vertex, in each group.
+    live: [u32; GROUPS],
+    /// Number of its parts.
+    parts: [u32; GROUPS],
+    /// Number of edges in the tables of vertices before that of the lane.
+    before: [u32; GROUPS],
+    /// Number of edges in all tables of the warp.
+    all: u32,
 }
 
 /// A tile of vertices whose sum is published.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Collected {
-    /// The vertex of the calling lane.
-    vertex: u32,
-    /// Number of edges of the warp's vertices up to that of the lane.
-    upto: u32,
+    /// Numbers of edges of the warp's vertices up to that of the lane.
+    upto: [u32; GROUPS],
     announced: Announced<u64>,
-    /// Number of these edges that are in shared memory: all or none.
-    staged: u32,
+    staged: Staged,
 }
 
-/// A round in which the tiles of a warp read slabs.
-#[derive(Clone, Copy)]
-struct Round {
-    /// Lane whose slab the calling tile reads; 32 or more if none.
-    owner: u32,
-    /// Number of the tile that reads the slab of the calling lane; beyond the last one if none does.
-    server: u32,
+/// Number of the edges of a warp that are in shared memory, and [`Staged::TABLES`] if others are in tables.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Staged(u32);
+
+impl Staged {
+    /// No edges are in shared memory, which has no room.
+    const NONE: Self = Self(u32::MAX);
+    /// Flag above any number of edges for which there is room.
+    const TABLES: u32 = 1 << 31;
 }
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Copies the edges of the calling block's tiles.
     pub(super) fn copy_rows(self, copy: RowCopy<S::Value>) {
-        // The first one also has no vertices if the graph has none.
-        let tiles = self.vertices().div_ceil(ROW_THREADS).max(1);
+        let copy = if S::HAS_VALUE { RowCopy { groups: 1, ..copy } } else { copy };
+        if self.vertices() == 0 {
+            if Thread::index() == 0 {
+                write_if(copy.offsets, 0, 0);
+            }
+            return;
+        }
+        let tiles = self.vertices().div_ceil(copy.tile_vertices());
         let first = ticket(copy.tickets.at(0));
         // A block that begins late may find all tiles taken.
         if first >= tiles {
@@ -223,25 +361,30 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
         let carry = Carry::<Sum<u64>>::new(Values::of(copy.status), WARPS);
         let claims = TileClaims::of(copy.tickets, tiles);
+        let queue = Queue::of_warp(shared!([u32; WARPS as usize * Queue::WORDS]));
         // Two stages: edges of the current tile and of the next one.
         let mut stage = Stage::of_warp(shared!([u32; 2 * WARPS as usize * STAGE]), STAGE);
-        let mut collected = self.collect_tile(first, carry, stage, copy);
-        let mut next = claims.first();
+        let (mut collected, mut next, mut is_first) = (Collected::default(), first, true);
         loop {
             let mut following = collected;
             if next != NONE {
-                following = self.collect_tile(next, carry, stage.other(), copy);
+                following = self.collect_tile(next, carry, Memory { stage: stage.other(), queue }, copy);
                 claims.ask();
             } else {
                 // Between two calls of `learn` there is a barrier in any case.
                 Block::sync();
             }
-            let (before, _) = carry.learn(collected.announced, 0);
-            self.write_tile(collected, before, stage, copy);
+            if is_first {
+                // Instead of the barrier in `learn`.
+                Block::sync();
+            } else {
+                let (before, _) = carry.learn(collected.announced, 0);
+                self.write_tile(&collected, before, stage, copy);
+            }
             if next == NONE {
                 return;
             }
-            (collected, next, stage) = (following, claims.told(), stage.other());
+            (collected, next, stage, is_first) = (following, claims.told(), stage.other(), false);
         }
     }
 
@@ -251,135 +394,275 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         self,
         tile: u32,
         carry: Carry<Sum<u64>>,
-        stage: Stage,
+        memory: Memory,
         copy: RowCopy<S::Value>,
     ) -> Collected {
-        let (warp, vertex) = (Tile::<32>::lockstep(), tile * ROW_THREADS + Thread::index_in_block());
-        let mut own = self.own_row(vertex);
-        let upto = scan_lanes::<Sum<u32>>(warp, self.degree_of(&own), 32);
-        let total = warp.shuffle(upto, 31);
-        let announced = carry.announce(tile, total as u64);
-        copy.list_parts(vertex, own.parts);
-        let mut staged = 0;
-        if !warp.any(own.parts > 0) && total <= stage.room::<S::Value>(S::HAS_VALUE) {
-            if size_of::<S::Word>() > 4 {
-                // Read again: the slots would need too many registers.
-                own = self.own_row(vertex);
-            }
-            let store = |place, edge| stage.store(S::HAS_VALUE, place, edge);
-            self.write_rows(&own, before_lane(upto), store);
-            staged = total;
+        let (vertex, Memory { stage, queue }, groups) = (copy.vertex(tile), memory, copy.groups);
+        let rows = self.read_rows(vertex, groups, queue);
+        let announced = carry.announce(tile, rows.total as u64);
+        let (mut before, mut in_tables) = ([0; GROUPS], 0);
+        if rows.has_tables {
+            let tables = self.tables(vertex, groups);
+            unrolled::<GROUPS>(|g| copy.list_parts(vertex + 32 * g as u32, tables.parts[g]));
+            (before, in_tables) = (tables.before, tables.all);
         }
-        Collected { vertex, upto, announced, staged }
+        let small = rows.total - in_tables;
+        let has_room = small <= stage.room::<S::Value>(S::HAS_VALUE);
+        if has_room {
+            // SAFETY: the warp has `small` edges that are not in tables, so there is room.
+            unsafe { self.store_rows(&rows, (before, groups), memory) };
+        }
+        let flag = if in_tables > 0 { Staged::TABLES } else { 0 };
+        let staged = if has_room { Staged(small | flag) } else { Staged::NONE };
+        Collected { upto: rows.upto, announced, staged }
     }
 
     /// Writes the offsets and edges of the warp's vertices; there are `before` edges before them. All lanes
     /// of the warp call it together.
-    fn write_tile(self, collected: Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
-        let Collected { vertex, upto, staged, .. } = collected;
+    fn write_tile(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
+        let (Collected { upto, staged, .. }, vertex) = (*collected, copy.vertex(collected.announced.tile()));
         if vertex == 0 {
             write_if(copy.offsets, 0, 0);
         }
-        if vertex < self.vertices() {
-            write_if(copy.offsets, vertex as usize + 1, before + upto as u64);
-        }
-        if staged == Tile::<32>::lockstep().shuffle(upto, 31) {
-            copy.put_staged(S::HAS_VALUE, before, (stage, staged));
-        } else {
-            let put = |place, edge| copy.put(before + place as u64, edge);
-            self.write_rows(&self.own_row(vertex), before_lane(upto), put);
-        }
-    }
-
-    /// Returns the calling lane's vertex. All lanes of the warp call it together.
-    fn own_row(self, vertex: u32) -> Own<S> {
-        let mut own = Own { words: [removed::<S>(); SLOTS], slab: None, live: 0, parts: 0 };
-        match self.read_record(vertex, &mut own.words) {
-            Link::TABLE => {
-                let (table, live) = Record::<S, W, L>::described(&own.words);
-                (own.live, own.parts) = (live, table.buckets.div_ceil(PART_BUCKETS));
-                own.words = [removed::<S>(); SLOTS];
+        unrolled::<GROUPS>(|g| {
+            let vertex = vertex + 32 * g as u32;
+            if (g as u32) < copy.groups && vertex < self.vertices() {
+                write_if(copy.offsets, vertex as usize + 1, before + upto[g] as u64);
             }
-            link if link.is_closed() => own.words = [removed::<S>(); SLOTS],
-            link => own.slab = link.slab(),
-        }
-        own
-    }
-
-    /// Returns the number of edges of the calling lane's vertex. All lanes of the warp call it together.
-    fn degree_of(self, own: &Own<S>) -> u32 {
-        let mut degree = own.live;
-        unrolled::<SLOTS>(|j| degree += S::is_live(own.words[j]) as u32);
-        self.each_slab(own.slab, |round, lane| {
-            let sum = Tile::<SLAB_TILE>::lockstep().reduce_add(live_in(lane));
-            degree += round.of_server(sum, 0);
         });
-        degree
+        if staged == Staged::NONE {
+            unrolled::<GROUPS>(|g| {
+                if (g as u32) < copy.groups {
+                    self.put_row(vertex + 32 * g as u32, before + upto[g] as u64, copy);
+                }
+            });
+        } else if staged.0 & Staged::TABLES != 0 {
+            self.put_between(collected, before, stage, copy);
+        } else {
+            copy.put_staged(S::HAS_VALUE, before, (stage, staged.0));
+        }
     }
 
-    /// Reads the slots of a record, and returns its link; no vertex if it does not exist.
-    fn read_record(self, vertex: u32, words: &mut [S::Word; SLOTS]) -> Link {
-        if vertex >= self.vertices() {
-            return Link::NO_VERTEX;
+    /// Writes the edges of a vertex without a table to its row, which ends at `end`, by the calling lane alone.
+    fn put_row(self, vertex: u32, end: u64, copy: RowCopy<S::Value>) {
+        if self.link_of(vertex, &self.read_record(vertex)).is_closed() {
+            return;
         }
-        // SAFETY: the vertex exists.
-        let record = unsafe { self.record(vertex) };
-        let (mut link, mut rank) = (Link::NONE, 0);
-        while rank < W {
-            let read = record.read(rank, true, Order::Weak);
-            let lane = read.lane.words();
-            unrolled::<L>(|j| words[rank as usize * L + j] = lane[j]);
-            link = Link::from_word(read.link);
-            rank += 1;
-        }
-        link
+        let mut place = end;
+        self.each_word(vertex, |word| {
+            if S::is_live(word) {
+                place -= 1;
+                copy.put(place, self.decoded(word));
+            }
+        });
     }
 
-    /// Calls `put` with a place and an edge for each edge of the calling lane's small vertex, of which the
-    /// first one has the place `first`. All lanes of the warp call it together; tiles call `put` for the
-    /// edges in slabs.
-    fn write_rows(self, own: &Own<S>, first: u32, mut put: impl FnMut(u32, (u32, S::Value))) {
-        let mut place = first;
-        unrolled::<SLOTS>(|j| {
-            if S::is_live(own.words[j]) {
-                put(place, self.decoded(own.words[j]));
+    /// Copies the edges in shared memory to the rows between those of tables: each lane those of its vertices.
+    /// All lanes of the warp call it together.
+    fn put_between(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
+        let (warp, tables) =
+            (Tile::<32>::lockstep(), self.tables(copy.vertex(collected.announced.tile()), copy.groups));
+        let mut all = 0;
+        warp.sync();
+        unrolled::<GROUPS>(|g| {
+            let upto = collected.upto[g];
+            let below = warp.shuffle_up(upto, 1);
+            let mut place = if warp.rank() == 0 { all } else { below };
+            all = warp.shuffle(upto, 31);
+            while place < upto && tables.live[g] == 0 {
+                // SAFETY: the edges in shared memory are those that are not in tables.
+                let edge = unsafe { stage.load(S::HAS_VALUE, place - tables.before[g]) };
+                copy.put(before + place as u64, edge);
                 place += 1;
             }
         });
-        self.each_slab(own.slab, |round, lane| {
-            let tile = Tile::<SLAB_TILE>::lockstep();
-            let many = live_in(lane);
-            let sum = tile.reduce_add(many);
-            let begin = Tile::<32>::lockstep().shuffle(place, round.owner % 32);
-            let (mut at, words) = (begin + before_in_tile(tile, many), lane.words());
-            unrolled::<L>(|j| {
-                if S::is_live(words[j]) {
-                    put(at, self.decoded(words[j]));
-                    at += 1;
-                }
-            });
-            place += round.of_server(sum, 0);
-        });
+        warp.sync();
     }
 
-    /// Calls `see` for the slabs that begin with `first`, and those behind them. Tiles of four lanes take the
-    /// slabs of the warp's lanes in turn. All lanes of the warp call it together, and `see` as well.
-    fn each_slab(self, first: Option<Handle>, mut see: impl FnMut(Round, &Lane<S, L>)) {
-        let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
-        let mut at = first;
-        while warp.any(at.is_some()) {
-            let round = Round::new(warp.ballot(at.is_some()), at.is_some());
-            let handle = warp.shuffle(at.map_or(0, Handle::to_word), round.owner % 32);
-            let is_there = round.owner < 32;
-            // SAFETY: the handle was read in a link; nothing is accessed without one.
-            let node = unsafe { self.node(Handle::from_word(handle)) };
-            let read = node.read(tile.rank(), is_there, Order::Weak);
-            let lane = if is_there { read.lane } else { Lane::nothing() };
-            see(round, &lane);
-            let next = round.of_server(read.link.to_word(), SLAB_TILE - 1);
-            if round.is_served() {
-                at = Link::from_word(next).slab();
+    /// Reads the records of the calling lane's vertices, of which the first one is `vertex`, counts the edges,
+    /// and queues chains of slabs. All lanes of the warp call it together.
+    fn read_rows(self, vertex: u32, groups: u32, queue: Queue) -> Rows<S> {
+        let mut rows = Rows {
+            words: [[S::EMPTY; SLOTS]; GROUPS],
+            has_edges: 0,
+            is_queued: 0,
+            chains: 0,
+            begin: [0; GROUPS],
+            upto: [0; GROUPS],
+            has_tables: false,
+            total: 0,
+        };
+        let (warp, tables) = (Tile::<32>::lockstep(), self.read_slots(&mut rows, (vertex, groups), queue));
+        self.fold_chains(queue, &rows, groups, |number, words| number + live_in::<S, L>(words));
+        warp.sync();
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                let mut degree = tables[g] + rows.live(g);
+                if groups == 1 {
+                    degree += rows.live(1);
+                }
+                if rows.is_queued >> g & 1 != 0 {
+                    degree += queue.number(32 * g as u32 + warp.rank());
+                }
+                rows.upto[g] = rows.total + scan_lanes::<Sum<u32>>(warp, degree, 32);
+                rows.begin[g] = rows.upto[g] - degree;
+                rows.total = warp.shuffle(rows.upto[g], 31);
             }
+        });
+        rows
+    }
+
+    /// Reads the slots of the lane's vertices, and queues the chains behind them. Returns the numbers of edges
+    /// in tables. All lanes of the warp call it together.
+    fn read_slots(self, rows: &mut Rows<S>, (vertex, groups): (u32, u32), queue: Queue) -> [u32; GROUPS] {
+        let (mut live, mut slabs, mut is_table) = ([0; GROUPS], [None; GROUPS], false);
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                rows.words[g] = self.read_record(vertex + 32 * g as u32);
+            }
+        });
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                let link = self.link_of(vertex + 32 * g as u32, &rows.words[g]);
+                if link == Link::TABLE {
+                    live[g] = Record::<S, W, L>::described(&rows.words[g]).1;
+                    is_table = true;
+                }
+                rows.words[g][SLOTS - 1] = S::EMPTY;
+                rows.has_edges |= !link.is_closed() as u32 * (1 << g);
+                slabs[g] = link.slab();
+            }
+        });
+        if groups == 1
+            && let Some(slab) = slabs[0]
+        {
+            // SAFETY: the handle was read in a link of the graph.
+            let lane = unsafe { self.node(slab) }.read(0, true, Order::Weak).lane;
+            let words = lane.words();
+            unrolled::<L>(|j| rows.words[1][j] = words[j]);
+            rows.has_edges |= 2;
+            slabs[0] = slabs[0].filter(|_| !lane.first(|_, word| S::is_empty(word)).exists);
+        }
+        rows.queue(slabs, queue);
+        rows.has_tables = Tile::<32>::lockstep().any(is_table);
+        live
+    }
+
+    /// Returns the tables of the warp's vertices. All lanes of the warp call it together.
+    fn tables(self, vertex: u32, groups: u32) -> Tables {
+        let warp = Tile::<32>::lockstep();
+        let mut tables = Tables { live: [0; GROUPS], parts: [0; GROUPS], before: [0; GROUPS], all: 0 };
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                let vertex = vertex + 32 * g as u32;
+                let words = self.read_record(vertex);
+                if self.link_of(vertex, &words) == Link::TABLE {
+                    let (table, live) = Record::<S, W, L>::described(&words);
+                    (tables.live[g], tables.parts[g]) = (live, table.buckets.div_ceil(PART_BUCKETS));
+                }
+                let upto = scan_lanes::<Sum<u32>>(warp, tables.live[g], 32);
+                tables.before[g] = tables.all + upto - tables.live[g];
+                tables.all += warp.shuffle(upto, 31);
+            }
+        });
+        tables
+    }
+
+    /// Reads the slots of a record, with the control slot. They are arbitrary if there is no such vertex.
+    fn read_record(self, vertex: u32) -> [S::Word; SLOTS] {
+        let mut words = [S::EMPTY; SLOTS];
+        // SAFETY: the vertex exists, since the graph has one.
+        let record = unsafe { self.record(vertex.min(self.vertices() - 1)) };
+        let mut rank = 0;
+        while rank < W {
+            let lane = record.bucket().load(rank, true, Order::Weak).words();
+            unrolled::<L>(|j| words[rank as usize * L + j] = lane[j]);
+            rank += 1;
+        }
+        words
+    }
+
+    /// Returns the link in a record that was read; no vertex if it does not exist.
+    fn link_of(self, vertex: u32, words: &[S::Word; SLOTS]) -> Link {
+        let link = Record::<S, W, L>::link_in(words[SLOTS - 1]);
+        if vertex < self.vertices() { link } else { Link::NO_VERTEX }
+    }
+
+    /// Stores the edges of the warp's small vertices in shared memory, in the order of the vertices. `before`
+    /// has the numbers of edges in tables before each. All lanes of the warp call it together.
+    ///
+    /// # Safety
+    /// - There is room for all edges that are not in tables.
+    unsafe fn store_rows(self, rows: &Rows<S>, (before, groups): ([u32; GROUPS], u32), memory: Memory) {
+        let (warp, Memory { stage, queue }, mut at) = (Tile::<32>::lockstep(), memory, 0);
+        unrolled::<GROUPS>(|g| {
+            if (g as u32) < groups {
+                at = stage.first + rows.begin[g] - before[g];
+            }
+            if rows.has_edges >> g & 1 != 0 {
+                // SAFETY: the place of the vertex's first edge.
+                at = unsafe { self.store_live(stage, &rows.words[g], at) };
+            }
+            let vertex = if (g as u32) < groups { g } else { 0 };
+            if rows.is_queued >> vertex & 1 != 0 {
+                queue.set(32 * vertex as u32 + warp.rank(), at);
+            }
+        });
+        warp.sync();
+        // SAFETY: the places behind those of the vertex's slots.
+        self.fold_chains(queue, rows, groups, |at, words| unsafe { self.store_live(stage, words, at) });
+    }
+
+    /// Stores the edges in slots in the words of shared memory from `at` on. Returns the word behind them.
+    ///
+    /// # Safety
+    /// - The words are those of places of the warp below the room.
+    unsafe fn store_live<const N: usize>(self, stage: Stage, words: &[S::Word; N], mut at: u32) -> u32 {
+        unrolled::<N>(|j| {
+            let is_live = S::is_live(words[j]);
+            if is_live {
+                // SAFETY: the caller's obligation.
+                unsafe { stage.store(S::HAS_VALUE, at, self.decoded(words[j])) };
+            }
+            at += is_live as u32;
+        });
+        at
+    }
+
+    /// Calls `step` with the slots in the queued chains: with the number of the chain's vertex, which is then
+    /// what `step` returns. If there is one group, chains begin with the second fourth of a slab. A lane
+    /// follows a chain, and reads a fourth of a slab at a time. Slots are filled in order, so an empty one is
+    /// the chain's end.
+    fn fold_chains(
+        self,
+        queue: Queue,
+        rows: &Rows<S>,
+        groups: u32,
+        mut step: impl FnMut(u32, &[S::Word; L]) -> u32,
+    ) {
+        let mut place = Thread::lane();
+        while place < rows.chains {
+            let (handle, vertex) = queue.chain(place);
+            // SAFETY: the handle was read in a link of the graph.
+            let (mut node, mut is_end) = (unsafe { self.node(handle) }, false);
+            let mut part = (groups == 1) as u32;
+            let mut number = queue.number(vertex);
+            while !is_end {
+                let read = node.read(part, true, Order::Weak);
+                number = step(number, &read.lane.words());
+                is_end = read.lane.first(|_, word| S::is_empty(word)).exists;
+                part += 1;
+                if part == SLAB_TILE {
+                    part = 0;
+                    match Link::from_word(read.link.to_word()).slab() {
+                        // SAFETY: the handle was read in a link of the graph.
+                        Some(next) => node = unsafe { self.node(next) },
+                        None => is_end = true,
+                    }
+                }
+            }
+            queue.set(vertex, number);
+            place += 32;
         }
     }
 
@@ -388,28 +671,60 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         (S::key(word).to_u64() as u32, self.flags().decode(S::value(word)))
     }
 
-    /// Copies the edges in a part of a table, whose parts begin at the place `list` of the list. A tile takes
-    /// each bucket. All lanes of the warp call it together.
-    pub(super) fn copy_part(self, part: Part, list: usize, copy: RowCopy<S::Value>) {
+    /// Copies the edges in the listed parts of tables, by all warps of the grid. A warp reads the descriptions
+    /// of 32 parts at a time.
+    pub(super) fn copy_parts(self, copy: RowCopy<S::Value>) {
+        let stage = Stage::of_warp(shared!([u32; WARPS as usize * PART_STAGE]), PART_STAGE);
+        let (warp, count) = (Tile::<32>::lockstep(), copy.parts.len());
+        let (mut first, warps) = (Thread::index() / 32, Thread::count() / 32);
+        while first < count {
+            let place = first + warp.rank() as usize * warps;
+            let mut own = ListedPart::default();
+            if place < count {
+                own = self.listed(copy.parts.at(place), place, copy);
+            }
+            let many = (count - first).div_ceil(warps).min(32) as u32;
+            let mut lane = 0;
+            while lane < many {
+                self.copy_part(own.of_lane(lane), stage, copy);
+                lane += 1;
+            }
+            first += 32 * warps;
+        }
+    }
+
+    /// Returns the description of a part at a place of the list.
+    fn listed(self, part: Part, place: usize, copy: RowCopy<S::Value>) -> ListedPart {
+        let table = self.table_of(part.vertex);
+        let begin = part.index * PART_BUCKETS;
+        ListedPart {
+            bucket: table.base + begin,
+            buckets: table.buckets - begin,
+            cursor: place as u32 - part.index,
+            first: copy.offsets.read(part.vertex as usize),
+        }
+    }
+
+    /// Copies the edges in a part of a table. A tile takes each bucket. All lanes of the warp call it together.
+    fn copy_part(self, part: ListedPart, stage: Stage, copy: RowCopy<S::Value>) {
         const {
             assert!(PART_BUCKETS == 32 / SLAB_TILE, "a tile for each bucket");
             assert!(32 * L * size_of::<S::Word>() <= 4 * PART_STAGE, "room for what a warp reads at a time");
         };
-        let stage = Stage::of_warp(shared!([u32; WARPS as usize * PART_STAGE]), PART_STAGE);
         let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
-        let (first, cursor) = (copy.offsets.read(part.vertex as usize), copy.cursors.at(list));
-        let table = self.table_of(part.vertex);
-        let index = part.index * PART_BUCKETS + warp.rank() / SLAB_TILE;
-        let mut at = (index < table.buckets).then(|| {
+        let (first, cursor) = (part.first, copy.cursors.at(part.cursor as usize));
+        let index = warp.rank() / SLAB_TILE;
+        let mut at = (index < part.buckets).then(|| {
             // SAFETY: a bucket of the table.
-            unsafe { self.first_node(Start { index: table.base + index, is_bucket: true }) }
+            unsafe { self.first_node(Start { index: part.bucket + index, is_bucket: true }) }
         });
         while warp.any(at.is_some()) {
             let (lane, link) = at.map_or((Lane::nothing(), Link::NONE), |node: Node<S, SLAB_TILE, L>| {
                 let read = node.read(tile.rank(), true, Order::Weak);
                 (read.lane, Link::from_word(read.link.to_word()))
             });
-            let (many, words) = (live_in(&lane), lane.words());
+            let words = lane.words();
+            let many = live_in::<S, L>(&words);
             let upto = scan_lanes::<Sum<u32>>(warp, many, 32);
             let total = warp.shuffle(upto, 31);
             let begin = if warp.rank() == 0 && total > 0 {
@@ -417,13 +732,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             } else {
                 0
             };
-            let mut place = upto - many;
-            unrolled::<L>(|j| {
-                if S::is_live(words[j]) {
-                    stage.store(S::HAS_VALUE, place, self.decoded(words[j]));
-                    place += 1;
-                }
-            });
+            // SAFETY: there is room for a slab of each bucket.
+            unsafe { self.store_live(stage, &words, stage.first + upto - many) };
             copy.put_staged(S::HAS_VALUE, first + warp.shuffle(begin, 0) as u64, (stage, total));
             let next = Link::from_word(tile.shuffle(link.to_word(), SLAB_TILE - 1)).slab();
             at = next.map(|handle| {
@@ -435,29 +745,28 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 }
 
 #[device]
-impl Round {
-    /// Gives each tile one of the lanes in `waiting`, of which the calling lane is one if `waits`.
-    fn new(waiting: u32, waits: bool) -> Self {
-        let (mut rest, tile) = (waiting, Thread::lane() / SLAB_TILE);
-        unrolled::<{ 32 / SLAB_TILE as usize - 1 }>(|before| {
-            if (before as u32) < tile {
-                rest &= rest.wrapping_sub(1);
+impl<S: Slot> Rows<S> {
+    /// Returns the number of edges in the lane's slots of an array.
+    fn live(&self, g: usize) -> u32 {
+        let live = live_in::<S, SLOTS>(&self.words[g]);
+        if self.has_edges >> g & 1 != 0 { live } else { 0 }
+    }
+
+    /// Queues the chains that begin with a slab of each group, if any. All lanes of the warp call it together.
+    fn queue(&mut self, slabs: [Option<Handle>; GROUPS], queue: Queue) {
+        let warp = Tile::<32>::lockstep();
+        // Lanes may still read the chains of the last call.
+        warp.sync();
+        unrolled::<GROUPS>(|g| {
+            let chains = warp.ballot(slabs[g].is_some());
+            if let Some(slab) = slabs[g] {
+                let before = (chains & ((1 << warp.rank()) - 1)).count_ones();
+                self.is_queued |= 1 << g;
+                queue.push(self.chains + before, slab, 32 * g as u32 + warp.rank());
             }
+            self.chains += chains.count_ones();
         });
-        let before = (waiting & ((1 << Thread::lane()) - 1)).count_ones();
-        Self { owner: rest.trailing_zeros(), server: if waits { before } else { u32::MAX } }
-    }
-
-    /// Returns whether a tile reads the slab of the calling lane.
-    fn is_served(self) -> bool {
-        self.server < 32 / SLAB_TILE
-    }
-
-    /// Returns the value of the lane `rank` of the tile that reads the calling lane's slab, or 0. All lanes
-    /// of the warp call it together.
-    fn of_server(self, value: u32, rank: u32) -> u32 {
-        let found = Tile::<32>::lockstep().shuffle(value, self.server % (32 / SLAB_TILE) * SLAB_TILE + rank);
-        if self.is_served() { found } else { 0 }
+        warp.sync();
     }
 }
 
@@ -494,38 +803,10 @@ impl<D: Scalar> RowCopy<D> {
     }
 }
 
-/// Returns the number of edges in a lane's slots.
+/// Returns the number of edges in slots.
 #[device]
-fn live_in<S: Slot, const L: usize>(lane: &Lane<S, L>) -> u32 {
-    let (words, mut live, mut j) = (lane.words(), 0, 0);
-    while j < L {
-        live += S::is_live(words[j]) as u32;
-        j += 1;
-    }
+fn live_in<S: Slot, const L: usize>(words: &[S::Word; L]) -> u32 {
+    let mut live = 0;
+    unrolled::<L>(|j| live += S::is_live(words[j]) as u32);
     live
-}
-
-/// Returns the sum up to the lane before the calling one, of which each lane has that up to its own.
-#[device]
-fn before_lane(upto: u32) -> u32 {
-    let below = Tile::<32>::lockstep().shuffle_up(upto, 1);
-    if Thread::lane() == 0 { 0 } else { below }
-}
-
-/// Returns the sum of the values of the tile's lanes before the calling one.
-#[device]
-fn before_in_tile(tile: Tile<SLAB_TILE>, value: u32) -> u32 {
-    let (mut sum, mut by) = (value, 1);
-    while by < SLAB_TILE {
-        let below = tile.shuffle_up(sum, by);
-        sum += if tile.rank() >= by { below } else { 0 };
-        by *= 2;
-    }
-    sum - value
-}
-
-/// Copies the edges in the listed parts of tables. The grid has any number of threads.
-#[device]
-pub(super) fn copy_parts<M: Config>(graph: GraphView<M>, copy: RowCopy<M::Data>) {
-    copy.parts.for_each_at(|place, part| M::copy_part(graph, part, place - part.index as usize, copy));
 }

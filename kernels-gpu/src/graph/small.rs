@@ -18,7 +18,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Calls `see` for the words of the slots of a small vertex, in the order in which slots are filled, by
     /// the calling lane alone. Returns the number of slabs. Nothing else changes the vertex in the launch;
     /// `see` may change slots that it has seen.
-    fn each_word(self, vertex: u32, mut see: impl FnMut(S::Word)) -> u32 {
+    pub(super) fn each_word(self, vertex: u32, mut see: impl FnMut(S::Word)) -> u32 {
         if vertex >= self.record_count() {
             return 0;
         }

@@ -26,6 +26,14 @@ use simt::{Block, Shared, Thread, Tile, device, shared};
 /// value.
 const MOST: usize = 33 * 3;
 
+#[device]
+impl<V: Copy> Announced<V> {
+    /// Returns the number of the tile.
+    pub fn tile(self) -> u32 {
+        self.tile
+    }
+}
+
 /// The warps of a block, and the shared memory through which they exchange sums.
 #[derive(Clone, Copy)]
 pub struct Carry<M> {
@@ -37,7 +45,7 @@ pub struct Carry<M> {
 }
 
 /// A tile whose sum is published and whose warps do not know their prefixes yet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Announced<V> {
     tile: u32,
     /// In the first warp: the sum of the warps up to the one with the lane's index.

@@ -8,7 +8,7 @@ use crate::map::batches::check_same_device;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use gpu::{Buffer, Device, Slice};
-use phalanx_kernels::graph::{ROW_THREADS, RowCopy};
+use phalanx_kernels::graph::{ROW_THREADS, RowCopy, row_groups};
 use simt::GlobalSlice;
 use std::sync::{Arc, PoisonError};
 
@@ -217,9 +217,9 @@ impl<E: Data> DynamicGraph<E> {
     /// Copies the graph into compressed sparse rows. Batches that change the graph wait for the copy; lookups
     /// do not.
     ///
-    /// Cost: two launches, which read all records and slabs once from memory, those of 32 vertices with a
-    /// table among them or more than 640 edges twice; waits for the number of edges. 16 bytes per 256
-    /// vertices and 12 per two slabs of the arena, which the graph keeps.
+    /// Cost: two launches, which read all records and slabs once from memory, those of a warp's vertices with
+    /// more than 640 edges twice; waits for the number of edges. 16 bytes per 128 vertices and 12 per two slabs
+    /// of the arena, which the graph keeps.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
@@ -279,7 +279,9 @@ impl<E: Data> DynamicGraph<E> {
         // SAFETY: the stream has the fills before the launch, and nothing else uses the space.
         let ClearedRows { parts, cursors, status, tickets } = unsafe { space.cleared(&stream)? };
         let (offsets, targets) = (rows.offsets.global(), rows.targets.global());
-        let copy = RowCopy { offsets, targets, data: rows.data.global(), parts, cursors, status, tickets };
+        let groups = row_groups(memory.vertices, most as u64, E::HAS_DATA);
+        let data = rows.data.global();
+        let copy = RowCopy { offsets, targets, data, parts, cursors, status, tickets, groups };
         self.launch_on(&stream, memory, Launch::Whole(Whole::Rows(copy)))?;
         stream.synchronize()?;
         rows.len = if self.has_loops(memory) { last_of(&rows.offsets)?.min(most) } else { most };

@@ -243,11 +243,14 @@ unsafe fn launch_whole<M: Config + Instance>(
             Whole::Inspect(report) => stream.launch(each, GraphInspect { graph, report }),
             Whole::Rows(copy) => {
                 let mut grid = stream.device().occupancy_grid::<GraphRows<M>>(ROW_THREADS)?;
-                grid.blocks = grid.blocks.min(all.div_ceil(ROW_THREADS as usize).max(1) as u32);
+                grid.blocks = grid.blocks.min(all.div_ceil(copy.tile_vertices() as usize).max(1) as u32);
                 stream.launch(grid, GraphRows { graph, copy })?;
                 match copy.parts.words.is_empty() {
                     true => Ok(()),
-                    false => stream.launch(resident_grid(stream, usize::MAX), GraphRowParts { graph, copy }),
+                    false => {
+                        let grid = stream.device().occupancy_grid::<GraphRowParts<M>>(ROW_THREADS)?;
+                        stream.launch(grid, GraphRowParts { graph, copy })
+                    }
                 }
             }
             Whole::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),

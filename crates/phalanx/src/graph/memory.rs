@@ -326,8 +326,8 @@ impl Workspace {
     }
 }
 
-/// Memory of copies into rows, which the graph keeps: 8 bytes per 128 vertices, and 12 per eight slabs of
-/// tables, two for small tables.
+/// Memory of copies into rows, which the graph keeps: 16 bytes per 128 vertices, and 12 per two slabs of
+/// tables.
 #[derive(Debug)]
 pub struct RowSpace {
     stream: Stream,

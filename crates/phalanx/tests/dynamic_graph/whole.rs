@@ -290,6 +290,23 @@ fn rows_of_several_blocks_have_their_places() {
     }
 }
 
+/// Rows without room for all edges, or for the tables that the graph has now, get other memory.
+#[test]
+fn rows_follow_a_graph_that_grows() {
+    for kind in KINDS {
+        let mut world = World::new(DynamicGraph::<u32>::builder().vertices(300).kind(kind));
+        let mut rows = world.graph.to_csr().unwrap();
+        for (round, degree) in [1, 3, 9, 100, 100].into_iter().enumerate() {
+            let step = |vertex: u32| (1..=degree).map(move |step| (vertex, (vertex + step) % 300));
+            let edges = (0..300).filter(|vertex| degree < 100 || vertex % 10 == round as u32).flat_map(step);
+            world.insert(&edges.map(|(a, b)| (a, b, a ^ b)).collect::<Vec<_>>());
+            world.graph.to_csr_into(&mut rows).unwrap();
+            assert_eq!(rows.edge_count(), world.edges.len());
+            compare(&world, &rows.read().unwrap());
+        }
+    }
+}
+
 /// Returns whether two snapshots share their memory.
 fn is_shared<E: Data>(a: &phalanx::graph::Snapshot<E>, b: &phalanx::graph::Snapshot<E>) -> bool {
     std::ptr::eq(a.csr(), b.csr())

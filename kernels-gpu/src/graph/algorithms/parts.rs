@@ -88,17 +88,22 @@ impl PartList {
         }
     }
 
-    /// Calls `serve` for each part that the calling warp has.
-    pub(in crate::graph) fn for_each(self, mut serve: impl FnMut(Part)) {
-        self.for_each_at(|_, part| serve(part));
+    /// Returns the number of parts that have been appended.
+    pub(in crate::graph) fn len(self) -> usize {
+        (self.count.read(0) as usize).min(self.words.len())
     }
 
-    /// Calls `serve` for each part that the calling warp has, and its place in the list.
-    pub(in crate::graph) fn for_each_at(self, mut serve: impl FnMut(usize, Part)) {
-        let (count, mut place) = ((self.count.read(0) as usize).min(self.words.len()), Thread::index() / 32);
+    /// Returns a part.
+    pub(in crate::graph) fn at(self, place: usize) -> Part {
+        let word = self.words.read(place);
+        Part { vertex: (word >> 32) as u32, index: word as u32 }
+    }
+
+    /// Calls `serve` for each part that the calling warp has.
+    pub(in crate::graph) fn for_each(self, mut serve: impl FnMut(Part)) {
+        let (count, mut place) = (self.len(), Thread::index() / 32);
         while place < count {
-            let word = self.words.read(place);
-            serve(place, Part { vertex: (word >> 32) as u32, index: word as u32 });
+            serve(self.at(place));
             place += Thread::count() / 32;
         }
     }
