@@ -38,6 +38,7 @@ pub mod merge;
 mod moves;
 mod neighbors;
 mod record;
+mod row_memory;
 mod rows;
 mod search;
 mod small;
@@ -57,7 +58,8 @@ pub use instances::*;
 pub use kind::{Config, Edges};
 pub use link::Link;
 pub use record::RECORD_SLOTS;
-pub use rows::{ROW_THREADS, RowCopy, row_groups};
+pub use row_memory::ROW_THREADS;
+pub use rows::{RowCopy, row_groups};
 pub use search::{Executed, Fate, Half};
 pub use table::{
     ARENA_COUNTS, ARENA_FIRSTS, ARENA_HEAD, Arena, CLASSES, MOST_ARENA, SLAB_BYTES, buckets_of, class_for,

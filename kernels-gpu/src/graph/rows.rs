@@ -27,6 +27,7 @@ use super::algorithms::{PART_BUCKETS, Part, PartList};
 use super::kind::Edges;
 use super::link::Link;
 use super::record::{RECORD_SLOTS, Record};
+use super::row_memory::{GROUPS, Queue, ROW_THREADS, Stage, WARPS};
 use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Lane, Scalar, Slot};
@@ -37,16 +38,7 @@ use crate::primitives::tiles::{NONE, TileClaims};
 use crate::primitives::{ticket, unrolled};
 use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
-use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
-
-/// Number of threads per block.
-pub const ROW_THREADS: u32 = 128;
-
-/// Most groups of 32 vertices that a warp takes at a time.
-const GROUPS: usize = 2;
-
-/// Warps of a block.
-const WARPS: u32 = ROW_THREADS / 32;
+use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Tile, device, shared};
 
 /// Slots of a record, with the control slot.
 const SLOTS: usize = RECORD_SLOTS as usize + 1;
@@ -107,8 +99,8 @@ impl<D: Scalar> RowCopy<D> {
         write_if(self.data, place as usize, data);
     }
 
-    /// Writes the first `count` edges in shared memory to the rows from a place on. All lanes of the warp call
-    /// it together, after they have stored them.
+    /// Writes the first `count` edges in shared memory to the rows from a place on. All lanes of the warp
+    /// call it together, after they have stored them.
     fn put_staged(self, has_data: bool, first: u64, (stage, count): (Stage, u32)) {
         let warp = Tile::<32>::lockstep();
         warp.sync();
@@ -136,73 +128,6 @@ impl<D: Scalar> RowCopy<D> {
     }
 }
 
-/// Shared memory of a warp.
-#[derive(Clone, Copy)]
-struct Stage {
-    words: Shared<u32>,
-    first: u32,
-    /// Number of words.
-    len: u32,
-}
-
-#[device]
-impl Stage {
-    /// Returns the calling warp's part of the block's words, of which each of [`WARPS`] warps has `len`.
-    /// There may be two parts for each, of which this is the first one.
-    fn of_warp(words: Shared<u32>, len: usize) -> Self {
-        assert!(words.len() >= WARPS as usize * len);
-        Self { words, first: Thread::index_in_block() / 32 % WARPS * len as u32, len: len as u32 }
-    }
-
-    /// Returns the other of two stages. There are two.
-    fn other(self) -> Self {
-        let half = WARPS * self.len;
-        assert!(self.words.len() >= 2 * half as usize);
-        Self { first: if self.first < half { self.first + half } else { self.first - half }, ..self }
-    }
-
-    /// Returns the number of edges for which there is room.
-    const fn room<D: Scalar>(self, has_data: bool) -> u32 {
-        self.len / if has_data { 1 + size_of::<D>() as u32 / 4 } else { 1 }
-    }
-
-    /// Stores an edge in the word `at` of the block, and in those of its data.
-    ///
-    /// # Safety
-    /// - `at` is that of a place of the warp below the room: [`Self::first`] and the place.
-    unsafe fn store<D: Scalar>(self, has_data: bool, at: u32, (target, data): (u32, D)) {
-        let (room, bits) = (self.room::<D>(has_data), data.to_u64());
-        // SAFETY: the warp's words begin at `first`, and are as many as the room needs.
-        unsafe {
-            self.words.store_unchecked(at, target);
-            if has_data {
-                self.words.store_unchecked(at + room, bits as u32);
-                if size_of::<D>() == 8 {
-                    self.words.store_unchecked(at + 2 * room, (bits >> 32) as u32);
-                }
-            }
-        }
-    }
-
-    /// Loads an edge.
-    ///
-    /// # Safety
-    /// - `place` is below the room.
-    unsafe fn load<D: Scalar>(self, has_data: bool, place: u32) -> (u32, D) {
-        let (room, at) = (self.room::<D>(has_data), self.first + place);
-        // SAFETY: as in `store`.
-        unsafe {
-            let target = self.words.load_unchecked(at);
-            if !has_data {
-                return (target, D::narrow(0));
-            }
-            let high = if size_of::<D>() == 8 { self.words.load_unchecked(at + 2 * room) } else { 0 };
-            let bits = self.words.load_unchecked(at + room) as u64 | (high as u64) << 32;
-            (target, D::narrow(bits as u128))
-        }
-    }
-}
-
 /// A part of a table, as a warp copies it.
 #[derive(Clone, Copy, Default)]
 struct ListedPart {
@@ -224,60 +149,6 @@ impl ListedPart {
         let [bucket, buckets, cursor] =
             [self.bucket, self.buckets, self.cursor].map(|value| warp.shuffle(value, lane));
         Self { bucket, buckets, cursor, first: warp.shuffle(self.first, lane) }
-    }
-}
-
-/// Shared memory in which a warp collects the chains of slabs of its vertices.
-#[derive(Clone, Copy)]
-struct Queue {
-    words: Shared<u32>,
-    first: u32,
-}
-
-#[device]
-impl Queue {
-    /// Number of words of a warp: a handle and a vertex for each chain, and a number for each vertex.
-    const WORDS: usize = 3 * 32 * GROUPS;
-
-    /// Returns the calling warp's part of the block's words.
-    fn of_warp(words: Shared<u32>) -> Self {
-        assert!(words.len() >= WARPS as usize * Self::WORDS);
-        Self { words, first: Thread::index_in_block() / 32 % WARPS * Self::WORDS as u32 }
-    }
-
-    /// Returns the index of a word: the `place`-th of the array `array`.
-    fn at(self, array: u32, place: u32) -> u32 {
-        self.first + array * (32 * GROUPS as u32) + place % (32 * GROUPS as u32)
-    }
-
-    /// Adds the chain of a vertex, whose number among those of the warp is `vertex`.
-    fn push(self, place: u32, handle: Handle, vertex: u32) {
-        // SAFETY: words of the warp.
-        unsafe {
-            self.words.store_unchecked(self.at(0, place), handle.to_word());
-            self.words.store_unchecked(self.at(1, place), vertex);
-        }
-        self.set(vertex, 0);
-    }
-
-    /// Returns a chain: its first slab, and the number of its vertex.
-    fn chain(self, place: u32) -> (Handle, u32) {
-        // SAFETY: words of the warp.
-        unsafe {
-            let handle = self.words.load_unchecked(self.at(0, place));
-            (Handle::from_word(handle), self.words.load_unchecked(self.at(1, place)))
-        }
-    }
-
-    /// Returns the number of a vertex that has a chain.
-    fn number(self, vertex: u32) -> u32 {
-        // SAFETY: a word of the warp.
-        unsafe { self.words.load_unchecked(self.at(2, vertex)) }
-    }
-
-    fn set(self, vertex: u32, number: u32) {
-        // SAFETY: a word of the warp.
-        unsafe { self.words.store_unchecked(self.at(2, vertex), number) };
     }
 }
 
@@ -443,7 +314,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
     }
 
-    /// Writes the edges of a vertex without a table to its row, which ends at `end`, by the calling lane alone.
+    /// Writes the edges of a vertex without a table to its row, which ends at `end`, by the calling lane
+    /// alone.
     fn put_row(self, vertex: u32, end: u64, copy: RowCopy<S::Value>) {
         if self.link_of(vertex, &self.read_record(vertex)).is_closed() {
             return;
@@ -457,8 +329,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         });
     }
 
-    /// Copies the edges in shared memory to the rows between those of tables: each lane those of its vertices.
-    /// All lanes of the warp call it together.
+    /// Copies the edges in shared memory to the rows between those of tables: each lane those of its
+    /// vertices. All lanes of the warp call it together.
     fn put_between(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
         let (warp, tables) =
             (Tile::<32>::lockstep(), self.tables(copy.vertex(collected.announced.tile()), copy.groups));
@@ -479,8 +351,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         warp.sync();
     }
 
-    /// Reads the records of the calling lane's vertices, of which the first one is `vertex`, counts the edges,
-    /// and queues chains of slabs. All lanes of the warp call it together.
+    /// Reads the records of the calling lane's vertices, of which the first one is `vertex`, counts the
+    /// edges, and queues chains of slabs. All lanes of the warp call it together.
     fn read_rows(self, vertex: u32, groups: u32, queue: Queue) -> Rows<S> {
         let mut rows = Rows {
             words: [[S::EMPTY; SLOTS]; GROUPS],
@@ -512,8 +384,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         rows
     }
 
-    /// Reads the slots of the lane's vertices, and queues the chains behind them. Returns the numbers of edges
-    /// in tables. All lanes of the warp call it together.
+    /// Reads the slots of the lane's vertices, and queues the chains behind them. Returns the numbers of
+    /// edges in tables. All lanes of the warp call it together.
     fn read_slots(self, rows: &mut Rows<S>, (vertex, groups): (u32, u32), queue: Queue) -> [u32; GROUPS] {
         let (mut live, mut slabs, mut is_table) = ([0; GROUPS], [None; GROUPS], false);
         unrolled::<GROUPS>(|g| {
@@ -671,8 +543,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         (S::key(word).to_u64() as u32, self.flags().decode(S::value(word)))
     }
 
-    /// Copies the edges in the listed parts of tables, by all warps of the grid. A warp reads the descriptions
-    /// of 32 parts at a time.
+    /// Copies the edges in the listed parts of tables, by all warps of the grid. A warp reads the
+    /// descriptions of 32 parts at a time.
     pub(super) fn copy_parts(self, copy: RowCopy<S::Value>) {
         let stage = Stage::of_warp(shared!([u32; WARPS as usize * PART_STAGE]), PART_STAGE);
         let (warp, count) = (Tile::<32>::lockstep(), copy.parts.len());
@@ -705,7 +577,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
     }
 
-    /// Copies the edges in a part of a table. A tile takes each bucket. All lanes of the warp call it together.
+    /// Copies the edges in a part of a table. A tile takes each bucket. All lanes of the warp call it
+    /// together.
     fn copy_part(self, part: ListedPart, stage: Stage, copy: RowCopy<S::Value>) {
         const {
             assert!(PART_BUCKETS == 32 / SLAB_TILE, "a tile for each bucket");
@@ -752,7 +625,8 @@ impl<S: Slot> Rows<S> {
         if self.has_edges >> g & 1 != 0 { live } else { 0 }
     }
 
-    /// Queues the chains that begin with a slab of each group, if any. All lanes of the warp call it together.
+    /// Queues the chains that begin with a slab of each group, if any. All lanes of the warp call it
+    /// together.
     fn queue(&mut self, slabs: [Option<Handle>; GROUPS], queue: Queue) {
         let warp = Tile::<32>::lockstep();
         // Lanes may still read the chains of the last call.

@@ -218,8 +218,8 @@ impl<E: Data> DynamicGraph<E> {
     /// do not.
     ///
     /// Cost: two launches, which read all records and slabs once from memory, those of a warp's vertices with
-    /// more than 640 edges twice; waits for the number of edges. 16 bytes per 128 vertices and 12 per two slabs
-    /// of the arena, which the graph keeps.
+    /// more than 640 edges twice; waits for the number of edges. 16 bytes per 128 vertices and 12 per two
+    /// slabs of the arena, which the graph keeps.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.

@@ -224,6 +224,30 @@ pub fn resident_grid(stream: &Stream, items: usize) -> Grid {
     over(items.min(stream.device().resident_threads() as usize))
 }
 
+/// Launches the copy of a graph with so many vertices into rows.
+///
+/// # Safety
+/// - As for [`Kernels::launch`].
+unsafe fn launch_rows<M: Config + Instance>(
+    stream: &Stream,
+    vertices: usize,
+    graph: GraphView<M>,
+    copy: RowCopy<M::Data>,
+) -> gpu::Result<()> {
+    let device = stream.device();
+    let mut grid = device.occupancy_grid::<GraphRows<M>>(ROW_THREADS)?;
+    grid.blocks = grid.blocks.min(vertices.div_ceil(copy.tile_vertices() as usize).max(1) as u32);
+    let parts = device.occupancy_grid::<GraphRowParts<M>>(ROW_THREADS)?;
+    // SAFETY: the caller's obligations.
+    unsafe {
+        stream.launch(grid, GraphRows { graph, copy })?;
+        match copy.parts.words.is_empty() {
+            true => Ok(()),
+            false => stream.launch(parts, GraphRowParts { graph, copy }),
+        }
+    }
+}
+
 /// Launches a kernel on the whole graph.
 ///
 /// # Safety
@@ -241,18 +265,7 @@ unsafe fn launch_whole<M: Config + Instance>(
     unsafe {
         match launch {
             Whole::Inspect(report) => stream.launch(each, GraphInspect { graph, report }),
-            Whole::Rows(copy) => {
-                let mut grid = stream.device().occupancy_grid::<GraphRows<M>>(ROW_THREADS)?;
-                grid.blocks = grid.blocks.min(all.div_ceil(copy.tile_vertices() as usize).max(1) as u32);
-                stream.launch(grid, GraphRows { graph, copy })?;
-                match copy.parts.words.is_empty() {
-                    true => Ok(()),
-                    false => {
-                        let grid = stream.device().occupancy_grid::<GraphRowParts<M>>(ROW_THREADS)?;
-                        stream.launch(grid, GraphRowParts { graph, copy })
-                    }
-                }
-            }
+            Whole::Rows(copy) => launch_rows(stream, all, graph, copy),
             Whole::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),
             Whole::Count(edges, counts) => {
                 let grid = over(edges.sources.max_len() * memory.halves());

@@ -140,8 +140,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// # Errors
     /// [`Error::OtherDevice`] if the shard is on another device; [`Error::Device`] if the device lacks the
     /// memory; [`Error::Exchange`] for more than 32 ranks ([`Arguments`](exchange::Error::Arguments)), if the
-    /// types of other ranks differ ([`Mismatch`](exchange::Error::Mismatch)) or a rank has failed or not called in time
-    /// ([`PeerLost`](exchange::Error::PeerLost)).
+    /// types of other ranks differ ([`Mismatch`](exchange::Error::Mismatch)) or a rank has failed or not
+    /// called in time ([`PeerLost`](exchange::Error::PeerLost)).
     pub fn new(exchange: Exchange, shard: M) -> Result<Self> {
         let ranks = exchange.ranks();
         if !geometry::is_possible(ranks) {
@@ -258,8 +258,9 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     ///
     /// Other ranks may read the shard until they have executed their part of a
     /// [`batches().get`](ShardedBatches::get) that needed no exchange. So before a rank changes its shard by
-    /// itself after such a batch, all ranks [`wait`](Self::wait), and then call an operation of all ranks, such
-    /// as [`all_gather`](Self::all_gather). When another call returns, no rank uses this shard for it any more.
+    /// itself after such a batch, all ranks [`wait`](Self::wait), and then call an operation of all ranks,
+    /// such as [`all_gather`](Self::all_gather). When another call returns, no rank uses this shard for it
+    /// any more.
     pub fn shard(&self) -> &M {
         &self.shard
     }
