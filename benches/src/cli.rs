@@ -7,6 +7,8 @@ use crate::engine::runner::{Observer, Session};
 use crate::engine::suite::{Case, Selection, Suite};
 use crate::engine::{catalog, html, ratios, table};
 use crate::machine::DeviceChoice;
+#[cfg(feature = "sharded")]
+use crate::scale_out;
 #[cfg(feature = "trees")]
 use crate::streams;
 use crate::subjects;
@@ -40,6 +42,9 @@ enum Command {
     /// Run every pair of verbs of every structure in four concurrent streams, and check every result.
     #[cfg(feature = "trees")]
     Streams(streams::supervise::Arguments),
+    /// Run the suites `sharded/*`, and then kill and stop ranks, use loopback sockets, and count k-mers.
+    #[cfg(feature = "sharded")]
+    ScaleOut(scale_out::Arguments),
     /// Measure one first launch and print the result. `first_launch` starts this command for each repetition.
     #[command(name = first_launch::COMMAND, hide = true)]
     FirstLaunch {
@@ -118,6 +123,8 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Some(Command::List) => list_suites(),
         #[cfg(feature = "trees")]
         Some(Command::Streams(arguments)) => streams::supervise::main(&arguments),
+        #[cfg(feature = "sharded")]
+        Some(Command::ScaleOut(arguments)) => scale(&arguments),
         Some(Command::FirstLaunch { device, case }) => launch_first(device, &case),
         None => start(cli.run),
     }
@@ -128,6 +135,20 @@ fn list_suites() -> Result<bool> {
         println!("{:<28} {}", suite.name, suite.title);
     }
     Ok(true)
+}
+
+/// Runs the suites of maps over several GPUs, and what is beside them.
+#[cfg(feature = "sharded")]
+fn scale(arguments: &scale_out::Arguments) -> Result<bool> {
+    let mut passed = true;
+    if arguments.rank.is_none() && !arguments.no_suites {
+        let device = arguments.device.name();
+        let mut run = vec!["phalanx-bench", "sharded", "--device", &device];
+        let json = arguments.out.as_ref().map(|folder| folder.join("suites.jsonl").display().to_string());
+        run.extend(json.iter().flat_map(|path| ["--json", path]));
+        passed = start(Cli::try_parse_from(run)?.run)?;
+    }
+    Ok(scale_out::main(arguments)? && passed)
 }
 
 fn launch_first(device: DeviceChoice, case: &str) -> Result<bool> {

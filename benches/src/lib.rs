@@ -6,6 +6,7 @@
 //! | [`subjects`] | measured structures: a new one is one file and one line |
 //! | [`machine`] | device that runs the subjects |
 //! | [`streams`] | runs pairs of verbs in four concurrent streams, and checks every result |
+//! | [`scale_out`] | what a map over several GPUs shows beside its suites |
 //! | [`cli`] | command-line interface |
 
 /// Defines `main` of a benchmark program that also has hash maps of the given kinds, which suites name as
@@ -28,6 +29,8 @@ macro_rules! bench {
 pub mod cli;
 pub mod engine;
 pub mod machine;
+#[cfg(feature = "sharded")]
+pub mod scale_out;
 #[cfg(feature = "trees")]
 pub mod streams;
 pub mod subjects;

@@ -1,0 +1,148 @@
+//! What a map over several GPUs of one host shows beside the suites `sharded/*`: ranks that are killed or
+//! stopped, processes over loopback sockets, and `kmer-count` on several GPUs.
+//!
+//! | step | what | passes if |
+//! |---|---|---|
+//! | `killed` | a rank ends while all look keys up, `--rounds` times | the others have an error within 3 s, and their shards answer |
+//! | `stopped` | a rank no longer executes anything, as often | the same |
+//! | `sockets` | ranks that NCCL joins over loopback sockets | all answers are right |
+//! | `kmers` | `kmer-count` with one GPU and with all | both write the same counts |
+//!
+//! On GPUs each rank is a process. Emulated devices are in one process: ranks are threads, one of which ends
+//! or sleeps; `sockets` and `kmers` then use the exchange between threads.
+mod kmers;
+mod processes;
+mod ranks;
+mod threads;
+
+use crate::engine::environment::Source;
+use crate::machine::{DeviceChoice, Gpu};
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use serde::Serialize;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest time from the event until the other ranks have an error.
+const MOST: Duration = Duration::from_secs(3);
+
+/// Arguments of the command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Device to use.
+    #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
+    pub(crate) device: DeviceChoice,
+    /// Number of ranks, each with a device.
+    #[arg(long, default_value_t = 2)]
+    ranks: usize,
+    /// Number of rounds in which a rank is killed, and in which one is stopped.
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// Append records to files in this folder: `suites.jsonl`, and `rounds.jsonl` with a line for each round.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+    /// Do not run the suites `sharded/*` first.
+    #[arg(long)]
+    pub(crate) no_suites: bool,
+    /// Run as this rank. The program starts itself so.
+    #[arg(long, hide = true, requires = "meet")]
+    pub(crate) rank: Option<usize>,
+    /// Folder in which the processes meet.
+    #[arg(long, hide = true)]
+    meet: Option<PathBuf>,
+    /// What happens to the last rank.
+    #[arg(long, hide = true, value_enum, default_value_t = Event::Nothing)]
+    event: Event,
+}
+
+/// What happens to the last rank while all look keys up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Event {
+    Nothing,
+    Killed,
+    Stopped,
+}
+
+/// A round, as a line of JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    step: &'a str,
+    round: usize,
+    ranks: usize,
+    /// Milliseconds: until the last rank had its error, or of the step.
+    ms: f64,
+    verdict: String,
+    device: String,
+    driver: String,
+    commit: String,
+    dirty: bool,
+}
+
+/// Runs all steps but the suites. Returns whether all have passed.
+///
+/// # Errors
+/// Returns [`anyhow::Error`] when a device is not available, a process cannot be started or a file cannot be
+/// written.
+pub fn main(arguments: &Arguments) -> Result<bool> {
+    ensure!(arguments.ranks > 1, "there are at least two ranks, not {}", arguments.ranks);
+    if let Some(rank) = arguments.rank {
+        return processes::child(arguments, rank).map(|()| true);
+    }
+    let gpu = Gpu::open(arguments.device)?;
+    let mut passed = true;
+    for event in [Event::Killed, Event::Stopped] {
+        for round in 0..arguments.rounds {
+            passed &= step(arguments, &gpu, (name_of(event), round), || lose(arguments, &gpu, event))?;
+        }
+    }
+    passed &= step(arguments, &gpu, ("sockets", 0), || lose(arguments, &gpu, Event::Nothing))?;
+    passed &= step(arguments, &gpu, ("kmers", 0), || kmers::compare(&gpu, arguments.ranks))?;
+    Ok(passed)
+}
+
+fn name_of(event: Event) -> &'static str {
+    match event {
+        Event::Nothing => "sockets",
+        Event::Killed => "killed",
+        Event::Stopped => "stopped",
+    }
+}
+
+/// Runs the ranks once. Returns the time from the event until all others have an error.
+fn lose(arguments: &Arguments, gpu: &Gpu, event: Event) -> Result<Duration> {
+    let took = match gpu.device.is_emulator() {
+        true => threads::run(gpu, arguments.ranks, event)?,
+        false => processes::run(arguments, event)?,
+    };
+    ensure!(event == Event::Nothing || took <= MOST, "the error came after {took:?}, more than {MOST:?}");
+    Ok(took)
+}
+
+/// Runs a step, and prints and records its result. Returns whether it has passed.
+fn step(
+    arguments: &Arguments,
+    gpu: &Gpu,
+    (step, round): (&str, usize),
+    run: impl FnOnce() -> Result<Duration>,
+) -> Result<bool> {
+    let result = run();
+    let ms = result.as_ref().map_or(0.0, |took| took.as_secs_f64() * 1e3);
+    let verdict = result.as_ref().map_or_else(|error| format!("{error:#}"), |_| "ok".to_owned());
+    println!("{step:>8} {round:>3} {ms:>10.1} ms  {verdict}");
+    let (source, ranks) = (Source::detect(), arguments.ranks);
+    let (device, driver) = (gpu.device.name(), gpu.device.driver());
+    let (commit, dirty) = (source.commit, source.dirty);
+    let record = Record { step, round, ranks, ms, verdict, device, driver, commit, dirty };
+    arguments.out.as_deref().map_or(Ok(()), |folder| append(&folder.join("rounds.jsonl"), &record))?;
+    Ok(result.is_ok())
+}
+
+fn append(path: &Path, record: &Record<'_>) -> Result<()> {
+    let line = serde_json::to_string(record)?;
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let written = file.and_then(|mut file| writeln!(file, "{line}"));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,155 @@
+//! Ranks as processes, each with a GPU, that NCCL joins. The last one is killed or stopped.
+use super::ranks::{Said, limits, work};
+use super::{Arguments, Event, name_of};
+use anyhow::{Context, Result, bail, ensure};
+use phalanx::exchange::{Exchange, NcclId, nccl_id};
+use phalanx::gpu::Device;
+use std::io::{BufRead, BufReader, Write, stdout};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+/// Time for which the program waits for what a rank says, and a rank for the file of rank 0.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time for which the ranks look keys up before the event.
+const LOOKUPS: Duration = Duration::from_millis(200);
+
+/// Variables by which NCCL uses neither shared memory nor peer access.
+const SOCKETS: [(&str, &str); 3] =
+    [("NCCL_SHM_DISABLE", "1"), ("NCCL_P2P_DISABLE", "1"), ("NCCL_SOCKET_IFNAME", "lo")];
+
+/// The processes of a round, which end with it.
+struct Ranks {
+    children: Vec<Child>,
+    said: Receiver<(usize, Option<Said>)>,
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // One that has ended needs no signal.
+            drop((child.kill(), child.wait()));
+        }
+    }
+}
+
+impl Ranks {
+    fn start(arguments: &Arguments, event: Event, meet: &Path) -> Result<Self> {
+        let (sender, said) = channel();
+        let mut ranks = Self { children: Vec::new(), said };
+        for rank in 0..arguments.ranks {
+            let mut command = Command::new(env::current_exe()?);
+            command.arg("scale-out").args(["--device", "cuda", "--event", name_on_command_line(event)]);
+            command.args(["--ranks", &arguments.ranks.to_string(), "--rank", &rank.to_string()]);
+            command.arg("--meet").arg(meet).stdout(Stdio::piped());
+            if event == Event::Nothing {
+                command.envs(SOCKETS);
+            }
+            let mut child = command.spawn().context("cannot start this program again")?;
+            let lines = BufReader::new(child.stdout.take().context("a rank has no output")?).lines();
+            ranks.children.push(child);
+            let sender = sender.clone();
+            thread::spawn(move || {
+                for line in lines.map_while(Result::ok) {
+                    let said = Said::NAMES.iter().find(|(name, _)| *name == line).map(|&(_, said)| said);
+                    let _ = sender.send((rank, said));
+                }
+                let _ = sender.send((rank, None));
+            });
+        }
+        Ok(ranks)
+    }
+
+    /// Waits until `count` ranks below `below` have said something.
+    fn wait_for(&self, wanted: Said, (below, count): (usize, usize)) -> Result<()> {
+        let (mut found, end) = (0, Instant::now() + PATIENCE);
+        while found < count {
+            match self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok((_, Some(said))) if said == wanted => found += 1,
+                Ok((rank, None)) if rank < below => bail!("rank {rank} ended before it was {wanted:?}"),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    bail!("{found} of {count} ranks were {wanted:?} within {PATIENCE:?}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn strike(&mut self, event: Event) -> Result<()> {
+        let last = self.children.last_mut().context("there is a rank")?;
+        if event == Event::Killed {
+            return Ok(last.kill()?);
+        }
+        let stopped = Command::new("kill").args(["-STOP", &last.id().to_string()]).status()?;
+        ensure!(stopped.success(), "the last rank cannot be stopped");
+        Ok(())
+    }
+}
+
+fn name_on_command_line(event: Event) -> &'static str {
+    if event == Event::Nothing { "nothing" } else { name_of(event) }
+}
+
+/// Runs the ranks. Returns the time from the event until the last of the others has an error.
+pub fn run(arguments: &Arguments, event: Event) -> Result<Duration> {
+    let (ranks, start) = (arguments.ranks, Instant::now());
+    let meet = env::temp_dir().join(format!("phalanx-scale-out-{}", std::process::id()));
+    drop(fs::remove_dir_all(&meet));
+    fs::create_dir_all(&meet).with_context(|| format!("cannot create {}", meet.display()))?;
+    let mut running = Ranks::start(arguments, event, &meet)?;
+    running.wait_for(Said::Ready, (ranks, ranks))?;
+    if event == Event::Nothing {
+        running.wait_for(Said::Done, (0, ranks))?;
+        return Ok(start.elapsed());
+    }
+    thread::sleep(LOOKUPS);
+    let struck = Instant::now();
+    running.strike(event)?;
+    running.wait_for(Said::Lost, (ranks - 1, ranks - 1))?;
+    let took = struck.elapsed();
+    running.wait_for(Said::Done, (0, ranks - 1))?;
+    Ok(took)
+}
+
+/// Runs a rank in this process.
+pub fn child(arguments: &Arguments, rank: usize) -> Result<()> {
+    let folder = arguments.meet.as_deref().context("the processes meet in a folder")?;
+    let device = Device::cuda(rank as u32)?;
+    phalanx::register_kernels(&device);
+    let id = if rank == 0 { publish_id(folder)? } else { wait_for_id(folder)? };
+    let exchange = Exchange::nccl(&id, (rank, arguments.ranks), &device, limits())?;
+    let say = |said: Said| {
+        println!("{}", said.name());
+        Ok(stdout().flush()?)
+    };
+    work(exchange, arguments.event, say, || true)
+}
+
+fn publish_id(folder: &Path) -> Result<NcclId> {
+    let id = nccl_id()?;
+    let (draft, path) = (folder.join("id.draft"), folder.join("id"));
+    fs::write(&draft, id.to_bytes())?;
+    fs::rename(draft, path)?;
+    Ok(id)
+}
+
+fn wait_for_id(folder: &Path) -> Result<NcclId> {
+    let (path, start) = (folder.join("id"), Instant::now());
+    loop {
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let bytes = bytes.try_into().ok().with_context(|| format!("{} is damaged", path.display()));
+                return Ok(NcclId::from_bytes(bytes?));
+            }
+            Err(_) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+            Err(error) => {
+                return Err(error).with_context(|| format!("rank 0 has not written {}", path.display()));
+            }
+        }
+    }
+}
