@@ -3,13 +3,14 @@
 //!
 //! | step | what | passes if |
 //! |---|---|---|
-//! | `killed` | a rank ends while all look keys up, `--rounds` times | the others have an error within 3 s, and their shards answer |
-//! | `stopped` | a rank no longer executes anything, as often | the same |
+//! | `killed` | a rank ends while all look keys up | the others have an error in 3 s; their shards answer |
+//! | `stopped` | a rank no longer executes anything | the same |
 //! | `sockets` | ranks that NCCL joins over loopback sockets | all answers are right |
 //! | `kmers` | `kmer-count` with one GPU and with all | both write the same counts |
 //!
-//! On GPUs each rank is a process. Emulated devices are in one process: ranks are threads, one of which ends
-//! or sleeps; `sockets` and `kmers` then use the exchange between threads.
+//! The first two are repeated `--rounds` times. On GPUs each rank is a process. Emulated devices are in one
+//! process: ranks are threads, one of which ends or sleeps; `sockets` and `kmers` then use the exchange
+//! between threads.
 mod kmers;
 mod processes;
 mod ranks;

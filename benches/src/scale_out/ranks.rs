@@ -35,8 +35,8 @@ pub fn limits() -> Limits {
     Limits { part_bytes: 1 << 20, deadline: Duration::from_secs(2), ..Limits::default() }
 }
 
-/// Inserts keys, checks the answers to all keys, and looks up the first ones until a rank is lost. `goes_on` tells
-/// before each lookup whether this rank goes on.
+/// Inserts keys, checks the answers to all keys, and looks up the first ones until a rank is lost. `goes_on`
+/// tells before each lookup whether this rank goes on.
 pub fn work(
     exchange: Exchange,
     event: Event,
