@@ -146,7 +146,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let ranks = exchange.ranks();
         if !geometry::is_possible(ranks) {
             let (what, expected) = ("ranks of a sharded map", format!("at most {MOST_OWNERS} are possible"));
-            return Err(exchange::Error::Arguments { what, found: ranks as u64, expected }.into());
+            return Err(Error::from(exchange::Error::Arguments { what, found: ranks as u64, expected }));
         }
         crate::map::batches::check_same_device(exchange.device(), "shard", shard.inner().device())?;
         let pair = size_of::<K::Word>() + size_of::<V::Word>();
