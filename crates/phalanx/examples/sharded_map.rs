@@ -11,7 +11,7 @@ const PAIRS: usize = 10_000;
 
 fn main() -> Result<(), Error> {
     // With `PHALANX_DEVICE=cuda`, all GPUs of the machine.
-    let devices = match std::env::var("PHALANX_DEVICE").is_ok_and(|name| name == "cuda") {
+    let devices: Vec<Device> = match std::env::var("PHALANX_DEVICE").is_ok_and(|name| name == "cuda") {
         true => (0..32).map_while(|ordinal| Device::cuda(ordinal).ok()).collect(),
         false => (0..2).map(|_| Device::emulator(Default::default())).collect(),
     };
