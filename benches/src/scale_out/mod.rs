@@ -53,12 +53,12 @@ pub struct Arguments {
     /// Folder in which the processes meet.
     #[arg(long, hide = true)]
     meet: Option<PathBuf>,
-    /// What happens to the last rank.
+    /// Event of the last rank.
     #[arg(long, hide = true, value_enum, default_value_t = Event::Nothing)]
     event: Event,
 }
 
-/// What happens to the last rank while all look keys up.
+/// Event of the last rank, while all look keys up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 enum Event {
@@ -96,10 +96,10 @@ pub fn main(arguments: &Arguments) -> Result<bool> {
     let mut passed = true;
     for event in [Event::Killed, Event::Stopped] {
         for round in 0..arguments.rounds {
-            passed &= step(arguments, &gpu, (name_of(event), round), || lose(arguments, &gpu, event))?;
+            passed &= step(arguments, &gpu, (name_of(event), round), || run_round(arguments, &gpu, event))?;
         }
     }
-    passed &= step(arguments, &gpu, ("sockets", 0), || lose(arguments, &gpu, Event::Nothing))?;
+    passed &= step(arguments, &gpu, ("sockets", 0), || run_round(arguments, &gpu, Event::Nothing))?;
     passed &= step(arguments, &gpu, ("kmers", 0), || kmers::compare(&gpu, arguments.ranks))?;
     Ok(passed)
 }
@@ -113,7 +113,7 @@ fn name_of(event: Event) -> &'static str {
 }
 
 /// Runs the ranks once. Returns the time from the event until all others have an error.
-fn lose(arguments: &Arguments, gpu: &Gpu, event: Event) -> Result<Duration> {
+fn run_round(arguments: &Arguments, gpu: &Gpu, event: Event) -> Result<Duration> {
     let took = match gpu.device.is_emulator() {
         true => threads::run(gpu, arguments.ranks, event)?,
         false => processes::run(arguments, event)?,
