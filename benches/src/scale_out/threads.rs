@@ -31,7 +31,7 @@ pub fn run(gpu: &Gpu, ranks: usize, event: Event) -> Result<Duration> {
         let rank = |(rank, device)| {
             let (meeting, times) = (&meeting, &times);
             scope.spawn(move || {
-                let exchange = Exchange::emulated(meeting, rank, &device, limits())?;
+                let exchange = Exchange::peer(meeting, rank, &device, limits())?;
                 if rank + 1 < ranks || event == Event::Nothing {
                     return work(exchange, event, note, || true);
                 }
