@@ -142,11 +142,15 @@ fn list_suites() -> Result<bool> {
 fn scale(arguments: &scale_out::Arguments) -> Result<bool> {
     let mut passed = true;
     if arguments.rank.is_none() && !arguments.no_suites {
-        let device = arguments.device.name();
-        let mut run = vec!["phalanx-bench", "sharded", "--device", &device];
-        let json = arguments.out.as_ref().map(|folder| folder.join("suites.jsonl").display().to_string());
-        run.extend(json.iter().flat_map(|path| ["--json", path]));
-        passed = start(Cli::try_parse_from(run)?.run)?;
+        passed = start(RunArguments {
+            suites: vec!["sharded".to_owned()],
+            device: arguments.device,
+            json: arguments.out.as_ref().map(|folder| folder.join("suites.jsonl")),
+            report: Output { html: None, baseline: None, fail_on_regression: false },
+            reps: None,
+            quick: false,
+            list: false,
+        })?;
     }
     Ok(scale_out::main(arguments)? && passed)
 }

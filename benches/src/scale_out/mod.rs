@@ -54,17 +54,24 @@ pub struct Arguments {
     #[arg(long, hide = true)]
     meet: Option<PathBuf>,
     /// Event of the last rank.
-    #[arg(long, hide = true, value_enum, default_value_t = Event::Nothing)]
+    #[arg(long, hide = true, value_enum, default_value_t = Event::Sockets)]
     event: Event,
 }
 
 /// Event of the last rank, while all look keys up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Event {
-    Nothing,
+    /// None. Processes exchange over loopback sockets.
+    Sockets,
     Killed,
     Stopped,
+}
+
+impl Event {
+    /// Returns the name of the step, which is that on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 /// A round, as a line of JSON.
@@ -92,53 +99,52 @@ pub fn main(arguments: &Arguments) -> Result<bool> {
     if let Some(rank) = arguments.rank {
         return processes::child(arguments, rank).map(|()| true);
     }
-    let gpu = Gpu::open(arguments.device)?;
+    let (gpu, source) = (Gpu::open(arguments.device)?, Source::detect());
+    let program = Program { arguments, gpu, source };
     let mut passed = true;
-    for event in [Event::Killed, Event::Stopped] {
-        for round in 0..arguments.rounds {
-            passed &= step(arguments, &gpu, (name_of(event), round), || run_round(arguments, &gpu, event))?;
+    let rounds = arguments.rounds;
+    for (event, rounds) in [(Event::Killed, rounds), (Event::Stopped, rounds), (Event::Sockets, 1)] {
+        for round in 0..rounds {
+            passed &= program.step((&event.name(), round), || program.run_round(event))?;
         }
     }
-    passed &= step(arguments, &gpu, ("sockets", 0), || run_round(arguments, &gpu, Event::Nothing))?;
-    passed &= step(arguments, &gpu, ("kmers", 0), || kmers::compare(&gpu, arguments.ranks))?;
+    passed &= program.step(("kmers", 0), || kmers::compare(&program.gpu, arguments.ranks))?;
     Ok(passed)
 }
 
-fn name_of(event: Event) -> &'static str {
-    match event {
-        Event::Nothing => "sockets",
-        Event::Killed => "killed",
-        Event::Stopped => "stopped",
+/// The program: its arguments, and what its records name.
+struct Program<'a> {
+    arguments: &'a Arguments,
+    gpu: Gpu,
+    source: Source,
+}
+
+impl Program<'_> {
+    /// Runs the ranks once. Returns the time from the event until all others have an error.
+    fn run_round(&self, event: Event) -> Result<Duration> {
+        let took = match self.gpu.device.is_emulator() {
+            true => threads::run(&self.gpu, self.arguments.ranks, event)?,
+            false => processes::run(self.arguments, event)?,
+        };
+        ensure!(event == Event::Sockets || took <= MOST, "the error came after {took:?}, more than {MOST:?}");
+        Ok(took)
     }
-}
 
-/// Runs the ranks once. Returns the time from the event until all others have an error.
-fn run_round(arguments: &Arguments, gpu: &Gpu, event: Event) -> Result<Duration> {
-    let took = match gpu.device.is_emulator() {
-        true => threads::run(gpu, arguments.ranks, event)?,
-        false => processes::run(arguments, event)?,
-    };
-    ensure!(event == Event::Nothing || took <= MOST, "the error came after {took:?}, more than {MOST:?}");
-    Ok(took)
-}
-
-/// Runs a step, and prints and records its result. Returns whether it has passed.
-fn step(
-    arguments: &Arguments,
-    gpu: &Gpu,
-    (step, round): (&str, usize),
-    run: impl FnOnce() -> Result<Duration>,
-) -> Result<bool> {
-    let result = run();
-    let ms = result.as_ref().map_or(0.0, |took| took.as_secs_f64() * 1e3);
-    let verdict = result.as_ref().map_or_else(|error| format!("{error:#}"), |_| "ok".to_owned());
-    println!("{step:>8} {round:>3} {ms:>10.1} ms  {verdict}");
-    let (source, ranks) = (Source::detect(), arguments.ranks);
-    let (device, driver) = (gpu.device.name(), gpu.device.driver());
-    let (commit, dirty) = (source.commit, source.dirty);
-    let record = Record { step, round, ranks, ms, verdict, device, driver, commit, dirty };
-    arguments.out.as_deref().map_or(Ok(()), |folder| append(&folder.join("rounds.jsonl"), &record))?;
-    Ok(result.is_ok())
+    /// Runs a step, and prints and records its result. Returns whether it has passed.
+    fn step(&self, (step, round): (&str, usize), run: impl FnOnce() -> Result<Duration>) -> Result<bool> {
+        let result = run();
+        let ms = result.as_ref().map_or(0.0, |took| took.as_secs_f64() * 1e3);
+        let verdict = result.as_ref().map_or_else(|error| format!("{error:#}"), |_| "ok".to_owned());
+        println!("{step:>8} {round:>3} {ms:>10.1} ms  {verdict}");
+        if let Some(folder) = &self.arguments.out {
+            let (device, driver) = (self.gpu.device.name(), self.gpu.device.driver());
+            let (ranks, commit, dirty) =
+                (self.arguments.ranks, self.source.commit.clone(), self.source.dirty);
+            let record = Record { step, round, ranks, ms, verdict, device, driver, commit, dirty };
+            append(&folder.join("rounds.jsonl"), &record)?;
+        }
+        Ok(result.is_ok())
+    }
 }
 
 fn append(path: &Path, record: &Record<'_>) -> Result<()> {

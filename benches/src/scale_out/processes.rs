@@ -1,6 +1,6 @@
 //! Ranks as processes, each with a GPU, that NCCL joins. The last one is killed or stopped.
 use super::ranks::{Said, limits, work};
-use super::{Arguments, Event, name_of};
+use super::{Arguments, Event};
 use anyhow::{Context, Result, bail, ensure};
 use phalanx::exchange::{Exchange, NcclId, nccl_id};
 use phalanx::gpu::Device;
@@ -43,10 +43,10 @@ impl Ranks {
         let mut ranks = Self { children: Vec::new(), said };
         for rank in 0..arguments.ranks {
             let mut command = Command::new(env::current_exe()?);
-            command.arg("scale-out").args(["--device", "cuda", "--event", name_on_command_line(event)]);
+            command.arg("scale-out").args(["--device", "cuda", "--event", &event.name()]);
             command.args(["--ranks", &arguments.ranks.to_string(), "--rank", &rank.to_string()]);
             command.arg("--meet").arg(meet).stdout(Stdio::piped());
-            if event == Event::Nothing {
+            if event == Event::Sockets {
                 command.envs(SOCKETS);
             }
             let mut child = command.spawn().context("cannot start this program again")?;
@@ -91,10 +91,6 @@ impl Ranks {
     }
 }
 
-fn name_on_command_line(event: Event) -> &'static str {
-    if event == Event::Nothing { "nothing" } else { name_of(event) }
-}
-
 /// Runs the ranks. Returns the time from the event until the last of the others has an error.
 pub fn run(arguments: &Arguments, event: Event) -> Result<Duration> {
     let (ranks, start) = (arguments.ranks, Instant::now());
@@ -103,7 +99,7 @@ pub fn run(arguments: &Arguments, event: Event) -> Result<Duration> {
     fs::create_dir_all(&meet).with_context(|| format!("cannot create {}", meet.display()))?;
     let mut running = Ranks::start(arguments, event, &meet)?;
     running.wait_for(Said::Ready, (ranks, ranks))?;
-    if event == Event::Nothing {
+    if event == Event::Sockets {
         running.wait_for(Said::Done, (0, ranks))?;
         return Ok(start.elapsed());
     }

@@ -53,7 +53,7 @@ pub fn work(
     let all: Vec<u64> = (0..ranks * KEYS).collect();
     check(&map.get(&all)?, &all)?;
     say(Said::Ready)?;
-    if event != Event::Nothing {
+    if event != Event::Sockets {
         let asked = &all[..1000];
         while goes_on() {
             match map.get(asked) {

@@ -32,7 +32,7 @@ pub fn run(gpu: &Gpu, ranks: usize, event: Event) -> Result<Duration> {
             let (meeting, times) = (&meeting, &times);
             scope.spawn(move || {
                 let exchange = Exchange::peer(meeting, rank, &device, limits())?;
-                if rank + 1 < ranks || event == Event::Nothing {
+                if rank + 1 < ranks || event == Event::Sockets {
                     return work(exchange, event, note, || true);
                 }
                 let mut lookups = 0;
@@ -52,7 +52,7 @@ pub fn run(gpu: &Gpu, ranks: usize, event: Event) -> Result<Duration> {
     })?;
     let (event_at, lost_at) = *times.lock().expect("no rank panics");
     match event {
-        Event::Nothing => Ok(start.elapsed()),
+        Event::Sockets => Ok(start.elapsed()),
         _ => Ok(lost_at - event_at.context("the last rank never came to the event")?),
     }
 }
@@ -65,9 +65,9 @@ mod tests {
     #[test]
     fn ranks_that_end_or_sleep_are_an_error_on_the_others() {
         let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
-        for event in [Event::Nothing, Event::Killed, Event::Stopped] {
+        for event in [Event::Sockets, Event::Killed, Event::Stopped] {
             let took = run(&gpu, 3, event).unwrap();
-            assert!(event == Event::Nothing || took < super::super::MOST, "{event:?}: {took:?}");
+            assert!(event == Event::Sockets || took < super::super::MOST, "{event:?}: {took:?}");
         }
     }
 }

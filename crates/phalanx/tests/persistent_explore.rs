@@ -50,6 +50,13 @@ fn sound<C: Search + Instance, T>(seed: u64, result: Result<T, impl std::fmt::Di
     result.unwrap_or_else(|finding| panic!("{}: {finding}\n{}", C::NAME, common::replay(seed)))
 }
 
+/// Plays rounds with the setting of each seed.
+fn many_are_sound<C: Search + Instance>(setting: impl Fn(u64) -> Setting) {
+    for seed in common::seeds(8 * SEEDS) {
+        sound::<C, _>(seed, play::<C>(seed, &setting(seed)));
+    }
+}
+
 fn all_are_sound<C: Search + Instance>(copies: bool) {
     let mut sum = Played::default();
     for seed in common::seeds(SEEDS) {
@@ -141,15 +148,10 @@ explore! {
 /// An insertion that was aborted marks its page once more, after it has cleared its slot bit.
 #[test]
 fn pages_are_marked_by_aborted_insertions() {
-    fn are_sound<C: Search + Instance>() {
-        for seed in common::seeds(8 * SEEDS) {
-            let setting = Setting { copies: true, mix: Mix::Duel, ..Setting::new(seed, seed % 2 == 0) };
-            sound::<C, _>(seed, play::<C>(seed, &setting));
-        }
-    }
-    are_sound::<Small>();
-    are_sound::<OneShot>();
-    are_sound::<Rows>();
+    let setting = |seed| Setting { copies: true, mix: Mix::Duel, ..Setting::new(seed, seed % 2 == 0) };
+    many_are_sound::<Small>(setting);
+    many_are_sound::<OneShot>(setting);
+    many_are_sound::<Rows>(setting);
 }
 
 /// Recovery keeps one item of each key.
@@ -175,15 +177,10 @@ fn second_items_of_keys_are_removed() {
 /// returns the old item.
 #[test]
 fn replaced_items_do_not_come_back() {
-    fn are_sound<C: Search + Instance>() {
-        for seed in common::seeds(8 * SEEDS) {
-            let setting = Setting { mix: Mix::Updated, ..Setting::new(seed, seed % 4 == 0) };
-            sound::<C, _>(seed, play::<C>(seed, &setting));
-        }
-    }
-    are_sound::<Rows>();
-    are_sound::<Wide>();
-    are_sound::<Flat>();
+    let setting = |seed| Setting { mix: Mix::Updated, ..Setting::new(seed, seed % 4 == 0) };
+    many_are_sound::<Rows>(setting);
+    many_are_sound::<Wide>(setting);
+    many_are_sound::<Flat>(setting);
 }
 
 /// Few schedules show the order in which changes of fingerprints and versions take effect.

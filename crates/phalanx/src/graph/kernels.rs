@@ -237,15 +237,14 @@ unsafe fn launch_rows<M: Config + Instance>(
     let device = stream.device();
     let mut grid = device.occupancy_grid::<GraphRows<M>>(ROW_THREADS)?;
     grid.blocks = grid.blocks.min(vertices.div_ceil(copy.tile_vertices() as usize).max(1) as u32);
-    let parts = device.occupancy_grid::<GraphRowParts<M>>(ROW_THREADS)?;
-    // SAFETY: the caller's obligations.
-    unsafe {
-        stream.launch(grid, GraphRows { graph, copy })?;
-        match copy.parts.words.is_empty() {
-            true => Ok(()),
-            false => stream.launch(parts, GraphRowParts { graph, copy }),
-        }
+    // SAFETY: the caller's obligation.
+    unsafe { stream.launch(grid, GraphRows { graph, copy })? };
+    if copy.parts.words.is_empty() {
+        return Ok(());
     }
+    let grid = device.occupancy_grid::<GraphRowParts<M>>(ROW_THREADS)?;
+    // SAFETY: the caller's obligation.
+    unsafe { stream.launch(grid, GraphRowParts { graph, copy }) }
 }
 
 /// Launches a kernel on the whole graph.

@@ -1,5 +1,6 @@
 //! Batches on device buffers.
 use super::ShardedMap;
+use super::shape::Call;
 use crate::map::batches::{contains_key, elements_of, get, slice};
 use crate::map::launch::{Batch, BatchOp, nothing};
 use crate::map::{Key, Map, Merge, Value};
@@ -75,7 +76,7 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
             Ok::<_, Error>(Batch { arguments, outcomes, ..Batch::new(op, keys) })
         };
         let batch = batch();
-        self.0.run((op, answers), batch.map(|batch| (batch, ())))
+        self.0.run(Call::on_device(op, answers), batch.map(|batch| (batch, ())))
     }
 
     /// Submits [`ShardedMap::insert`].
@@ -134,7 +135,7 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
         outcomes: impl AsSliceMut<u8>,
     ) -> Result<()> {
         let batch = get(self.0.device(), keys.view(), values, outcomes);
-        self.0.run((BatchOp::Get, true), batch.map(|batch| (batch, ())))
+        self.0.run(Call::on_device(BatchOp::Get, true), batch.map(|batch| (batch, ())))
     }
 
     /// Submits [`ShardedMap::get_remote`]. Only this rank calls it.
@@ -164,7 +165,7 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
     /// As [`Self::insert`].
     pub fn contains_key(&mut self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         let batch = contains_key(self.0.device(), keys.view(), outcomes);
-        self.0.run((BatchOp::ContainsKey, true), batch.map(|batch| (batch, ())))
+        self.0.run(Call::on_device(BatchOp::ContainsKey, true), batch.map(|batch| (batch, ())))
     }
 
     /// Submits [`ShardedMap::remove`].
@@ -174,6 +175,6 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
     pub fn remove(&mut self, keys: impl AsSlice<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         let batch = contains_key(self.0.device(), keys.view(), outcomes);
         let batch = batch.map(|batch| (Batch { op: BatchOp::Remove, ..batch }, ()));
-        self.0.run((BatchOp::Remove, true), batch)
+        self.0.run(Call::on_device(BatchOp::Remove, true), batch)
     }
 }

@@ -21,7 +21,7 @@ use super::Combining;
 use super::combine::Equal;
 use super::geometry::{Geometry, Item, Plan};
 use super::remote::{Pending, Remote};
-use super::shape::{COMPARED, Shape};
+use super::shape::{COMPARED, Call, Shape};
 use super::stages::{Begin, Clock, Stage};
 use super::steps::STEP_WORDS;
 use super::tables::warps;
@@ -69,8 +69,6 @@ pub struct Engine<K, V> {
     pub remote: Option<Remote<K, V>>,
     /// Most elements of a rank's batch of `get` for which this rank prefers lookups without an exchange.
     pub most_remote: usize,
-    /// Whether the ranks try refused elements of the batch again together.
-    pub retries: bool,
     /// Work that the streams of the ranks are not ordered with yet.
     pub pending: Pending,
     /// When equal keys of a batch are combined.
@@ -105,7 +103,7 @@ impl<K: Word, V: Word> Engine<K, V> {
     pub fn run<T>(
         &mut self,
         shard: &dyn Structure<Key = K, Value = V>,
-        op: (BatchOp, bool),
+        call: Call,
         batch: Result<(Batch<K, V>, T)>,
     ) -> Result<T> {
         self.report = Report::default();
@@ -114,15 +112,15 @@ impl<K: Word, V: Word> Engine<K, V> {
             let (batch, kept) = batch?;
             return shard.submit(self.exchange.stream(), batch).map(|()| kept);
         }
-        let combined = batch.and_then(|(batch, kept)| Ok((batch, self.combined(op.0, batch)?, kept)));
+        let combined = batch.and_then(|(batch, kept)| Ok((batch, self.combined(call.op, batch)?, kept)));
         match combined {
             Ok((batch, Some(distinct), kept)) => {
-                self.exchanged(shard, op, Ok((distinct, ())))?;
-                self.expand(op.0, &batch)?;
+                self.exchanged(shard, call, Ok((distinct, ())))?;
+                self.expand(call.op, &batch)?;
                 Ok(kept)
             }
-            Ok((batch, None, kept)) => self.exchanged(shard, op, Ok((batch, kept))),
-            Err(error) => self.exchanged(shard, op, Err(error)),
+            Ok((batch, None, kept)) => self.exchanged(shard, call, Ok((batch, kept))),
+            Err(error) => self.exchanged(shard, call, Err(error)),
         }
     }
 
@@ -130,10 +128,10 @@ impl<K: Word, V: Word> Engine<K, V> {
     fn exchanged<T>(
         &mut self,
         shard: &dyn Structure<Key = K, Value = V>,
-        op: (BatchOp, bool),
+        call: Call,
         batch: Result<(Batch<K, V>, T)>,
     ) -> Result<T> {
-        let shape = Shape::new::<K, V>(op);
+        let shape = Shape::new::<K, V>(call);
         let prepared =
             batch.and_then(|(batch, kept)| self.prepare(&batch).map(|chunks| (batch, kept, chunks)));
         let announced = prepared.as_ref().map(|(batch, _, chunks)| [batch.keys.max_len(), *chunks]);
@@ -142,7 +140,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         if longest == 0 {
             return Ok(kept);
         }
-        let ran = match (op.0, self.fixed(longest, &shape)) {
+        let ran = match (call.op, self.fixed(longest, &shape)) {
             (BatchOp::Get, _) if longest <= most_remote => self.get_in_order(&batch),
             (op, fixed) => self.changing(op).and_then(|()| match fixed {
                 Some(fixed) => self.run_small(shard, (&shape, &batch), fixed),
@@ -202,7 +200,6 @@ impl<K: Word, V: Word> Engine<K, V> {
     /// batches, and the most elements that all would look up without an exchange.
     fn begin(&mut self, shape: &Shape, announced: Result<[usize; 2], &Error>) -> Result<[usize; 3]> {
         let mut words = shape.words().to_vec();
-        words[0] += u64::from(self.retries) << 15;
         words.push(announced.is_err().into());
         words.extend(announced.unwrap_or_default().map(|number| number as u64));
         words.push(if self.remote.is_some() { self.most_remote as u64 } else { 0 });

@@ -1,4 +1,5 @@
 //! Batches on host slices. Elements that a full shard refuses are tried again after it has grown.
+use super::shape::Call;
 use super::steps::Step;
 use super::{Outcomes, ShardedMap};
 use crate::error::or_later;
@@ -324,10 +325,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             let columns = OnDevice::<K::Word, V::Word>::new(&device, &tried.keys, &tried.values, op)?;
             Ok((columns.batch(op), (tried, columns)))
         });
-        self.engine.retries = op.writes();
-        let ran = self.run((op, true), prepared);
-        self.engine.retries = false;
-        let (tried, columns) = ran?;
+        let (tried, columns) = self.run(Call::on_host(op), prepared)?;
         self.wait()?;
         Ok((Results::of_codes(&columns.outcomes.read()?, columns.results.read()?)?, tried))
     }

@@ -32,6 +32,7 @@ use phalanx_kernels::sharded::small::{ShardedCollect, ShardedRoute};
 use phalanx_kernels::sharded::{Pair, owner_of};
 pub use ranks::{on_devices, share};
 use remote::Remote;
+use shape::Call;
 use stages::Clock;
 pub use stages::Stages;
 use std::fmt;
@@ -164,7 +165,6 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             clock,
             remote: None,
             most_remote: 0,
-            retries: false,
             pending: Default::default(),
             combining: Combining::default(),
             sample,
@@ -280,8 +280,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             let shard = self.shard.inner();
             crate::map::batches::check_same_device(self.engine.exchange.device(), "shard", shard.device())?;
             let table = shard.readable().map(|table| table.id());
-            self.engine.remote =
-                self.engine.remote.take().filter(|remote| remote.id(self.engine.geometry.rank) == table);
+            let (rank, remote) = (self.rank(), self.engine.remote.take());
+            self.engine.remote = remote.filter(|remote| remote.id(rank) == table);
             self.is_lent = false;
         }
         Ok(())
@@ -374,8 +374,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     }
 
     /// Runs this rank's part of a collective batch. Returns what comes with it.
-    fn run<T>(&mut self, op: (BatchOp, bool), batch: Result<BatchWith<K, V, T>>) -> Result<T> {
+    fn run<T>(&mut self, call: Call, batch: Result<BatchWith<K, V, T>>) -> Result<T> {
         let batch = self.check_shard().and(batch);
-        self.engine.run(self.shard.inner(), op, batch)
+        self.engine.run(self.shard.inner(), call, batch)
     }
 }

@@ -5,7 +5,7 @@
 //! of the exchange, after which each stream waits for what all had before: lookups after changes, and changes
 //! after lookups.
 use super::engine::Engine;
-use super::shape::Shape;
+use super::shape::{Call, Shape};
 use super::small::batch_of;
 use super::steps::Step;
 use super::work::{answer_stride, bytes_of, words};
@@ -194,7 +194,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         times: usize,
     ) -> Result<()> {
         (0..times).try_for_each(|_| {
-            self.run(shard, (BatchOp::Get, true), Ok((batch, ())))?;
+            self.run(shard, Call::on_device(BatchOp::Get, true), Ok((batch, ())))?;
             Ok(self.exchange.wait()?)
         })
     }
@@ -206,7 +206,7 @@ impl<K: Word, V: Word> Engine<K, V> {
     pub fn get_remote(&mut self, batch: &Batch<K, V>) -> Result<()> {
         self.exchange.check()?;
         self.reserve_work()?;
-        let shape = Shape::new::<K, V>((BatchOp::Get, true));
+        let shape = Shape::new::<K, V>(Call::on_device(BatchOp::Get, true));
         let most = self.most_remote(&shape);
         for first in (0..batch.keys.max_len()).step_by(most) {
             self.get_part(&shape, &batch.part(first, most))?;

@@ -6,6 +6,28 @@ use crate::map::launch::{Batch, BatchOp, nothing};
 use phalanx_kernels::sharded::values_at;
 use simt::{BoundedSlice, GlobalSlice};
 
+/// An operation, as a rank calls it.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    pub op: BatchOp,
+    /// Whether outcomes are returned.
+    pub has_answers: bool,
+    /// Whether the ranks try refused elements again together.
+    pub retries: bool,
+}
+
+impl Call {
+    /// Returns a batch on host slices.
+    pub fn on_host(op: BatchOp) -> Self {
+        Self { op, has_answers: true, retries: op.writes() }
+    }
+
+    /// Returns a batch on device buffers.
+    pub fn on_device(op: BatchOp, has_answers: bool) -> Self {
+        Self { op, has_answers, retries: false }
+    }
+}
+
 /// An operation, and the bytes that move for each of its elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -16,6 +38,8 @@ pub struct Shape {
     pub value: usize,
     /// Whether outcomes are returned.
     pub has_answers: bool,
+    /// As [`Call::retries`].
+    retries: bool,
 }
 
 /// Names of the words that the ranks compare.
@@ -24,16 +48,17 @@ pub const COMPARED: [&str; 5] =
 
 impl Shape {
     /// Returns the shape of an operation with words of keys and values.
-    pub fn new<K, V>((op, has_answers): (BatchOp, bool)) -> Self {
+    pub fn new<K, V>(Call { op, has_answers, retries }: Call) -> Self {
         let (takes, returns) = columns_of(op);
         let bytes = |has: bool| if has { size_of::<V>() } else { 0 };
-        Self { op, sent: (size_of::<K>(), bytes(takes)), value: bytes(returns), has_answers }
+        Self { op, sent: (size_of::<K>(), bytes(takes)), value: bytes(returns), has_answers, retries }
     }
 
     /// Returns the words that the ranks compare.
     pub fn words(&self) -> [u64; COMPARED.len()] {
         let ((key, argument), value) = (self.sent, self.value);
-        [number_of(self.op), key as u64, argument as u64, value as u64, self.has_answers.into()]
+        let operation = number_of(self.op) + (u64::from(self.retries) << 15);
+        [operation, key as u64, argument as u64, value as u64, self.has_answers.into()]
     }
 
     /// Returns the batch of the elements of a part, which has room for `room` of them: `keys`, and behind

@@ -137,6 +137,11 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Runs an operation that changes this rank's shard, while the others run theirs: after their lookups.
     fn change_shard<R>(&mut self, step: Step, run: impl FnOnce(&mut M) -> Result<R>) -> Result<R> {
         self.engine.exchange_numbers(step, [])?;
+        self.change_agreed(run)
+    }
+
+    /// As [`Self::change_shard`], when all ranks have told each other that they call the operation.
+    fn change_agreed<R>(&mut self, run: impl FnOnce(&mut M) -> Result<R>) -> Result<R> {
         self.engine.changing_shards()?;
         let own = run(&mut self.shard);
         self.together(own)
@@ -171,7 +176,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         for word in 1..words.len() {
             check_equal("range of keys", all.iter().map(|words| words[word]))?;
         }
-        self.change_shard(Step::RetainKeys, |shard| shard.retain_keys(range))
+        self.change_agreed(|shard| shard.retain_keys(range))
     }
 
     /// Removes all pairs. The shards keep their memory.

@@ -1,12 +1,24 @@
 //! Operations of the ranks' own shards, and those that differ from rank to rank.
-use crate::ranks::{Kind, cases, is_cuda, map as make, run, run_with, small};
-use phalanx::exchange::Error as Lost;
-use phalanx::{Device, Error, HashMap};
+use crate::ranks::{Case, Kind, cases, exchange_error, is_cuda, map as make, run, run_with, small};
+use phalanx::exchange::Error::{Mismatch, Refused};
+use phalanx::{Device, Error, HashMap, Result, ShardedMap};
+
+/// Returns the cases with two or three ranks.
+fn few_ranks() -> impl Iterator<Item = Case> {
+    cases().into_iter().filter(|case| (2..=3).contains(&case.1))
+}
+
+/// Checks maps with two or three ranks, on each.
+fn on_few_ranks(check: impl Fn(Case, ShardedMap<u64, u64>) -> Result<()> + Sync) {
+    for case in few_ranks() {
+        run(case, small(), |exchange| check(case, make(exchange, 500)?));
+    }
+}
 
 /// A rank clears its shard when its own `get` has returned, although others look up keys in it.
 #[test]
 fn a_get_has_ended_on_all_ranks_when_it_returns() {
-    for case in cases().into_iter().filter(|case| (2..=3).contains(&case.1)) {
+    for case in few_ranks() {
         for _ in 0..5 {
             let missing = run(case, small(), |exchange| {
                 let mut map = make(exchange, 5000)?;
@@ -47,75 +59,58 @@ fn a_shard_may_be_replaced() {
 
 #[test]
 fn a_shard_on_another_device_is_refused() {
-    for case in cases().into_iter().filter(|case| (2..=3).contains(&case.1)) {
-        run(case, small(), |exchange| {
-            let mut map = make::<u64, u64>(exchange, 500)?;
-            let other = Device::emulator(Default::default());
-            if map.rank() == 1 {
-                *map.shard_mut() = HashMap::builder().device(&other).capacity(100).build()?;
-            }
-            let found = map.insert(&[1, 2], &[3, 4]);
-            match map.rank() {
-                1 => assert!(matches!(found, Err(Error::OtherDevice { .. })), "{case:?}: {found:?}"),
-                _ => assert!(is_refused(&found, 1), "{case:?}: {found:?}"),
-            }
-            Ok(())
-        });
-    }
-}
-
-/// Returns whether a call failed because of another rank.
-fn is_refused<T>(found: &phalanx::Result<T>, by: usize) -> bool {
-    matches!(found, Err(Error::Exchange(error)) if matches!(**error, Lost::Refused { rank } if rank == by))
-}
-
-/// Returns whether a call failed because the ranks' calls differ.
-fn is_mismatch<T>(found: &phalanx::Result<T>) -> bool {
-    matches!(found, Err(Error::Exchange(error)) if matches!(**error, Lost::Mismatch { .. }))
+    on_few_ranks(|case, mut map| {
+        let other = Device::emulator(Default::default());
+        if map.rank() == 1 {
+            *map.shard_mut() = HashMap::builder().device(&other).capacity(100).build()?;
+        }
+        let found = map.insert(&[1, 2], &[3, 4]);
+        match map.rank() {
+            1 => assert!(matches!(found, Err(Error::OtherDevice { .. })), "{case:?}: {found:?}"),
+            _ => assert!(matches!(exchange_error(&found), Some(Refused { rank: 1 })), "{case:?}: {found:?}"),
+        }
+        Ok(())
+    });
 }
 
 #[test]
 fn ranges_that_are_invalid_or_differ_remove_nothing() {
-    for case in cases().into_iter().filter(|case| (2..=3).contains(&case.1)) {
-        run(case, small(), |exchange| {
-            let mut map = make::<u64, u64>(exchange, 500)?;
-            assert!(map.insert(&[1, 20], &[0; 2])?.all_placed());
-            let is_first = map.rank() == 0;
-            #[expect(clippy::reversed_empty_ranges, reason = "it is an error")]
-            let found = if is_first { map.retain_keys(9..=3) } else { map.retain_keys(0..=5) };
-            match is_first {
-                true => assert!(matches!(found, Err(Error::Range { .. })), "{case:?}: {found:?}"),
-                false => assert!(is_refused(&found, 0), "{case:?}: {found:?}"),
+    on_few_ranks(|case, mut map| {
+        assert!(map.insert(&[1, 20], &[0; 2])?.all_placed());
+        let is_first = map.rank() == 0;
+        #[expect(clippy::reversed_empty_ranges, reason = "it is an error")]
+        let found = if is_first { map.retain_keys(9..=3) } else { map.retain_keys(0..=5) };
+        match is_first {
+            true => assert!(matches!(found, Err(Error::Range { .. })), "{case:?}: {found:?}"),
+            false => {
+                assert!(matches!(exchange_error(&found), Some(Refused { rank: 0 })), "{case:?}: {found:?}")
             }
-            let found = if is_first { map.retain_keys(0..=9) } else { map.retain_keys(0..=5) };
-            assert!(is_mismatch(&found), "{case:?}: {found:?}");
-            assert_eq!(map.len()?, 2, "{case:?}");
-            map.retain_keys(0..=5)?;
-            assert_eq!(map.len()?, 1, "{case:?}");
-            Ok(())
-        });
-    }
+        }
+        let found = if is_first { map.retain_keys(0..=9) } else { map.retain_keys(0..=5) };
+        assert!(matches!(exchange_error(&found), Some(Mismatch { .. })), "{case:?}: {found:?}");
+        assert_eq!(map.len()?, 2, "{case:?}");
+        map.retain_keys(0..=5)?;
+        assert_eq!(map.len()?, 1, "{case:?}");
+        Ok(())
+    });
 }
 
 /// The one on host slices would try refused elements again, together with the other ranks.
 #[test]
 fn changes_by_host_slices_and_by_device_buffers_do_not_meet() {
-    for case in cases().into_iter().filter(|case| (2..=3).contains(&case.1)) {
-        run(case, small(), |exchange| {
-            let mut map = make::<u64, u64>(exchange, 500)?;
-            let found = if map.rank() == 0 {
-                map.insert(&[1, 2], &[1, 2]).map(drop)
-            } else {
-                let device = map.device().clone();
-                let keys = device.from_slice(&[3u64, 4])?;
-                let mut outcomes = device.zeroed::<u8>(2)?;
-                map.batches().insert(&keys, &keys, &mut outcomes)
-            };
-            assert!(is_mismatch(&found), "{case:?}: {found:?}");
-            assert_eq!(map.len()?, 0, "{case:?}");
-            Ok(())
-        });
-    }
+    on_few_ranks(|case, mut map| {
+        let found = if map.rank() == 0 {
+            map.insert(&[1, 2], &[1, 2]).map(drop)
+        } else {
+            let device = map.device().clone();
+            let keys = device.from_slice(&[3u64, 4])?;
+            let mut outcomes = device.zeroed::<u8>(2)?;
+            map.batches().insert(&keys, &keys, &mut outcomes)
+        };
+        assert!(matches!(exchange_error(&found), Some(Mismatch { .. })), "{case:?}: {found:?}");
+        assert_eq!(map.len()?, 0, "{case:?}");
+        Ok(())
+    });
 }
 
 #[test]
