@@ -30,7 +30,7 @@ pub fn devices(name: &str, gpus: usize) -> Result<Vec<Device>> {
     );
     let first = open(name)?;
     let device = |ordinal: usize| match first.is_emulator() {
-        true => Ok(Device::emulator(Default::default())),
+        true => Ok(Device::named("emulator")?),
         false => Device::cuda(ordinal as u32)
             .with_context(|| format!("--gpus {gpus} needs a GPU number {ordinal}: give a smaller number")),
     };
