@@ -60,7 +60,7 @@ impl Transport for Emulated {
 
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
         // Also a round without messages comes after all work of the streams.
-        self.stream.synchronize()?;
+        plan.after.synchronize()?;
         let messages = plan.sends.iter().map(gpu::Slice::read).collect::<gpu::Result<_>>()?;
         let posts = self.seat.gather(Post::Messages(plan.shape, messages), plan.deadline)?;
         check_equal("shape of a round", posts.iter().map(|post| shape(post)))?;

@@ -283,7 +283,7 @@ impl Transport for Nccl {
     }
 
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
-        self.messages.wait(&self.stream.record()?)?;
+        self.messages.wait(&plan.after.record()?)?;
         let submit = |communicator| self.submit(&plan, communicator);
         self.group(submit, "ncclSend and ncclRecv", plan.deadline)?;
         self.own_part(&plan)?;

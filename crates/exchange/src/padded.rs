@@ -161,7 +161,8 @@ impl Exchange {
         let sends = (0..ranks).map(slot).collect::<gpu::Result<_>>()?;
         let receives = vec![stride; ranks];
         self.step(|transport, deadline| {
-            let plan = RoundPlan { lane, shape, sends, receives, stride, deadline };
+            let after = transport.stream().clone();
+            let plan = RoundPlan { lane, shape, sends, receives, stride, after, deadline };
             transport.begin(plan)?.order(transport.stream())
         })?;
         self.count_round((ranks - 1) * stride);

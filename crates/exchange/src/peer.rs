@@ -65,10 +65,11 @@ impl Peer {
         let (from, begin) = (plan.sends[to], part * plan.stride);
         let window = self.windows[to][plan.lane as usize].slice(begin..begin + from.len())?;
         // The own part need not wait until a link is free.
-        let stream = if to == self.rank() { &self.stream } else { &self.copies };
+        let stream = if to == self.rank() { &plan.after } else { &self.copies };
         // SAFETY: the window is owned by this rank, too, and `from` by the caller until the main stream has
         // waited for the copies. The destination's main stream does not use the part between its event and
-        // the wait for this copy, and no other rank writes it. The own part is used later in its stream.
+        // the wait for this copy, and no other rank writes it. The own part is used later in its stream,
+        // or after an event that follows it there.
         unsafe { transport::copy(stream, window, from) }
     }
 
@@ -106,7 +107,7 @@ impl Transport for Peer {
 
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
         let bytes = plan.sends.iter().map(gpu::Slice::len).collect();
-        let ready = Post::Ready(plan.shape, bytes, self.stream.record()?);
+        let ready = Post::Ready(plan.shape, bytes, plan.after.record()?);
         let posts = self.seat.gather(ready, plan.deadline)?;
         check_equal("shape of a round", posts.iter().map(|post| shape(post)))?;
         for (source, post) in posts.iter().enumerate() {

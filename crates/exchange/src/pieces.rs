@@ -9,7 +9,7 @@
 use crate::hub::Shared;
 use crate::transport::{Arrival, Lane, RoundPlan};
 use crate::{Error, Exchange, Result};
-use gpu::Slice;
+use gpu::{Slice, Stream};
 
 /// Most words that one step tells the others; more go in several steps.
 const MOST: usize = crate::transport::WORDS;
@@ -81,29 +81,70 @@ impl Exchange {
         sends: Vec<Slice<'_, u8>>,
         receives: Vec<usize>,
     ) -> Result<Transfer> {
-        if let Err(error) = self.check_pieces(&sends, &receives) {
+        let stream = self.stream().clone();
+        self.move_pieces_after(&stream, (lane, shape), sends, receives)
+    }
+
+    /// As [`move_pieces`](Self::move_pieces), in the order of another stream of this rank's device: the copies
+    /// come after all work that `after` has now, which has used the window and written the pieces.
+    ///
+    /// ```
+    /// use exchange::{Exchange, Lane, Limits, Meeting};
+    ///
+    /// let device = gpu::Device::auto();
+    /// let mut exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
+    /// let (stream, piece) = (device.urgent_stream()?, device.from_slice(&[1u8, 2, 3])?);
+    /// let pieces = vec![piece.slice(..)?];
+    /// let moving = exchange.move_pieces_after(&stream, (Lane::Even, 0), pieces, vec![3])?;
+    /// exchange.arrive_in(&stream, moving)?;
+    /// stream.synchronize()?;
+    /// assert_eq!(exchange.window(Lane::Even)?.slice(..3)?.read()?, [1, 2, 3]);
+    /// # Ok::<(), exchange::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`move_pieces`](Self::move_pieces); [`Error::Arguments`] also for a stream of another device.
+    pub fn move_pieces_after(
+        &mut self,
+        after: &Stream,
+        (lane, shape): (Lane, u64),
+        sends: Vec<Slice<'_, u8>>,
+        receives: Vec<usize>,
+    ) -> Result<Transfer> {
+        let checked = self.check_stream(after).and_then(|()| self.check_pieces(&sends, &receives));
+        if let Err(error) = checked {
             self.mark_lost(&error);
             return Err(error);
         }
-        let arrival = self.begin_pieces(lane, shape, sends, receives);
+        let arrival = self.begin_pieces(after, (lane, shape), sends, receives);
         Ok(Transfer(arrival.inspect_err(|error| self.mark_lost(error))?))
     }
 
     /// Begins to move pieces, as many as there are ranks, and counts them as a round.
     pub(crate) fn begin_pieces(
         &mut self,
-        lane: Lane,
-        shape: u64,
+        after: &Stream,
+        (lane, shape): (Lane, u64),
         sends: Vec<Slice<'_, u8>>,
         receives: Vec<usize>,
     ) -> Result<Arrival> {
+        let after = after.clone();
         let (rank, stride) = (self.rank(), self.limits().part_bytes);
         let to_others = sends.iter().map(Slice::len).sum::<usize>() - sends[rank].len();
         let arrival = self.step(|transport, deadline| {
-            transport.begin(RoundPlan { lane, shape, sends, receives, stride, deadline })
+            transport.begin(RoundPlan { lane, shape, sends, receives, stride, after, deadline })
         })?;
         self.count_round(to_others);
         Ok(arrival)
+    }
+
+    fn check_stream(&self, stream: &Stream) -> Result<()> {
+        if stream.device() == self.device() {
+            return Ok(());
+        }
+        let expected = format!("the rank has another device, of ordinal {}", self.device().ordinal());
+        let found = stream.device().ordinal() as usize;
+        Err(Error::arguments("the ordinal of the stream's device", found, expected))
     }
 
     fn check_pieces(&self, sends: &[Slice<'_, u8>], receives: &[usize]) -> Result<()> {
@@ -128,7 +169,16 @@ impl Exchange {
     /// [`Error::PeerLost`] when a rank is lost; [`Error::Device`] when a device failed. After an error the
     /// exchange is at its end.
     pub fn arrive(&mut self, moving: Transfer) -> Result<()> {
-        self.step(|transport, _| moving.0.order(transport.stream()))
+        let stream = self.stream().clone();
+        self.arrive_in(&stream, moving)
+    }
+
+    /// As [`arrive`](Self::arrive), for later work of another stream.
+    ///
+    /// # Errors
+    /// As [`arrive`](Self::arrive).
+    pub fn arrive_in(&mut self, stream: &Stream, moving: Transfer) -> Result<()> {
+        self.step(|_, _| moving.0.order(stream))
     }
 
     /// Returns the window of a lane: part `i`, which begins at byte `i` times

@@ -471,5 +471,6 @@ fn begin_round(
     receives: Vec<usize>,
 ) -> Result<Arrival> {
     let shape = 2 * round as u64 + u64::from(lane == Lane::Answer);
-    exchange.begin_pieces(lane, shape, sends, receives)
+    let after = exchange.stream().clone();
+    exchange.begin_pieces(&after, (lane, shape), sends, receives)
 }

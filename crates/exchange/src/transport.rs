@@ -59,6 +59,8 @@ pub struct RoundPlan<'a> {
     pub receives: Vec<usize>,
     /// Distance of the parts of a window, in bytes.
     pub stride: usize,
+    /// Stream after whose work of now the data move: it has written what is sent, and used the window.
+    pub after: Stream,
     pub deadline: Instant,
 }
 
@@ -79,8 +81,8 @@ pub trait Transport: Send + std::fmt::Debug {
     /// Returns the numbers of all ranks, which are as many on each.
     fn gather(&mut self, words: Vec<u64>, deadline: Instant) -> Result<Vec<Vec<u64>>>;
 
-    /// Begins to move data to the windows of all ranks, after all work that their streams have now. The
-    /// window may be used in the order of the arrival that is returned, and until the next round of the lane.
+    /// Begins to move data to the windows of all ranks, after all work that their streams
+    /// ([`RoundPlan::after`]) have now. The window may be used in the order of the arrival that is returned, and until the next round of the lane.
     /// The host waits for other ranks' threads or processes, not for devices.
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival>;
 

@@ -220,7 +220,7 @@ impl machine::Machine for Machine {
         Ok(())
     }
 
-    fn queue(&self) -> Result<Arc<dyn machine::Queue>> {
+    fn queue(&self, _is_urgent: bool) -> Result<Arc<dyn machine::Queue>> {
         Ok(self.new_queue())
     }
 

@@ -119,7 +119,8 @@ pub trait Machine: Send + Sync + Debug {
     /// Grows the heap of kernels to at least `bytes` bytes.
     fn set_heap(&self, bytes: usize) -> Result<()>;
 
-    fn queue(&self) -> Result<Arc<dyn Queue>>;
+    /// Creates a queue. Launches of an urgent one get free multiprocessors before those of others.
+    fn queue(&self, is_urgent: bool) -> Result<Arc<dyn Queue>>;
 
     /// Returns a queue for another library's stream, or the reason why it cannot be used.
     ///

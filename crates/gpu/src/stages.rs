@@ -33,7 +33,7 @@ unsafe impl Send for Stage {}
 
 impl Stage {
     pub fn new(machine: &dyn Machine, bytes: usize, reach: Reach) -> Result<Self> {
-        let queue = machine.queue()?;
+        let queue = machine.queue(false)?;
         let pinned = machine.allocate(Tier::Pinned, bytes)?;
         let mut stage = Self { bytes, pinned, device: None, queue };
         if reach == Reach::Copied {

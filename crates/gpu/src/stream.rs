@@ -90,7 +90,22 @@ impl Device {
     /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before;
     /// [`Error::Driver`](crate::Error::Driver) when the driver's call fails.
     pub fn stream(&self) -> Result<Stream> {
-        Ok(Stream::new(self.clone(), self.machine().queue()?))
+        Ok(Stream::new(self.clone(), self.machine().queue(false)?))
+    }
+
+    /// Creates a stream of high priority: its launches get free multiprocessors before those of other
+    /// streams. For short work beside long launches. The emulator has no priorities.
+    ///
+    /// ```
+    /// let device = gpu::Device::auto();
+    /// assert!(device.urgent_stream()? != device.stream()?);
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`stream`](Self::stream).
+    pub fn urgent_stream(&self) -> Result<Stream> {
+        Ok(Stream::new(self.clone(), self.machine().queue(true)?))
     }
 
     /// Returns the default stream, the same one on every call.

@@ -242,8 +242,8 @@ impl machine::Machine for Machine {
         self.context.check_cust("cuCtxSetLimit", set)
     }
 
-    fn queue(&self) -> Result<Arc<dyn machine::Queue>> {
-        Ok(Arc::new(Queue::new(self.context.clone())?))
+    fn queue(&self, is_urgent: bool) -> Result<Arc<dyn machine::Queue>> {
+        Ok(Arc::new(Queue::new(self.context.clone(), is_urgent)?))
     }
 
     unsafe fn wrap_queue(&self, handle: *mut c_void) -> Result<Result<Arc<dyn machine::Queue>, String>> {

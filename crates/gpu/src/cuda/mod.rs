@@ -38,7 +38,7 @@ pub fn open(ordinal: u32) -> Result<Device> {
         return Ok(device);
     }
     let machine = Machine::new(Arc::new(Context::open(ordinal)?));
-    let stream = machine.queue()?;
+    let stream = machine.queue(false)?;
     let device = Device::new(Box::new(machine), stream);
     open.insert(ordinal, device.downgrade());
     Ok(device)

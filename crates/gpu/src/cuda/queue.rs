@@ -27,9 +27,11 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl Queue {
-    pub fn new(context: Arc<Context>) -> Result<Self> {
+    pub fn new(context: Arc<Context>, is_urgent: bool) -> Result<Self> {
         context.bind()?;
-        let stream = context.check_cust("cuStreamCreate", Stream::new(StreamFlags::DEFAULT, None))?;
+        // Lower numbers come first; the driver takes its lowest one for this.
+        let priority = is_urgent.then_some(i32::MIN);
+        let stream = context.check_cust("cuStreamCreate", Stream::new(StreamFlags::DEFAULT, priority))?;
         Ok(Self { handle: stream.as_inner(), own: ManuallyDrop::new(Some(stream)), context })
     }
 

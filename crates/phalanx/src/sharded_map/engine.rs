@@ -2,21 +2,23 @@
 //!
 //! # Order of work
 //!
-//! All kernels are submitted to one stream, and all copies between ranks to another. Both are busy at the
-//! same time because a transfer is begun before the kernels that do not need it:
+//! The shard's operations are submitted to the exchange's stream. What prepares and follows them goes to a
+//! stream of higher priority, the *side stream*, and copies between ranks to a third. All are busy at the
+//! same time: probes wait for memory, so that the other kernels hardly delay them.
 //!
 //! ```text
-//! kernels   partition(q+1)   probe(q)            gather(q-1)   partition(q+2)   probe(q+1)     gather(q)
-//! copies                  └─ requests(q+1) ─────────────────┐              └─ requests(q+2) ──────────
-//!                                                           └─ answers(q) ────────────┘
+//! exchange's   probe(q)                              probe(q+1)
+//! side         partition(q+1)      gather(q-1)       partition(q+2)      gather(q)
+//! copies       answers(q-1) · requests(q+1)          answers(q) · requests(q+2)
 //! ```
 //!
-//! 1. A transfer waits for all kernels that the ranks have submitted before it. So `requests(q+1)` are begun
-//!    before `probe(q)` is submitted, and overlap with it.
-//! 2. `answers(q)` are begun after `gather(q-1)`, which frees the window of answers. They overlap with the
-//!    partition and the probe of later rounds, and are needed only after `probe(q+1)`.
-//! 3. Two buffers alternate for messages and own answers (by chunk), and for answers to others (by round): a
-//!    kernel that writes a buffer comes after the arrival that follows the buffer's last transfer.
+//! | work | comes after | because |
+//! |---|---|---|
+//! | all of the side stream in a column | probe(q-1) | messages, windows and answers of that round are free, or there |
+//! | `answers(q-1)` | gather(q-2) | it frees the window of answers |
+//! | probe(q) | partition(q), `requests(q)` | own elements, and those of other ranks |
+//! | probe(q) | gather(q-2) | two buffers alternate for own answers, and for answers to others |
+//! | gather(q-1) | `answers(q-1)` | |
 use super::Combining;
 use super::combine::Equal;
 use super::geometry::{Geometry, Item, Plan};
@@ -31,7 +33,7 @@ use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Structure;
 use crate::{Error, Result};
 use exchange::{Exchange, Lane, Transfer, check_equal};
-use gpu::Buffer;
+use gpu::{Buffer, Event, Stream};
 use phalanx_kernels::sharded::kernels::{Answers, Division, ShardedGather};
 use phalanx_kernels::sharded::{PIECE, Pair};
 use simt::GlobalSlice;
@@ -64,6 +66,8 @@ pub struct Engine<K, V> {
     pub report: Report,
     /// Whether batches go through the exchange even if there is one rank.
     pub is_forced: bool,
+    /// Stream of partitions and gathers.
+    pub side: Stream,
     pub clock: Clock,
     /// The tables of all ranks, if this rank can read them.
     pub remote: Option<Remote<K, V>>,
@@ -163,14 +167,6 @@ impl<K: Word, V: Word> Engine<K, V> {
         })
     }
 
-    fn begin_stage(&self) -> Result<Begin> {
-        self.clock.begin(self.exchange.stream())
-    }
-
-    fn end_stage(&mut self, stage: Stage, begin: Begin) -> Result<()> {
-        self.clock.end(stage, begin, self.exchange.stream())
-    }
-
     /// Provides the memory for a batch. Returns its number of chunks.
     fn prepare(&mut self, batch: &Batch<K, V>) -> Result<usize> {
         let len = batch.keys.max_len();
@@ -230,13 +226,16 @@ impl<K: Word, V: Word> Engine<K, V> {
         let keys = batch.keys.words();
         let job = Job { shard, shape, batch, keys, pieces: self.geometry.pieces(keys.len()) };
         if own_chunks > 0 {
-            let begin = self.begin_stage()?;
+            let stream = self.exchange.stream().clone();
+            let begin = self.clock.begin(&stream)?;
             self.count(&job, own_chunks)?;
-            self.end_stage(Stage::Count, begin)?;
+            self.clock.end(Stage::Count, begin)?;
         }
         let plan = self.plan(own_chunks, chunks)?;
         self.note(&plan, chunks);
-        Flight { job: &job, plan: &plan, engine: self, requests: None, answers: None }.run()
+        let streams = (self.exchange.stream().clone(), self.side.clone());
+        Flight { job: &job, plan: &plan, engine: self, streams, answers: None, probed: None, gathered: None }
+            .run()
     }
 
     /// Waits for the counts, and tells them all ranks.
@@ -271,37 +270,56 @@ struct Flight<'a, K, V> {
     job: &'a Job<'a, K, V>,
     plan: &'a Plan,
     engine: &'a mut Engine<K, V>,
-    /// Requests of the next round, on their way.
-    requests: Option<Transfer>,
+    /// The exchange's stream and the side stream.
+    streams: (Stream, Stream),
     /// Answers of the last round, on their way.
     answers: Option<Transfer>,
+    /// Point after the last probe.
+    probed: Option<Event>,
+    /// Point after the last gather.
+    gathered: Option<Event>,
+}
+
+/// Elements of a round, on their way.
+struct Coming {
+    /// Point after the partition.
+    own: Event,
+    others: Option<Transfer>,
 }
 
 impl<K: Word, V: Word> Flight<'_, K, V> {
     /// Runs all rounds, in the order that the module describes.
     fn run(&mut self) -> Result<()> {
-        self.send_requests(0)?;
-        for number in 0..self.plan.items.len() {
-            let arriving = self.requests.take();
-            self.send_requests(number + 1)?;
-            self.arrive(arriving, Stage::Arrival)?;
-            let begin = self.engine.begin_stage()?;
-            self.probe(number)?;
-            self.engine.end_stage(Stage::Probe, begin)?;
+        let (rounds, (main, side)) = (self.plan.items.len(), self.streams.clone());
+        side.wait(&main.record()?)?;
+        let mut coming = self.send_requests(0)?;
+        for number in 0..rounds {
+            self.end_probe(number)?;
+            let next = self.send_requests(number + 1)?;
+            self.probe(number, coming)?;
             if number > 0 {
                 self.finish(number - 1)?;
             }
-            self.send_answers(number)?;
+            coming = next;
         }
-        self.finish(self.plan.items.len() - 1)
+        self.end_probe(rounds)?;
+        self.finish(rounds - 1)?;
+        Ok(main.wait(&side.record()?)?)
     }
 
-    /// Makes the stream wait for what has been sent, if anything has.
-    fn arrive(&mut self, moving: Option<Transfer>, stage: Stage) -> Result<()> {
+    /// Makes the side stream wait for the probe before a round, and begins to move its answers.
+    fn end_probe(&mut self, number: usize) -> Result<()> {
+        let Some(probed) = self.probed.take() else { return Ok(()) };
+        self.streams.1.wait(&probed)?;
+        self.send_answers(number - 1)
+    }
+
+    /// Makes a stream wait for what has been sent, if anything has.
+    fn arrive(&mut self, stream: &Stream, moving: Option<Transfer>, stage: Stage) -> Result<()> {
         let Some(moving) = moving else { return Ok(()) };
-        let begin = self.engine.begin_stage()?;
-        self.engine.exchange.arrive(moving)?;
-        self.engine.end_stage(stage, begin)
+        let begin = self.engine.clock.begin(stream)?;
+        self.engine.exchange.arrive_in(stream, moving)?;
+        self.engine.clock.end(stage, begin)
     }
 
     fn rank(&self) -> usize {
@@ -328,26 +346,32 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     }
 
     /// Submits the partition of a chunk. Transfers of the messages that were in its buffer before have ended:
-    /// the stream has waited for them.
-    fn partition(&self, chunk: usize) -> Result<()> {
-        let Engine { exchange, work, .. } = &*self.engine;
-        let (place, send) = ((self.division(), chunk), &work.send[chunk % 2]);
-        work.tables.scatter(exchange.stream(), place, &self.job.chunk(chunk), send)
+    /// the side stream has waited for a probe of them.
+    fn partition(&mut self, chunk: usize) -> Result<()> {
+        let (division, stream, part) = (self.division(), &self.streams.1, self.job.chunk(chunk));
+        let Engine { clock, work, .. } = &mut *self.engine;
+        let begin = clock.begin(stream)?;
+        work.tables.scatter(stream, (division, chunk), &part, &work.send[chunk % 2])?;
+        clock.end(Stage::Partition, begin)
     }
 
     /// Begins to move the requests of a round, if there is one.
-    fn send_requests(&mut self, number: usize) -> Result<()> {
-        let Some(&item) = self.plan.items.get(number) else { return Ok(()) };
+    fn send_requests(&mut self, number: usize) -> Result<Option<Coming>> {
+        let Some(&item) = self.plan.items.get(number) else { return Ok(None) };
         if item.round == 0 {
-            let begin = self.engine.begin_stage()?;
             self.partition(item.chunk)?;
-            self.engine.end_stage(Stage::Partition, begin)?;
         }
-        if !item.moves {
-            return Ok(());
-        }
+        let own = self.streams.1.record()?;
+        let others = if item.moves { Some(self.move_requests(number, item)?) } else { None };
+        Ok(Some(Coming { own, others }))
+    }
+
+    fn move_requests(&mut self, number: usize, item: Item) -> Result<Transfer> {
         let (rank, sizes, geometry) = (self.rank(), self.job.shape.sent, self.engine.geometry);
         let counts = self.plan.of(rank, item.chunk);
+        let receives = (0..geometry.ranks)
+            .map(|from| Geometry::part_bytes(self.count(item, from, rank), sizes))
+            .collect();
         let Engine { exchange, work, .. } = &mut *self.engine;
         let messages = bytes_of(&work.send[item.chunk % 2])?;
         let piece = |owner| match owner == rank {
@@ -355,26 +379,41 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
             false => messages.slice(geometry.sent(counts, item.round, owner, sizes)),
         };
         let sends = (0..geometry.ranks).map(piece).collect::<gpu::Result<_>>()?;
-        let count = |from: usize| {
-            let count = self.plan.of(from, item.chunk)[rank];
-            if from == rank { 0 } else { geometry.in_round(count, item.round) }
-        };
-        let receives = (0..geometry.ranks).map(|from| Geometry::part_bytes(count(from), sizes)).collect();
-        self.requests =
-            Some(exchange.move_pieces(Lane::request(number), 2 * number as u64, sends, receives)?);
+        let lane = (Lane::request(number), 2 * number as u64);
+        Ok(exchange.move_pieces_after(&self.streams.1, lane, sends, receives)?)
+    }
+
+    /// Submits the operations of the elements of a round: in the first round of a chunk this rank's own, and
+    /// those that have arrived.
+    fn probe(&mut self, number: usize, coming: Option<Coming>) -> Result<()> {
+        let (Some(coming), main) = (coming, self.streams.0.clone()) else { return Ok(()) };
+        main.wait(&coming.own)?;
+        if let Some(gathered) = &self.gathered {
+            main.wait(gathered)?;
+        }
+        let begin = self.engine.clock.begin(&main)?;
+        self.probe_own(self.item(number))?;
+        self.engine.clock.end(Stage::Probe, begin)?;
+        self.arrive(&main, coming.others, Stage::Arrival)?;
+        let begin = self.engine.clock.begin(&main)?;
+        self.probe_others(number)?;
+        self.engine.clock.end(Stage::Probe, begin)?;
+        self.probed = Some(main.record()?);
         Ok(())
     }
 
-    /// Submits the operations of the elements of a round: those that have arrived, and in the first round of
-    /// a chunk this rank's own.
-    fn probe(&self, number: usize) -> Result<()> {
-        let (item, engine) = (self.item(number), &*self.engine);
-        let own = self.own_counts(item);
-        if item.round == 0 && own[self.rank()] > 0 {
-            let begin = engine.geometry.begins(own, self.job.shape.sent)[self.rank()];
-            let messages = words(&engine.work.send[item.chunk % 2]).part(begin, usize::MAX);
-            self.probe_part(messages, own[self.rank()] as usize, words(&engine.work.own[item.chunk % 2]))?;
+    fn probe_own(&self, item: Item) -> Result<()> {
+        let (own, engine) = (self.own_counts(item), &*self.engine);
+        if item.round > 0 || own[self.rank()] == 0 {
+            return Ok(());
         }
+        let begin = engine.geometry.begins(own, self.job.shape.sent)[self.rank()];
+        let messages = words(&engine.work.send[item.chunk % 2]).part(begin, usize::MAX);
+        self.probe_part(messages, own[self.rank()] as usize, words(&engine.work.own[item.chunk % 2]))
+    }
+
+    fn probe_others(&self, number: usize) -> Result<()> {
+        let (item, engine) = (self.item(number), &*self.engine);
         let window = engine.exchange.window(Lane::request(number))?.global();
         let (stride, answers) =
             (engine.exchange.limits().part_bytes, words(&engine.work.answers[number % 2]));
@@ -411,18 +450,20 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let answers = bytes_of(&work.answers[number % 2])?;
         let piece = |(source, len): (usize, &usize)| answers.slice(source * stride..source * stride + len);
         let sends = lens.iter().enumerate().map(piece).collect::<gpu::Result<_>>()?;
-        self.answers = Some(exchange.move_pieces(Lane::Answer, 2 * number as u64 + 1, sends, receives)?);
+        let lane = (Lane::Answer, 2 * number as u64 + 1);
+        self.answers = Some(exchange.move_pieces_after(&self.streams.1, lane, sends, receives)?);
         Ok(())
     }
 
     /// Submits the way of a round's answers into the order of the batch.
     fn finish(&mut self, number: usize) -> Result<()> {
-        let item = self.item(number);
-        let arriving = self.answers.take();
-        self.arrive(arriving, Stage::Answers)?;
-        let begin = self.engine.begin_stage()?;
+        let (item, side, arriving) = (self.item(number), self.streams.1.clone(), self.answers.take());
+        self.arrive(&side, arriving, Stage::Answers)?;
+        let begin = self.engine.clock.begin(&side)?;
         self.gather(item)?;
-        self.engine.end_stage(Stage::Gather, begin)
+        self.engine.clock.end(Stage::Gather, begin)?;
+        self.gathered = Some(side.record()?);
+        Ok(())
     }
 
     fn gather(&self, item: Item) -> Result<()> {
@@ -444,6 +485,6 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         };
         // SAFETY: the buffers live until the stream has executed the launch, and the stream has waited for
         // the answers.
-        unsafe { Ok(self.engine.exchange.stream().launch(warps(keys.len().div_ceil(PIECE)), kernel)?) }
+        unsafe { Ok(self.streams.1.launch(warps(keys.len().div_ceil(PIECE)), kernel)?) }
     }
 }

@@ -155,6 +155,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         register_kernels(exchange.device());
         let work = Work::new(exchange.stream())?;
         let sample = exchange.device().buffer_on(Tier::Pinned, SAMPLE)?;
+        let side = exchange.device().urgent_stream()?;
         let (report, clock, of) = (Report::default(), Clock::default(), PhantomData);
         let engine = Engine {
             exchange,
@@ -162,6 +163,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             work,
             report,
             is_forced: false,
+            side,
             clock,
             remote: None,
             most_remote: 0,

@@ -2,8 +2,9 @@
 use crate::Result;
 use gpu::{Event, Stream};
 
-/// Milliseconds that this rank's stream spent in each stage of the batches since the last call of
-/// [`ShardedMap::stages`](super::ShardedMap::stages), if they are measured.
+/// Milliseconds that this rank's streams spent in each stage of the batches since the last call of
+/// [`ShardedMap::stages`](super::ShardedMap::stages), if they are measured. Operations of the shard run
+/// beside partitions and gathers, so that the sum exceeds the time of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stages {
@@ -32,7 +33,7 @@ pub enum Stage {
     Gather,
 }
 
-/// Points in the order of the stream between which the stages lie.
+/// Points in the order of streams between which the stages lie.
 #[derive(Debug, Default)]
 pub struct Clock {
     pub is_on: bool,
@@ -41,15 +42,17 @@ pub struct Clock {
 
 /// Begin of a stage, if it is measured.
 #[must_use]
-pub struct Begin(Option<Event>);
+pub struct Begin<'a>(Option<(Event, &'a Stream)>);
 
 impl Clock {
-    pub fn begin(&self, stream: &Stream) -> Result<Begin> {
-        Ok(Begin(if self.is_on { Some(stream.record()?) } else { None }))
+    /// Begins a stage of work that is submitted to a stream.
+    pub fn begin<'a>(&self, stream: &'a Stream) -> Result<Begin<'a>> {
+        Ok(Begin(if self.is_on { Some((stream.record()?, stream)) } else { None }))
     }
 
-    pub fn end(&mut self, stage: Stage, begin: Begin, stream: &Stream) -> Result<()> {
-        if let Some(begin) = begin.0 {
+    /// Ends a stage, in the order of its stream.
+    pub fn end(&mut self, stage: Stage, begin: Begin<'_>) -> Result<()> {
+        if let Some((begin, stream)) = begin.0 {
             self.spans.push((stage, [begin, stream.record()?]));
         }
         Ok(())
