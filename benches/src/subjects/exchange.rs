@@ -12,7 +12,7 @@ use nccl_late::{Code, Communicator, Library, UniqueId};
 use phalanx_kernels::roofline::content;
 use rayon::prelude::*;
 use std::ffi::c_void;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -293,15 +293,17 @@ impl Benchmark for AllToAll {
 
     fn launch(&mut self) -> Result<()> {
         let Self { way, ends, sends, intos, each, .. } = self;
-        let (shape, barrier) = ((ends.len(), *each), Barrier::new(ends.len()));
+        let (shape, line) = ((ends.len(), *each), StartLine::new(ends.len()));
         let ranks = ends.iter_mut().zip(&*sends).enumerate();
         let times = match way {
             Way::RawPeer => {
                 let intos = &intos[..];
-                on_threads(ranks, |(rank, (end, send))| timed(&barrier, || end.copy(rank, send, intos)))
+                on_threads(ranks, |(rank, (end, send))| {
+                    line.time(send.device(), || end.copy(rank, send, intos))
+                })
             }
             _ => on_threads(ranks.zip(intos.iter_mut()), |((_, (end, send)), into)| {
-                timed(&barrier, || end.exchange(send, into, shape))
+                line.time(send.device(), || end.exchange(send, into, shape))
             }),
         };
         self.ms = times?.into_iter().fold(0.0, f64::max);
@@ -328,16 +330,43 @@ impl Benchmark for AllToAll {
     }
 }
 
-/// Returns the milliseconds from the moment when all ranks are ready until all have called `run`.
-///
-/// # Errors
-/// Returns [`anyhow::Error`]: that of `run`.
-pub fn timed(barrier: &Barrier, run: impl FnOnce() -> Result<()>) -> Result<f64> {
-    barrier.wait();
-    let start = Instant::now();
-    let result = run();
-    barrier.wait();
-    result.map(|()| start.elapsed().as_secs_f64() * 1e3)
+/// Point at which the threads of all ranks wait for each other. They do not sleep: to wake a thread takes
+/// longer than a small batch.
+#[derive(Debug)]
+pub struct StartLine {
+    ranks: usize,
+    arrived: AtomicUsize,
+}
+
+impl StartLine {
+    /// Creates one for `ranks` threads.
+    pub fn new(ranks: usize) -> Self {
+        Self { ranks, arrived: AtomicUsize::new(0) }
+    }
+
+    /// Waits until all threads have called it as often as the caller.
+    fn wait(&self) {
+        let turn = self.arrived.fetch_add(1, Ordering::AcqRel) / self.ranks;
+        while self.arrived.load(Ordering::Acquire) / self.ranks == turn {
+            thread::yield_now();
+        }
+    }
+
+    /// Returns the milliseconds that `run` takes from the moment when all ranks are ready. The thread has
+    /// used the device before: its first call takes longer.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`]: that of `run`, or if the device is lost.
+    pub fn time(&self, device: &Device, run: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let ready = device.synchronize();
+        self.wait();
+        let start = Instant::now();
+        let result = run();
+        let ms = start.elapsed().as_secs_f64() * 1e3;
+        self.wait();
+        ready?;
+        result.map(|()| ms)
+    }
 }
 
 impl Drop for End {

@@ -2,13 +2,16 @@
 //!
 //! Each rank has `pairs` pairs when the batch has ended, if it inserts, else before it. A batch has `n`
 //! elements on each rank, of any owners. The time is that of the host, from the moment when all ranks are
-//! ready until the last one has its answers.
+//! ready until the last one has its answers. `fill` inserts all pairs, in batches of `n`; `insert_host` and
+//! `get_host` have batches on the host. With `keys = "others"`, a batch has only keys of other ranks. `choice`
+//! says how a `get` is executed: as the map has measured (`auto`), through the exchange, or without one
+//! (`remote`).
 //!
 //! Where the parameter `plain` is 1, the only rank's shard executes the batch itself, on the same stream and
 //! with the same wait: the baseline of the short cut that a map of one rank takes. Where it is 2, the shard
 //! executes each batch before the map does, and `plain_ms` is the time: two tables of equal pairs may differ
 //! by more than the short cut costs.
-use super::exchange::{devices, on_threads, timed};
+use super::exchange::{StartLine, devices, on_threads};
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::statistics::summarize;
 use crate::engine::suite::Case;
@@ -19,7 +22,7 @@ use phalanx::exchange::{Exchange, Limits, Meeting, nccl_id};
 use phalanx::map::Word as MapWord;
 use phalanx::sharded_map::{Report, Stages};
 use phalanx::{HashMap, Merge, Outcome, ShardedMap};
-use std::sync::Barrier;
+use phalanx_kernels::sharded::owner_of;
 use std::time::Instant;
 use workloads::random::{Source, below};
 use workloads::{Key as Word, UniqueKeys, Zipf, parallel, updated_value_of, value_of};
@@ -37,10 +40,18 @@ enum Verb {
     GetRemote,
     Contains,
     Upsert,
+    /// Insertion of all pairs of the map, in batches.
+    Fill,
+    /// Operations on host slices.
+    InsertHost,
+    GetHost,
 }
 
-const VERBS: [(&str, Verb); 5] = [
+const VERBS: [(&str, Verb); 8] = [
     ("insert", Verb::Insert),
+    ("fill", Verb::Fill),
+    ("insert_host", Verb::InsertHost),
+    ("get_host", Verb::GetHost),
     ("get", Verb::Get),
     ("get_remote", Verb::GetRemote),
     ("contains_key", Verb::Contains),
@@ -56,7 +67,28 @@ enum Plain {
     Too,
 }
 
+impl Verb {
+    /// Returns whether the operation inserts pairs.
+    fn inserts(self) -> bool {
+        matches!(self, Self::Insert | Self::InsertHost | Self::Fill)
+    }
+
+    /// Returns whether the operation looks values up.
+    fn gets(self) -> bool {
+        matches!(self, Self::Get | Self::GetHost | Self::GetRemote)
+    }
+
+    /// Returns whether a rank's shard has the operation on device buffers.
+    fn can_be_plain(self) -> bool {
+        matches!(self, Self::Insert | Self::Get | Self::Contains | Self::Upsert)
+    }
+}
+
 const WAYS: [&str; 2] = ["peer", "nccl"];
+
+/// Names of the most elements for which `get` needs no exchange; `None` is what the map measures.
+const CHOICES: [(&str, Option<usize>); 3] =
+    [("auto", None), ("exchange", Some(0)), ("remote", Some(usize::MAX))];
 
 impl Structure for ShardedMaps<'_> {
     fn name(&self) -> &'static str {
@@ -107,10 +139,23 @@ struct Rank<K: MapWord, V: MapWord> {
     /// Values of the batch, or those found.
     values: Buffer<V>,
     outcomes: Buffer<u8>,
+    /// Values of the batch on the host.
+    given: Vec<V>,
+    /// Answers to a batch on host slices.
+    answers: Option<Answers<V>>,
+    /// Elements of a batch.
+    batch: usize,
     plain: Plain,
     is_filled: bool,
     /// Times of the last batch's stages, if they are measured.
     stages: Option<Stages>,
+}
+
+/// Answers to a batch on host slices.
+enum Answers<V> {
+    /// Whether all pairs were placed.
+    AllPlaced(bool),
+    Values(Vec<Option<V>>),
 }
 
 /// The parts of a case that all ranks share.
@@ -125,6 +170,10 @@ struct Plan<'a> {
     load_factor: f64,
     plain: Plain,
     zipf: Option<Zipf>,
+    /// Whether a batch has only keys of other ranks.
+    of_others: bool,
+    /// Most elements of a `get` without an exchange, if it is not that which the map has measured.
+    most_remote: Option<usize>,
 }
 
 impl<'a> Plan<'a> {
@@ -132,34 +181,50 @@ impl<'a> Plan<'a> {
         let verb = VERBS.iter().find(|(name, _)| *name == case.op);
         let (_, verb) = *verb.with_context(|| format!("no operation is called '{}'", case.op))?;
         let (pairs, ranks) = (case.number("pairs")? as usize, case.number("ranks")? as usize);
-        let placed = if verb == Verb::Insert { case.n as usize } else { 0 };
+        let placed = match verb {
+            Verb::Insert | Verb::InsertHost => case.n as usize,
+            _ => 0,
+        };
         let before = pairs.checked_sub(placed).context("a rank inserts more than `pairs`")?;
         let theta = case.number_if_given("theta")?.filter(|theta| *theta > 0.0);
         let zipf = theta.map(|theta| Zipf::new((ranks * before) as u64, theta)).transpose()?;
-        ensure!(zipf.is_none() || placed == 0, "insertions are of new keys, which have no distribution");
+        ensure!(zipf.is_none() || !verb.inserts(), "insertions are of new keys, which have no distribution");
+        let keys = [("any", false), ("others", true)];
+        let of_others = case.choice("keys", &keys)?;
+        let is_sole = of_others && (ranks == 1 || verb.inserts() || zipf.is_some());
+        ensure!(!is_sole, "`keys = \"others\"` is for uniform keys of lookups on several ranks");
+        let most_remote = case.choice("choice", &CHOICES)?;
         let plain = match case.number_if_given("plain")?.unwrap_or(0.0) as u64 {
             0 => Plain::None,
             1 => Plain::All,
             2 => Plain::Too,
             other => bail!("`plain` is 0, 1 or 2, not {other}"),
         };
-        let can_be_plain = ranks == 1 && verb != Verb::GetRemote && !is_set(case, "forced")?;
+        let can_be_plain = ranks == 1 && verb.can_be_plain() && !is_set(case, "forced")?;
         let is_possible = plain == Plain::None || can_be_plain;
         ensure!(is_possible, "`plain` is for one rank's batches that are not exchanged");
-        Ok(Self { case, verb, ranks, pairs, before, load_factor: case.number("load_factor")?, plain, zipf })
+        let load_factor = case.number("load_factor")?;
+        Ok(Self { case, verb, ranks, pairs, before, load_factor, plain, zipf, of_others, most_remote })
     }
 
     /// Returns the keys of a rank's batch: new ones, or some of all ranks.
-    fn keys<K: Word>(&self, rank: usize) -> Vec<K> {
+    fn keys<K: MapWord + Word>(&self, rank: usize) -> Vec<K> {
         let (keys, n) = (UniqueKeys::<K>::new(self.case.seed), self.case.n as usize);
         let all = (self.ranks * self.before) as u64;
-        if self.verb == Verb::Insert {
+        if matches!(self.verb, Verb::Insert | Verb::InsertHost) {
             return parallel::tabulate(n, |index| keys.at(all + (rank * n + index) as u64));
         }
         let source = Source::new(self.case.seed.wrapping_add(rank as u64), "sharded batch");
-        source.generate(n, |generator, _| match &self.zipf {
-            Some(zipf) => keys.at(zipf.rank(generator)),
-            None => keys.at(below(generator, all)),
+        source.generate(n, |generator, _| {
+            loop {
+                let key = match &self.zipf {
+                    Some(zipf) => keys.at(zipf.rank(generator)),
+                    None => keys.at(below(generator, all)),
+                };
+                if !self.of_others || owner_of(key, self.ranks as u32) as usize != rank {
+                    return key;
+                }
+            }
         })
     }
 
@@ -209,24 +274,31 @@ pub(super) fn limits(case: &Case) -> Result<Limits> {
 impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
     fn new(exchange: Exchange, plan: &Plan<'_>) -> Result<Self> {
         let (rank, device) = (exchange.rank(), exchange.device().clone());
-        let (asked, first) = (plan.keys::<K>(rank), plan.first_keys::<K>(rank));
         // Shards differ by some standard deviations.
         let capacity = plan.pairs + 6 * (plan.pairs as f64).sqrt() as usize;
         let shard = HashMap::builder().device(&device).load_factor(plan.load_factor).capacity(capacity);
-        let values: Vec<V> = parallel::map(&first, |key| value_of(*key));
-        let given: Vec<V> = parallel::map(&asked, |key| match plan.verb {
-            Verb::Insert => value_of(*key),
-            _ => updated_value_of(*key),
-        });
         let mut map = ShardedMap::new(exchange, shard.build()?)?;
         map.force_exchange(is_set(plan.case, "forced")?);
         map.measure_stages(is_set(plan.case, "stages")?);
+        if let Some(most) = plan.most_remote {
+            map.set_most_remote(most);
+        }
+        let (asked, first) = (plan.keys::<K>(rank), plan.first_keys::<K>(rank));
+        let values: Vec<V> = parallel::map(&first, |key| value_of(*key));
+        let given: Vec<V> = parallel::map(&asked, |key| match plan.verb {
+            Verb::Insert | Verb::InsertHost => value_of(*key),
+            _ => updated_value_of(*key),
+        });
+        let outcomes = if plan.verb == Verb::Fill { plan.pairs } else { asked.len() };
         Ok(Self {
             map,
+            batch: plan.case.n as usize,
             fill: (device.from_slice(&first)?, device.from_slice(&values)?),
             keys: device.from_slice(&asked)?,
             values: device.from_slice(&given)?,
-            outcomes: device.zeroed(asked.len())?,
+            outcomes: device.zeroed(outcomes)?,
+            given,
+            answers: None,
             asked,
             plain: plan.plain,
             is_filled: false,
@@ -236,15 +308,18 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
 
     /// Brings the map to its state before the batch.
     fn restore(&mut self, verb: Verb) -> Result<()> {
-        if !self.is_filled || verb == Verb::Insert {
+        if !self.is_filled || verb.inserts() {
             self.map.shard_mut().clear()?;
-            self.map.batches().insert(&self.fill.0, &self.fill.1, None)?;
+            if verb != Verb::Fill {
+                self.map.batches().insert(&self.fill.0, &self.fill.1, None)?;
+            }
             self.map.wait()?;
             self.is_filled = true;
         }
         self.map.stages()?; // of earlier batches
         self.outcomes.fill_bytes(0xff)?;
-        if matches!(verb, Verb::Get | Verb::GetRemote) {
+        self.answers = None;
+        if verb.gets() {
             self.values.fill_bytes(0xff)?;
         }
         Ok(self.map.device().synchronize()?)
@@ -283,7 +358,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             Verb::Get => batches.get(&*keys, values, outcomes)?,
             Verb::Contains => batches.contains_key(&*keys, outcomes)?,
             Verb::Upsert => batches.upsert(Merge::Max, &*keys, &*values, outcomes)?,
-            Verb::GetRemote => bail!("a shard has no get_remote"),
+            _ => bail!("a shard has no {verb:?}"),
         }
         Ok(())
     }
@@ -293,6 +368,8 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
         let Self { map, keys, values, outcomes, .. } = self;
         let mut batches = map.batches();
         match verb {
+            Verb::Fill => return self.submit_fill(),
+            Verb::InsertHost | Verb::GetHost => return self.run_host(verb),
             Verb::Insert => batches.insert(&*keys, &*values, outcomes)?,
             Verb::Get => batches.get(&*keys, values, outcomes)?,
             Verb::GetRemote => batches.get_remote(&*keys, values, outcomes)?,
@@ -302,27 +379,67 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
         Ok(())
     }
 
+    /// Submits the insertion of all pairs. Ranks have as many batches.
+    fn submit_fill(&mut self) -> Result<()> {
+        let (keys, values) = &self.fill;
+        for begin in (0..keys.len()).step_by(self.batch) {
+            let part = begin..keys.len().min(begin + self.batch);
+            let (keys, values) = (keys.slice(part.clone())?, values.slice(part.clone())?);
+            self.map.batches().insert(keys, values, self.outcomes.slice_mut(part)?)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the batch on host slices, and keeps its answers.
+    fn run_host(&mut self, verb: Verb) -> Result<()> {
+        self.answers = Some(match verb {
+            Verb::InsertHost => Answers::AllPlaced(self.map.insert(&self.asked, &self.given)?.all_placed()),
+            _ => Answers::Values(self.map.get(&self.asked)?),
+        });
+        Ok(())
+    }
+
     /// Checks every outcome, and the values that the map has for the keys of the batch.
     fn verify(&mut self, verb: Verb) -> Result<usize> {
-        let (rank, codes) = (self.map.rank(), self.outcomes.read()?);
-        let expected = match verb {
-            Verb::Insert => Outcome::Inserted,
-            Verb::Get | Verb::GetRemote | Verb::Contains => Outcome::Found,
-            Verb::Upsert => Outcome::Replaced,
-        };
-        let wrong = parallel::first(codes.len(), |index| codes[index] != expected as u8);
-        ensure!(wrong.is_none(), "rank {rank}: the outcome of element {wrong:?} is not {expected:?}");
-        let found = match verb {
-            Verb::Get | Verb::GetRemote => self.values.read()?,
+        let rank = self.map.rank();
+        self.verify_outcomes(verb)?;
+        let found = match (verb, self.answers.take()) {
+            (Verb::GetHost, Some(Answers::Values(found))) => {
+                let missing = parallel::first(found.len(), |index| found[index].is_none());
+                ensure!(missing.is_none(), "rank {rank}: element {missing:?} was not found");
+                found.into_iter().flatten().collect()
+            }
+            (Verb::Get | Verb::GetRemote, _) => self.values.read()?,
             _ => self.look_up()?,
         };
         let value = |key: K| match verb {
             Verb::Upsert => value_of::<K, V>(key).max(updated_value_of(key)),
             _ => value_of(key),
         };
-        let wrong = parallel::first(codes.len(), |index| found[index] != value(self.asked[index]));
+        let wrong = parallel::first(found.len(), |index| found[index] != value(self.asked[index]));
         ensure!(wrong.is_none(), "rank {rank}: the value of element {wrong:?} is wrong");
-        Ok(codes.len())
+        Ok(if verb == Verb::Fill { self.outcomes.len() } else { found.len() })
+    }
+
+    fn verify_outcomes(&mut self, verb: Verb) -> Result<()> {
+        let (rank, codes) = (self.map.rank(), self.outcomes.read()?);
+        let expected = match verb {
+            Verb::InsertHost | Verb::GetHost => {
+                let answered = match &self.answers {
+                    None => false,
+                    Some(Answers::AllPlaced(all_placed)) => *all_placed,
+                    Some(Answers::Values(found)) => found.len() == self.asked.len(),
+                };
+                ensure!(answered, "rank {rank}: the outcome of element Some(0) is missing");
+                return Ok(());
+            }
+            Verb::Insert | Verb::Fill => Outcome::Inserted,
+            Verb::Get | Verb::GetRemote | Verb::Contains => Outcome::Found,
+            Verb::Upsert => Outcome::Replaced,
+        };
+        let wrong = parallel::first(codes.len(), |index| codes[index] != expected as u8);
+        ensure!(wrong.is_none(), "rank {rank}: the outcome of element {wrong:?} is not {expected:?}");
+        Ok(())
     }
 
     /// Returns the values of the keys of the batch, each of which is present.
@@ -342,10 +459,13 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
     }
 
     fn launch(&mut self) -> Result<()> {
-        let (verb, barrier) = (self.verb, Barrier::new(self.ranks.len()));
+        let (verb, line) = (self.verb, StartLine::new(self.ranks.len()));
         let plain = self.on_ranks(|rank| rank.launch_plain(verb))?;
         self.plain_ms.extend(plain.into_iter().flatten());
-        let times = self.on_ranks(|rank| timed(&barrier, || rank.launch(verb)))?;
+        let times = self.on_ranks(|rank| {
+            let device = rank.map.device().clone();
+            line.time(&device, || rank.launch(verb))
+        })?;
         self.ms = times.into_iter().fold(0.0, f64::max);
         Ok(())
     }
@@ -360,7 +480,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
     }
 
     fn operations(&self) -> u64 {
-        self.ranks.iter().map(|rank| rank.asked.len() as u64).sum()
+        self.ranks.iter().map(|rank| rank.outcomes.len() as u64).sum()
     }
 
     fn metrics(&self) -> Vec<Metric> {
@@ -417,7 +537,7 @@ mod tests {
     fn plain_batches_are_verified_too() {
         let mut case = first_case("sharded/one", 0);
         assert_eq!(case.number("plain").unwrap(), 1.0);
-        for (op, _) in VERBS.into_iter().filter(|(_, verb)| *verb != Verb::GetRemote) {
+        for (op, _) in VERBS.into_iter().filter(|(_, verb)| verb.can_be_plain()) {
             case.op = op.to_owned();
             check_faults(&case);
         }
@@ -427,7 +547,7 @@ mod tests {
     fn plain_batches_beside_those_of_the_map_are_verified_too() {
         let mut case = first_case("sharded/one", 0);
         case.params.insert("plain".to_owned(), Param::Integer(2));
-        for (op, _) in VERBS.into_iter().filter(|(_, verb)| *verb != Verb::GetRemote) {
+        for (op, _) in VERBS.into_iter().filter(|(_, verb)| verb.can_be_plain()) {
             case.op = op.to_owned();
             check_faults(&case);
         }

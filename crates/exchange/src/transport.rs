@@ -127,8 +127,12 @@ pub fn check_bytes(rank: usize, found: usize, expected: usize) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::Damaged { rank, found, expected }) }
 }
 
-/// Time for which a wait keeps a core busy before it sleeps.
+/// Time for which a wait for other ranks keeps a core busy before it sleeps.
 pub const BUSY: Duration = Duration::from_micros(100);
+
+/// As [`BUSY`], of a wait for a device: longer than a large batch takes, since a thread that sleeps goes on
+/// tens of microseconds late.
+const BUSY_FOR_DEVICE: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_micros(50);
 
 /// Waits until `is_done` returns `true`, or returns `false` at the deadline.
@@ -139,7 +143,7 @@ pub fn poll(deadline: Instant, mut is_done: impl FnMut() -> Result<bool>) -> Res
         if now >= deadline {
             return Ok(false);
         }
-        if now - start < BUSY { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+        if now - start < BUSY_FOR_DEVICE { std::thread::yield_now() } else { std::thread::sleep(NAP) }
     }
     Ok(true)
 }

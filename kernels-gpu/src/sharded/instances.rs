@@ -15,3 +15,19 @@ pub mod pairs {
         }
     }
 }
+
+/// The default kinds of hash map, of whose batches a rank executes its own elements directly.
+pub mod tables {
+    use crate::hash_map::{DefaultTable, DefaultWide};
+    use crate::sharded::owned::{GetOwned, InsertOwned};
+    simt::instances! {
+        types {
+            hinted8_64_2x4_u32_u32: DefaultTable,
+            double_64_2x2_u64_u64: DefaultWide<u64, u64>,
+            double_64_2x2_u32_u64: DefaultWide<u32, u64>,
+            double_64_2x2_u64_u32: DefaultWide<u64, u32>,
+        }
+        kernels { GetOwned, InsertOwned }
+        visitor: crate::hash_map::Config
+    }
+}

@@ -31,6 +31,7 @@ mod geometry;
 #[cfg(feature = "sharded-map")]
 mod instances;
 pub mod kernels;
+pub mod owned;
 mod owner;
 pub mod small;
 

@@ -1,7 +1,9 @@
 //! Growth of a hash map: when a table is replaced by a larger one, and how.
-#[allow(unused_imports)] // for links in the documentation
 use super::HashMap;
 use super::kernels::Kernels;
+#[allow(unused_imports)] // for links in the documentation
+#[cfg(feature = "sharded-map")]
+use super::owned;
 use super::table::Table;
 #[cfg(feature = "sharded-map")]
 use super::table::{Current, Memory};
@@ -18,6 +20,8 @@ use crate::map::sketch;
 use crate::map::structure::Readable;
 use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use gpu::{Device, Stream};
+#[cfg(feature = "sharded-map")]
+use phalanx_kernels::sharded::owned::Owned;
 use simt::BoundedSlice;
 #[cfg(feature = "sharded-map")]
 use std::sync::{Arc, PoisonError};
@@ -237,6 +241,24 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
     }
 
     #[cfg(feature = "sharded-map")]
+    fn has_owned(&self, op: BatchOp) -> bool {
+        owned::executes(op) && owned::find::<K, V>(self.handle.kernels().variant()).is_some()
+    }
+
+    #[cfg(feature = "sharded-map")]
+    fn submit_owned(&self, stream: &Stream, batch: Batch<K, V>, owned: Owned) -> Result<()> {
+        let Some(kernels) = owned::find::<K, V>(self.handle.kernels().variant()) else { return Ok(()) };
+        if batch.op.writes() {
+            self.freezer.thaw(&self.handle.device)?;
+        }
+        let table = self.handle.read();
+        // SAFETY: as in `submit`.
+        let launched = unsafe { kernels.launch_owned(stream, &table.raw(), batch, owned) };
+        self.checks.submitted(batch.op, batch.keys.max_len());
+        Ok(launched?)
+    }
+
+    #[cfg(feature = "sharded-map")]
     fn readable(&self) -> Option<Arc<dyn Readable<K, V>>> {
         let (kernels, current) = (self.handle.kernels().boxed(), self.handle.read().current());
         Some(Arc::new(SharedTable { kernels, current }))
@@ -275,6 +297,20 @@ impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
         // with which operations of its owner may overlap.
         unsafe { self.kernels.launch_batch(stream, &memory.raw(), batch)? };
         Ok(memory)
+    }
+
+    fn look_up_owned(
+        &self,
+        stream: &Stream,
+        batch: Batch<K, V>,
+        owned: Owned,
+    ) -> Result<Option<Arc<dyn Send + Sync>>> {
+        debug_assert!(!batch.op.writes());
+        let Some(kernels) = owned::find::<K, V>(self.kernels.variant()) else { return Ok(None) };
+        let memory = self.memory();
+        // SAFETY: as in `look_up`.
+        unsafe { kernels.launch_owned(stream, &memory.raw(), batch, owned)? };
+        Ok(Some(memory))
     }
 }
 

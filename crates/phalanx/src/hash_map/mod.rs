@@ -3,6 +3,8 @@ mod builder;
 mod frozen;
 mod growth;
 pub(crate) mod kernels;
+#[cfg(feature = "sharded-map")]
+mod owned;
 pub(crate) mod table;
 
 #[allow(unused_imports)] // for links in the documentation

@@ -16,6 +16,7 @@ use crate::{Error, Result};
 use exchange::{Exchange, Lane};
 use gpu::Stream;
 use phalanx_kernels::sharded::kernels::Answers;
+use phalanx_kernels::sharded::owned::Owned;
 use phalanx_kernels::sharded::small::Fixed;
 use simt::hash::mix64 as mix;
 use std::sync::Arc;
@@ -32,6 +33,9 @@ pub struct Pending {
 
 /// Number by which the ranks know an empty round.
 const EMPTY_ROUND: u64 = u64::MAX;
+
+/// Most ranks of which each has a launch that reads all keys of a batch.
+const MOST_IN_PLACE: usize = 8;
 
 /// Sizes of batches by which lookups with and without an exchange are compared.
 const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22];
@@ -77,10 +81,28 @@ impl<K: Word, V: Word> Remote<K, V> {
     /// Submits a lookup in the table of a rank.
     fn look_up(&mut self, owner: usize, batch: Batch<K, V>) -> Result<()> {
         let memory = self.tables[owner].look_up(&self.stream, batch)?;
+        self.hold(memory);
+        Ok(())
+    }
+
+    /// Submits lookups of all keys of a batch, those of each owner in its table. Returns `false` if a table
+    /// has no kernel for it: then the answers are not complete.
+    fn look_up_in_place(&mut self, batch: Batch<K, V>) -> Result<bool> {
+        let owners = self.tables.len() as u32;
+        for own in 0..owners {
+            let submitted =
+                self.tables[own as usize].look_up_owned(&self.stream, batch, Owned { owners, own })?;
+            let Some(memory) = submitted else { return Ok(false) };
+            self.hold(memory);
+        }
+        Ok(true)
+    }
+
+    /// Keeps the memory of a lookup.
+    fn hold(&mut self, memory: Arc<dyn Send + Sync>) {
         if !self.held.iter().any(|held| Arc::ptr_eq(held, &memory)) {
             self.held.push(memory);
         }
-        Ok(())
     }
 
     /// Forgets the memory of lookups that the stream has executed: all before a wait.
@@ -202,9 +224,13 @@ impl<K: Word, V: Word> Engine<K, V> {
 
 /// Lookups of this rank.
 impl<K: Word, V: Word> Engine<K, V> {
-    /// Submits lookups, in parts for which the messages have room.
+    /// Submits lookups: a launch for each owner, or, with many, messages for which there is room.
     pub fn get_remote(&mut self, batch: &Batch<K, V>) -> Result<()> {
         self.exchange.check()?;
+        let remote = self.remote.as_mut().ok_or(Error::NotReadable)?;
+        if self.geometry.ranks <= MOST_IN_PLACE && remote.look_up_in_place(*batch)? {
+            return Ok(());
+        }
         self.reserve_work()?;
         let shape = Shape::new::<K, V>(Call::on_device(BatchOp::Get, true));
         let most = self.most_remote(&shape);
