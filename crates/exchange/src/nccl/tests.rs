@@ -226,9 +226,68 @@ fn an_abort_that_hangs_is_bounded() {
         return;
     }
     let start = Instant::now();
-    let results = run(2, limits(200), |rank| rank == 0, |_exchange| Ok(()));
+    let results = run(2, limits(300), |_| true, |mut exchange| ask(&mut exchange).and(lose(exchange, true)));
     assert!(lost(&results[0]).is_some(), "{results:?}");
     assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+/// Calls an operation on rank 0 alone.
+fn lose(mut exchange: Exchange, is_group: bool) -> Result<()> {
+    match exchange.rank() {
+        0 if is_group => send_slots(&mut exchange, 1).map(drop),
+        0 => exchange.agree(&[1]).map(drop),
+        _ => {
+            thread::sleep(2 * exchange.limits().deadline);
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn a_call_that_blocks_inside_nccl_is_aborted_at_the_deadline() {
+    if fake().is_none() {
+        return;
+    }
+    for (is_group, call) in [(false, "ncclAllGather"), (true, "ncclSend and ncclRecv")] {
+        let limits = limits(400);
+        let run_rank = |mut exchange: Exchange| {
+            ask(&mut exchange)?;
+            let start = Instant::now();
+            let result = lose(exchange, is_group);
+            Ok((result, start.elapsed()))
+        };
+        let results = run(2, limits, |_| true, run_rank);
+        let (result, elapsed) = results[0].as_ref().unwrap();
+        let cause = &lost(result).unwrap().cause;
+        assert!(cause.contains(&format!("{call} did not end before the deadline")), "{cause}");
+        let expected = limits.deadline..limits.deadline + Duration::from_secs(2);
+        assert!(expected.contains(elapsed), "{elapsed:?}");
+    }
+}
+
+#[test]
+fn calls_that_return_are_not_aborted() {
+    if fake().is_none() {
+        return;
+    }
+    let results = run(
+        2,
+        limits(500),
+        |_| true,
+        |mut exchange| {
+            let start = Instant::now();
+            let mut calls = 0u64;
+            // Each rank ends after the same number of calls.
+            while exchange.agree(&[u64::from(start.elapsed() < Duration::from_millis(1200))])? == [[1], [1]] {
+                calls += 1;
+                if calls.is_multiple_of(1000) {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            }
+            Ok(calls)
+        },
+    );
+    assert!(results.iter().all(|result| matches!(result, Ok(calls) if *calls > 2)), "{results:?}");
 }
 
 #[test]
@@ -241,7 +300,7 @@ fn arguments_that_do_not_fit_are_errors() {
     }
     // The library refuses more ranks than it has room for.
     let error = Nccl::new(nccl, &id, (0, 17), &device, &limits(100)).map(drop).unwrap_err();
-    assert!(matches!(error, Error::Nccl { call: "ncclCommInitRankConfig", .. }), "{error}");
+    assert!(matches!(error, Error::Nccl { call: "ncclCommInitRank", .. }), "{error}");
     assert!(error.to_string().contains("status 4"), "{error}");
 }
 
