@@ -19,10 +19,12 @@
 //! algorithm and the cost model.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod direct;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;
 mod exchange;
+mod gate;
 mod hub;
 mod limits;
 #[cfg(target_os = "linux")]

@@ -16,7 +16,9 @@
 //!
 //! Loading a kernel or allocating memory while a kernel of NCCL waits may deadlock. So all memory is
 //! allocated before the communicator is made, and operations allocate none.
-use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, WORDS};
+use crate::limits::MOST;
+use crate::rounds::offsets;
+use crate::transport::{self, Arrival, DirectPlan, Lane, RoundPlan, Transport, WINDOWS, WORDS, column};
 use crate::{Error, Limits, Result};
 use gpu::{Buffer, Device, Slice, Stream, Tier};
 use nccl_late::{Code, Communicator, Library, UniqueId};
@@ -51,6 +53,12 @@ pub fn nccl_id() -> Result<UniqueId> {
 /// States of a communicator that another rank or the network causes: a failed system call, and the end of
 /// another rank.
 const REMOTE: [Code; 2] = [Code(2), Code(6)];
+
+/// Most bytes of a message. The tests have few elements, and need several groups all the same.
+const MESSAGE: usize = if cfg!(test) { 512 } else { MOST };
+
+/// Name of the calls that submit messages.
+const MESSAGES: &str = "ncclSend and ncclRecv";
 
 /// A rank of a communicator.
 #[derive(Debug)]
@@ -186,17 +194,22 @@ impl Nccl {
     }
 
     /// Submits one send and one receive for each other rank.
-    fn submit(&self, plan: &RoundPlan<'_>, communicator: Communicator) -> Code {
+    fn submit(
+        &self,
+        communicator: Communicator,
+        sends: &[Slice<'_, u8>],
+        receives: &[Slice<'_, u8>],
+    ) -> Code {
         let ranks = self.ranks;
         let both = (1..ranks).flat_map(|shift| {
             let (to, from) = ((self.rank + shift) % ranks, (self.rank + ranks - shift) % ranks);
-            [self.send(plan, to, communicator), self.receive(plan, from, communicator)]
+            [self.send(communicator, to, sends[to]), self.receive(communicator, from, receives[from])]
         });
         both.fold(Code::SUCCESS, |first, code| if first == Code::SUCCESS { code } else { first })
     }
 
-    fn send(&self, plan: &RoundPlan<'_>, to: usize, communicator: Communicator) -> Code {
-        let (piece, stream) = (&plan.sends[to], self.messages.raw_handle());
+    fn send(&self, communicator: Communicator, to: usize, piece: Slice<'_, u8>) -> Code {
+        let stream = self.messages.raw_handle();
         if piece.is_empty() {
             return Code::SUCCESS;
         }
@@ -205,29 +218,53 @@ impl Nccl {
         unsafe { self.nccl.send(communicator, stream, to as c_int, (piece.pointer().cast(), piece.len())) }
     }
 
-    fn receive(&self, plan: &RoundPlan<'_>, from: usize, communicator: Communicator) -> Code {
-        let (bytes, stream) = (plan.receives[from], self.messages.raw_handle());
-        if bytes == 0 {
+    fn receive(&self, communicator: Communicator, from: usize, place: Slice<'_, u8>) -> Code {
+        let stream = self.messages.raw_handle();
+        if place.is_empty() {
             return Code::SUCCESS;
         }
-        let to = self.window(plan.lane).pointer().wrapping_add(from * plan.stride);
-        // SAFETY: as for `send`; the part lies in the window, which lives as long as the communicator.
-        unsafe { self.nccl.receive(communicator, stream, from as c_int, (to.cast(), bytes)) }
-    }
-
-    fn own_part(&self, plan: &RoundPlan<'_>) -> Result<()> {
-        let (from, begin) = (plan.sends[self.rank], self.rank * plan.stride);
-        let to = self.window(plan.lane).slice(begin..begin + from.len())?;
-        // SAFETY: as for `send` and `receive`.
-        unsafe { transport::copy(&self.messages, to, from) }
+        // SAFETY: as for `send`. The place lies in a window, which lives as long as the communicator, or in
+        // memory that the caller borrows mutably.
+        unsafe {
+            self.nccl.receive(communicator, stream, from as c_int, (place.pointer().cast(), place.len()))
+        }
     }
 
     /// Submits the messages of a round.
     fn exchange(&self, plan: &RoundPlan<'_>) -> Result<Arrival> {
+        let window = self.window(plan.lane);
+        let place =
+            |(from, bytes): (usize, &usize)| window.slice(from * plan.stride..from * plan.stride + bytes);
+        let places: Vec<_> = plan.receives.iter().enumerate().map(place).collect::<gpu::Result<_>>()?;
         self.messages.wait(&self.stream.record()?)?;
-        self.group("ncclSend and ncclRecv", plan.deadline, |communicator| self.submit(plan, communicator))?;
-        self.own_part(plan)?;
+        self.group(MESSAGES, plan.deadline, |communicator| self.submit(communicator, &plan.sends, &places))?;
+        self.copy_own(places[self.rank], plan.sends[self.rank])?;
         Ok(Arrival(vec![Arc::new(self.messages.record()?)]))
+    }
+
+    /// Submits the messages of a direct exchange, in groups. Each message of a pair of ranks has the same
+    /// number of groups before it on both, so no group waits for a later one.
+    fn exchange_direct(
+        &self,
+        sends: &[Slice<'_, u8>],
+        places: &[Slice<'_, u8>],
+        deadline: Instant,
+    ) -> Result<()> {
+        let others = (0..self.ranks).filter(|rank| *rank != self.rank);
+        let longest = others.map(|rank| sends[rank].len().max(places[rank].len())).max().unwrap_or(0);
+        self.messages.wait(&self.stream.record()?)?;
+        for begin in (0..longest).step_by(MESSAGE) {
+            let (sends, places) = (message(sends, begin)?, message(places, begin)?);
+            self.group(MESSAGES, deadline, |communicator| self.submit(communicator, &sends, &places))?;
+        }
+        self.copy_own(places[self.rank], sends[self.rank])?;
+        Ok(self.stream.wait(&self.messages.record()?)?)
+    }
+
+    /// Copies the own part, in the order of the main stream: it need not wait until a link is free.
+    fn copy_own(&self, to: Slice<'_, u8>, from: Slice<'_, u8>) -> Result<()> {
+        // SAFETY: as for `send` and `receive`.
+        unsafe { transport::copy(&self.stream, to, from) }
     }
 
     /// Ends the communicator, or leaves it alone at the deadline.
@@ -292,6 +329,22 @@ impl Transport for Nccl {
         self.exchange(&plan)
     }
 
+    fn direct(&mut self, mut plan: DirectPlan<'_>) -> Result<Vec<usize>> {
+        let from = match plan.receives.take() {
+            Some(receives) => receives,
+            None => {
+                let headers = self.gather(std::mem::take(&mut plan.header), plan.deadline)?;
+                column(&(plan.check)(&headers)?, self.rank)
+            }
+        };
+        let place = |(begin, count): (usize, &usize)| {
+            plan.into.slice(plan.element * begin..plan.element * (begin + count))
+        };
+        let places: Vec<_> = offsets(&from).into_iter().zip(&from).map(place).collect::<gpu::Result<_>>()?;
+        self.exchange_direct(&plan.sends, &places, plan.deadline)?;
+        Ok(from)
+    }
+
     fn check(&self) -> Result<()> {
         match self.communicator.state()? {
             Code::SUCCESS | Code::IN_PROGRESS => Ok(()),
@@ -329,6 +382,15 @@ impl Drop for Nccl {
             }
         }
     }
+}
+
+/// Returns the bytes of each piece that move in a group: as many as a message may have, from `begin` on.
+fn message<'a>(pieces: &[Slice<'a, u8>], begin: usize) -> Result<Vec<Slice<'a, u8>>> {
+    let part = |piece: &Slice<'a, u8>| {
+        let len = piece.len();
+        piece.slice(begin.min(len)..(begin + MESSAGE).min(len))
+    };
+    Ok(pieces.iter().map(part).collect::<gpu::Result<_>>()?)
 }
 
 /// Makes the communicator of a rank, of mode blocking. Waits for all ranks.

@@ -7,9 +7,48 @@
 //! for those of all when the caller takes the round. No step waits for a device.
 //!
 //! All ranks own all windows, so a window lives as long as any rank that may copy to it.
-use crate::hub::{Post, Seat, Shared, shape};
+//!
+//! # Direct exchanges
+//!
+//! An all-to-all copies to memory of the receivers' callers instead. It has two steps as well. In the first,
+//! each rank posts its counts, an event, and where its memory lies; in the second, an event after its copies.
+//!
+//! The memory is borrowed: when the call of its owner has returned, it may be freed, and nobody else keeps it
+//! alive. To free it waits for the work of its own device only, and this includes the waits of its streams
+//! for events of other devices. So the owner must not return before
+//!
+//! 1. no rank submits copies to its memory any more, and
+//! 2. a stream of its device waits for the copies that were submitted.
+//!
+//! Without an error this is so after the second step: each rank posts the event after it has submitted its
+//! copies, and the owner's stream waits for all events. But an owner may give up, at the deadline or because
+//! its own device failed, while another rank knows where the memory lies and has not submitted its copies
+//! yet: the other thread may have lost its processor, for any time. Therefore each rank has a [gate](Gate), a
+//! mutex with an event:
+//!
+//! - A rank submits its copies while it holds its own gate, after it has made sure, under the gate, that no
+//!   rank is marked as lost. Then it leaves an event after the copies in the gate, also if some of them
+//!   failed.
+//! - An owner that gives up marks a rank as lost first. Then it takes each gate once, and its stream waits
+//!   for the event that it finds there.
+//!
+//! Either the owner takes the gate after the other rank: then it finds the event (2). Or before: then the
+//! other rank sees the loss and submits nothing (1). Before the first step has succeeded, no rank knows where
+//! the memory lies; and a step does not succeed on any rank after a loss was marked, if the owner has not
+//! taken it before. If all ranks find the same error in what was posted, none of them copies, and the memory
+//! can be used at once.
+//!
+//! A gate is taken by its own rank only, unless a rank is lost: without contention. A copy of a rank reads
+//! the memory of its own caller, too; to free that memory waits for the copy, which is work of its own
+//! device.
+#[cfg(doc)]
+use crate::gate::Gate;
+use crate::gate::Lent;
+use crate::hub::{Lending, Post, Seat, Shared, check_lengths, shape};
 use crate::plant::Fault;
-use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, check_bytes, check_equal};
+use crate::transport::{
+    self, Arrival, DirectPlan, Lane, Matrix, RoundPlan, Transport, WINDOWS, check_bytes, check_equal, column,
+};
 use crate::{Error, Limits, Meeting, Result};
 use gpu::{Buffer, Device, Event, Stream};
 use std::sync::Arc;
@@ -73,13 +112,93 @@ impl Peer {
     }
 
     /// Returns the points after the copies of all ranks.
-    fn receive(&mut self, done: Event, deadline: Instant) -> Result<Arrival> {
-        let posts = self.seat.gather(Post::Done(Arc::new(done)), deadline)?;
+    fn receive(&mut self, done: Arc<Event>, deadline: Instant) -> Result<Arrival> {
+        let posts = self.seat.gather(Post::Done(done), deadline)?;
         let event = |post: &Arc<Post>| match &**post {
             Post::Done(event) => Some(event.clone()),
             _ => None,
         };
         Ok(Arrival(posts.iter().filter_map(event).collect()))
+    }
+}
+
+/// Direct exchanges.
+impl Peer {
+    /// Lends memory to the others. Returns the posts of all ranks and the numbers of elements.
+    fn lend(&mut self, plan: &DirectPlan<'_>) -> Result<(Vec<Arc<Post>>, Matrix)> {
+        let (words, ready) = (plan.header.clone(), self.stream.record()?);
+        let own = Post::Direct(Lending { words, ready, memory: Lent::new(plan.into) });
+        let posts = self.seat.gather(own, plan.deadline)?;
+        let words = posts.iter().filter_map(|post| lending(post)).map(|lending| lending.words.clone());
+        let counts = (plan.check)(&check_lengths(words.collect())?)?;
+        Ok((posts, counts))
+    }
+
+    fn move_direct(
+        &mut self,
+        plan: &DirectPlan<'_>,
+        posts: &[Arc<Post>],
+        counts: &Matrix,
+    ) -> Result<Vec<usize>> {
+        let rank = self.rank();
+        for (piece, count) in plan.sends.iter().zip(&counts[rank]) {
+            check_bytes(rank, piece.len(), plan.element * count)?;
+        }
+        let copies = || self.copy_direct(plan, posts, counts);
+        let done = self.seat.submit(&self.copies, copies, plan.deadline)?;
+        let own = plan.into.slice(plan.place(counts, rank, rank))?;
+        // SAFETY: `into` and the piece are the caller's until the stream has executed the call, and no other
+        // rank writes this part. The own part need not wait until a link is free.
+        unsafe { transport::copy(&self.stream, own, plan.sends[rank])? };
+        self.receive(done, plan.deadline)?.order(&self.stream)?;
+        Ok(column(counts, rank))
+    }
+
+    /// Submits the copies to the other ranks. Called behind the gate.
+    fn copy_direct(&self, plan: &DirectPlan<'_>, posts: &[Arc<Post>], counts: &Matrix) -> Result<()> {
+        let (rank, ranks) = (self.rank(), self.ranks());
+        let (is_dropped, source) = match self.seat.fault() {
+            Some(Fault::DropRound) => (true, rank),
+            Some(Fault::WrongSlot) => (false, (rank + 1) % ranks),
+            _ => (false, rank),
+        };
+        if let Some(own) = lending(&posts[rank]) {
+            self.copies.wait(&own.ready)?;
+        }
+        for to in (1..ranks).map(|shift| (rank + shift) % ranks) {
+            let Some(lending) = lending(&posts[to]).filter(|_| !is_dropped) else { continue };
+            let (from, begin) = (plan.sends[to], plan.place(counts, source, to).start);
+            self.copies.wait(&lending.ready)?;
+            // SAFETY: this rank holds its gate, and no rank was lost when it took it: `to` does not return
+            // from its call before it has taken this gate, too, or has learnt that the copies were submitted.
+            let memory = unsafe { lending.memory.get() };
+            let place = memory.slice(begin..begin + from.len())?;
+            // SAFETY: `from` belongs to the caller until the stream has executed the call. `to` frees its
+            // memory after a wait for this copy; its stream does not use it between its event and this wait,
+            // and no other rank writes this part.
+            unsafe { transport::copy(&self.copies, place, from)? };
+        }
+        Ok(())
+    }
+}
+
+/// A rank in a direct exchange, whose memory the others may write until it is dropped.
+struct Borrowed<'a> {
+    peer: &'a mut Peer,
+    deadline: Instant,
+    /// Reason for which this rank gives up; `None` if the others do not write any more.
+    cause: Option<String>,
+}
+
+impl Drop for Borrowed<'_> {
+    /// Takes the memory back: see the documentation of the module.
+    fn drop(&mut self) {
+        let Some(cause) = &self.cause else { return };
+        for event in self.peer.seat.recall(cause, self.deadline) {
+            if let Err(error) = self.peer.stream.wait(&event) {
+                tracing::debug!(%error, "a lost device cannot wait for copies");
+            }
+        }
     }
 }
 
@@ -114,7 +233,26 @@ impl Transport for Peer {
             check_bytes(source, bytes[self.rank()], plan.receives[source])?;
         }
         self.send(&plan, &posts)?;
-        self.receive(self.copies.record()?, plan.deadline)
+        let done = Arc::new(self.copies.record()?);
+        self.receive(done, plan.deadline)
+    }
+
+    fn direct(&mut self, plan: DirectPlan<'_>) -> Result<Vec<usize>> {
+        let cause = "its thread panicked".to_owned();
+        let mut borrowed = Borrowed { peer: self, deadline: plan.deadline, cause: Some(cause) };
+        let begun = borrowed.peer.lend(&plan);
+        if let Err(error) = &begun
+            && error.is_in_step()
+        {
+            borrowed.cause = None; // on all ranks: none of them copies
+        }
+        let moved = begun.and_then(|(posts, counts)| borrowed.peer.move_direct(&plan, &posts, &counts));
+        match (&moved, &mut borrowed.cause) {
+            (Ok(_), cause) => *cause = None,
+            (Err(error), Some(cause)) => *cause = error.to_string(),
+            (Err(_), None) => {}
+        }
+        moved
     }
 
     fn share(&mut self, value: Shared, deadline: Instant) -> Result<Option<Vec<Shared>>> {
@@ -143,6 +281,13 @@ impl Drop for Peer {
 fn windows(post: &Post) -> Option<Windows> {
     match post {
         Post::Windows(windows) => Some(windows.clone()),
+        _ => None,
+    }
+}
+
+fn lending(post: &Post) -> Option<&Lending> {
+    match post {
+        Post::Direct(lending) => Some(lending),
         _ => None,
     }
 }
