@@ -11,7 +11,8 @@
 //!
 //! | operation | for |
 //! |---|---|
-//! | [`Exchange::rounds`], [`Exchange::all_to_all`] | batches of any size: counts first, then rounds of bounded size |
+//! | [`Exchange::all_to_all`], [`Exchange::all_to_all_sized`] | batches of any size, straight from the senders' memory to that of the receivers |
+//! | [`Exchange::rounds`] | batches of any size with answers: counts first, then rounds of bounded size |
 //! | [`Exchange::agree`], [`Exchange::move_pieces`] | rounds that the caller plans, several in flight |
 //! | [`Exchange::padded`] | small batches: one exchange of slots of fixed size, without a wait of the host |
 //!

@@ -168,19 +168,23 @@ pub fn check_bytes(rank: usize, found: usize, expected: usize) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::Damaged { rank, found, expected }) }
 }
 
-/// Time for which a wait keeps a core busy before it sleeps.
+/// Time for which a wait for a thread keeps a core busy before it sleeps.
 pub const BUSY: Duration = Duration::from_micros(100);
+
+/// The same of a wait for a device, which wakes no thread: a nap takes 100 µs or more, as the clock allows,
+/// so that a shorter wait would end late by a good part of its time.
+const BUSY_FOR_DEVICE: Duration = Duration::from_millis(2);
 const NAP: Duration = Duration::from_micros(50);
 
 /// Waits until `is_done` returns `true`, or returns `false` at the deadline.
-pub fn poll(deadline: Instant, mut is_done: impl FnMut() -> Result<bool>) -> Result<bool> {
+fn poll(deadline: Instant, mut is_done: impl FnMut() -> Result<bool>) -> Result<bool> {
     let start = Instant::now();
     while !is_done()? {
         let now = Instant::now();
         if now >= deadline {
             return Ok(false);
         }
-        if now - start < BUSY { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+        if now - start < BUSY_FOR_DEVICE { std::thread::yield_now() } else { std::thread::sleep(NAP) }
     }
     Ok(true)
 }

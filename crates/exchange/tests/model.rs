@@ -39,6 +39,15 @@ fn elements_whose_counts_are_known_arrive() {
     all_cases(send_sized::<[u8; 3]>);
 }
 
+/// Own parts of more than 2 MiB are copied in another stream.
+#[test]
+fn long_parts_arrive() {
+    run((Kind::Peer, 2), small(), |mut exchange| {
+        assert!(send::<u64>(&mut exchange, &vec![vec![300_000, 10], vec![20, 400_000]])?);
+        Ok(())
+    });
+}
+
 #[test]
 fn a_direct_exchange_counts_as_one_round() {
     for kind in KINDS {
