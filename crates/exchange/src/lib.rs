@@ -42,7 +42,7 @@ pub use exchange::{Exchange, Traffic};
 pub use hub::{Meeting, Shared};
 pub use limits::Limits;
 #[cfg(target_os = "linux")]
-pub use nccl::nccl_id;
+pub use nccl::{nccl_id, nccl_id_by_file};
 #[cfg(target_os = "linux")]
 pub use nccl_late::UniqueId as NcclId;
 pub use padded::{Padded, SLOT_HEADER};

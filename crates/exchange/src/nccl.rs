@@ -29,26 +29,12 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 use watchdog::{Ending, Guarded};
 
+mod id;
 #[cfg(all(test, feature = "emulator"))]
 mod tests;
 mod watchdog;
 
-/// Creates the name of a new exchange by NCCL, which one rank passes to all others.
-///
-/// ```
-/// match exchange::nccl_id() {
-///     Ok(id) => assert_eq!(id.to_bytes().len(), 128),
-///     Err(error) => println!("{error}"), // it says what to install
-/// }
-/// ```
-///
-/// # Errors
-/// [`Error::NoNccl`] when NCCL cannot be used; [`Error::Nccl`] when there is no network interface.
-pub fn nccl_id() -> Result<UniqueId> {
-    let nccl = nccl_late::library().map_err(Clone::clone)?;
-    let failed = |code| Error::Nccl { call: "ncclGetUniqueId", cause: nccl.describe(code) };
-    nccl.unique_id().map_err(failed)
-}
+pub use id::{nccl_id, nccl_id_by_file};
 
 /// States of a communicator that another rank or the network causes: a failed system call, and the end of
 /// another rank.

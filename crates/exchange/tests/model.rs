@@ -43,7 +43,7 @@ fn elements_whose_counts_are_known_arrive() {
 #[test]
 fn long_parts_arrive() {
     run((Kind::Peer, 2), small(), |mut exchange| {
-        assert!(send::<u64>(&mut exchange, &vec![vec![300_000, 10], vec![20, 400_000]])?);
+        assert!(send::<u64>(&mut exchange, &[vec![300_000, 10], vec![20, 400_000]])?);
         Ok(())
     });
 }
