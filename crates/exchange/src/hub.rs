@@ -77,7 +77,7 @@ pub enum Post {
     Ready(u64, Vec<usize>, Event),
     /// The point at which the rank's copies to others have completed.
     Done(Arc<Event>),
-    /// What a rank tells the others at the beginning of a direct exchange.
+    /// Memory that a rank lends to the others for a direct exchange.
     Direct(Lending),
     /// A value of the caller's.
     Shared(Shared),

@@ -33,17 +33,16 @@
 //!   for the event that it finds there.
 //!
 //! Either the owner takes the gate after the other rank: then it finds the event (2). Or before: then the
-//! other rank sees the loss and submits nothing (1). Before the first step has succeeded, no rank knows where
-//! the memory lies; and a step does not succeed on any rank after a loss was marked, if the owner has not
-//! taken it before. If all ranks find the same error in what was posted, none of them copies, and the memory
-//! can be used at once.
+//! other rank sees the loss and submits nothing (1). An owner that gives up in the first step marks the loss
+//! while the step is incomplete; such a step never succeeds on any rank, so none learns where the memory
+//! lies. If all ranks find the same error in what was posted, none of them copies, and the memory can be used
+//! at once.
 //!
 //! The copies belong to the main stream, since all later work of it waits for them anyway. A stream of their
 //! own would cost two more waits, which take some microseconds each on the device.
 //!
-//! A gate is taken by its own rank only, unless a rank is lost: without contention. A copy of a rank reads
-//! the memory of its own caller, too; to free that memory waits for the copy, which is work of its own
-//! device.
+//! A gate is taken by its own rank only, unless a rank is lost: without contention. A copy also reads memory
+//! that the sender's caller lends; to free that memory waits for the copy, which is work of its own device.
 #[cfg(doc)]
 use crate::gate::Gate;
 use crate::gate::Lent;

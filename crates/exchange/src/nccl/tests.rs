@@ -248,13 +248,14 @@ fn an_abort_that_hangs_is_bounded() {
         return;
     }
     let start = Instant::now();
-    let results = run(2, limits(300), |_| true, |mut exchange| ask(&mut exchange).and(lose(exchange, true)));
+    let results =
+        run(2, limits(300), |_| true, |mut exchange| ask(&mut exchange).and(call_alone(exchange, true)));
     assert!(lost(&results[0]).is_some(), "{results:?}");
     assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 /// Calls an operation on rank 0 alone.
-fn lose(mut exchange: Exchange, is_group: bool) -> Result<()> {
+fn call_alone(mut exchange: Exchange, is_group: bool) -> Result<()> {
     match exchange.rank() {
         0 if is_group => send_slots(&mut exchange, 1).map(drop),
         0 => exchange.agree(&[1]).map(drop),
@@ -275,7 +276,7 @@ fn a_call_that_blocks_inside_nccl_is_aborted_at_the_deadline() {
         let run_rank = |mut exchange: Exchange| {
             ask(&mut exchange)?;
             let start = Instant::now();
-            let result = lose(exchange, is_group);
+            let result = call_alone(exchange, is_group);
             Ok((result, start.elapsed()))
         };
         let results = run(2, limits, |_| true, run_rank);

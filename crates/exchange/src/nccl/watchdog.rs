@@ -8,44 +8,35 @@
 //!
 //! # States
 //!
-//! One word says what the communicator is used for. Whoever sets it to `GONE` decides how the communicator
+//! [`Call`] says what the communicator is used for. Whoever sets it to `Gone` decides how the communicator
 //! ends, and the owner does not use it from then on. So it ends once.
 //!
 //! ```text
-//!            arm: compare and exchange            end: exchange, by the owner
-//!   IDLE ────────────────────────────▶ deadline        IDLE ────────▶ GONE
-//!        ◀────────────────────────────                 deadline ────▶ GONE
-//!          disarm: compare and exchange           the watchdog, if the deadline has passed
+//!          begin                     end of the call                 the owner ends it
+//!   None ─────────▶ Until(deadline) ─────────────────▶ None        None ──────────▶ Gone
+//!                        │ the watchdog, after the deadline
+//!                        └────────────────────────────▶ Gone
 //! ```
 //!
-//! A call that returns while the watchdog takes its communicator fails to disarm, and is an error.
+//! A call that returns after the watchdog has taken its communicator is an error.
 //!
 //! An abort frees the communicator, and NCCL expects that the other thread is blocked in a call: not that it
-//! is about to make one, or in the middle of one. No word can tell these apart. So the watchdog waits for
+//! is about to make one, or in the middle of one. No state can tell these apart. So the watchdog waits for
 //! `GRACE` after the deadline, in which a thread that is not blocked returns. It matters if the whole process
 //! was stopped for longer than the deadline. No call begins after its deadline, so the call that is still
 //! there after the grace is the same one, although several may have the same deadline.
 //!
 //! # Cost of a call
 //!
-//! Two atomic exchanges and a look at the clock. A wake-up would take microseconds, so calls make none as a
-//! rule: the watchdog sleeps until the deadline that it has seen, whatever happens meanwhile, and then looks
-//! at the word again. If it finds no call, it sleeps until the next call wakes it; this happens once in the
-//! time of a deadline. `wakes_at` is the time until which it sleeps. The watchdog writes `wakes_at` and then
-//! reads the word; a call writes the word and then reads `wakes_at`. All are sequentially consistent, so at
-//! least one of them sees the other. A call that has to wake the watchdog takes its mutex first, which the
-//! watchdog holds until it sleeps.
+//! A mutex is taken twice, without contention, and the clock is read. A wake-up would take microseconds, so
+//! calls make none as a rule: the watchdog sleeps until the deadline that it has seen, whatever happens
+//! meanwhile, and then looks again. If it finds no call, it sleeps until the next one wakes it; this happens
+//! once in the time of a deadline.
 use crate::{Error, Result};
 use gpu::Device;
 use nccl_late::{Code, Communicator, Library};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// State in which no call is inside NCCL.
-const IDLE: u64 = 0;
-/// State in which the communicator is being ended, or has ended.
-const GONE: u64 = u64::MAX;
 
 /// Time after its deadline in which a call that is not blocked returns.
 const GRACE: Duration = Duration::from_millis(20);
@@ -67,13 +58,8 @@ pub struct Guarded {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
-    /// Origin of the times, which are in nanoseconds.
-    start: Instant,
-    /// `IDLE`, `GONE`, or the deadline of the call that is inside NCCL.
-    call: AtomicU64,
-    wakes_at: AtomicU64,
     state: Mutex<State>,
     /// Notified for the watchdog.
     ordered: Condvar,
@@ -83,10 +69,25 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
+    call: Call,
+    /// Time until which the watchdog sleeps; `None` if it sleeps until it is woken.
+    wakes_at: Option<Instant>,
     /// The end that the owner asks for.
     order: Option<Ending>,
     /// The result of the call that ended the communicator.
     result: Option<gpu::Result<Code>>,
+}
+
+/// Use of a communicator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Call {
+    /// No call is inside NCCL.
+    #[default]
+    None,
+    /// A call may be inside NCCL until its deadline.
+    Until(Instant),
+    /// The communicator is being ended, or has ended.
+    Gone,
 }
 
 impl Guarded {
@@ -95,20 +96,13 @@ impl Guarded {
     /// # Safety
     /// - The communicator is neither destroyed nor aborted, and is only used through this value from now on.
     pub unsafe fn new(nccl: &'static Library, communicator: Communicator, device: Device) -> Self {
-        let shared = Arc::new(Shared {
-            start: Instant::now(),
-            call: AtomicU64::new(IDLE),
-            wakes_at: AtomicU64::new(0),
-            state: Mutex::default(),
-            ordered: Condvar::new(),
-            ended: Condvar::new(),
-        });
+        let shared = Arc::<Shared>::default();
         let watched = shared.clone();
         std::thread::spawn(move || {
             let communicator = communicator;
             let ending = watched.await_ending();
             let result = device.make_current().map(|()| {
-                // SAFETY: this thread set the state to `GONE`, or the owner did and gave the order. Either
+                // SAFETY: this thread set the state to `Gone`, or the owner did and gave the order. Either
                 // happens once, and the owner does not begin a call afterwards. A call of the owner may still
                 // be inside NCCL if the ending is an abort, which NCCL allows. `Destroy` is ordered after
                 // `ncclCommFinalize`.
@@ -137,20 +131,17 @@ impl Guarded {
         deadline: Instant,
         run: impl FnOnce(&Library, Communicator) -> Code,
     ) -> Result<Code> {
-        let shared = &*self.shared;
-        let late = |_| Error::lost(None, format!("{name} did not end before the deadline"));
-        let call = shared.nanoseconds(deadline);
-        if call <= shared.now() {
-            return Err(late(call));
-        }
-        shared.call.compare_exchange(IDLE, call, SeqCst, SeqCst).map_err(|_| gone())?;
-        if call < shared.wakes_at.load(SeqCst) {
-            drop(shared.state());
-            shared.ordered.notify_one();
-        }
+        let late = || Error::lost(None, format!("{name} did not end before the deadline"));
+        self.shared.begin(deadline, late)?;
         let code = run(self.nccl, self.communicator);
-        let disarmed = shared.call.compare_exchange(call, IDLE, SeqCst, SeqCst);
-        disarmed.map(|_| code).map_err(late)
+        let mut state = self.shared.state();
+        match state.call {
+            Call::Gone => Err(late()),
+            _ => {
+                state.call = Call::None;
+                Ok(code)
+            }
+        }
     }
 
     /// Returns the communicator's state: the error of an earlier call or of running work. Does not wait.
@@ -168,16 +159,15 @@ impl Guarded {
 
     /// Returns whether the communicator has ended, or is being ended.
     pub fn is_gone(&self) -> bool {
-        self.shared.call.load(SeqCst) == GONE
+        self.shared.state().call == Call::Gone
     }
 
     /// Ends the communicator unless it was ended before, and waits up to `most` for the call that does so.
     /// Returns `false` if the call hangs.
     pub fn end(&self, ending: Ending, most: Duration) -> bool {
         let shared = &*self.shared;
-        let was_gone = shared.call.swap(GONE, SeqCst) == GONE;
         let mut state = shared.state();
-        if !was_gone {
+        if std::mem::replace(&mut state.call, Call::Gone) != Call::Gone {
             state.order = Some(ending);
             shared.ordered.notify_one();
         }
@@ -200,14 +190,19 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a time as a state of `call`: neither `IDLE` nor `GONE`.
-    fn nanoseconds(&self, time: Instant) -> u64 {
-        let since = time.saturating_duration_since(self.start).as_nanos();
-        u64::try_from(since).unwrap_or(GONE).clamp(IDLE + 1, GONE - 1)
-    }
-
-    fn now(&self) -> u64 {
-        self.nanoseconds(Instant::now())
+    /// Allows a call until a deadline. Wakes the watchdog if it would sleep for longer.
+    fn begin(&self, deadline: Instant, late: impl FnOnce() -> Error) -> Result<()> {
+        let is_late = Instant::now() >= deadline;
+        let mut state = self.state();
+        match state.call {
+            Call::Gone => return Err(gone()),
+            _ if is_late => return Err(late()),
+            _ => state.call = Call::Until(deadline),
+        }
+        if state.wakes_at.is_none_or(|wakes_at| deadline < wakes_at) {
+            self.ordered.notify_one();
+        }
+        Ok(())
     }
 
     /// Waits until the communicator is to be ended.
@@ -217,30 +212,30 @@ impl Shared {
             if let Some(ending) = state.order {
                 return ending;
             }
-            let call = self.call.load(SeqCst);
-            let is_armed = call != IDLE && call != GONE;
-            if !is_armed || self.now() < call {
-                state = self.sleep(state, if is_armed { call } else { GONE });
-                continue;
-            }
-            let no_order = |state: &mut State| state.order.is_none();
-            let waited = self.ordered.wait_timeout_while(state, GRACE, no_order);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if self.call.compare_exchange(call, GONE, SeqCst, SeqCst).is_ok() {
-                return Ending::Abort;
-            }
+            let deadline = match state.call {
+                Call::Until(deadline) => Some(deadline),
+                Call::None | Call::Gone => None,
+            };
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            state.wakes_at = deadline;
+            state = match left {
+                None => self.ordered.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => {
+                    let call = state.call;
+                    let no_order = |state: &mut State| state.order.is_none();
+                    let waited = self.ordered.wait_timeout_while(state, GRACE, no_order);
+                    let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    if state.call == call {
+                        state.call = Call::Gone;
+                        return Ending::Abort;
+                    }
+                    state
+                }
+                Some(left) => {
+                    self.ordered.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
-    }
-
-    /// Sleeps until a time, which may be `GONE`, or until a call or an order wakes this thread.
-    fn sleep<'a>(&'a self, state: MutexGuard<'a, State>, until: u64) -> MutexGuard<'a, State> {
-        self.wakes_at.store(until, SeqCst);
-        let call = self.call.load(SeqCst);
-        if call != IDLE && call < until {
-            return state; // a call began meanwhile, and did not see `until`
-        }
-        let left = Duration::from_nanos(until.saturating_sub(self.now()));
-        self.ordered.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
