@@ -101,18 +101,18 @@ impl Guarded {
         std::thread::spawn(move || {
             let communicator = communicator;
             let ending = watched.await_ending();
-            let result = device.make_current().map(|()| {
-                // SAFETY: this thread set the state to `Gone`, or the owner did and gave the order. Either
-                // happens once, and the owner does not begin a call afterwards. A call of the owner may still
-                // be inside NCCL if the ending is an abort, which NCCL allows. `Destroy` is ordered after
-                // `ncclCommFinalize`.
-                unsafe {
-                    match ending {
-                        Ending::Abort => nccl.abort(communicator),
-                        Ending::Destroy => nccl.destroy(communicator),
-                    }
+            let current = device.make_current();
+            // SAFETY: this thread set the state to `Gone`, or the owner did and gave the order. Either
+            // happens once, and the owner does not begin a call afterwards. A call of the owner may still be
+            // inside NCCL if the ending is an abort, which NCCL allows. `Destroy` is ordered after
+            // `ncclCommFinalize`.
+            let code = unsafe {
+                match ending {
+                    Ending::Abort => nccl.abort(communicator),
+                    Ending::Destroy => nccl.destroy(communicator),
                 }
-            });
+            };
+            let result = current.map(|()| code);
             watched.state().result = Some(result);
             watched.ended.notify_all();
         });
@@ -222,9 +222,7 @@ impl Shared {
                 None => self.ordered.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => {
                     let call = state.call;
-                    let no_order = |state: &mut State| state.order.is_none();
-                    let waited = self.ordered.wait_timeout_while(state, GRACE, no_order);
-                    let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    state = self.wait_for_return(state);
                     if state.call == call {
                         state.call = Call::Gone;
                         return Ending::Abort;
@@ -236,6 +234,13 @@ impl Shared {
                 }
             };
         }
+    }
+
+    /// Waits for `GRACE`, or until the owner gives an order.
+    fn wait_for_return<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let no_order = |state: &mut State| state.order.is_none();
+        let waited = self.ordered.wait_timeout_while(state, GRACE, no_order);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
