@@ -17,12 +17,11 @@ use genomes::feed::Batches;
 use genomes::read::Input;
 use genomes::table::{Memory, open};
 use indicatif::ProgressBar;
-use phalanx::exchange::{Exchange, NcclId, nccl_id};
+use phalanx::exchange::{Exchange, nccl_id_by_file};
 use phalanx::gpu::Device;
 use phalanx::{Merge, ShardedMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Time for which a process waits for rank 0.
@@ -88,36 +87,20 @@ impl Process {
     /// Returns [`anyhow::Error`] when the folder is not empty or cannot be accessed, when NCCL cannot be
     /// used, and when another process does not come.
     pub fn join(&self, device: &Device, options: &Options) -> Result<Exchange> {
-        let id = if self.rank == 0 { self.publish_id()? } else { self.wait_for_id()? };
+        if self.rank == 0 {
+            self.make_folder()?;
+        }
+        let id = nccl_id_by_file(self.folder.join("id"), self.rank, PATIENCE)?;
         let joined = Exchange::nccl(&id, (self.rank, self.ranks), device, limits(&options.table));
         joined.with_context(|| format!("rank {} cannot join the other processes", self.rank))
     }
 
-    fn publish_id(&self) -> Result<NcclId> {
-        let (folder, path) = (&self.folder, self.folder.join("id"));
+    fn make_folder(&self) -> Result<()> {
+        let folder = &self.folder;
         fs::create_dir_all(folder).with_context(|| cannot("create", folder))?;
         let mut names = fs::read_dir(folder).with_context(|| cannot("read", folder))?;
         ensure!(names.next().is_none(), "{} is not empty: name an empty folder by --meet", folder.display());
-        let id = nccl_id()?;
-        write_whole(&path, &id.to_bytes())?;
-        Ok(id)
-    }
-
-    fn wait_for_id(&self) -> Result<NcclId> {
-        let (path, start) = (self.folder.join("id"), Instant::now());
-        loop {
-            match fs::read(&path) {
-                Ok(bytes) => {
-                    let bytes =
-                        bytes.try_into().ok().with_context(|| format!("{} is damaged", path.display()));
-                    return Ok(NcclId::from_bytes(bytes?));
-                }
-                Err(_) if start.elapsed() < PATIENCE => sleep(Duration::from_millis(10)),
-                Err(error) => {
-                    return Err(error).with_context(|| format!("rank 0 has not written {}", path.display()));
-                }
-            }
-        }
+        Ok(())
     }
 
     fn counts_of(&self, rank: usize) -> PathBuf {
@@ -286,8 +269,7 @@ mod tests {
     fn a_folder_of_another_run_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("id"), "old").unwrap();
-        let process = |rank| Process { rank, ranks: 2, folder: folder.path().to_owned() };
-        assert!(process(0).publish_id().unwrap_err().to_string().contains("is not empty"));
-        assert!(process(1).wait_for_id().unwrap_err().to_string().contains("is damaged"));
+        let process = Process { rank: 0, ranks: 2, folder: folder.path().to_owned() };
+        assert!(process.make_folder().unwrap_err().to_string().contains("is not empty"));
     }
 }

@@ -2,7 +2,7 @@
 use super::ranks::{Said, limits, work};
 use super::{Arguments, Event};
 use anyhow::{Context, Result, bail, ensure};
-use phalanx::exchange::{Exchange, NcclId, nccl_id};
+use phalanx::exchange::{Exchange, nccl_id_by_file};
 use phalanx::gpu::Device;
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::path::Path;
@@ -117,35 +117,11 @@ pub fn child(arguments: &Arguments, rank: usize) -> Result<()> {
     let folder = arguments.meet.as_deref().context("the processes meet in a folder")?;
     let device = Device::cuda(rank as u32)?;
     phalanx::register_kernels(&device);
-    let id = if rank == 0 { publish_id(folder)? } else { wait_for_id(folder)? };
+    let id = nccl_id_by_file(folder.join("id"), rank, PATIENCE)?;
     let exchange = Exchange::nccl(&id, (rank, arguments.ranks), &device, limits())?;
     let say = |said: Said| {
         println!("{}", said.name());
         Ok(stdout().flush()?)
     };
     work(exchange, arguments.event, say, || true)
-}
-
-fn publish_id(folder: &Path) -> Result<NcclId> {
-    let id = nccl_id()?;
-    let (draft, path) = (folder.join("id.draft"), folder.join("id"));
-    fs::write(&draft, id.to_bytes())?;
-    fs::rename(draft, path)?;
-    Ok(id)
-}
-
-fn wait_for_id(folder: &Path) -> Result<NcclId> {
-    let (path, start) = (folder.join("id"), Instant::now());
-    loop {
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let bytes = bytes.try_into().ok().with_context(|| format!("{} is damaged", path.display()));
-                return Ok(NcclId::from_bytes(bytes?));
-            }
-            Err(_) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
-            Err(error) => {
-                return Err(error).with_context(|| format!("rank 0 has not written {}", path.display()));
-            }
-        }
-    }
 }

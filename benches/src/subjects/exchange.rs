@@ -199,7 +199,7 @@ impl End {
         let stream = devices[rank].stream()?;
         devices[rank].make_current()?;
         // SAFETY: the context is current, and the stream keeps it.
-        let (code, communicator) = unsafe { nccl.init_rank_blocking(*id, devices.len() as i32, rank as i32) };
+        let (code, communicator) = unsafe { nccl.init_rank(*id, devices.len() as i32, rank as i32) };
         checked(nccl, code)?;
         Ok(Self::Calls { nccl, communicator, stream })
     }

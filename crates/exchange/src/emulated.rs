@@ -1,7 +1,9 @@
 //! Exchange between emulated devices: data are messages in the memory of the host.
 use crate::hub::{Post, Seat, Shared, shape};
 use crate::plant::Fault;
-use crate::transport::{Arrival, Lane, RoundPlan, Transport, WINDOWS, check_bytes, check_equal};
+use crate::transport::{
+    Arrival, DirectPlan, Lane, RoundPlan, Transport, WINDOWS, check_bytes, check_equal, column,
+};
 use crate::{Error, Limits, Meeting, Result};
 use gpu::{Buffer, Device, Stream};
 use std::time::Instant;
@@ -71,6 +73,30 @@ impl Transport for Emulated {
             self.receive(&plan, source, message)?;
         }
         Ok(Arrival::default())
+    }
+
+    fn direct(&mut self, plan: DirectPlan<'_>) -> Result<Vec<usize>> {
+        let headers = self.seat.gather_words(plan.header.clone(), plan.deadline)?;
+        let counts = (plan.check)(&headers)?;
+        self.stream.synchronize()?;
+        let messages = plan.sends.iter().map(gpu::Slice::read).collect::<gpu::Result<_>>()?;
+        let posts = self.seat.gather(Post::Messages(u64::MAX, messages), plan.deadline)?;
+        check_equal("shape of a round", posts.iter().map(|post| shape(post)))?;
+        let rank = self.rank();
+        for (source, post) in posts.iter().enumerate() {
+            let Post::Messages(_, messages) = &**post else { continue };
+            let (message, place) = (&messages[rank], plan.place(&counts, source, rank));
+            check_bytes(source, message.len(), place.len())?;
+            let begin = match self.seat.fault() {
+                Some(Fault::DropRound) => continue,
+                Some(Fault::WrongSlot) => plan.place(&counts, (source + 1) % self.ranks(), rank).start,
+                _ => place.start,
+            };
+            let to = plan.into.slice(begin..begin + message.len())?;
+            // SAFETY: the caller borrows the memory mutably; an emulated device executes the copy at once.
+            unsafe { self.stream.upload(to.global(), message)? };
+        }
+        Ok(column(&counts, rank))
     }
 
     fn share(&mut self, value: Shared, deadline: Instant) -> Result<Option<Vec<Shared>>> {

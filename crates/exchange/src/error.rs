@@ -97,6 +97,16 @@ pub enum Error {
         cause: String,
     },
 
+    /// The file that passes the id of an exchange by NCCL cannot be used.
+    #[cfg(target_os = "linux")]
+    #[error("{}: {cause}; name a new file, in a folder that all processes can access", path.display())]
+    IdFile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The finding.
+        cause: String,
+    },
+
     /// NCCL cannot be used in this process.
     #[cfg(target_os = "linux")]
     #[error(transparent)]

@@ -5,15 +5,16 @@
 //! step which is not complete then never will be; and a rank takes the values of a complete step also if
 //! another rank is lost meanwhile.
 use crate::error::Lost;
+use crate::gate::{Gate, Lent};
 use crate::plant::{Fault, Planted};
 use crate::transport::{BUSY, WINDOWS, check_equal};
 use crate::{Error, Result};
-use gpu::{Buffer, Event};
+use gpu::{Buffer, Event, Stream};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Meeting point of ranks that are threads of one process. Cheap to clone: clones refer to the same one.
 ///
@@ -35,8 +36,10 @@ use std::time::Instant;
 pub struct Meeting(Arc<Hub>);
 
 #[derive(Debug)]
-struct Hub {
+pub struct Hub {
     ranks: usize,
+    /// The gates of the ranks.
+    gates: Vec<Gate>,
     planted: Vec<Planted>,
     state: Mutex<State>,
     changed: Condvar,
@@ -74,8 +77,20 @@ pub enum Post {
     Ready(u64, Vec<usize>, Event),
     /// The point at which the rank's copies to others have completed.
     Done(Arc<Event>),
+    /// Memory that a rank lends to the others for a direct exchange.
+    Direct(Lending),
     /// A value of the caller's.
     Shared(Shared),
+}
+
+/// Memory that a rank lends to the others, and their permission.
+#[derive(Debug)]
+pub struct Lending {
+    /// Numbers of the host, which the ranks compare.
+    pub words: Vec<u64>,
+    /// The point from which on the memory may be written.
+    pub ready: Event,
+    pub memory: Lent,
 }
 
 impl Meeting {
@@ -104,12 +119,18 @@ impl Meeting {
             return Err(Error::arguments("the number of ranks", ranks, "it is from 1 to 1024"));
         }
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Ok(Self(Arc::new(Hub { ranks, planted, state, changed })))
+        let gates = (0..ranks).map(|_| Gate::default()).collect();
+        Ok(Self(Arc::new(Hub { ranks, gates, planted, state, changed })))
     }
 
     /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.0.ranks
+    }
+
+    #[cfg(all(test, feature = "emulator"))]
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.0
     }
 
     /// Takes the place of a rank.
@@ -128,6 +149,11 @@ impl Hub {
     // Each change is complete, also if a thread panics.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns an error if a rank is lost.
+    pub fn check(&self) -> Result<()> {
+        self.state().check()
     }
 
     fn mark_lost(&self, state: &mut State, lost: Lost) {
@@ -203,6 +229,42 @@ impl Seat {
         }
     }
 
+    /// Submits copies to memory that was lent in the last step, and returns an event after them, unless a
+    /// rank is lost.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] if a rank is lost; that of `copies`.
+    pub fn submit(
+        &self,
+        stream: &Stream,
+        copies: impl FnOnce() -> Result<()>,
+        deadline: Instant,
+    ) -> Result<Arc<Event>> {
+        if self.fault == Some(Fault::Pause) {
+            self.await_loss(deadline + Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(50)); // the others return
+        }
+        self.hub.gates[self.rank].submit(&self.hub, stream, copies)
+    }
+
+    /// Tells the others that this rank is lost, so that no rank begins to copy to memory that it has lent.
+    /// Returns events after the copies that have begun.
+    pub fn recall(&mut self, cause: &str, deadline: Instant) -> Vec<Arc<Event>> {
+        if self.is_stalled {
+            self.await_loss(deadline);
+        }
+        let lost = Lost { rank: Some(self.rank), cause: cause.to_owned() };
+        self.hub.mark_lost(&mut self.hub.state(), lost);
+        self.hub.gates.iter().filter_map(Gate::last).collect()
+    }
+
+    /// Waits until another rank has marked a loss; in tests.
+    fn await_loss(&self, deadline: Instant) {
+        while self.hub.check().is_ok() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Posts a value and returns those of all ranks.
     ///
     /// # Errors
@@ -232,9 +294,7 @@ impl Seat {
             Post::Words(words) => words.clone(),
             _ => Vec::new(),
         };
-        let words: Vec<_> = posts.iter().map(words).collect();
-        check_equal("number of words", words.iter().map(|words| words.len() as u64))?;
-        Ok(words)
+        check_lengths(posts.iter().map(words).collect())
     }
 
     /// Returns the shared values of all ranks.
@@ -291,7 +351,7 @@ impl Seat {
                 self.is_stalled = true;
                 Err(Error::lost(self.rank, "a test stopped it"))
             }
-            (Some(Fault::CountOffByOne), Post::Words(words)) => {
+            (Some(Fault::CountOffByOne), Post::Words(words) | Post::Direct(Lending { words, .. })) => {
                 // The last words are counts, one for each rank.
                 let next = self.hub.ranks - (self.rank + 1) % self.hub.ranks;
                 let index = words.len().checked_sub(next);
@@ -311,7 +371,7 @@ impl Drop for Seat {
 
 /// Returns an error unless all posts are of the kind of rank 0.
 fn check_kinds(posts: &[Arc<Post>]) -> Result<()> {
-    let kind = |post: &Post| u64::from(matches!(post, Post::Words(_)));
+    let kind = |post: &Post| u64::from(matches!(post, Post::Words(_) | Post::Direct(_)));
     let differs = |post: &Arc<Post>| discriminant(&**post) != discriminant(&*posts[0]);
     match posts.iter().position(differs) {
         None => Ok(()),
@@ -320,6 +380,12 @@ fn check_kinds(posts: &[Arc<Post>]) -> Result<()> {
             Err(Error::Mismatch { what: "operation (1: with counts, 0: padded)", rank, found, expected })
         }
     }
+}
+
+/// Returns the words of all ranks if they are as many on each.
+pub fn check_lengths(words: Vec<Vec<u64>>) -> Result<Vec<Vec<u64>>> {
+    check_equal("number of words", words.iter().map(|words| words.len() as u64))?;
+    Ok(words)
 }
 
 /// Returns the shape of a post of a round; 0 for others.

@@ -11,7 +11,8 @@
 //!
 //! | operation | for |
 //! |---|---|
-//! | [`Exchange::rounds`], [`Exchange::all_to_all`] | batches of any size: counts first, then rounds of bounded size |
+//! | [`Exchange::all_to_all`], [`Exchange::all_to_all_sized`] | batches of any size, straight from the senders' memory to that of the receivers |
+//! | [`Exchange::rounds`] | batches of any size with answers: counts first, then rounds of bounded size |
 //! | [`Exchange::agree`], [`Exchange::move_pieces`] | rounds that the caller plans, several in flight |
 //! | [`Exchange::padded`] | small batches: one exchange of slots of fixed size, without a wait of the host |
 //!
@@ -19,10 +20,12 @@
 //! algorithm and the cost model.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod direct;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;
 mod exchange;
+mod gate;
 mod hub;
 mod limits;
 #[cfg(target_os = "linux")]
@@ -39,7 +42,7 @@ pub use exchange::{Exchange, Traffic};
 pub use hub::{Meeting, Shared};
 pub use limits::Limits;
 #[cfg(target_os = "linux")]
-pub use nccl::nccl_id;
+pub use nccl::{nccl_id, nccl_id_by_file};
 #[cfg(target_os = "linux")]
 pub use nccl_late::UniqueId as NcclId;
 pub use padded::{Padded, SLOT_HEADER};

@@ -30,8 +30,8 @@ impl Default for Limits {
 /// Unit of the sizes: the alignment of allocations.
 const UNIT: usize = 256;
 
-/// Largest part. NCCL is known to fail with messages from 512 MB on.
-const MOST: usize = 256 << 20;
+/// Largest part and largest message, in bytes. NCCL is known to fail with messages from 512 MB on.
+pub const MOST: usize = 256 << 20;
 
 impl Limits {
     /// Returns the bytes of one window of a rank among `ranks` ranks.

@@ -1,13 +1,24 @@
 //! Exchange by NCCL, between threads, processes and hosts.
 //!
-//! The communicator is of mode non-blocking: a call that would wait for other ranks returns at once, and this
-//! module polls the communicator's state until the deadline. When a rank is lost, the others abort their
-//! communicators, which ends the kernels of NCCL that wait for it. Abort itself is known to hang at times, so
-//! a thread of its own makes the call, and after the deadline its memory is leaked.
+//! The communicator is of mode blocking: a call that has to wait for other ranks does not return. That is
+//! rare, because NCCL then only submits work to streams, but happens when NCCL connects ranks, or when its
+//! queue of work is full. No call of this module waits longer than its deadline, all the same:
+//!
+//! - Making the communicator waits for all ranks, and cannot be aborted. A thread of its own does it, which
+//!   the caller leaves alone at the deadline, with the memory. If all ranks join later, this thread ends what
+//!   it has made.
+//! - The same thread makes the first messages between all ranks, so that NCCL connects them there.
+//! - Every other call is [watched](watchdog): at its deadline, another thread aborts the communicator, and so
+//!   the call returns.
+//!
+//! When a rank is lost, the others abort their communicators, which ends the kernels of NCCL that wait for
+//! it. Abort itself is known to hang at times; after the deadline it is left alone, and its memory is leaked.
 //!
 //! Loading a kernel or allocating memory while a kernel of NCCL waits may deadlock. So all memory is
 //! allocated before the communicator is made, and operations allocate none.
-use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, WORDS, poll};
+use crate::limits::MOST;
+use crate::rounds::offsets;
+use crate::transport::{self, Arrival, DirectPlan, Lane, RoundPlan, Transport, WINDOWS, WORDS, column};
 use crate::{Error, Limits, Result};
 use gpu::{Buffer, Device, Slice, Stream, Tier};
 use nccl_late::{Code, Communicator, Library, UniqueId};
@@ -16,37 +27,30 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
+use watchdog::{Ending, Guarded};
 
+mod id;
 #[cfg(all(test, feature = "emulator"))]
 mod tests;
+mod watchdog;
 
-/// Creates the name of a new exchange by NCCL, which one rank passes to all others.
-///
-/// ```
-/// match exchange::nccl_id() {
-///     Ok(id) => assert_eq!(id.to_bytes().len(), 128),
-///     Err(error) => println!("{error}"), // it says what to install
-/// }
-/// ```
-///
-/// # Errors
-/// [`Error::NoNccl`] when NCCL cannot be used; [`Error::Nccl`] when there is no network interface.
-pub fn nccl_id() -> Result<UniqueId> {
-    let nccl = nccl_late::library().map_err(Clone::clone)?;
-    let failed = |code| Error::Nccl { call: "ncclGetUniqueId", cause: nccl.describe(code) };
-    nccl.unique_id().map_err(failed)
-}
+pub use id::{nccl_id, nccl_id_by_file};
 
 /// States of a communicator that another rank or the network causes: a failed system call, and the end of
 /// another rank.
 const REMOTE: [Code; 2] = [Code(2), Code(6)];
 
+/// Most bytes of a message. The tests have few elements, and need several groups all the same.
+const MESSAGE: usize = if cfg!(test) { 512 } else { MOST };
+
+/// Name of the calls that submit messages.
+const MESSAGES: &str = "ncclSend and ncclRecv";
+
 /// A rank of a communicator.
 #[derive(Debug)]
 pub struct Nccl {
     nccl: &'static Library,
-    /// `None` after an abort.
-    communicator: Option<Communicator>,
+    communicator: Guarded,
     rank: usize,
     ranks: usize,
     stream: Stream,
@@ -98,6 +102,7 @@ impl Memory {
 }
 
 impl Nccl {
+    /// Joins a communicator, and sends first messages to all ranks.
     pub fn new(
         nccl: &'static Library,
         id: &UniqueId,
@@ -105,86 +110,93 @@ impl Nccl {
         device: &Device,
         limits: &Limits,
     ) -> Result<Self> {
-        let [c_rank, c_ranks] = check_ranks(rank, ranks)?;
+        let place = check_ranks(rank, ranks)?;
         check_environment()?;
         let memory = Memory::new(device, ranks, limits)?;
         let (stream, messages) = (device.stream()?, device.stream()?);
-        device.make_current()?;
-        // SAFETY: the device's context is current; `stream` keeps the device until `drop` has ended the
-        // communicator.
-        let (code, communicator) = unsafe { nccl.init_rank(*id, c_ranks, c_rank) };
-        let communicator = (!communicator.0.is_null()).then_some(communicator);
-        let mut made = Self { nccl, communicator, rank, ranks, stream, messages, memory, limits: *limits };
-        let ready = made.settle("ncclCommInitRankConfig", code, limits.step_end());
-        ready.inspect_err(|_| made.abort())?;
-        Ok(made)
+        let (id, limits, deadline) = (*id, *limits, limits.step_end());
+        let join = move || {
+            let device = stream.device().clone();
+            let communicator = join(nccl, id, place, &device)?;
+            // SAFETY: it was made now, and nothing else uses it.
+            let communicator = unsafe { Guarded::new(nccl, communicator, device) };
+            let mut made = Self { nccl, communicator, rank, ranks, stream, messages, memory, limits };
+            made.connect(deadline).inspect_err(|_| made.abort())?;
+            Ok(made)
+        };
+        let (send, made) = mpsc::channel();
+        // If the caller has given up, the communicator is dropped, and thereby ended.
+        std::thread::spawn(move || drop(send.send(join())));
+        let late = |_| Err(Error::lost(None, "ncclCommInitRank did not end before the deadline"));
+        made.recv_timeout(limits.deadline).unwrap_or_else(late)
     }
 
-    fn communicator(&self) -> Result<Communicator> {
-        self.communicator.ok_or_else(|| Error::lost(None, "the communicator was aborted"))
-    }
-
-    /// Returns the communicator's state.
-    fn state(&self) -> Result<Code> {
-        let communicator = self.communicator()?;
-        // SAFETY: neither destroyed nor aborted, since it is there.
-        Ok(unsafe { self.nccl.async_error(communicator) })
+    /// Sends some bytes to all ranks and receives some, in all ways that are used later.
+    fn connect(&mut self, deadline: Instant) -> Result<()> {
+        self.gather(vec![self.rank as u64], deadline)?;
+        let word = self.memory.words.slice(..1)?.cast()?;
+        let (sends, receives) = (vec![word; self.ranks], vec![word.len(); self.ranks]);
+        let stride = self.limits.part_bytes;
+        let arrival =
+            let (lane, shape, after) = (Lane::Even, 0, self.stream.clone());
+            self.exchange(&RoundPlan { lane, shape, sends, receives, stride, after, deadline })?;
+        let check = || self.check();
+        arrival.0.iter().try_for_each(|event| transport::wait_for(event, deadline, check))
     }
 
     fn failed(&self, call: &'static str, code: Code) -> Error {
-        let cause = self.nccl.describe(code);
-        match REMOTE.contains(&code) {
-            true => Error::lost(None, format!("{call}: {cause}")),
-            false => Error::Nccl { call, cause },
-        }
+        failed(self.nccl, call, code)
     }
 
-    /// Waits until a call that returned `code` has been submitted.
-    fn settle(&self, call: &'static str, code: Code, deadline: Instant) -> Result<()> {
-        let mut state = code;
-        let is_settled = poll(deadline, || {
-            if state == Code::IN_PROGRESS {
-                state = self.state()?;
-            }
-            Ok(state != Code::IN_PROGRESS)
-        })?;
-        match (is_settled, state) {
-            (true, Code::SUCCESS) => Ok(()),
-            (true, code) => Err(self.failed(call, code)),
-            (false, _) => Err(Error::lost(None, format!("{call} did not end before the deadline"))),
+    /// Makes a call that may wait for other ranks.
+    fn call(
+        &self,
+        name: &'static str,
+        deadline: Instant,
+        run: impl FnOnce(&Library, Communicator) -> Code,
+    ) -> Result<()> {
+        match self.communicator.call(name, deadline, run)? {
+            Code::SUCCESS => Ok(()),
+            code => Err(self.failed(name, code)),
         }
     }
 
     /// Submits the calls of a group, of which the first error counts.
     fn group(
         &self,
-        calls: impl FnOnce(Communicator) -> Code,
-        call: &'static str,
+        name: &'static str,
         deadline: Instant,
+        calls: impl FnOnce(Communicator) -> Code,
     ) -> Result<()> {
-        let communicator = self.communicator()?;
-        self.settle("ncclGroupStart", self.nccl.group_start(), deadline)?;
-        let inner = calls(communicator);
-        // SAFETY: the communicator is there.
-        let end = unsafe { self.nccl.group_end() };
-        match inner {
-            Code::SUCCESS | Code::IN_PROGRESS => self.settle(call, end, deadline),
-            code => Err(self.failed(call, code)),
-        }
+        self.call(name, deadline, |nccl, communicator| {
+            let start = nccl.group_start();
+            if start != Code::SUCCESS {
+                return start;
+            }
+            let inner = calls(communicator);
+            // SAFETY: the communicator is there, or is being aborted.
+            let end = unsafe { nccl.group_end() };
+            if inner == Code::SUCCESS { end } else { inner }
+        })
     }
 
     /// Submits one send and one receive for each other rank.
-    fn submit(&self, plan: &RoundPlan<'_>, communicator: Communicator) -> Code {
+    fn submit(
+        &self,
+        communicator: Communicator,
+        sends: &[Slice<'_, u8>],
+        receives: &[Slice<'_, u8>],
+    ) -> Code {
         let ranks = self.ranks;
         let both = (1..ranks).flat_map(|shift| {
             let (to, from) = ((self.rank + shift) % ranks, (self.rank + ranks - shift) % ranks);
-            [self.send(plan, to, communicator), self.receive(plan, from, communicator)]
+            [self.send(communicator, to, sends[to]), self.receive(communicator, from, receives[from])]
         });
-        both.fold(Code::SUCCESS, |first, code| if is_good(first) { code } else { first })
+        both.fold(Code::SUCCESS, |first, code| if first == Code::SUCCESS { code } else { first })
     }
 
-    fn send(&self, plan: &RoundPlan<'_>, to: usize, communicator: Communicator) -> Code {
-        let (piece, stream) = (&plan.sends[to], self.messages.raw_handle());
+    fn send(&self, communicator: Communicator, to: usize, piece: Slice<'_, u8>) -> Code {
+        let stream = self.messages.raw_handle();
         if piece.is_empty() {
             return Code::SUCCESS;
         }
@@ -193,50 +205,64 @@ impl Nccl {
         unsafe { self.nccl.send(communicator, stream, to as c_int, (piece.pointer().cast(), piece.len())) }
     }
 
-    fn receive(&self, plan: &RoundPlan<'_>, from: usize, communicator: Communicator) -> Code {
-        let (bytes, stream) = (plan.receives[from], self.messages.raw_handle());
-        if bytes == 0 {
+    fn receive(&self, communicator: Communicator, from: usize, place: Slice<'_, u8>) -> Code {
+        let stream = self.messages.raw_handle();
+        if place.is_empty() {
             return Code::SUCCESS;
         }
-        let to = self.window(plan.lane).pointer().wrapping_add(from * plan.stride);
-        // SAFETY: as for `send`; the part lies in the window, which lives as long as the communicator.
-        unsafe { self.nccl.receive(communicator, stream, from as c_int, (to.cast(), bytes)) }
+        // SAFETY: as for `send`. The place lies in a window, which lives as long as the communicator, or in
+        // memory that the caller borrows mutably.
+        unsafe {
+            self.nccl.receive(communicator, stream, from as c_int, (place.pointer().cast(), place.len()))
+        }
     }
 
-    fn own_part(&self, plan: &RoundPlan<'_>) -> Result<()> {
-        let (from, begin) = (plan.sends[self.rank], self.rank * plan.stride);
-        let to = self.window(plan.lane).slice(begin..begin + from.len())?;
-        // SAFETY: as for `send` and `receive`.
-        unsafe { transport::copy(&self.messages, to, from) }
+    /// Submits the messages of a round.
+    fn exchange(&self, plan: &RoundPlan<'_>) -> Result<Arrival> {
+        let window = self.window(plan.lane);
+        let place =
+            |(from, bytes): (usize, &usize)| window.slice(from * plan.stride..from * plan.stride + bytes);
+        let places: Vec<_> = plan.receives.iter().enumerate().map(place).collect::<gpu::Result<_>>()?;
+        self.messages.wait(&plan.after.record()?)?;
+        self.group(MESSAGES, plan.deadline, |communicator| self.submit(communicator, &plan.sends, &places))?;
+        copy_own(&plan.after, places[self.rank], plan.sends[self.rank])?;
+        let own = plan.own_event(self.rank)?;
+        Ok(Arrival([self.messages.record()?].into_iter().chain(own).map(Arc::new).collect()))
     }
 
-    /// Makes a call that ends the communicator, in a thread of its own, and waits for it until the deadline.
-    fn end(&mut self, call: unsafe fn(&Library, Communicator) -> Code) {
-        let Some(communicator) = self.communicator.take() else { return };
-        let (nccl, device) = (self.nccl, self.stream.device().clone());
-        let (done, ended) = mpsc::channel();
-        std::thread::spawn(move || {
-            let communicator = communicator;
-            let current = device.make_current();
-            // SAFETY: it was there, and nothing uses it from now on.
-            let code = unsafe { call(nccl, communicator) };
-            // The other side may have given up.
-            let _ = done.send(current.map(|()| code));
-        });
-        match ended.recv_timeout(self.limits.deadline) {
-            Ok(Ok(Code::SUCCESS | Code::IN_PROGRESS)) => {}
-            Ok(result) => tracing::warn!(?result, "a communicator was not ended properly"),
-            Err(_) => self.leak(),
+    /// Submits the messages of a direct exchange, in groups. Each message of a pair of ranks has the same
+    /// number of groups before it on both, so no group waits for a later one.
+    fn exchange_direct(
+        &self,
+        sends: &[Slice<'_, u8>],
+        places: &[Slice<'_, u8>],
+        deadline: Instant,
+    ) -> Result<()> {
+        let others = (0..self.ranks).filter(|rank| *rank != self.rank);
+        let longest = others.map(|rank| sends[rank].len().max(places[rank].len())).max().unwrap_or(0);
+        self.messages.wait(&self.stream.record()?)?;
+        for begin in (0..longest).step_by(MESSAGE) {
+            let (sends, places) = (message(sends, begin)?, message(places, begin)?);
+            self.group(MESSAGES, deadline, |communicator| self.submit(communicator, &sends, &places))?;
+        }
+        copy_own(&self.stream, places[self.rank], sends[self.rank])?;
+        Ok(self.stream.wait(&self.messages.record()?)?)
+    }
+
+    /// Ends the communicator, or leaves it alone at the deadline.
+    fn end(&mut self, ending: Ending) {
+        if !self.communicator.end(ending, self.limits.deadline) {
+            self.leak();
         }
     }
 
     fn abort(&mut self) {
-        self.end(Library::abort);
+        self.end(Ending::Abort);
     }
 
     /// Keeps the memory that kernels of NCCL may still use. Freeing it would wait for them.
     fn leak(&mut self) {
-        tracing::error!("ncclCommAbort hangs: the memory of the exchange is leaked");
+        tracing::error!("the end of a communicator hangs: the memory of the exchange is leaked");
         let device = self.stream.device();
         // Buffers without elements have no memory.
         let Ok(nothing) = Memory::without_buffers(device) else { return };
@@ -271,28 +297,39 @@ impl Transport for Nccl {
         let all = len..len * (1 + self.ranks);
         self.copy_words(device.slice(..len)?, host.slice(..len)?)?;
         let (from, to) = (device.pointer() as *const u64, device.slice(all.clone())?.pointer());
-        let gather = |communicator| {
+        self.call("ncclAllGather", deadline, |nccl, communicator| {
             // SAFETY: the communicator is there, and the stream is one of its device; the words of this rank
             // and of all lie in `words` and do not overlap.
-            unsafe { self.nccl.all_gather(communicator, self.messages.raw_handle(), to, (from, len)) }
-        };
-        self.group(gather, "ncclAllGather", deadline)?;
+            unsafe { nccl.all_gather(communicator, self.messages.raw_handle(), to, (from, len)) }
+        })?;
         self.copy_words(host.slice(all.clone())?, device.slice(all.clone())?)?;
         transport::wait_for(&self.messages.record()?, deadline, || self.check())?;
         Ok(self.memory.read(all).chunks(len.max(1)).map(<[u64]>::to_vec).collect())
     }
 
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
-        self.messages.wait(&plan.after.record()?)?;
-        let submit = |communicator| self.submit(&plan, communicator);
-        self.group(submit, "ncclSend and ncclRecv", plan.deadline)?;
-        self.own_part(&plan)?;
-        Ok(Arrival(vec![Arc::new(self.messages.record()?)]))
+        self.exchange(&plan)
+    }
+
+    fn direct(&mut self, mut plan: DirectPlan<'_>) -> Result<Vec<usize>> {
+        let from = match plan.receives.take() {
+            Some(receives) => receives,
+            None => {
+                let headers = self.gather(std::mem::take(&mut plan.header), plan.deadline)?;
+                column(&(plan.check)(&headers)?, self.rank)
+            }
+        };
+        let place = |(begin, count): (usize, &usize)| {
+            plan.into.slice(plan.element * begin..plan.element * (begin + count))
+        };
+        let places: Vec<_> = offsets(&from).into_iter().zip(&from).map(place).collect::<gpu::Result<_>>()?;
+        self.exchange_direct(&plan.sends, &places, plan.deadline)?;
+        Ok(from)
     }
 
     fn check(&self) -> Result<()> {
-        match self.state()? {
-            code if is_good(code) => Ok(()),
+        match self.communicator.state()? {
+            Code::SUCCESS | Code::IN_PROGRESS => Ok(()),
             code => Err(self.failed("a round", code)),
         }
     }
@@ -314,11 +351,13 @@ impl Nccl {
 impl Drop for Nccl {
     /// Flushes and frees the communicator, or aborts it if that does not end before the deadline.
     fn drop(&mut self) {
-        let Some(communicator) = self.communicator else { return };
-        // SAFETY: neither finalized nor ended, since it is there.
-        let code = unsafe { self.nccl.finalize(communicator) };
-        match self.settle("ncclCommFinalize", code, self.limits.step_end()) {
-            Ok(()) => self.end(Library::destroy),
+        if self.communicator.is_gone() {
+            return;
+        }
+        // SAFETY: neither finalized nor ended.
+        let flush = |nccl: &Library, communicator| unsafe { nccl.finalize(communicator) };
+        match self.call("ncclCommFinalize", self.limits.step_end(), flush) {
+            Ok(()) => self.end(Ending::Destroy),
             Err(error) => {
                 tracing::debug!(%error, "a communicator cannot be flushed");
                 self.abort();
@@ -327,10 +366,34 @@ impl Drop for Nccl {
     }
 }
 
-fn is_good(code: Code) -> bool {
-    matches!(code, Code::SUCCESS | Code::IN_PROGRESS)
+/// Returns the bytes of each piece that move in a group: as many as a message may have, from `begin` on.
+fn message<'a>(pieces: &[Slice<'a, u8>], begin: usize) -> Result<Vec<Slice<'a, u8>>> {
+    let part = |piece: &Slice<'a, u8>| {
+        let len = piece.len();
+        piece.slice(begin.min(len)..(begin + MESSAGE).min(len))
+    };
+    Ok(pieces.iter().map(part).collect::<gpu::Result<_>>()?)
 }
 
+/// Makes the communicator of a rank, of mode blocking. Waits for all ranks.
+fn join(nccl: &Library, id: UniqueId, [rank, ranks]: [c_int; 2], device: &Device) -> Result<Communicator> {
+    device.make_current()?;
+    // SAFETY: the device's context is current; the caller keeps the device until the communicator has ended.
+    match unsafe { nccl.init_rank(id, ranks, rank) } {
+        (Code::SUCCESS, communicator) => Ok(communicator),
+        (code, _) => Err(failed(nccl, "ncclCommInitRank", code)),
+    }
+}
+
+fn failed(nccl: &Library, call: &'static str, code: Code) -> Error {
+    let cause = nccl.describe(code);
+    match REMOTE.contains(&code) {
+        true => Error::lost(None, format!("{call}: {cause}")),
+        false => Error::Nccl { call, cause },
+    }
+}
+
+/// Returns rank and ranks as NCCL takes them.
 fn check_ranks(rank: usize, ranks: usize) -> Result<[c_int; 2]> {
     if !(1..=1024).contains(&ranks) {
         return Err(Error::arguments("the number of ranks", ranks, "it is from 1 to 1024"));
@@ -350,4 +413,10 @@ fn check_environment() -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Copies the own part, in the order of a stream of kernels: it need not wait until a link is free.
+fn copy_own(stream: &Stream, to: Slice<'_, u8>, from: Slice<'_, u8>) -> Result<()> {
+    // SAFETY: as for `Nccl::send` and `Nccl::receive`.
+    unsafe { transport::copy(stream, to, from) }
 }

@@ -7,13 +7,58 @@
 //! for those of all when the caller takes the round. No step waits for a device.
 //!
 //! All ranks own all windows, so a window lives as long as any rank that may copy to it.
-use crate::hub::{Post, Seat, Shared, shape};
+//!
+//! # Direct exchanges
+//!
+//! An all-to-all copies to memory of the receivers' callers instead. It has two steps as well. In the first,
+//! each rank posts its counts, an event, and where its memory lies; in the second, an event after its copies.
+//!
+//! The memory is borrowed: when the call of its owner has returned, it may be freed, and nobody else keeps it
+//! alive. To free it waits for the work of its own device only, and this includes the waits of its streams
+//! for events of other devices. So the owner must not return before
+//!
+//! 1. no rank submits copies to its memory any more, and
+//! 2. a stream of its device waits for the copies that were submitted.
+//!
+//! Without an error this is so after the second step: each rank posts the event after it has submitted its
+//! copies, and the owner's stream waits for all events. But an owner may give up, at the deadline or because
+//! its own device failed, while another rank knows where the memory lies and has not submitted its copies
+//! yet: the other thread may have lost its processor, for any time. Therefore each rank has a [gate](Gate), a
+//! mutex with an event:
+//!
+//! - A rank submits its copies while it holds its own gate, after it has made sure, under the gate, that no
+//!   rank is marked as lost. Then it leaves an event after the copies in the gate, also if some of them
+//!   failed.
+//! - An owner that gives up marks a rank as lost first. Then it takes each gate once, and its stream waits
+//!   for the event that it finds there.
+//!
+//! Either the owner takes the gate after the other rank: then it finds the event (2). Or before: then the
+//! other rank sees the loss and submits nothing (1). An owner that gives up in the first step marks the loss
+//! while the step is incomplete; such a step never succeeds on any rank, so none learns where the memory
+//! lies. If all ranks find the same error in what was posted, none of them copies, and the memory can be used
+//! at once.
+//!
+//! The copies belong to the main stream, since all later work of it waits for them anyway. A stream of their
+//! own would cost two more waits, which take some microseconds each on the device.
+//!
+//! A gate is taken by its own rank only, unless a rank is lost: without contention. A copy also reads memory
+//! that the sender's caller lends; to free that memory waits for the copy, which is work of its own device.
+#[cfg(doc)]
+use crate::gate::Gate;
+use crate::gate::Lent;
+use crate::hub::{Lending, Post, Seat, Shared, check_lengths, shape};
 use crate::plant::Fault;
-use crate::transport::{self, Arrival, Lane, RoundPlan, Transport, WINDOWS, check_bytes, check_equal};
+use crate::transport::{
+    self, Arrival, DirectPlan, Lane, Matrix, RoundPlan, Transport, WINDOWS, check_bytes, check_equal, column,
+};
 use crate::{Error, Limits, Meeting, Result};
 use gpu::{Buffer, Device, Event, Stream};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Longest own part that is copied in the order of the main stream, in bytes: some microseconds.
+const SHORT: usize = 2 << 20;
 
 type Windows = [Arc<Buffer<u8>>; WINDOWS];
 
@@ -68,19 +113,110 @@ impl Peer {
         let stream = if to == self.rank() { &plan.after } else { &self.copies };
         // SAFETY: the window is owned by this rank, too, and `from` by the caller until the main stream has
         // waited for the copies. The destination's main stream does not use the part between its event and
-        // the wait for this copy, and no other rank writes it. The own part is used later in its stream,
-        // or after an event that follows it there.
+        // the wait for this copy, and no other rank writes it. The own part is used after the event that
+        // follows it in its stream.
         unsafe { transport::copy(stream, window, from) }
     }
 
     /// Returns the points after the copies of all ranks.
-    fn receive(&mut self, done: Event, deadline: Instant) -> Result<Arrival> {
-        let posts = self.seat.gather(Post::Done(Arc::new(done)), deadline)?;
+    fn receive(&mut self, done: Arc<Event>, deadline: Instant) -> Result<Arrival> {
+        let posts = self.seat.gather(Post::Done(done), deadline)?;
         let event = |post: &Arc<Post>| match &**post {
             Post::Done(event) => Some(event.clone()),
             _ => None,
         };
         Ok(Arrival(posts.iter().filter_map(event).collect()))
+    }
+}
+
+/// Direct exchanges.
+impl Peer {
+    /// Lends memory to the others. Returns the posts of all ranks and the numbers of elements.
+    fn lend(&mut self, plan: &DirectPlan<'_>) -> Result<(Vec<Arc<Post>>, Matrix)> {
+        let (words, ready) = (plan.header.clone(), self.stream.record()?);
+        let own = Post::Direct(Lending { words, ready, memory: Lent::new(plan.into) });
+        let posts = self.seat.gather(own, plan.deadline)?;
+        let words = posts.iter().filter_map(|post| lending(post)).map(|lending| lending.words.clone());
+        let counts = (plan.check)(&check_lengths(words.collect())?)?;
+        Ok((posts, counts))
+    }
+
+    fn move_direct(
+        &mut self,
+        plan: &DirectPlan<'_>,
+        posts: &[Arc<Post>],
+        counts: &Matrix,
+    ) -> Result<Vec<usize>> {
+        let rank = self.rank();
+        for (piece, count) in plan.sends.iter().zip(&counts[rank]) {
+            check_bytes(rank, piece.len(), plan.element * count)?;
+        }
+        let copies = || self.copy_direct(plan, posts, counts);
+        let done = self.seat.submit(&self.stream, copies, plan.deadline)?;
+        self.copy_own(plan, posts, plan.place(counts, rank, rank))?;
+        let done = self.receive(done, plan.deadline)?;
+        for (_, event) in done.0.iter().enumerate().filter(|(from, _)| *from != rank) {
+            self.stream.wait(event)?;
+        }
+        Ok(column(counts, rank))
+    }
+
+    /// Submits the copy of the own part, which need not wait until a link is free. If it is long, it runs
+    /// beside the others; else another stream costs more than it gains.
+    fn copy_own(&self, plan: &DirectPlan<'_>, posts: &[Arc<Post>], place: Range<usize>) -> Result<()> {
+        let (from, own) = (plan.sends[self.rank()], lending(&posts[self.rank()]));
+        let own = own.filter(|_| from.len() > SHORT);
+        let stream = own.map_or(&self.stream, |_| &self.copies);
+        own.map_or(Ok(()), |own| stream.wait(&own.ready))?;
+        // SAFETY: `into` and the piece are the caller's until the main stream has executed the call, and no
+        // other rank writes this part. The main stream waits for the copy below; if it does not because of an
+        // error, both lie in memory of this device, whose free waits for all of its streams.
+        unsafe { transport::copy(stream, plan.into.slice(place)?, from)? };
+        own.map_or(Ok(()), |_| Ok(self.stream.wait(&stream.record()?)?))
+    }
+
+    /// Submits the copies to the other ranks. Called behind the gate.
+    fn copy_direct(&self, plan: &DirectPlan<'_>, posts: &[Arc<Post>], counts: &Matrix) -> Result<()> {
+        let (rank, ranks) = (self.rank(), self.ranks());
+        let (is_dropped, source) = match self.seat.fault() {
+            Some(Fault::DropRound) => (true, rank),
+            Some(Fault::WrongSlot) => (false, (rank + 1) % ranks),
+            _ => (false, rank),
+        };
+        for to in (1..ranks).map(|shift| (rank + shift) % ranks) {
+            let Some(lending) = lending(&posts[to]).filter(|_| !is_dropped) else { continue };
+            let (from, begin) = (plan.sends[to], plan.place(counts, source, to).start);
+            self.stream.wait(&lending.ready)?;
+            // SAFETY: this rank holds its gate, and no rank was lost when it took it: `to` does not return
+            // from its call before it has taken this gate, too, or has learnt that the copies were submitted.
+            let memory = unsafe { lending.memory.get() };
+            let place = memory.slice(begin..begin + from.len())?;
+            // SAFETY: `from` belongs to the caller until the stream has executed the call. `to` frees its
+            // memory after a wait for this copy; its stream does not use it between its event and this wait,
+            // and no other rank writes this part.
+            unsafe { transport::copy(&self.stream, place, from)? };
+        }
+        Ok(())
+    }
+}
+
+/// A rank in a direct exchange, whose memory the others may write until it is dropped.
+struct Borrowed<'a> {
+    peer: &'a mut Peer,
+    deadline: Instant,
+    /// Reason for which this rank gives up; `None` if the others do not write any more.
+    cause: Option<String>,
+}
+
+impl Drop for Borrowed<'_> {
+    /// Takes the memory back: see the documentation of the module.
+    fn drop(&mut self) {
+        let Some(cause) = &self.cause else { return };
+        for event in self.peer.seat.recall(cause, self.deadline) {
+            if let Err(error) = self.peer.stream.wait(&event) {
+                tracing::debug!(%error, "a lost device cannot wait for copies");
+            }
+        }
     }
 }
 
@@ -115,7 +251,28 @@ impl Transport for Peer {
             check_bytes(source, bytes[self.rank()], plan.receives[source])?;
         }
         self.send(&plan, &posts)?;
-        self.receive(self.copies.record()?, plan.deadline)
+        let (own, done) = (plan.own_event(self.rank())?, Arc::new(self.copies.record()?));
+        let mut arrival = self.receive(done, plan.deadline)?;
+        arrival.0.extend(own.map(Arc::new));
+        Ok(arrival)
+    }
+
+    fn direct(&mut self, plan: DirectPlan<'_>) -> Result<Vec<usize>> {
+        let cause = "its thread panicked".to_owned();
+        let mut borrowed = Borrowed { peer: self, deadline: plan.deadline, cause: Some(cause) };
+        let begun = borrowed.peer.lend(&plan);
+        if let Err(error) = &begun
+            && error.is_in_step()
+        {
+            borrowed.cause = None; // on all ranks: none of them copies
+        }
+        let moved = begun.and_then(|(posts, counts)| borrowed.peer.move_direct(&plan, &posts, &counts));
+        match (&moved, &mut borrowed.cause) {
+            (Ok(_), cause) => *cause = None,
+            (Err(error), Some(cause)) => *cause = error.to_string(),
+            (Err(_), None) => {}
+        }
+        moved
     }
 
     fn share(&mut self, value: Shared, deadline: Instant) -> Result<Option<Vec<Shared>>> {
@@ -144,6 +301,13 @@ impl Drop for Peer {
 fn windows(post: &Post) -> Option<Windows> {
     match post {
         Post::Windows(windows) => Some(windows.clone()),
+        _ => None,
+    }
+}
+
+fn lending(post: &Post) -> Option<&Lending> {
+    match post {
+        Post::Direct(lending) => Some(lending),
         _ => None,
     }
 }

@@ -22,9 +22,14 @@ pub enum Fault {
     Die,
     /// The rank stops, and nothing notices it but the others' deadline.
     Stall,
+    /// The rank stops in this step, after it has learnt where its data go in the memory of the others. It
+    /// goes on when they have given it up.
+    Pause,
     /// The data that the rank receives in this step are not written to its window.
+    /// In an exchange without windows, the data that it sends are not written.
     DropRound,
     /// The data that the rank receives in this step are written to the part of the next source.
+    /// In an exchange without windows, so are the data that it sends.
     WrongSlot,
     /// The number of elements for the next rank, which the rank tells the others in this step, is one too
     /// large.

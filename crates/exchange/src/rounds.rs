@@ -13,7 +13,7 @@
 //!
 //! Answers go the other way: the owner returns as many elements as it has received in the round, and they
 //! arrive in the order of the caller's batch.
-use crate::transport::{Arrival, Lane, check_equal};
+use crate::transport::{Arrival, Lane, Matrix, check_equal};
 use crate::{Error, Exchange, Result};
 use bytemuck::Pod;
 use gpu::{Slice, SliceMut};
@@ -64,7 +64,7 @@ impl Plan {
 }
 
 /// Returns the sums of the numbers before each.
-fn offsets(counts: &[usize]) -> Vec<usize> {
+pub fn offsets(counts: &[usize]) -> Vec<usize> {
     let next = |sum: &mut usize, count: &usize| {
         let before = *sum;
         *sum = sum.saturating_add(*count);
@@ -135,18 +135,20 @@ impl<'a, T: Pod> Received<'a, T> {
 }
 
 /// The numbers that a rank tells the others at the beginning of an operation.
-struct Header<'a> {
-    operation: u32,
-    element: usize,
-    answer: usize,
-    is_refused: bool,
+pub struct Header<'a> {
+    pub operation: u32,
+    pub element: usize,
+    pub answer: usize,
+    pub is_refused: bool,
     /// Number of elements that this rank can receive.
-    capacity: u64,
-    counts: &'a [usize],
+    pub capacity: u64,
+    /// Number of elements from each rank, if the caller knows it.
+    pub receives: Option<&'a [usize]>,
+    pub counts: &'a [usize],
 }
 
 impl Header<'_> {
-    fn words(&self, ranks: usize) -> Vec<u64> {
+    pub fn words(&self, ranks: usize) -> Vec<u64> {
         let fixed = [
             u64::from(self.operation),
             self.element as u64,
@@ -154,8 +156,9 @@ impl Header<'_> {
             u64::from(self.is_refused),
             self.capacity,
         ];
+        let receives = self.receives.unwrap_or_default().iter().map(|count| *count as u64);
         let counts = self.counts.iter().map(|count| *count as u64).chain(std::iter::repeat(0)).take(ranks);
-        fixed.into_iter().chain(counts).collect()
+        fixed.into_iter().chain(receives).chain(counts).collect()
     }
 }
 
@@ -200,52 +203,11 @@ impl Exchange {
         send: Slice<'a, T>,
         counts: &[usize],
     ) -> Result<Rounds<'a, T, A>> {
-        self.begin(operation, send, counts, u64::MAX)
-    }
-
-    /// Sends each element of `send` to its owner, and writes what arrives to `into`, in the order of the
-    /// senders' ranks. Returns the number of elements from each rank. Otherwise as [`rounds`](Self::rounds).
-    ///
-    /// The result is there when the [stream](Self::stream) has executed the call.
-    ///
-    /// # Errors
-    /// As [`rounds`](Self::rounds) and [`Rounds::next`]; [`Error::NoRoom`], on all ranks, if `into` of a rank
-    /// is too small.
-    pub fn all_to_all<T: Pod>(
-        &mut self,
-        operation: u32,
-        send: Slice<'_, T>,
-        counts: &[usize],
-        into: SliceMut<'_, T>,
-    ) -> Result<Vec<usize>> {
-        let stream = self.stream().clone();
-        let mut rounds = self.begin::<T, ()>(operation, send, counts, into.len() as u64)?;
-        let rank = rounds.plan.rank;
-        let counts: Vec<_> = rounds.plan.counts.iter().map(|row| row[rank]).collect();
-        let offsets = offsets(&counts);
-        while let Some(received) = rounds.next()? {
-            for (part, offset) in received.parts().iter().zip(&offsets) {
-                let begin = offset + if part.is_empty() { 0 } else { received.first() };
-                let to = into.slice(begin..begin + part.len())?;
-                // SAFETY: `into` is borrowed mutably; the window belongs to the exchange until the next
-                // round, which comes later in the stream.
-                unsafe { stream.copy_peer(to, *part)? };
-            }
-        }
-        Ok(counts)
-    }
-
-    fn begin<'a, T: Pod, A: Pod>(
-        &'a mut self,
-        operation: u32,
-        send: Slice<'a, T>,
-        counts: &[usize],
-        capacity: u64,
-    ) -> Result<Rounds<'a, T, A>> {
         let refusal = self.check_arguments(&send, counts, size_of::<T>().max(size_of::<A>()));
         let is_refused = refusal.is_err();
         let (element, answer) = (size_of::<T>(), size_of::<A>());
-        let header = Header { operation, element, answer, is_refused, capacity, counts };
+        let (capacity, receives) = (u64::MAX, None);
+        let header = Header { operation, element, answer, is_refused, capacity, receives, counts };
         let words = header.words(self.ranks());
         let all = self.step(|transport, deadline| transport.gather(words, deadline))?;
         refusal?;
@@ -271,7 +233,13 @@ impl Exchange {
         }
     }
 
-    fn check_arguments<T: Pod>(&self, send: &Slice<'_, T>, counts: &[usize], largest: usize) -> Result<()> {
+    /// Returns an error unless a batch fits its counts, the device of this rank, and the windows.
+    pub(crate) fn check_arguments<T: Pod>(
+        &self,
+        send: &Slice<'_, T>,
+        counts: &[usize],
+        largest: usize,
+    ) -> Result<()> {
         self.check_counts(counts, send.len())?;
         let part = self.limits().part_bytes;
         if size_of::<T>() == 0 || largest > part {
@@ -292,22 +260,40 @@ impl Exchange {
 
 /// Returns the matrix of counts, or the first reason for which the operation cannot begin; the same on all
 /// ranks.
-fn check_headers(all: &[Vec<u64>]) -> Result<Vec<Vec<usize>>> {
+pub fn check_headers(all: &[Vec<u64>]) -> Result<Matrix> {
     if let Some(rank) = all.iter().position(|words| words[3] != 0) {
         return Err(Error::Refused { rank });
     }
     for (word, what) in ["operation", "bytes per element", "bytes per answer"].into_iter().enumerate() {
         check_equal(what, all.iter().map(|words| words[word]))?;
     }
+    let counts = |words: &Vec<u64>| words[words.len() - all.len()..].to_vec();
+    let counts: Vec<_> = all.iter().map(counts).collect();
     for (rank, words) in all.iter().enumerate() {
-        let (capacity, column) = (words[4], all.iter().map(|words| words[FIXED + rank]));
+        let (capacity, column) = (words[4], counts.iter().map(|row| row[rank]));
         let len = column.fold(0, u64::saturating_add);
         if len > capacity {
             return Err(Error::NoRoom { rank, len, capacity });
         }
+        check_receives(rank, &words[FIXED..words.len() - all.len()], &counts, words[1])?;
     }
-    let row = |words: &Vec<u64>| words[FIXED..].iter().map(|count| *count as usize).collect();
-    Ok(all.iter().map(row).collect())
+    let row = |row: Vec<u64>| row.into_iter().map(|count| count as usize).collect();
+    Ok(counts.into_iter().map(row).collect())
+}
+
+/// Returns an error unless each rank sends as many elements to rank `to` as this one expects, if it does.
+fn check_receives(to: usize, receives: &[u64], counts: &[Vec<u64>], element: u64) -> Result<()> {
+    let pairs = receives.iter().zip(counts).enumerate();
+    match pairs
+        .map(|(rank, (expected, row))| (rank, row[to], *expected))
+        .find(|(_, found, expected)| found != expected)
+    {
+        None => Ok(()),
+        Some((rank, found, expected)) => {
+            let bytes = |count: u64| count.saturating_mul(element);
+            Err(Error::Damaged { rank, found: bytes(found), expected: bytes(expected) })
+        }
+    }
 }
 
 impl<T: Pod, A: Pod> Rounds<'_, T, A> {

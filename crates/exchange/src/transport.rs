@@ -2,6 +2,7 @@
 use crate::hub::Shared;
 use crate::{Error, Result};
 use gpu::{Buffer, Event, Slice, Stream};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +65,49 @@ pub struct RoundPlan<'a> {
     pub deadline: Instant,
 }
 
+/// Numbers of elements from each rank to each rank.
+pub type Matrix = Vec<Vec<usize>>;
+
+/// The data of a rank in a direct exchange, in which each piece goes straight to its place in the receiver's
+/// memory: one after the other, in the order of the senders' ranks.
+#[derive(Debug)]
+pub struct DirectPlan<'a> {
+    /// Words that the ranks compare.
+    pub header: Vec<u64>,
+    /// Returns what the headers of all ranks agree on, or the error that they all find in them.
+    pub check: fn(&[Vec<u64>]) -> Result<Matrix>,
+    /// Bytes for each rank. Empty if the header refuses the operation.
+    pub sends: Vec<Slice<'a, u8>>,
+    /// Number of elements from each rank, if the caller knows it.
+    pub receives: Option<Vec<usize>>,
+    /// Bytes of an element.
+    pub element: usize,
+    /// Memory for what arrives, which the caller borrows mutably.
+    pub into: Slice<'a, u8>,
+    pub deadline: Instant,
+}
+
+impl DirectPlan<'_> {
+    /// Returns the bytes in the memory of rank `to` for the elements from rank `from`.
+    pub fn place(&self, counts: &Matrix, from: usize, to: usize) -> Range<usize> {
+        let before: usize = counts[..from].iter().map(|row| row[to]).sum();
+        self.element * before..self.element * (before + counts[from][to])
+    }
+}
+
+/// Returns the numbers of elements for a rank.
+pub fn column(counts: &Matrix, to: usize) -> Vec<usize> {
+    counts.iter().map(|row| row[to]).collect()
+}
+
+impl RoundPlan<'_> {
+    /// Returns the point after the copy of the own part, which is in the order of [`Self::after`]; `None` if
+    /// the part is empty.
+    pub fn own_event(&self, rank: usize) -> Result<Option<Event>> {
+        Ok(if self.sends[rank].is_empty() { None } else { Some(self.after.record()?) })
+    }
+}
+
 /// One rank's end of a way to move data.
 ///
 /// All ranks call the same methods in the same order. After an error that [`Error::is_in_step`] does not
@@ -85,6 +129,13 @@ pub trait Transport: Send + std::fmt::Debug {
     /// ([`RoundPlan::after`]) have now. The window may be used in the order of the arrival that is returned, and until the next round of the lane.
     /// The host waits for other ranks' threads or processes, not for devices.
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival>;
+
+    /// Moves data straight to the receivers' memory, and returns the number of elements from each rank. They
+    /// are there when the stream has executed the call.
+    ///
+    /// When the call has returned, also with an error, no rank submits work that accesses the memory of this
+    /// one's plan, and to free this memory waits for the work submitted before.
+    fn direct(&mut self, plan: DirectPlan<'_>) -> Result<Vec<usize>>;
 
     /// Returns the values that all ranks share, or `None` if they may be in several processes.
     fn share(&mut self, _value: Shared, _deadline: Instant) -> Result<Option<Vec<Shared>>> {
@@ -127,16 +178,16 @@ pub fn check_bytes(rank: usize, found: usize, expected: usize) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::Damaged { rank, found, expected }) }
 }
 
-/// Time for which a wait for other ranks keeps a core busy before it sleeps.
+/// Time for which a wait for a thread keeps a core busy before it sleeps.
 pub const BUSY: Duration = Duration::from_micros(100);
 
-/// As [`BUSY`], of a wait for a device: longer than a large batch takes, since a thread that sleeps goes on
-/// tens of microseconds late.
+/// The same of a wait for a device, which wakes no thread: a nap takes 100 µs or more, as the clock allows,
+/// so that a shorter wait would end late by a good part of its time.
 const BUSY_FOR_DEVICE: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_micros(50);
 
 /// Waits until `is_done` returns `true`, or returns `false` at the deadline.
-pub fn poll(deadline: Instant, mut is_done: impl FnMut() -> Result<bool>) -> Result<bool> {
+fn poll(deadline: Instant, mut is_done: impl FnMut() -> Result<bool>) -> Result<bool> {
     let start = Instant::now();
     while !is_done()? {
         let now = Instant::now();

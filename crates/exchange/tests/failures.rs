@@ -431,3 +431,108 @@ fn a_copy_that_fails_ends_the_exchange_on_all() {
         }
     }
 }
+
+/// A rank that goes on when the others have given it up does not write to their memory.
+#[test]
+fn memory_is_not_written_after_its_owner_has_given_up() {
+    let fill = |word: u32| u32::from_ne_bytes([word as u8; 4]);
+    for ranks in [2, 3] {
+        for is_sized in [false, true] {
+            // Steps 0 and 1 make the exchange.
+            let planted = vec![Planted { rank: 1, step: 2, fault: Fault::Pause }];
+            let limits = Limits { deadline: Duration::from_millis(300), ..small() };
+            let results = run_with((Kind::Peer, ranks), limits, planted, |mut exchange| {
+                let (rank, device) = (exchange.rank(), exchange.device().clone());
+                let (batch, mut into) =
+                    (device.filled::<u32>(4 * ranks, 1)?, device.filled::<u32>(4 * ranks, 2)?);
+                let (send, counts) = (batch.slice(..)?, vec![4; ranks]);
+                let result = match is_sized {
+                    true => exchange.all_to_all_sized(1, send, &counts, into.slice_mut(..)?, &counts),
+                    false => exchange.all_to_all(1, send, &counts, into.slice_mut(..)?).map(drop),
+                };
+                assert!(lost(&result).is_some_and(|lost| lost.rank == Some(1)), "{result:?}");
+                into.fill_bytes(3)?;
+                std::thread::sleep(Duration::from_millis(300)); // rank 1 goes on
+                assert_eq!(into.read()?, vec![fill(3); 4 * ranks], "rank {rank}");
+                Ok(())
+            });
+            assert!(results.iter().all(Result::is_ok), "{results:?}");
+        }
+    }
+}
+
+/// Memory that is freed after a loss, at any step, while other ranks go on.
+#[test]
+fn memory_can_be_freed_after_a_loss() {
+    for (fault, deadline) in [(Fault::Die, 20_000), (Fault::Stall, 150), (Fault::Pause, 150)] {
+        for step in 0..6 {
+            let planted = vec![Planted { rank: 2, step, fault }];
+            let limits = Limits { deadline: Duration::from_millis(deadline), ..small() };
+            let results = run_with((Kind::Peer, 3), limits, planted, |mut exchange| {
+                for _ in 0..2 {
+                    let batch = exchange.device().filled::<u32>(300, 1)?;
+                    let mut into = exchange.device().zeroed::<u32>(300)?;
+                    exchange.all_to_all(1, batch.slice(..)?, &[100; 3], into.slice_mut(..)?)?;
+                    assert_eq!(into.read()?, [u32::from_ne_bytes([1; 4]); 300]);
+                }
+                Ok(())
+            });
+            // A pause has no effect where no copies follow.
+            let may_succeed = fault == Fault::Pause && ![2, 4].contains(&step);
+            let is_right = |result: &Result<()>| lost(result).is_some() || may_succeed && result.is_ok();
+            assert!(results.iter().all(is_right), "{fault:?}, step {step}: {results:?}");
+        }
+    }
+}
+
+#[test]
+fn sizes_that_differ_are_an_error_on_all() {
+    for kind in KINDS {
+        let results = run_with((kind, 3), small(), Vec::new(), |mut exchange| {
+            let (batch, mut into) = (batch_of(&exchange)?, exchange.device().zeroed::<u32>(12)?);
+            let receives = if exchange.rank() == 1 { [4, 3, 4] } else { [0, 0, 0] };
+            let result =
+                exchange.all_to_all_sized(1, batch.slice(..)?, &[0, 4, 0], into.slice_mut(..)?, &receives);
+            let is_found = matches!(result, Err(Error::Damaged { rank: 1, found: 16, expected: 12 }));
+            assert!(is_found, "{kind:?}: {result:?}");
+            assert_eq!(into.read()?, [0; 12]);
+            script(exchange)
+        });
+        assert!(results.iter().all(|result| lost(result).is_some()), "{results:?}");
+    }
+}
+
+#[test]
+fn sizes_that_do_not_fit_end_the_exchange() {
+    for kind in KINDS {
+        for receives in [&[4, 0][..], &[4, 0, 5], &[usize::MAX, 5, 0]] {
+            let results = run_with((kind, 3), small(), Vec::new(), |mut exchange| {
+                let (batch, mut into) = (batch_of(&exchange)?, exchange.device().zeroed::<u32>(8)?);
+                let receives = if exchange.rank() == 2 { receives } else { &[0, 0, 0] };
+                exchange.all_to_all_sized(1, batch.slice(..0)?, &[0; 3], into.slice_mut(..)?, receives)
+            });
+            for (rank, result) in results.iter().enumerate() {
+                let is_own = matches!(result, Err(Error::Arguments { .. }));
+                assert!(is_own && rank == 2 || lost(result).is_some() && rank != 2, "{kind:?}: {results:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn results_on_another_device_are_an_error_on_all() {
+    for kind in KINDS {
+        let rights = run((kind, 2), small(), |mut exchange| {
+            let stranger = gpu::Device::emulator(Default::default());
+            let device = if exchange.rank() == 1 { stranger } else { exchange.device().clone() };
+            let (batch, mut into) = (batch_of(&exchange)?, device.zeroed::<u32>(8)?);
+            match exchange.all_to_all(1, batch.slice(..)?, &[4, 0], into.slice_mut(..)?) {
+                Err(Error::Arguments { .. }) => assert_eq!(exchange.rank(), 1),
+                Err(Error::Refused { rank: 1 }) => assert_eq!(exchange.rank(), 0),
+                result => panic!("{result:?}"),
+            }
+            script(exchange)
+        });
+        assert_eq!(rights, [true; 2]);
+    }
+}

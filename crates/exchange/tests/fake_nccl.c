@@ -1,15 +1,17 @@
 /* An NCCL between threads whose devices are emulated: device memory is memory of the host, and streams are
- * not used. Enough for the exchange, with communicators of mode non-blocking only.
+ * not used. Enough for the exchange, with communicators of mode blocking.
  *
- * A call never waits. Messages are copied when they are sent, and taken when the state of a communicator is
- * asked for, so a rank whose peers are missing stays "in progress".
+ * Messages are copied when they are sent. A call that receives returns when its messages have arrived, so the
+ * call of a rank whose peers are missing blocks until its communicator is aborted. An abort waits until the
+ * blocked call has returned before it frees the communicator.
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
+enum { SUCCESS = 0, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
+enum { IN_PROGRESS = 7 };
 enum { MOST_RANKS = 16, MOST_PENDING = 64 };
 static const size_t SIZES[] = {1, 1, 4, 4, 8, 8};
 
@@ -30,7 +32,7 @@ struct group {
 };
 struct comm {
   struct group *group;
-  int rank, pending_count, state, is_finalized;
+  int rank, pending_count, state, is_finalized, is_aborted, inside;
   struct pending {
     int from;
     char *to;
@@ -39,8 +41,11 @@ struct comm {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct group *groups;
+/* The group of calls of this thread. */
 static __thread int depth;
+static __thread struct comm *in_group;
 
 int ncclGetVersion(int *version) {
   *version = 22807;
@@ -67,20 +72,19 @@ static struct group *find(struct id id, int ranks) {
   return groups = group;
 }
 
-int ncclCommInitRankConfig(struct comm **made, int ranks, struct id id, int rank, const int *config) {
-  if (rank >= ranks || ranks > MOST_RANKS || config[4] != 0) return INVALID_ARGUMENT;
+/* Waits for all ranks, for ever. */
+int ncclCommInitRank(struct comm **made, int ranks, struct id id, int rank) {
+  if (rank >= ranks || ranks > MOST_RANKS) return INVALID_ARGUMENT;
   struct comm *comm = calloc(1, sizeof *comm);
   pthread_mutex_lock(&lock);
   comm->group = find(id, ranks);
   comm->group->joined++;
+  pthread_cond_broadcast(&changed);
+  while (comm->group->joined < ranks) pthread_cond_wait(&changed, &lock);
   pthread_mutex_unlock(&lock);
   comm->rank = rank;
   *made = comm;
-  return IN_PROGRESS;
-}
-int ncclCommInitRank(struct comm **made, int ranks, struct id id, int rank) {
-  (void)made, (void)ranks, (void)id, (void)rank;
-  return INVALID_USAGE;
+  return SUCCESS;
 }
 
 /* Takes the messages that have arrived. */
@@ -102,13 +106,25 @@ static int advance(struct comm *comm) {
     free(message);
   }
   comm->pending_count = left;
-  if (group->joined < group->ranks) return IN_PROGRESS;
   if (left == 0) return SUCCESS;
   return group->aborted && getenv("FAKE_NOTICES_ABORTS") ? REMOTE_ERROR : IN_PROGRESS;
 }
+/* Waits for the messages that a communicator expects, with the lock. */
+static int finish(struct comm *comm) {
+  comm->inside++;
+  int code = advance(comm);
+  while (code == IN_PROGRESS && !comm->is_aborted) {
+    pthread_cond_wait(&changed, &lock);
+    code = advance(comm);
+  }
+  if (comm->is_aborted) code = INTERNAL_ERROR;
+  comm->state = code;
+  comm->inside--;
+  pthread_cond_broadcast(&changed);
+  return code;
+}
 int ncclCommGetAsyncError(struct comm *comm, int *state) {
   pthread_mutex_lock(&lock);
-  if (comm->state == SUCCESS || comm->state == IN_PROGRESS) comm->state = advance(comm);
   *state = comm->state;
   pthread_mutex_unlock(&lock);
   return SUCCESS;
@@ -120,7 +136,13 @@ int ncclGroupStart(void) {
 }
 int ncclGroupEnd(void) {
   if (--depth < 0) return INVALID_USAGE;
-  return IN_PROGRESS;
+  struct comm *comm = in_group;
+  in_group = NULL;
+  if (!comm) return SUCCESS;
+  pthread_mutex_lock(&lock);
+  int code = finish(comm);
+  pthread_mutex_unlock(&lock);
+  return code;
 }
 static void post(struct comm *comm, int to, const void *from, size_t bytes) {
   struct message *message = malloc(sizeof *message + bytes), **end = &comm->group->queues[comm->rank][to];
@@ -129,6 +151,7 @@ static void post(struct comm *comm, int to, const void *from, size_t bytes) {
   memcpy(message->data, from, bytes);
   while (*end) end = &(*end)->next;
   *end = message;
+  pthread_cond_broadcast(&changed);
 }
 static int expect(struct comm *comm, int from, void *to, size_t bytes) {
   if (comm->pending_count == MOST_PENDING) return INVALID_USAGE;
@@ -138,6 +161,7 @@ static int expect(struct comm *comm, int from, void *to, size_t bytes) {
 int ncclSend(const void *from, size_t count, int type, int to, struct comm *comm, void *stream) {
   if (!depth || stream || to >= comm->group->ranks || to == comm->rank || !count) return INVALID_ARGUMENT;
   pthread_mutex_lock(&lock);
+  in_group = comm;
   post(comm, to, from, count * SIZES[type]);
   pthread_mutex_unlock(&lock);
   return SUCCESS;
@@ -145,12 +169,13 @@ int ncclSend(const void *from, size_t count, int type, int to, struct comm *comm
 int ncclRecv(void *to, size_t count, int type, int from, struct comm *comm, void *stream) {
   if (!depth || stream || from >= comm->group->ranks || from == comm->rank || !count) return INVALID_ARGUMENT;
   pthread_mutex_lock(&lock);
+  in_group = comm;
   int code = expect(comm, from, to, count * SIZES[type]);
   pthread_mutex_unlock(&lock);
   return code;
 }
 int ncclAllGather(const void *from, char *to, size_t count, int type, struct comm *comm, void *stream) {
-  if (!depth || stream) return INVALID_ARGUMENT;
+  if (depth || stream) return INVALID_ARGUMENT;
   size_t bytes = count * SIZES[type];
   int code = SUCCESS;
   pthread_mutex_lock(&lock);
@@ -158,23 +183,26 @@ int ncclAllGather(const void *from, char *to, size_t count, int type, struct com
     post(comm, rank, from, bytes);
     code |= expect(comm, rank, to + rank * bytes, bytes);
   }
+  if (code == SUCCESS) code = finish(comm);
   pthread_mutex_unlock(&lock);
   return code;
 }
 
 int ncclCommFinalize(struct comm *comm) {
   comm->is_finalized = 1;
-  return IN_PROGRESS;
+  return SUCCESS;
 }
 int ncclCommDestroy(struct comm *comm) {
-  if (!comm->is_finalized || comm->pending_count) abort();
+  if (!comm->is_finalized || comm->pending_count || comm->inside) abort();
   free(comm);
   return SUCCESS;
 }
 int ncclCommAbort(struct comm *comm) {
-  while (getenv("FAKE_ABORT_HANGS")) sched_yield();
   pthread_mutex_lock(&lock);
-  comm->group->aborted = 1;
+  if (comm->is_aborted) abort();
+  comm->is_aborted = comm->group->aborted = 1;
+  pthread_cond_broadcast(&changed);
+  while (comm->inside || getenv("FAKE_ABORT_HANGS")) pthread_cond_wait(&changed, &lock);
   pthread_mutex_unlock(&lock);
   free(comm);
   return SUCCESS;

@@ -34,6 +34,33 @@ fn elements_of_a_size_that_divides_nothing_arrive() {
 }
 
 #[test]
+fn elements_whose_counts_are_known_arrive() {
+    all_cases(send_sized::<u32>);
+    all_cases(send_sized::<[u8; 3]>);
+}
+
+/// Own parts of more than 2 MiB are copied in another stream.
+#[test]
+fn long_parts_arrive() {
+    run((Kind::Peer, 2), small(), |mut exchange| {
+        assert!(send::<u64>(&mut exchange, &[vec![300_000, 10], vec![20, 400_000]])?);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_direct_exchange_counts_as_one_round() {
+    for kind in KINDS {
+        let traffic = run((kind, 3), small(), |mut exchange| {
+            let matrix = matrix(3, Counts::Full, 1);
+            assert!(send::<u64>(&mut exchange, &matrix)? && send_sized::<u64>(&mut exchange, &matrix)?);
+            Ok(exchange.traffic())
+        });
+        assert!(traffic.iter().all(|traffic| (traffic.bytes, traffic.rounds) == (2 * 2 * 128 * 8, 2)));
+    }
+}
+
+#[test]
 fn answers_come_back_in_the_order_of_the_batch() {
     all_cases(ask);
 }
@@ -157,8 +184,8 @@ fn the_bytes_on_the_wire_are_those_of_the_cost_model() {
 fn large_parts_move_a_batch_in_one_round() {
     let limits = Limits { part_bytes: 1 << 16, ..small() };
     run((Kind::Peer, 5), limits, |mut exchange| {
-        assert!(send::<u64>(&mut exchange, &matrix(5, Counts::Uniform, 1))?);
-        assert_eq!(exchange.traffic().rounds, 1);
+        assert!(ask(&mut exchange, &matrix(5, Counts::Uniform, 1))?);
+        assert_eq!(exchange.traffic().rounds, 2, "elements and answers");
         Ok(())
     });
 }

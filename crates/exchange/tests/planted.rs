@@ -15,8 +15,8 @@ fn count_found(kind: Kind, ranks: usize, fault: Fault) -> usize {
 }
 
 /// Steps of the script in which every rank of three or more receives data: an exchange of slots and its
-/// answers; three rounds; and five rounds with answers.
-const ALL: usize = 2 + 3 + 2 * 5;
+/// answers; a direct exchange; and five rounds with answers.
+const ALL: usize = 2 + 1 + 2 * 5;
 
 #[test]
 fn a_dropped_round_is_caught() {

@@ -283,7 +283,8 @@ impl Stream {
     /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before;
     /// [`Error::Driver`](crate::Error::Driver) when the driver's call fails.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        self.queue.wait(event.mark())
+        // The event may follow work of another device on the memory of this one.
+        self.submitted(self.queue.wait(event.mark()))
     }
 
     /// Waits until all work submitted to this stream has completed.

@@ -1,5 +1,5 @@
 //! The table of NCCL's functions.
-use crate::types::{Code, Communicator, Config, DataType, UniqueId};
+use crate::types::{Code, Communicator, DataType, UniqueId};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// Defines the table and its loading: a field, its symbol, and its type for each function.
@@ -44,8 +44,6 @@ macro_rules! functions {
 functions! {
     get_unique_id c"ncclGetUniqueId" (*mut UniqueId) -> Code;
     init_rank c"ncclCommInitRank" (*mut Communicator, c_int, UniqueId, c_int) -> Code;
-    init_rank_config c"ncclCommInitRankConfig"
-        (*mut Communicator, c_int, UniqueId, c_int, *mut Config) -> Code;
     async_error c"ncclCommGetAsyncError" (Communicator, *mut Code) -> Code;
     abort c"ncclCommAbort" (Communicator) -> Code;
     destroy c"ncclCommDestroy" (Communicator) -> Code;

@@ -23,8 +23,7 @@
 //! | Every function returns a status, an `int`; 0 is success and 7 "in progress" | [`Code`] |
 //! | An id of 128 bytes names a communicator that is being made. It is passed by value | [`UniqueId`] |
 //! | A communicator is an opaque pointer | [`Communicator`] |
-//! | The options of a new communicator are a struct that begins with its own size, a magic number and the version that the caller was compiled for. NCCL reads no more than the given size and uses defaults for later fields | the struct of 2.18 serves all later versions; no caller sees it |
-//! | In a communicator of mode *non-blocking*, calls return "in progress" and go on in a thread of NCCL; `ncclCommGetAsyncError` returns the state | a caller can poll until a deadline |
+//! | A communicator made by `ncclCommInitRank` is of mode *blocking*: a call returns when its work has been submitted, and waits for other ranks where NCCL needs them for this. In mode non-blocking, NCCL hands each group of calls to a new thread, which takes 150 µs | only mode blocking; a caller that must not hang has another thread call `ncclCommAbort`, which makes the call return |
 //! | Calls between `ncclGroupStart` and `ncclGroupEnd` of a thread are submitted together, by the latter | sends and receives of one round cannot wait for each other |
 //! | Work is submitted to a CUDA stream and reads the current CUDA device only when a communicator is made | `CUstream` handles are passed as pointers |
 //!

@@ -1,7 +1,7 @@
 //! The loaded library and its functions.
 use crate::error::Error;
 use crate::functions::Functions;
-use crate::types::{Code, Communicator, Config, DataType, OLDEST, UniqueId, Version};
+use crate::types::{Code, Communicator, DataType, OLDEST, UniqueId, Version};
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -22,9 +22,9 @@ const RTLD_NOW: c_int = 2;
 
 /// The loaded NCCL, with all functions of this crate. It stays loaded until the process ends.
 ///
-/// Functions return NCCL's status. In a communicator of mode non-blocking, which
-/// [`init_rank`](Self::init_rank) makes, most of them may return [`Code::IN_PROGRESS`]: the caller then polls
-/// [`async_error`](Self::async_error) until it reports something else.
+/// Functions return NCCL's status. Communicators are of mode blocking: a call returns when its work has been
+/// submitted, and it may wait for other ranks before. [`abort`](Self::abort), called by another thread, makes
+/// it return an error.
 #[derive(Debug)]
 pub struct Library {
     path: String,
@@ -110,26 +110,15 @@ impl Library {
         }
     }
 
-    /// Begins to make rank `rank` of a communicator of `ranks` ranks, of mode non-blocking, on the CUDA
-    /// device that is current in the calling thread. Returns NCCL's status and the handle, which is null if
-    /// the call failed. The communicator is ready when [`async_error`](Self::async_error) reports success.
+    /// Makes rank `rank` of a communicator of `ranks` ranks, of mode blocking, on the CUDA device that is
+    /// current in the calling thread. Returns NCCL's status and the handle, which is null if the call failed.
+    ///
+    /// The call returns when all ranks have made it. It never returns if one of them does not, and nothing
+    /// can end it: a caller that must not hang makes it in a thread of its own.
     ///
     /// # Safety
     /// - A CUDA context is current in the calling thread and outlives the communicator.
     pub unsafe fn init_rank(&self, id: UniqueId, ranks: c_int, rank: c_int) -> (Code, Communicator) {
-        let (mut made, mut config) = (Communicator(std::ptr::null_mut()), Config::non_blocking());
-        // SAFETY: the call writes the handle and reads the options before it returns; the context is the
-        // caller's obligation.
-        let code = unsafe { (self.functions.init_rank_config)(&mut made, ranks, id, rank, &mut config) };
-        (code, made)
-    }
-
-    /// As [`init_rank`](Self::init_rank), of mode blocking: the call returns when all ranks have made it. It
-    /// never returns if one of them does not.
-    ///
-    /// # Safety
-    /// - As [`init_rank`](Self::init_rank).
-    pub unsafe fn init_rank_blocking(&self, id: UniqueId, ranks: c_int, rank: c_int) -> (Code, Communicator) {
         let mut made = Communicator(std::ptr::null_mut());
         // SAFETY: the call writes the handle; the context is the caller's obligation.
         let code = unsafe { (self.functions.init_rank)(&mut made, ranks, id, rank) };
@@ -150,17 +139,18 @@ impl Library {
         }
     }
 
-    /// Ends all work of the communicator without waiting for other ranks, and frees it. The call itself may
-    /// hang in some versions, so callers should bound it: make it in a thread of its own.
+    /// Ends all work of the communicator without waiting for other ranks, and frees it. A call of another
+    /// thread that is inside NCCL with this communicator returns an error. The abort itself may hang in some
+    /// versions, so callers should bound it: make it in a thread of its own.
     ///
     /// # Safety
-    /// - The communicator is neither destroyed nor aborted, and not used afterwards.
+    /// - The communicator is neither destroyed nor aborted, and no call begins with it from now on.
     pub unsafe fn abort(&self, communicator: Communicator) -> Code {
         // SAFETY: the caller's obligations.
         unsafe { (self.functions.abort)(communicator) }
     }
 
-    /// Begins to flush the communicator: waits, in the background, for its submitted work.
+    /// Flushes the communicator: waits for its submitted work.
     ///
     /// # Safety
     /// - The communicator is neither finalized, destroyed nor aborted.
@@ -169,7 +159,7 @@ impl Library {
         unsafe { (self.functions.finalize)(communicator) }
     }
 
-    /// Frees a communicator that was finalized and whose state is success.
+    /// Frees a communicator that was finalized with success.
     ///
     /// # Safety
     /// - The communicator is neither destroyed nor aborted, and not used afterwards.

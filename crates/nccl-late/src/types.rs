@@ -1,10 +1,8 @@
 //! Types of NCCL's C interface.
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_void};
 use std::fmt;
-use std::ptr::null_mut;
 
-/// The oldest supported version: the first in which a communicator of mode non-blocking can be finalized and
-/// aborted while its initialisation is in progress.
+/// The oldest supported version. Older ones were never tried.
 pub const OLDEST: Version = Version { major: 2, minor: 18, patch: 0 };
 
 /// Version of NCCL.
@@ -56,7 +54,8 @@ pub struct Code(pub c_int);
 impl Code {
     /// The call has succeeded.
     pub const SUCCESS: Self = Self(0);
-    /// The call goes on in the background, in a communicator of mode non-blocking.
+    /// An earlier call still goes on in the background. Calls of a communicator of mode blocking, the only
+    /// one that this crate makes, do not return it; its state may.
     pub const IN_PROGRESS: Self = Self(7);
 
     /// Returns `true` for success.
@@ -118,61 +117,13 @@ pub enum DataType {
     U64 = 5,
 }
 
-/// `ncclConfig_t` as of 2.18: see the crate's documentation.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Config {
-    size: usize,
-    magic: c_uint,
-    version: c_uint,
-    blocking: c_int,
-    cluster_size: c_int,
-    min_blocks: c_int,
-    max_blocks: c_int,
-    network: *mut c_void,
-    split_share: c_int,
-}
-
-impl Config {
-    /// Marks a struct that was initialised.
-    const MAGIC: c_uint = 0xcafe_beef;
-    /// Marks a number that the caller leaves to NCCL.
-    const UNDEFINED: c_int = c_int::MIN;
-
-    /// Returns the options of a communicator of mode non-blocking; everything else is left to NCCL.
-    pub fn non_blocking() -> Self {
-        Self {
-            size: size_of::<Self>(),
-            magic: Self::MAGIC,
-            version: 10_000 * OLDEST.major + 100 * OLDEST.minor + OLDEST.patch,
-            blocking: 0,
-            cluster_size: Self::UNDEFINED,
-            min_blocks: Self::UNDEFINED,
-            max_blocks: Self::UNDEFINED,
-            network: null_mut(),
-            split_share: Self::UNDEFINED,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::mem::offset_of;
 
     #[test]
-    fn the_options_are_laid_out_as_nccl_reads_them() {
-        assert_eq!((size_of::<Config>(), size_of::<UniqueId>(), align_of::<UniqueId>()), (48, 128, 1));
-        let offsets = [
-            offset_of!(Config, magic),
-            offset_of!(Config, version),
-            offset_of!(Config, blocking),
-            offset_of!(Config, network),
-            offset_of!(Config, split_share),
-        ];
-        assert_eq!(offsets, [8, 12, 16, 32, 40]);
-        let config = Config::non_blocking();
-        assert_eq!((config.size, config.version, config.blocking), (48, 21_800, 0));
+    fn ids_are_laid_out_as_nccl_reads_them() {
+        assert_eq!((size_of::<UniqueId>(), align_of::<UniqueId>()), (128, 1));
     }
 
     #[test]

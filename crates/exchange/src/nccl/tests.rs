@@ -84,6 +84,26 @@ fn ask(exchange: &mut Exchange) -> Result<()> {
     Ok(())
 }
 
+/// Sends a batch straight to the memory of the receivers, and checks what arrives. Messages of several
+/// groups.
+fn send_all(exchange: &mut Exchange, is_sized: bool) -> Result<()> {
+    let (rank, ranks, device) = (exchange.rank(), exchange.ranks(), exchange.device().clone());
+    let (counts, receives): (Vec<_>, Vec<_>) =
+        (0..ranks).map(|other| (count(rank, other), count(other, rank))).unzip();
+    let part = |from: usize, to: usize| (0..count(from, to)).map(move |index| element(from, to, index));
+    let sent: Vec<_> = (0..ranks).flat_map(|to| part(rank, to)).collect();
+    let expected: Vec<_> = (0..ranks).flat_map(|from| part(from, rank)).collect();
+    let (batch, mut into) = (device.from_slice(&sent)?, device.zeroed::<u64>(expected.len())?);
+    let (send, place) = (batch.slice(..)?, into.slice_mut(..)?);
+    match is_sized {
+        true => exchange.all_to_all_sized(2, send, &counts, place, &receives)?,
+        false => assert_eq!(exchange.all_to_all(2, send, &counts, place)?, receives),
+    }
+    exchange.wait()?;
+    assert_eq!(into.read()?, expected);
+    Ok(())
+}
+
 fn send_slots(exchange: &mut Exchange, operation: u32) -> Result<Vec<u64>> {
     let (ranks, device) = (exchange.ranks(), exchange.device().clone());
     let batch = device.from_slice(&vec![exchange.rank() as u32; ranks])?;
@@ -118,6 +138,8 @@ fn elements_answers_and_slots_arrive() {
                 for operation in 0..3 {
                     assert_eq!(send_slots(&mut exchange, operation)?, vec![1; ranks]);
                     ask(&mut exchange)?;
+                    send_all(&mut exchange, false)?;
+                    send_all(&mut exchange, true)?;
                 }
                 Ok(())
             },
@@ -226,9 +248,69 @@ fn an_abort_that_hangs_is_bounded() {
         return;
     }
     let start = Instant::now();
-    let results = run(2, limits(200), |rank| rank == 0, |_exchange| Ok(()));
+    let results =
+        run(2, limits(300), |_| true, |mut exchange| ask(&mut exchange).and(call_alone(exchange, true)));
     assert!(lost(&results[0]).is_some(), "{results:?}");
     assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+/// Calls an operation on rank 0 alone.
+fn call_alone(mut exchange: Exchange, is_group: bool) -> Result<()> {
+    match exchange.rank() {
+        0 if is_group => send_slots(&mut exchange, 1).map(drop),
+        0 => exchange.agree(&[1]).map(drop),
+        _ => {
+            thread::sleep(2 * exchange.limits().deadline);
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn a_call_that_blocks_inside_nccl_is_aborted_at_the_deadline() {
+    if fake().is_none() {
+        return;
+    }
+    for (is_group, call) in [(false, "ncclAllGather"), (true, "ncclSend and ncclRecv")] {
+        let limits = limits(400);
+        let run_rank = |mut exchange: Exchange| {
+            ask(&mut exchange)?;
+            let start = Instant::now();
+            let result = call_alone(exchange, is_group);
+            Ok((result, start.elapsed()))
+        };
+        let results = run(2, limits, |_| true, run_rank);
+        let (result, elapsed) = results[0].as_ref().unwrap();
+        let cause = &lost(result).unwrap().cause;
+        assert!(cause.contains(&format!("{call} did not end before the deadline")), "{cause}");
+        let expected = limits.deadline..limits.deadline + Duration::from_secs(2);
+        assert!(expected.contains(elapsed), "{elapsed:?}");
+    }
+}
+
+#[test]
+fn calls_that_return_are_not_aborted() {
+    if fake().is_none() {
+        return;
+    }
+    let results = run(
+        2,
+        limits(500),
+        |_| true,
+        |mut exchange| {
+            let start = Instant::now();
+            let mut calls = 0u64;
+            // Each rank ends after the same number of calls.
+            while exchange.agree(&[u64::from(start.elapsed() < Duration::from_millis(1200))])? == [[1], [1]] {
+                calls += 1;
+                if calls.is_multiple_of(1000) {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            }
+            Ok(calls)
+        },
+    );
+    assert!(results.iter().all(|result| matches!(result, Ok(calls) if *calls > 2)), "{results:?}");
 }
 
 #[test]
@@ -241,7 +323,7 @@ fn arguments_that_do_not_fit_are_errors() {
     }
     // The library refuses more ranks than it has room for.
     let error = Nccl::new(nccl, &id, (0, 17), &device, &limits(100)).map(drop).unwrap_err();
-    assert!(matches!(error, Error::Nccl { call: "ncclCommInitRankConfig", .. }), "{error}");
+    assert!(matches!(error, Error::Nccl { call: "ncclCommInitRank", .. }), "{error}");
     assert!(error.to_string().contains("status 4"), "{error}");
 }
 
@@ -289,6 +371,11 @@ impl Transport for Dying {
         self.rank.begin(plan)
     }
 
+    fn direct(&mut self, plan: DirectPlan<'_>) -> Result<Vec<usize>> {
+        self.step()?;
+        self.rank.direct(plan)
+    }
+
     fn leave(&mut self, cause: &str) {
         self.rank.leave(cause);
     }
@@ -298,8 +385,8 @@ impl Transport for Dying {
 fn a_rank_that_dies_at_any_step_is_lost_to_all_others() {
     let Some(nccl) = fake() else { return };
     let limits = limits(600);
-    // In the eighth step, rank 1 has no answers for the others, whose results are complete without it.
-    for steps in 0..7 {
+    // In the ninth step, rank 1 has no answers for the others, whose results are complete without it.
+    for steps in 0..8 {
         let (id, start) = (nccl.unique_id().unwrap(), Instant::now());
         let results: Vec<_> = thread::scope(|scope| {
             let rank = |rank| {
@@ -309,6 +396,7 @@ fn a_rank_that_dies_at_any_step_is_lost_to_all_others() {
                     let steps = if rank == 1 { steps } else { usize::MAX };
                     let mut exchange = Exchange::handshake(Box::new(Dying { rank: made, steps }), limits)?;
                     send_slots(&mut exchange, 1)?;
+                    send_all(&mut exchange, false)?;
                     ask(&mut exchange)
                 })
             };

@@ -163,6 +163,18 @@ pub fn send<T: Element>(exchange: &mut Exchange, matrix: &[Vec<usize>]) -> Resul
     Ok(counts == column && read[1..=expected.len()] == expected[..] && around)
 }
 
+/// As [`send`], by ranks that know how many elements they receive.
+pub fn send_sized<T: Element>(exchange: &mut Exchange, matrix: &[Vec<usize>]) -> Result<bool> {
+    let (rank, device) = (exchange.rank(), exchange.device().clone());
+    let (batch, expected) = (device.from_slice(&batch::<T>(matrix, rank))?, arrivals::<T>(matrix, rank));
+    let mut into = device.filled::<T>(expected.len() + 3, 0xee)?;
+    let receives: Vec<_> = matrix.iter().map(|row| row[rank]).collect();
+    exchange.all_to_all_sized(6, batch.slice(..)?, &matrix[rank], into.slice_mut(..)?, &receives)?;
+    exchange.wait()?;
+    let rest = device.filled::<T>(3, 0xee)?.read()?;
+    Ok(into.read()? == [expected, rest].concat())
+}
+
 /// The function that owners apply to elements.
 pub fn answer_to(word: u32) -> u64 {
     u64::from(word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
