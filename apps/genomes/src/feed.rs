@@ -185,12 +185,59 @@ impl<T: Pod + Send + Sync> Column<T> {
     }
 }
 
+/// A batch of pairs in pinned memory, which is filled again and again.
+#[derive(Debug)]
+pub struct Batch<V: Pod> {
+    keys: Column<u64>,
+    values: Column<V>,
+    len: usize,
+}
+
+impl<V: Pod + Send + Sync> Batch<V> {
+    /// Allocates memory for at most `size` pairs (at least 1).
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the host has no memory that can be pinned.
+    pub fn new(device: &Device, size: usize) -> Result<Self> {
+        let size = size.max(1);
+        Ok(Self { keys: Column::new(device, size)?, values: Column::new(device, size)?, len: 0 })
+    }
+
+    /// Allocates memory for a batch of [`Rounds`] of `size` pairs on each device.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_rounds(device: &Device, size: usize) -> Result<Self> {
+        // A batch is filled up to its share, and may exceed it by a part of a segment.
+        Self::new(device, size.saturating_add(size.min(LARGEST)))
+    }
+
+    /// Returns the keys and the values.
+    ///
+    /// # Errors
+    /// Returns [`phalanx::gpu::Error`] when the device is lost.
+    pub fn pairs(&self) -> phalanx::gpu::Result<(&[u64], &[V])> {
+        Ok((&self.keys.0.as_slice()?[..self.len], &self.values.0.as_slice()?[..self.len]))
+    }
+
+    /// Returns the number of pairs for which there is memory.
+    pub fn capacity(&self) -> usize {
+        self.keys.0.len()
+    }
+
+    /// Replaces the pairs by those of segments, which are recycled.
+    fn fill(&mut self, parts: &mut Vec<Segment<V>>, segments: &Segments<V>) -> phalanx::gpu::Result<()> {
+        self.len = self.keys.fill(parts.iter().map(|segment| &segment.keys[..]))?.len();
+        self.values.fill(parts.iter().map(|segment| &segment.values[..]))?;
+        parts.drain(..).for_each(|segment| segments.recycle(segment));
+        Ok(())
+    }
+}
+
 /// Joins segments to batches.
 #[derive(Debug)]
 pub struct Batches<V: Pod> {
-    keys: Column<u64>,
-    values: Column<V>,
-    size: usize,
+    batch: Batch<V>,
 }
 
 impl<V: Pod + Send + Sync> Batches<V> {
@@ -199,8 +246,7 @@ impl<V: Pod + Send + Sync> Batches<V> {
     /// # Errors
     /// Returns [`anyhow::Error`] when the host has no memory that can be pinned.
     pub fn new(device: &Device, size: usize) -> Result<Self> {
-        let size = size.max(1);
-        Ok(Self { keys: Column::new(device, size)?, values: Column::new(device, size)?, size })
+        Ok(Self { batch: Batch::new(device, size)? })
     }
 
     /// Calls `run` with batches of all segments, until `run` returns an error or there are no more. All
@@ -213,27 +259,119 @@ impl<V: Pod + Send + Sync> Batches<V> {
         segments: Segments<V>,
         mut run: impl FnMut(&[u64], &[V]) -> Result<()>,
     ) -> Result<()> {
-        let (mut waiting, mut len) = (Vec::new(), 0);
-        while let Some(segment) = segments.next() {
-            if len + segment.len() > self.size {
-                self.execute(&mut waiting, &segments, &mut run)?;
-                len = 0;
+        let mut source = Source::new(segments);
+        loop {
+            let (mut parts, len) = source.take(self.batch.capacity());
+            if len == 0 {
+                return Ok(());
             }
-            len += segment.len();
-            waiting.push(segment);
+            self.batch.fill(&mut parts, &source.segments)?;
+            let (keys, values) = self.batch.pairs()?;
+            run(keys, values)?;
         }
-        self.execute(&mut waiting, &segments, &mut run)
+    }
+}
+
+/// Joins segments to rounds: a batch for each of several devices.
+#[derive(Debug)]
+pub struct Rounds<V> {
+    source: Source<V>,
+    size: usize,
+}
+
+impl<V: Pod + Send + Sync> Rounds<V> {
+    /// Creates rounds of at most `size` pairs on each device. The segments come from a [`channel`] for
+    /// batches of this size.
+    pub fn new(segments: Segments<V>, size: usize) -> Self {
+        Self { source: Source::new(segments), size: size.max(1) }
     }
 
-    fn execute(
-        &mut self,
-        waiting: &mut Vec<Segment<V>>,
-        segments: &Segments<V>,
-        run: &mut impl FnMut(&[u64], &[V]) -> Result<()>,
-    ) -> Result<()> {
-        let keys = self.keys.fill(waiting.iter().map(|segment| &segment.keys[..]))?;
-        let values = self.values.fill(waiting.iter().map(|segment| &segment.values[..]))?;
-        waiting.drain(..).for_each(|segment| segments.recycle(segment));
-        if keys.is_empty() { Ok(()) } else { run(keys, values) }
+    /// Fills batches, made by [`Batch::of_rounds`], with the next pairs: the same number for each, up to a
+    /// segment. Returns the number of pairs of all, which is 0 if there are no more.
+    ///
+    /// # Errors
+    /// Returns [`phalanx::gpu::Error`] when a device is lost.
+    pub fn fill(&mut self, batches: &mut [Batch<V>]) -> phalanx::gpu::Result<usize> {
+        let (parts, total) = self.source.take(self.size.saturating_mul(batches.len()));
+        let (share, mut parts) = (total.div_ceil(batches.len().max(1)), parts.into_iter());
+        for batch in batches {
+            let (mut own, mut len) = (Vec::new(), 0);
+            while len < share
+                && let Some(segment) = parts.next()
+            {
+                len += segment.len();
+                own.push(segment);
+            }
+            batch.fill(&mut own, &self.source.segments)?;
+        }
+        Ok(total)
+    }
+}
+
+/// Segments, and the one that the last batch had no room for.
+#[derive(Debug)]
+struct Source<V> {
+    segments: Segments<V>,
+    held: Option<Segment<V>>,
+}
+
+impl<V> Source<V> {
+    fn new(segments: Segments<V>) -> Self {
+        Self { segments, held: None }
+    }
+
+    /// Returns the next segments that have at most `most` pairs together, and the number of their pairs. It
+    /// is 0 if there are no more.
+    fn take(&mut self, most: usize) -> (Vec<Segment<V>>, usize) {
+        let (mut parts, mut len) = (Vec::new(), 0);
+        while let Some(segment) = self.held.take().or_else(|| self.segments.next()) {
+            if len > 0 && len + segment.len() > most {
+                self.held = Some(segment);
+                break;
+            }
+            len += segment.len();
+            parts.push(segment);
+        }
+        (parts, len)
+    }
+}
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use super::*;
+
+    /// Returns the lengths of the batches of each round of `len` pairs on two devices.
+    fn rounds(len: u64, size: usize) -> Vec<[usize; 2]> {
+        let device = Device::named("emulator").unwrap();
+        let (mut feed, segments) = channel(size);
+        let reader = std::thread::spawn(move || {
+            (0..len).for_each(|key| feed.push(key, 2 * key).unwrap());
+            feed.flush().unwrap();
+        });
+        let mut batches = [(); 2].map(|()| Batch::of_rounds(&device, size).unwrap());
+        let (mut rounds, mut next) = (Rounds::new(segments, size), 0);
+        let mut lens = Vec::new();
+        while rounds.fill(&mut batches).unwrap() > 0 {
+            for batch in &batches {
+                let (keys, values) = batch.pairs().unwrap();
+                let expected = next..next + keys.len() as u64;
+                assert!(keys.iter().copied().eq(expected.clone()));
+                assert!(values.iter().copied().eq(expected.clone().map(|key| 2 * key)));
+                next = expected.end;
+            }
+            lens.push(batches.each_ref().map(|batch| batch.pairs().unwrap().0.len()));
+        }
+        reader.join().unwrap();
+        assert_eq!(next, len);
+        lens
+    }
+
+    #[test]
+    fn a_round_has_as_many_pairs_for_each_device() {
+        assert!(rounds(0, 100).is_empty());
+        assert_eq!(rounds(1, 100), [[1, 0]]);
+        assert_eq!(rounds(250, 100), [[100, 100], [50, 0]]);
+        let most = LARGEST as u64;
+        assert_eq!(rounds(7 * most + 5, 2 * LARGEST), [[2 * LARGEST; 2], [2 * LARGEST, LARGEST + 5]]);
     }
 }

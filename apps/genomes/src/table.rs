@@ -74,7 +74,7 @@ pub struct TableOptions {
     pub batch: usize,
 }
 
-/// Upper limit of the initial capacity when the user sets none, in pairs: 128 MiB.
+/// Upper limit of the initial capacity on a device when the user sets none, in pairs: 128 MiB.
 const MOST_AT_FIRST: u64 = 1 << 22;
 /// Pairs of a batch for a table on the device: 16 MiB.
 const BATCH: usize = 1 << 20;
@@ -91,10 +91,17 @@ impl TableOptions {
     /// With a budget, each shard of the table is copied to the device and back for a batch, so a batch should
     /// have as many pairs as half the table.
     pub fn new(args: &TableArgs, length: Length, size: u64) -> Self {
+        Self::on_devices(args, length, size, 1)
+    }
+
+    /// Returns options for a table on `devices` devices, as [`Self::new`]. The part on each begins as large
+    /// as a table on one would.
+    pub fn on_devices(args: &TableArgs, length: Length, size: u64, devices: usize) -> Self {
         let budget = args.budget.map(|bytes| bytes.0);
         // A file has hardly more distinct k-mers than bytes, and never more than there are k-mers of this
         // length. A table with a budget begins with up to four times the budget.
-        let most = budget.map_or(MOST_AT_FIRST, |bytes| (bytes as u64 / PAIR_BYTES * 4).max(1024));
+        let of_devices = MOST_AT_FIRST.saturating_mul(devices as u64);
+        let most = budget.map_or(of_devices, |bytes| (bytes as u64 / PAIR_BYTES * 4).max(1024));
         let guess = size.clamp(1024, most.max(1024)).min(length.kinds());
         let capacity = args.capacity.unwrap_or(guess) as usize;
         let of_shards = || (capacity / 2).clamp(BATCH, LARGEST_BATCH);
@@ -316,10 +323,13 @@ mod tests {
         assert_eq!(["", "M", "1.5G", "-1", "4X", "1KK", "99999999999G"].map(parsed), [None; 7]);
     }
 
-    fn options(budget: Option<&str>, bases: u32, size: u64) -> TableOptions {
+    fn args(budget: Option<&str>) -> TableArgs {
         let budget = budget.map(|text| text.parse().unwrap());
-        let args = TableArgs { device: String::new(), capacity: None, budget, baseline: None, batch: None };
-        TableOptions::new(&args, Length::new(bases).unwrap(), size)
+        TableArgs { device: String::new(), capacity: None, budget, baseline: None, batch: None }
+    }
+
+    fn options(budget: Option<&str>, bases: u32, size: u64) -> TableOptions {
+        TableOptions::new(&args(budget), Length::new(bases).unwrap(), size)
     }
 
     #[test]
@@ -332,6 +342,8 @@ mod tests {
         assert_eq!(capacity(Some("100"), 21, 1 << 40), 1024);
         assert_eq!(capacity(Some("1000000"), 21, 1 << 40), 200_000);
         assert_eq!(capacity(Some("1G"), 21, 5000), 5000);
+        let on_two = |size| TableOptions::on_devices(&args(None), Length::new(21).unwrap(), size, 2).capacity;
+        assert_eq!([5000, 1 << 40].map(on_two), [5000, 1 << 23]);
     }
 
     #[test]

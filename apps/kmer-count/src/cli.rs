@@ -113,10 +113,11 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
 impl Cli {
     /// Returns the counting options for an input of `size` bytes.
     fn options(&self, size: u64) -> Options {
+        let devices = self.gpus.or(self.world.world).unwrap_or(1);
         Options {
             length: self.k,
             strand: if self.plain { Strand::Plain } else { Strand::Canonical },
-            table: TableOptions::new(&self.table, self.k, size),
+            table: TableOptions::on_devices(&self.table, self.k, size, devices),
         }
     }
 }

@@ -50,7 +50,9 @@ pub struct Cost {
     pub memory: Memory,
     /// Time of reading, unpacking and packing, without the time for which the readers waited for the device.
     pub reading: Duration,
-    /// Time of the calls that count batches, which overlap with reading.
+    /// Time from handing batches over until the device has counted them, with all copies between host and
+    /// device, without the gathering of batches in pinned memory; reading overlaps with it. With several
+    /// devices, each gets a batch at once, and the time ends when all have counted theirs.
     pub counting: Duration,
     /// Time from the first byte read until the last count has reached the host, without sorting.
     pub time: Duration,
@@ -70,16 +72,36 @@ pub fn count(
     progress: &ProgressBar,
 ) -> Result<Counts> {
     let mut counter = Counter::new(device, options)?;
-    let start = Instant::now();
+    let (start, compiled) = (Instant::now(), device.jit_ms());
     let blocks = blocks_of(files, options, progress);
     let reading = with_reader(blocks, options, |segments| counter.run(segments))?;
     let pairs = counter.contents()?;
     let time = start.elapsed();
-    let compiling = Duration::from_secs_f64(device.jit_ms() / 1e3);
+    let compiling = compiling(std::slice::from_ref(device), &[compiled]);
     let Counter { upserts, counting, ref table, .. } = counter;
     let cost = Cost { upserts, memory: table.memory(), reading: reading.time, counting, time, compiling };
     Counts::of(options.length, reading.input, pairs, cost)
 }
+
+/// Returns the time for which devices have compiled kernels since `before`, in milliseconds of each: that of
+/// the slowest.
+pub(crate) fn compiling(devices: &[Device], before: &[f64]) -> Duration {
+    let times = devices.iter().zip(before).map(|(device, before)| device.jit_ms() - before);
+    Duration::from_secs_f64(times.fold(0.0, f64::max) / 1e3)
+}
+
+/// Counts into another table, so that no later call loads kernels or allocates staging memory: the time of
+/// counting would include it, unlike that of several devices, whose tables do so when they are made.
+fn warm_up(device: &Device, options: &TableOptions) -> Result<()> {
+    if device.is_emulator() || options.budget.is_some() {
+        return Ok(());
+    }
+    let kmers: Vec<u64> = (0..options.batch.min(WARM_UP) as u64).collect();
+    Table::new(device, &TableOptions { capacity: 1, ..*options })?.upsert(Merge::Add, &kmers, &kmers)
+}
+
+/// Most pairs of [`warm_up`]: 16 MiB.
+const WARM_UP: usize = 1 << 20;
 
 /// Reads the files and packs the k-mers, without counting them: measures the reader alone.
 ///
@@ -160,6 +182,7 @@ struct Counter {
 
 impl Counter {
     fn new(device: &Device, options: &Options) -> Result<Self> {
+        warm_up(device, &options.table)?;
         let table = Table::new(device, &options.table)?;
         let batches = Batches::new(device, options.table.batch)?;
         let outcomes = Column::new(device, options.table.batch.max(1))?;
@@ -193,7 +216,7 @@ impl Counts {
 
     /// Checks that the counts add up to the number of k-mers read.
     fn check(&self) -> Result<()> {
-        let sum: u64 = self.pairs.iter().map(|&(_, count)| count).sum();
+        let sum: u64 = self.pairs.par_iter().map(|&(_, count)| count).sum();
         let read = self.input.kmers;
         ensure!(sum == read, "{read} k-mers were read and {sum} were counted: please report this");
         Ok(())
@@ -212,7 +235,13 @@ impl Counts {
     /// Returns each multiplicity that occurs, in ascending order, with the number of distinct k-mers that
     /// have it.
     pub fn spectrum(&self) -> Vec<(u64, u64)> {
-        let groups = self.pairs.chunk_by(|left, right| left.1 == right.1);
-        groups.rev().map(|group| (group[0].1, group.len() as u64)).collect()
+        let (mut rest, mut groups) = (&self.pairs[..], Vec::new());
+        while let Some(&(_, multiplicity)) = rest.first() {
+            let (group, others) = rest.split_at(rest.partition_point(|&(_, count)| count == multiplicity));
+            groups.push((multiplicity, group.len() as u64));
+            rest = others;
+        }
+        groups.reverse();
+        groups
     }
 }

@@ -3,6 +3,7 @@ use crate::count::Counts;
 use genomes::kmers::letters;
 use genomes::output::{grouped, print_stage};
 use genomes::read::Reading;
+use rayon::prelude::*;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -12,14 +13,25 @@ use std::time::Duration;
 /// # Errors
 /// Returns [`io::Error`] when writing to `out` fails.
 pub fn write_counts(counts: &Counts, least: u64, mut out: impl Write) -> io::Result<()> {
-    let mut line = String::new();
-    for &(kmer, count) in counts.at_least(least) {
-        line.clear();
-        line.extend(letters(kmer, counts.length));
-        writeln!(out, "{line}\t{count}")?;
+    let lines = |part: &[(u64, u64)]| {
+        let mut text = Vec::with_capacity(part.len() * (counts.length.get() as usize + 4));
+        for &(kmer, count) in part {
+            text.extend(letters(kmer, counts.length).map(|letter| letter as u8)); // all are ASCII
+            writeln!(text, "\t{count}")?;
+        }
+        Ok(text)
+    };
+    for parts in counts.at_least(least).chunks(LINES * PARTS) {
+        let texts: io::Result<Vec<_>> = parts.par_chunks(LINES).map(lines).collect();
+        texts?.iter().try_for_each(|text| out.write_all(text))?;
     }
     out.flush()
 }
+
+/// Lines that one thread formats at a time: about 1 MiB.
+const LINES: usize = 1 << 15;
+/// Parts of so many lines that are formatted before they are written.
+const PARTS: usize = 128;
 
 /// Writes one line per multiplicity, with the multiplicity and its number of distinct k-mers separated by a
 /// tab.

@@ -167,15 +167,49 @@ fn a_budget_changes_no_count() {
     assert!(devices[1] < devices[0], "the baseline copies no shards: {devices:?}");
 }
 
+/// All ranks end when one of them lacks memory, and so does the reader, which would wait for ever otherwise.
+#[test]
+#[cfg(feature = "emulator")]
+fn a_gpu_that_lacks_memory_ends_the_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fasta = Vec::new();
+    Genome::random(20_000, 6).write_fasta(&mut fasta, "genome", 60).unwrap();
+    let files = [file(folder.path(), "genome.fa", fasta)];
+    let table = TableOptions { capacity: 500, budget: None, baseline: None, batch: 20 };
+    let options = Options { table, ..options(16, Strand::Canonical) };
+    let devices = devices("emulator", 2).unwrap();
+    let handle = devices[1].emulator_handle().unwrap();
+    let mut errors = 0;
+    for allocations in (0..10).chain((10..).step_by(7)) {
+        handle.fail_allocations_after(allocations);
+        let found = count_on(&files, &devices, &options, &indicatif::ProgressBar::hidden());
+        let left = handle.fail_allocations_after(u64::MAX);
+        match found {
+            Ok(counts) => assert_eq!(counts.pairs.iter().map(|&(_, count)| count).sum::<u64>(), 19_985),
+            Err(error) => {
+                let text = format!("{error:#}");
+                assert!(text.contains("memory") && !text.contains("ended early"), "{text}");
+                errors += 1;
+            }
+        }
+        if left > 0 {
+            break;
+        }
+    }
+    assert!(errors > 5, "only {errors} failed");
+}
+
 /// Each allocation fails once. The reader has more segments than the channel holds, so it would wait for ever
 /// for a counter that has ended without telling it.
 #[test]
+#[cfg(feature = "emulator")]
 fn a_failed_allocation_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let mut fasta = Vec::new();
     Genome::random(2_000, 6).write_fasta(&mut fasta, "genome", 60).unwrap();
     let files = [file(folder.path(), "genome.fa", fasta)];
-    let device = emulator();
+    // A device of its own: the other tests share one.
+    let device = phalanx::Device::emulator(Default::default());
     let handle = device.emulator_handle().unwrap();
     let table = TableOptions { capacity: 500, budget: None, baseline: None, batch: 20 };
     let options = Options { table, ..options(16, Strand::Canonical) };

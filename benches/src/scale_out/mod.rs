@@ -6,7 +6,7 @@
 //! | `killed` | a rank ends while all look keys up | the others have an error in 3 s; their shards answer |
 //! | `stopped` | a rank no longer executes anything | the same |
 //! | `sockets` | ranks that NCCL joins over loopback sockets | all answers are right |
-//! | `kmers` | `kmer-count` with one GPU and with all | both write the same counts |
+//! | `kmers` | `kmer-count` with one GPU and with all | both write the same; the speedup is recorded |
 //!
 //! The first two are repeated `--rounds` times. On GPUs each rank is a process. Emulated devices are in one
 //! process: ranks are threads, one of which ends or sleeps; `sockets` and `kmers` then use the exchange
@@ -82,11 +82,27 @@ struct Record<'a> {
     ranks: usize,
     /// Milliseconds: until the last rank had its error, or of the step.
     ms: f64,
+    /// Time of a stage on one device, divided by that on all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speedup: Option<f64>,
     verdict: String,
     device: String,
     driver: String,
     commit: String,
     dirty: bool,
+}
+
+/// Measurements of a step.
+struct Measured {
+    took: Duration,
+    /// As [`Record::speedup`].
+    speedup: Option<f64>,
+}
+
+impl From<Duration> for Measured {
+    fn from(took: Duration) -> Self {
+        Self { took, speedup: None }
+    }
 }
 
 /// Runs all steps but the suites. Returns whether all have passed.
@@ -105,7 +121,8 @@ pub fn main(arguments: &Arguments) -> Result<bool> {
     let rounds = arguments.rounds;
     for (event, rounds) in [(Event::Killed, rounds), (Event::Stopped, rounds), (Event::Sockets, 1)] {
         for round in 0..rounds {
-            passed &= program.step((&event.name(), round), || program.run_round(event))?;
+            passed &=
+                program.step((&event.name(), round), || program.run_round(event).map(Measured::from))?;
         }
     }
     passed &= program.step(("kmers", 0), || kmers::compare(&program.gpu, arguments.ranks))?;
@@ -131,16 +148,17 @@ impl Program<'_> {
     }
 
     /// Runs a step, and prints and records its result. Returns whether it has passed.
-    fn step(&self, (step, round): (&str, usize), run: impl FnOnce() -> Result<Duration>) -> Result<bool> {
+    fn step(&self, (step, round): (&str, usize), run: impl FnOnce() -> Result<Measured>) -> Result<bool> {
         let result = run();
-        let ms = result.as_ref().map_or(0.0, |took| took.as_secs_f64() * 1e3);
+        let ms = result.as_ref().map_or(0.0, |measured| measured.took.as_secs_f64() * 1e3);
+        let speedup = result.as_ref().ok().and_then(|measured| measured.speedup);
         let verdict = result.as_ref().map_or_else(|error| format!("{error:#}"), |_| "ok".to_owned());
         println!("{step:>8} {round:>3} {ms:>10.1} ms  {verdict}");
         if let Some(folder) = &self.arguments.out {
             let (device, driver) = (self.gpu.device.name(), self.gpu.device.driver());
             let (ranks, commit, dirty) =
                 (self.arguments.ranks, self.source.commit.clone(), self.source.dirty);
-            let record = Record { step, round, ranks, ms, verdict, device, driver, commit, dirty };
+            let record = Record { step, round, ranks, ms, speedup, verdict, device, driver, commit, dirty };
             append(&folder.join("rounds.jsonl"), &record)?;
         }
         Ok(result.is_ok())

@@ -457,20 +457,50 @@ pub fn upload<T: Copy + Sync, W: Pod + simt::Word + Send + Sync>(
     elements: &[T],
     encode: impl Fn(T) -> W + Sync,
 ) -> Result<Buffer<W>> {
-    let (buffer, mut drain) = (device.buffer(elements.len())?, |_: &mut Staging, _| Ok(()));
-    let mut pipeline = Pipeline::new(device, elements.len(), size_of::<W>());
+    let mut buffer = device.buffer(elements.len())?;
+    upload_by_staging(&mut buffer, elements, encode)?;
+    Ok(buffer)
+}
+
+/// Copies elements to the beginning of a buffer, converted by `encode`, and waits until they are there.
+/// Pinned elements that are their own words are copied from where they are. Comes after all work that was
+/// submitted to the device.
+#[cfg(feature = "sharded-map")]
+pub fn upload_to<T: Copy + Sync + 'static, W: Pod + simt::Word + Send + Sync>(
+    buffer: &mut Buffer<W>,
+    elements: &[T],
+    encode: impl Fn(T) -> W + Sync,
+) -> Result<()> {
+    let device = buffer.device().clone();
+    let words = own_words::<T, W>(elements).filter(|words| !words.is_empty() && device.is_pinned(words));
+    let Some(words) = words else { return upload_by_staging(buffer, elements, encode) };
+    let to = buffer.global().part(0, words.len());
+    let mut staging = device.staging(0, Reach::Copied)?;
+    // SAFETY: buffer and elements are borrowed until the copy has ended: `wait` waits for it, and so does
+    // dropping `staging`. Work that was submitted before `staging` was created has ended.
+    unsafe { staging.stream().upload(to, words)? };
+    Ok(staging.wait()?)
+}
+
+/// [`upload_to`] through staging memory.
+fn upload_by_staging<T: Copy + Sync, W: Pod + simt::Word + Send + Sync>(
+    buffer: &mut Buffer<W>,
+    elements: &[T],
+    encode: impl Fn(T) -> W + Sync,
+) -> Result<()> {
+    let (device, mut drain) = (buffer.device().clone(), |_: &mut Staging, _| Ok(()));
+    let mut pipeline = Pipeline::new(&device, elements.len(), size_of::<W>());
     while let Some(Chunk { mut staging, range }) = pipeline.next(&mut drain)? {
         let column = Layout::default().column(range.len())?;
         let to = buffer.global().part(range.start, range.len());
         parallel::convert(staging.host(column)?, &elements[range.clone()], |to, &element| {
             *to = encode(element)
         });
-        // SAFETY: nothing else knows the buffer, and dropping the pipeline waits for the copies.
+        // SAFETY: the buffer is borrowed mutably, and dropping the pipeline waits for the copies.
         unsafe { staging.copy_to(column, to)? };
         pipeline.push(Chunk { staging, range });
     }
-    drop(pipeline);
-    Ok(buffer)
+    Ok(())
 }
 
 /// Copies elements to the host, and passes them to `take` in order. Waits for all earlier launches.

@@ -24,10 +24,21 @@ pub struct Results<V> {
 
 impl<V: Word> Results<V> {
     /// Returns the results of elements with these outcome codes. `values` has a word for each, or none.
+    #[cfg(feature = "tiered-map")]
     pub fn of_codes(codes: &[u8], values: Vec<V>) -> Result<Self> {
         let mut results = Self::for_elements(codes.len(), false);
         results.append(codes, &[])?;
         Ok(Self { values, ..results })
+    }
+
+    /// Copies the results of a batch that is executed to the host: the first outcome codes and words of
+    /// values of two buffers. There are as many words as codes, or none.
+    #[cfg(feature = "sharded-map")]
+    pub fn of_device(codes: (&Buffer<u8>, usize), words: (&Buffer<V>, usize)) -> Result<Self> {
+        let mut results = Self::for_elements(codes.1, words.1 > 0);
+        download_anyhow(codes, &mut |codes| results.append(codes, &[]))?;
+        download_anyhow(words, &mut |words| results.append(&[], words))?;
+        Ok(results)
     }
 
     /// Returns the error with the outcomes if elements were refused.
@@ -413,26 +424,26 @@ impl<K: Word, V: Word> Uploaded<K, V> {
 
     /// Waits for the launches, and passes the results to `sink`, outcomes and values one after the other.
     fn results(&self, sink: host::Sink<'_, V>) -> Result<()> {
-        download_anyhow(&self.outcomes, &mut |codes| sink(0..0, codes, &[]))?;
+        download_anyhow((&self.outcomes, self.outcomes.len()), &mut |codes| sink(0..0, codes, &[]))?;
         let Some(values) = &self.values else { return Ok(()) };
-        download_anyhow(values, &mut |words| sink(0..0, &[], words))
+        download_anyhow((values, values.len()), &mut |words| sink(0..0, &[], words))
     }
 }
 
-/// Copies elements to the host, and passes them to `take` in order, also if there is no memory for staging:
+/// Copies the first `len` elements to the host, and passes them to `take` in order, also if there is no memory for staging:
 /// the batch is executed, so its results must not be lost.
 fn download_anyhow<W: bytemuck::Pod + simt::Word>(
-    elements: &Buffer<W>,
+    (elements, len): (&Buffer<W>, usize),
     take: &mut impl FnMut(&[W]) -> Result<()>,
 ) -> Result<()> {
     let mut taken = 0;
-    let staged = host::download(elements.device(), elements.global(), &mut |part| {
+    let staged = host::download(elements.device(), elements.global().part(0, len), &mut |part| {
         taken += part.len();
         take(part)
     });
     match staged {
         Err(error) if error.is_lack_of_room() => {
-            let mut rest = vec![W::zeroed(); elements.len() - taken];
+            let mut rest = vec![W::zeroed(); len - taken];
             elements.read_into(taken, &mut rest)?;
             take(&rest)
         }

@@ -6,17 +6,21 @@ use crate::error::or_later;
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::run::Results;
 use crate::map::structure::Room;
-use crate::map::{Key, Map, Merge, Outcome, Value, Word, check};
+use crate::map::{Key, Map, Merge, Outcome, Value, check};
 use crate::{Error, Result};
-use gpu::{Buffer, Device};
+use std::borrow::Cow;
 
 /// The elements of a batch that are tried.
-struct Tried<K: Key, V: Value> {
-    keys: Vec<K::Word>,
-    values: Vec<V::Word>,
+struct Tried<'a, K: Copy, V: Copy> {
+    keys: Cow<'a, [K]>,
+    values: Cow<'a, [V]>,
 }
 
-impl<K: Key, V: Value> Tried<K, V> {
+impl<'a, K: Copy, V: Copy> Tried<'a, K, V> {
+    fn of(keys: &'a [K], values: &'a [V]) -> Self {
+        Self { keys: keys.into(), values: values.into() }
+    }
+
     fn pick(&self, places: &[usize]) -> Self {
         let keys = places.iter().map(|&place| self.keys[place]).collect();
         let values = places.iter().filter_map(|&place| self.values.get(place).copied()).collect();
@@ -25,32 +29,7 @@ impl<K: Key, V: Value> Tried<K, V> {
 }
 
 /// The results of elements, and the elements.
-type Attempt<K, V> = (Results<<V as Value>::Word>, Tried<K, V>);
-
-/// The columns of a batch on the device.
-struct OnDevice<K, V> {
-    keys: Buffer<K>,
-    arguments: Buffer<V>,
-    results: Buffer<V>,
-    outcomes: Buffer<u8>,
-}
-
-impl<K: Word, V: Word> OnDevice<K, V> {
-    fn new(device: &Device, keys: &[K], arguments: &[V], op: BatchOp) -> Result<Self> {
-        let results = if matches!(op, BatchOp::Get) { keys.len() } else { 0 };
-        Ok(Self {
-            keys: device.from_slice(keys)?,
-            arguments: device.from_slice(arguments)?,
-            results: device.buffer(results)?,
-            outcomes: device.buffer(keys.len())?,
-        })
-    }
-
-    fn batch(&self, op: BatchOp) -> Batch<K, V> {
-        let (arguments, results) = (self.arguments.global(), self.results.global());
-        Batch { arguments, results, outcomes: self.outcomes.global(), ..Batch::new(op, self.keys.global()) }
-    }
-}
+type Attempt<'a, W, K, V> = (Results<W>, Tried<'a, K, V>);
 
 /// Number of operation of the exchange that brings refused keys to their owners.
 const REFUSED_KEYS: u32 = 1;
@@ -141,12 +120,12 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// As [`ShardedBatches::get_remote`](super::ShardedBatches::get_remote); [`Error::Format`] if a stored
     /// word is no value of the map's type.
     pub fn get_remote(&mut self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let (device, words) = (self.device().clone(), K::encode_all(keys));
-        let columns = OnDevice::<K::Word, V::Word>::new(&device, &words, &[], BatchOp::Get)?;
+        let batch = self.upload(BatchOp::Get, keys, &[] as &[V])?;
         self.check_shard()?;
-        self.engine.get_remote(&columns.batch(BatchOp::Get))?;
+        self.is_running = true;
+        self.engine.get_remote(&batch)?;
         self.wait()?;
-        let results = Results::of_codes(&columns.outcomes.read()?, columns.results.read()?)?;
+        let results = self.columns.results(BatchOp::Get, keys.len())?;
         results.values_where(|outcome| outcome == Outcome::Found)
     }
 
@@ -218,31 +197,31 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     }
 
     fn with_values(&mut self, op: BatchOp, keys: &[K], values: &[V]) -> Result<Outcomes> {
-        let tried = check("values", keys.len(), values.len()).map(|()| Tried::<K, V> {
-            keys: K::encode_all(keys).into_owned(),
-            values: V::encode_all(values).into_owned(),
-        });
+        let tried = check("values", keys.len(), values.len()).map(|()| Tried::of(keys, values));
         let results = self.until_no_growth(op, tried)?;
         let results = if self.shard.inner().grows() { results.or_no_room()? } else { results };
         Ok(results.into_outcomes())
     }
 
     fn of_keys(&mut self, op: BatchOp, keys: &[K]) -> Result<Results<V::Word>> {
-        let keys = K::encode_all(keys).into_owned();
-        self.until_no_growth(op, Ok(Tried { keys, values: Vec::new() }))
+        self.until_no_growth(op, Ok(Tried::of(keys, &[] as &[V])))
     }
 
     /// Runs a batch of words, and tries refused elements again.
     pub(super) fn of_words(
         &mut self,
         op: BatchOp,
-        (keys, values): (Vec<K::Word>, Vec<V::Word>),
+        (keys, values): (&[K::Word], &[V::Word]),
     ) -> Result<Results<V::Word>> {
-        self.until_no_growth(op, Ok(Tried { keys, values }))
+        self.until_no_growth(op, Ok(Tried::of(keys, values)))
     }
 
     /// Runs a batch, and tries refused elements of all ranks again as long as a shard grows.
-    fn until_no_growth(&mut self, op: BatchOp, tried: Result<Tried<K, V>>) -> Result<Results<V::Word>> {
+    fn until_no_growth<A: Key<Word = K::Word>, B: Value<Word = V::Word>>(
+        &mut self,
+        op: BatchOp,
+        tried: Result<Tried<'_, A, B>>,
+    ) -> Result<Results<V::Word>> {
         let mut seen = Some(self.shard.inner().generation());
         let (mut results, tried) = self.attempt(op, tried)?;
         if !op.writes() {
@@ -257,7 +236,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
                 return Ok(results);
             }
             let again = tried.pick(&refused);
-            let has_grown = self.grow(&again.keys, seen)?;
+            let has_grown = self.grow(&A::encode_all(&again.keys), seen)?;
             if !has_grown || all == before && seen.is_none() {
                 return Ok(results);
             }
@@ -288,7 +267,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let Some(refused) = self.bring_to_owners(keys)? else { return Ok(false) };
         let room = match refused.is_empty() {
             true => Ok(Room::None),
-            false => self.shard.inner().grow_for(&refused, seen),
+            // The next attempt allocates the columns again, with what growth leaves.
+            false => self.columns.release().and_then(|()| self.shard.inner().grow_for(&refused, seen)),
         };
         let room = room.inspect_err(|error| self.engine.exchange.give_up(&error.to_string()))?;
         Ok(self.sum(Step::Grow, usize::from(room != Room::None))? > 0)
@@ -319,15 +299,28 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     }
 
     /// Runs a batch once. Returns it with its results.
-    fn attempt(&mut self, op: BatchOp, tried: Result<Tried<K, V>>) -> Result<Attempt<K, V>> {
-        let device = self.device().clone();
-        let prepared = tried.and_then(|tried| {
-            let columns = OnDevice::<K::Word, V::Word>::new(&device, &tried.keys, &tried.values, op)?;
-            Ok((columns.batch(op), (tried, columns)))
-        });
-        let (tried, columns) = self.run(Call::on_host(op), prepared)?;
+    fn attempt<'a, A: Key<Word = K::Word>, B: Value<Word = V::Word>>(
+        &mut self,
+        op: BatchOp,
+        tried: Result<Tried<'a, A, B>>,
+    ) -> Result<Attempt<'a, V::Word, A, B>> {
+        let prepared = tried.and_then(|tried| Ok((self.upload(op, &tried.keys, &tried.values)?, tried)));
+        let tried = self.run(Call::on_host(op), prepared)?;
         self.wait()?;
-        Ok((Results::of_codes(&columns.outcomes.read()?, columns.results.read()?)?, tried))
+        Ok((self.columns.results(op, tried.keys.len())?, tried))
+    }
+
+    /// Copies elements to the device. Returns them as a batch, which is valid until the next call.
+    fn upload<A: Key<Word = K::Word>, B: Value<Word = V::Word>>(
+        &mut self,
+        op: BatchOp,
+        keys: &[A],
+        values: &[B],
+    ) -> Result<Batch<K::Word, V::Word>> {
+        if self.is_running {
+            self.wait()?; // with a deadline, which the columns' own wait for the device has not
+        }
+        self.columns.fill(op, keys, values)
     }
 }
 

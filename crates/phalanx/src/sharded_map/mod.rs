@@ -1,5 +1,6 @@
 //! A map that is divided among several devices.
 mod batches;
+mod columns;
 mod combine;
 mod engine;
 mod geometry;
@@ -19,6 +20,7 @@ use crate::map::launch::{Batch, BatchOp};
 use crate::map::{Key, Map, Outcomes, Value};
 use crate::{Error, HashMap, Result, register_kernels};
 pub use batches::ShardedBatches;
+use columns::Columns;
 use combine::{Equal, SAMPLE};
 use engine::Engine;
 pub use engine::Report;
@@ -85,7 +87,7 @@ use work::Work;
 /// | call | cost |
 /// |---|---|
 /// | `new` | allocates messages and answers for two chunks, some hundred MiB with default limits, and loads the kernels; on GPUs of one process, times up to 64 lookups of up to 2^22 keys |
-/// | operations on host slices | copies the batch to the device and the results back, as a whole; otherwise as [`batches`](Self::batches) |
+/// | operations on host slices | copies the batch to the device and the results back, as a whole, by the threads of the host unless the slices lie in buffers on [`Tier::Pinned`] and are their own words; otherwise as [`batches`](Self::batches). A batch that is longer than all before allocates up to 28 bytes per element, which are kept until a shard has to grow for refused elements |
 /// | `len`, `is_empty` | [`Map::len`] of the shard, and one step of the exchange |
 /// | `retain`, `retain_keys`, `clear`, `export`, `save` | those of the shard, and one step or two |
 /// | `load` | reads the parts on the host; then `insert_new` of up to 2^22 pairs at a time |
@@ -97,6 +99,10 @@ pub struct ShardedMap<K: Key, V: Value, M = HashMap<K, V>> {
     shard: M,
     /// Whether the shard may have become another one since it was checked.
     is_lent: bool,
+    /// Device memory for batches on host slices.
+    columns: Columns<K::Word, V::Word>,
+    /// Whether a batch may run: none was waited for since it was submitted.
+    is_running: bool,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -173,7 +179,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             equal: None,
             of,
         };
-        let mut map = Self { engine, shard, is_lent: false, of: PhantomData };
+        let columns = Columns::new(shard.inner().device())?;
+        let mut map = Self { engine, shard, is_lent: false, columns, is_running: true, of: PhantomData };
         if ranks > 1 {
             // A single rank executes most batches without this memory.
             map.engine.reserve_work()?;
@@ -182,6 +189,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         map.agree_on_types()?;
         map.engine.remote = Remote::connect(&mut map.engine.exchange, map.shard.inner())?;
         map.engine.calibrate(map.shard.inner())?;
+        map.wait()?; // so that the first call need not
         Ok(map)
     }
 
@@ -306,11 +314,13 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     }
 
     /// Returns the bytes of device memory of the shard and of this rank's messages and windows, and those in
-    /// which equal keys of batches have been combined.
+    /// which equal keys of batches have been combined, or which batches on host slices have used: both are
+    /// kept for the next batch.
     pub fn memory_usage(&self) -> usize {
         let windows = 3 * self.engine.exchange.limits().window_bytes(self.ranks());
         let equal = self.engine.equal.as_ref().map_or(0, Equal::memory_usage);
-        self.shard.inner().memory_usage() + self.engine.work.memory_usage() + equal + windows
+        let batches = equal + self.columns.memory_usage();
+        self.shard.inner().memory_usage() + self.engine.work.memory_usage() + batches + windows
     }
 
     /// Returns whether [`get_remote`](Self::get_remote) is possible: all ranks are threads of this process,
@@ -372,12 +382,14 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     pub fn wait(&mut self) -> Result<()> {
         self.engine.exchange.wait()?;
         self.engine.remote.iter_mut().for_each(Remote::forget);
+        self.is_running = false;
         Ok(())
     }
 
     /// Runs this rank's part of a collective batch. Returns what comes with it.
     fn run<T>(&mut self, call: Call, batch: Result<BatchWith<K, V, T>>) -> Result<T> {
         let batch = self.check_shard().and(batch);
+        self.is_running = true;
         self.engine.run(self.shard.inner(), call, batch)
     }
 }

@@ -258,7 +258,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let most = all.iter().map(|&[len]| len as usize).max().unwrap_or(0);
         for first in (0..most).step_by(BATCH) {
             let range = first.min(len)..(first + BATCH).min(len);
-            let words = (parts.keys[range.clone()].to_vec(), parts.values[range].to_vec());
+            let words = (&parts.keys[range.clone()], &parts.values[range]);
             let outcomes = self.of_words(BatchOp::InsertNew, words)?.into_outcomes();
             left_over += outcomes.refused();
             is_twice |= outcomes.count(Outcome::Found) > 0;

@@ -3,6 +3,7 @@
 #![cfg(feature = "sharded-map")]
 
 mod arguments;
+mod columns;
 mod failures;
 mod faults;
 mod model;
