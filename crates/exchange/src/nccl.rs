@@ -137,9 +137,8 @@ impl Nccl {
         let word = self.memory.words.slice(..1)?.cast()?;
         let (sends, receives) = (vec![word; self.ranks], vec![word.len(); self.ranks]);
         let stride = self.limits.part_bytes;
-        let arrival =
-            let (lane, shape, after) = (Lane::Even, 0, self.stream.clone());
-            self.exchange(&RoundPlan { lane, shape, sends, receives, stride, after, deadline })?;
+        let (lane, shape, after) = (Lane::Even, 0, self.stream.clone());
+        let arrival = self.exchange(&RoundPlan { lane, shape, sends, receives, stride, after, deadline })?;
         let check = || self.check();
         arrival.0.iter().try_for_each(|event| transport::wait_for(event, deadline, check))
     }
