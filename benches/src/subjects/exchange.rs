@@ -20,6 +20,9 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct Exchanges<'a>(pub &'a Gpu);
 
+/// The operation whose callers know how many elements arrive.
+const SIZED: &str = "all_to_all_sized";
+
 /// Way to move data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -63,19 +66,26 @@ impl Structure for Exchanges<'_> {
     }
 
     fn ops(&self) -> Vec<&'static str> {
-        vec!["all_to_all"]
+        vec!["all_to_all", "all_to_all_sized"]
     }
 
     fn is_possible(&self, case: &Case) -> bool {
         let ranks = case.number("ranks").unwrap_or(1.0) as usize;
-        let has_way = Way::of(&case.variant).is_ok_and(|way| way.is_possible(&self.0.device));
+        let is_bare = |way| matches!(way, Way::RawPeer | Way::RawNccl);
+        let has_way = Way::of(&case.variant).is_ok_and(|way| {
+            // Bare copies and messages always know their sizes.
+            way.is_possible(&self.0.device) && !(is_bare(way) && case.op == SIZED)
+        });
         has_way && devices(self.0, ranks).is_ok()
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        ensure!(case.op == "all_to_all", "no operation of an exchange is called '{}'", case.op);
-        let devices = devices(self.0, case.number("ranks")? as usize)?;
-        Ok(Box::new(AllToAll::new(Way::of(&case.variant)?, &devices, case.n as usize)?))
+        ensure!(self.ops().contains(&&*case.op), "no operation of an exchange is called '{}'", case.op);
+        let (devices, way) = (devices(self.0, case.number("ranks")? as usize)?, Way::of(&case.variant)?);
+        Ok(Box::new(AllToAll {
+            is_sized: case.op == SIZED,
+            ..AllToAll::new(way, &devices, case.n as usize)?
+        }))
     }
 }
 
@@ -108,6 +118,8 @@ struct AllToAll {
     intos: Vec<Buffer<u64>>,
     /// Elements that a rank sends to each rank.
     each: usize,
+    /// Whether exchanges are told how many elements arrive.
+    is_sized: bool,
     ms: f64,
 }
 
@@ -125,7 +137,7 @@ impl AllToAll {
         let intos = devices.iter().map(|device| Ok(device.zeroed(len)?)).collect::<Result<_>>()?;
         let (meeting, id) = (Meeting::new(devices.len())?, id_of(way)?);
         let ends = on_threads(0..devices.len(), |rank| End::new(way, (&meeting, &id), rank, devices))?;
-        Ok(Self { way, ends, sends, intos, each, ms: 0.0 })
+        Ok(Self { way, ends, sends, intos, each, is_sized: false, ms: 0.0 })
     }
 
     /// Checks that all elements of a rank have arrived.
@@ -226,13 +238,18 @@ impl End {
         &mut self,
         send: &Buffer<u64>,
         into: &mut Buffer<u64>,
-        (ranks, each): (usize, usize),
+        (ranks, each, is_sized): (usize, usize, bool),
     ) -> Result<()> {
         match self {
             Self::Exchange(exchange) => {
-                let counts = vec![each; ranks];
-                let from = exchange.all_to_all(1, send.slice(..)?, &counts, into.slice_mut(..)?)?;
-                ensure!(from == counts, "{from:?} elements arrived, not {each} from each");
+                let (counts, send, into) = (vec![each; ranks], send.slice(..)?, into.slice_mut(..)?);
+                match is_sized {
+                    true => exchange.all_to_all_sized(1, send, &counts, into, &counts)?,
+                    false => {
+                        let from = exchange.all_to_all(1, send, &counts, into)?;
+                        ensure!(from == counts, "{from:?} elements arrived, not {each} from each");
+                    }
+                }
                 Ok(exchange.wait()?)
             }
             Self::Calls { nccl, communicator, stream } => {
@@ -292,8 +309,8 @@ impl Benchmark for AllToAll {
     }
 
     fn launch(&mut self) -> Result<()> {
-        let Self { way, ends, sends, intos, each, .. } = self;
-        let (shape, line) = ((ends.len(), *each), StartLine::new(ends.len()));
+        let Self { way, ends, sends, intos, each, is_sized, .. } = self;
+        let (shape, line) = ((ends.len(), *each, *is_sized), StartLine::new(ends.len()));
         let ranks = ends.iter_mut().zip(&*sends).enumerate();
         let times = match way {
             Way::RawPeer => {

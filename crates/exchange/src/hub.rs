@@ -38,6 +38,8 @@ pub struct Meeting(Arc<Hub>);
 #[derive(Debug)]
 pub struct Hub {
     ranks: usize,
+    /// Time for which a rank keeps a core busy before it sleeps.
+    busy: Duration,
     /// The gates of the ranks.
     gates: Vec<Gate>,
     planted: Vec<Planted>,
@@ -143,6 +145,13 @@ impl Meeting {
         state.taken.push(rank);
         Ok(Seat { hub: self.0.clone(), rank, step: 0, is_stalled: false, fault: None })
     }
+}
+
+/// Returns the time for which a rank keeps a core busy. The devices of several ranks end their parts of a
+/// large batch within a millisecond; a rank without a core of its own must not keep the others from theirs.
+fn busy(ranks: usize) -> Duration {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores > ranks { 20 * BUSY } else { BUSY }
 }
 
 impl Hub {
@@ -322,7 +331,7 @@ impl Seat {
                 return Ok(posts);
             }
             state.check()?;
-            if start.elapsed() < BUSY {
+            if start.elapsed() < self.hub.busy {
                 // Ranks that are in step meet in some microseconds; to wake a thread takes longer.
                 drop(state);
                 std::thread::yield_now();
