@@ -122,7 +122,7 @@ impl Meeting {
         }
         let (state, changed) = (Mutex::default(), Condvar::new());
         let gates = (0..ranks).map(|_| Gate::default()).collect();
-        Ok(Self(Arc::new(Hub { ranks, gates, planted, state, changed })))
+        Ok(Self(Arc::new(Hub { ranks, busy: busy(ranks), gates, planted, state, changed })))
     }
 
     /// Returns the number of ranks.

@@ -194,7 +194,11 @@ fn poll(deadline: Instant, mut is_done: impl FnMut() -> Result<bool>) -> Result<
         if now >= deadline {
             return Ok(false);
         }
-        if now - start < BUSY_FOR_DEVICE { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+        match now - start {
+            time if time < BUSY / 2 => std::hint::spin_loop(),
+            time if time < BUSY_FOR_DEVICE => std::thread::yield_now(),
+            _ => std::thread::sleep(NAP),
+        }
     }
     Ok(true)
 }

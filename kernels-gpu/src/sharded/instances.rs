@@ -16,10 +16,10 @@ pub mod pairs {
     }
 }
 
-/// The default kinds of hash map, of whose batches a rank executes its own elements directly.
+/// The default kinds of hash map, which other ranks read.
 pub mod tables {
     use crate::hash_map::{DefaultTable, DefaultWide};
-    use crate::sharded::owned::{GetOwned, InsertOwned};
+    use crate::sharded::owned::GetOwned;
     simt::instances! {
         types {
             hinted8_64_2x4_u32_u32: DefaultTable,
@@ -27,7 +27,7 @@ pub mod tables {
             double_64_2x2_u32_u64: DefaultWide<u32, u64>,
             double_64_2x2_u64_u32: DefaultWide<u64, u32>,
         }
-        kernels { GetOwned, InsertOwned }
+        kernels { GetOwned }
         visitor: crate::hash_map::Config
     }
 }

@@ -48,17 +48,10 @@ pub struct Division {
     pub room_bits: u32,
     /// Pieces of a chunk.
     pub pieces: u32,
-    /// 1 if this rank executes its own elements where they lie: no message and no answers have them.
-    pub is_direct: u32,
 }
 
 #[device]
 impl Division {
-    /// Returns whether elements of an owner are in messages.
-    fn moves(self, owner: u32) -> bool {
-        self.is_direct == 0 || owner != self.own
-    }
-
     /// Returns the elements of a part for an owner, as a power of two.
     fn bits(self, owner: u32) -> u32 {
         if owner == self.own { 31 } else { self.room_bits }
@@ -373,7 +366,7 @@ fn scatter_sorted<P: Sharded>(
         let key = if from < total { unsafe { stage.load_unchecked(from) } } else { P::Key::MAX };
         let owner = owner_of(key, places.division.owners);
         let (begin, place) = places.place(owner, from.wrapping_sub(piece.from(shift, owner)));
-        if from < total && places.division.moves(owner) {
+        if from < total {
             let bytes = size_of::<P::Key>() + if has_values { size_of::<P::Value>() } else { 0 };
             let begin = begin + ((place.part as usize * bytes) << places.division.bits(owner));
             keys_to.write(begin / size_of::<P::Key>() + place.index as usize, key);
@@ -473,7 +466,7 @@ fn gather_group<P: Sharded>(
         let at = piece.at(first + item);
         let (owner, index) = places.take(keys[item], at);
         let (_, place) = places.place(owner, index);
-        is_due[item] = at < piece.keys.len() && place.part == round && division.moves(owner);
+        is_due[item] = at < piece.keys.len() && place.part == round;
         if is_due[item] {
             found[item] = answers.read(owner, division, place, bytes);
         }

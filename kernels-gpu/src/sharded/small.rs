@@ -111,7 +111,7 @@ pub fn sharded_collect<P: Sharded + Instance>(
     let (place, room) = (places.read(at), room.max(1));
     let (owner, index) = (place / room, place % room);
     let bytes = if results.is_empty() { 0 } else { size_of::<P::Value>() };
-    let division = Division { owners: 0, own, room_bits: 31, pieces: 0, is_direct: 0 };
+    let division = Division { owners: 0, own, room_bits: 31, pieces: 0 };
     let (value, outcome) = answers.read(owner, division, Place { part: 0, count: room, index }, bytes);
     if bytes > 0 {
         results.write(at, value);

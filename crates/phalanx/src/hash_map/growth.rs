@@ -241,24 +241,6 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
     }
 
     #[cfg(feature = "sharded-map")]
-    fn has_owned(&self, op: BatchOp) -> bool {
-        owned::executes(op) && owned::find::<K, V>(self.handle.kernels().variant()).is_some()
-    }
-
-    #[cfg(feature = "sharded-map")]
-    fn submit_owned(&self, stream: &Stream, batch: Batch<K, V>, owned: Owned) -> Result<()> {
-        let Some(kernels) = owned::find::<K, V>(self.handle.kernels().variant()) else { return Ok(()) };
-        if batch.op.writes() {
-            self.freezer.thaw(&self.handle.device)?;
-        }
-        let table = self.handle.read();
-        // SAFETY: as in `submit`.
-        let launched = unsafe { kernels.launch_owned(stream, &table.raw(), batch, owned) };
-        self.checks.submitted(batch.op, batch.keys.max_len());
-        Ok(launched?)
-    }
-
-    #[cfg(feature = "sharded-map")]
     fn readable(&self) -> Option<Arc<dyn Readable<K, V>>> {
         let (kernels, current) = (self.handle.kernels().boxed(), self.handle.read().current());
         Some(Arc::new(SharedTable { kernels, current }))
@@ -309,7 +291,7 @@ impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
         let Some(kernels) = owned::find::<K, V>(self.kernels.variant()) else { return Ok(None) };
         let memory = self.memory();
         // SAFETY: as in `look_up`.
-        unsafe { kernels.launch_owned(stream, &memory.raw(), batch, owned)? };
+        unsafe { kernels.look_up_owned(stream, &memory.raw(), batch, owned)? };
         Ok(Some(memory))
     }
 }

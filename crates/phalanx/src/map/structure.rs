@@ -72,24 +72,6 @@ pub trait Structure {
     /// Returns the bytes of device memory.
     fn memory_usage(&self) -> usize;
 
-    /// Returns whether [`Self::submit_owned`] executes batches of an operation.
-    #[cfg(feature = "sharded-map")]
-    fn has_owned(&self, _op: BatchOp) -> bool {
-        false
-    }
-
-    /// Submits a batch of which only the elements of one rank are executed. The answers to others are not
-    /// written. A structure that [has](Self::has_owned) no such operation does nothing.
-    #[cfg(feature = "sharded-map")]
-    fn submit_owned(
-        &self,
-        _stream: &Stream,
-        _batch: Batch<Self::Key, Self::Value>,
-        _owned: phalanx_kernels::sharded::owned::Owned,
-    ) -> Result<()> {
-        Ok(())
-    }
-
     /// Returns the structure as other devices of this process can read it, or `None` if they cannot.
     #[cfg(feature = "sharded-map")]
     fn readable(&self) -> Option<std::sync::Arc<dyn Readable<Self::Key, Self::Value>>> {
@@ -110,8 +92,8 @@ pub trait Readable<K, V>: Send + Sync {
     /// Returns what must live until the stream has executed the batch.
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<std::sync::Arc<dyn Send + Sync>>;
 
-    /// As [`Self::look_up`], for a rank's elements of a `get`: see [`Structure::submit_owned`]. Returns `None`
-    /// if the structure cannot.
+    /// As [`Self::look_up`], for a `get` of which only the elements of one rank are executed. The answers to
+    /// others are not written. Returns `None` if the structure has no kernel for it.
     fn look_up_owned(
         &self,
         stream: &Stream,

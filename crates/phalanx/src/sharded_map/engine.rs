@@ -35,7 +35,6 @@ use crate::{Error, Result};
 use exchange::{Exchange, Lane, Transfer, check_equal};
 use gpu::{Buffer, Event, Stream};
 use phalanx_kernels::sharded::kernels::{Answers, Division, ShardedGather};
-use phalanx_kernels::sharded::owned::Owned;
 use phalanx_kernels::sharded::{PIECE, Pair};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
@@ -92,8 +91,6 @@ struct Job<'a, K, V> {
     batch: Batch<K, V>,
     keys: GlobalSlice<K>,
     pieces: usize,
-    /// Whether the shard executes this rank's own elements where they lie.
-    is_direct: bool,
 }
 
 impl<K: Word, V: Word> Job<'_, K, V> {
@@ -191,7 +188,7 @@ impl<K: Word, V: Word> Engine<K, V> {
 
     /// Submits the counting of a batch.
     fn count(&mut self, job: &Job<'_, K, V>, chunks: usize) -> Result<()> {
-        let division = self.geometry.division(job.pieces, job.is_direct);
+        let division = self.geometry.division(job.pieces);
         self.work.tables.count::<K, V>(self.exchange.stream(), (division, chunks), job.keys, job.shape.sent)
     }
 
@@ -227,8 +224,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         (own_chunks, chunks): (usize, usize),
     ) -> Result<()> {
         let keys = batch.keys.words();
-        let is_direct = self.geometry.ranks > 1 && shard.has_owned(shape.op);
-        let job = Job { shard, shape, batch, keys, pieces: self.geometry.pieces(keys.len()), is_direct };
+        let job = Job { shard, shape, batch, keys, pieces: self.geometry.pieces(keys.len()) };
         if own_chunks > 0 {
             let stream = self.exchange.stream().clone();
             let begin = self.clock.begin(&stream)?;
@@ -346,7 +342,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     }
 
     fn division(&self) -> Division {
-        self.engine.geometry.division(self.job.pieces, self.job.is_direct)
+        self.engine.geometry.division(self.job.pieces)
     }
 
     /// Submits the partition of a chunk. Transfers of the messages that were in its buffer before have ended:
@@ -411,11 +407,6 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if item.round > 0 || own[self.rank()] == 0 {
             return Ok(());
         }
-        if self.job.is_direct {
-            let owned = Owned { owners: engine.geometry.ranks as u32, own: self.rank() as u32 };
-            let stream = engine.exchange.stream();
-            return self.job.shard.submit_owned(stream, self.job.chunk(item.chunk), owned);
-        }
         let begin = engine.geometry.begins(own, self.job.shape.sent)[self.rank()];
         let messages = words(&engine.work.send[item.chunk % 2]).part(begin, usize::MAX);
         self.probe_part(messages, own[self.rank()] as usize, words(&engine.work.own[item.chunk % 2]))
@@ -478,8 +469,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     fn gather(&self, item: Item) -> Result<()> {
         let part = self.job.chunk(item.chunk);
         let keys = part.keys.words();
-        let is_idle = self.job.is_direct && !item.moves;
-        if !self.job.shape.has_answers || keys.is_empty() || is_idle {
+        if !self.job.shape.has_answers || keys.is_empty() {
             return Ok(());
         }
         let (offsets, messages) = self.engine.work.tables.of(self.division(), item.chunk);

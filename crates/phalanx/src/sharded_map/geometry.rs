@@ -62,17 +62,10 @@ impl Geometry {
         self.most_chunk() * pair + 2 * UNIT * self.ranks
     }
 
-    /// Returns the division of chunks of `pieces` pieces, as kernels take it. `is_direct` is whether the rank
-    /// executes its own elements where they lie.
-    pub fn division(&self, pieces: usize, is_direct: bool) -> Division {
+    /// Returns the division of chunks of `pieces` pieces, as kernels take it.
+    pub fn division(&self, pieces: usize) -> Division {
         let (owners, own) = (self.ranks as u32, self.rank as u32);
-        Division {
-            owners,
-            own,
-            room_bits: self.room_bits,
-            pieces: pieces as u32,
-            is_direct: is_direct.into(),
-        }
+        Division { owners, own, room_bits: self.room_bits, pieces: pieces as u32 }
     }
 
     /// Returns the bytes of a part of `count` elements.

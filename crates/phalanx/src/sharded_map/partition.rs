@@ -70,7 +70,7 @@ impl<K: Word, V: Word> Partition<K, V> {
         let arguments = slice(device, "values", values, self.len)?;
         let batch = Batch { arguments, ..Batch::new(BatchOp::Insert, keys) };
         let (chunk_len, chunks) = (self.chunk_len(), self.chunks());
-        let division = self.geometry.division(chunk_len / PIECE, false);
+        let division = self.geometry.division(chunk_len / PIECE);
         self.tables.count::<K, V>(&self.stream, (division, chunks), keys, sizes::<K, V>())?;
         for (chunk, messages) in self.messages.iter().enumerate() {
             let part = batch.part(chunk * chunk_len, chunk_len);
