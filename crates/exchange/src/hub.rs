@@ -154,6 +154,10 @@ fn busy(ranks: usize) -> Duration {
     if cores > ranks { 20 * BUSY } else { BUSY }
 }
 
+/// Spins between two looks at a step: about a microsecond, so that ranks rarely meet at the lock, where one
+/// would sleep.
+const SPINS: usize = 40;
+
 impl Hub {
     // Each change is complete, also if a thread panics.
     fn state(&self) -> MutexGuard<'_, State> {
@@ -163,6 +167,14 @@ impl Hub {
     /// Returns an error if a rank is lost.
     pub fn check(&self) -> Result<()> {
         self.state().check()
+    }
+
+    /// Passes some time before another look at a step.
+    fn pause(&self) {
+        match self.busy > BUSY {
+            true => (0..SPINS).for_each(|_| std::hint::spin_loop()),
+            false => std::thread::yield_now(),
+        }
     }
 
     fn mark_lost(&self, state: &mut State, lost: Lost) {
@@ -334,7 +346,7 @@ impl Seat {
             if start.elapsed() < self.hub.busy {
                 // Ranks that are in step meet in some microseconds; to wake a thread takes longer.
                 drop(state);
-                std::thread::yield_now();
+                self.hub.pause();
                 state = self.hub.state();
                 continue;
             }
