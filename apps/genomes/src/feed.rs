@@ -216,7 +216,7 @@ impl<V: Pod + Send + Sync> Batch<V> {
     ///
     /// # Errors
     /// Returns [`phalanx::gpu::Error`] when the device is lost.
-    pub fn pairs(&self) -> phalanx::gpu::Result<(&[u64], &[V])> {
+    pub fn columns(&self) -> phalanx::gpu::Result<(&[u64], &[V])> {
         Ok((&self.keys.0.as_slice()?[..self.len], &self.values.0.as_slice()?[..self.len]))
     }
 
@@ -266,7 +266,7 @@ impl<V: Pod + Send + Sync> Batches<V> {
                 return Ok(());
             }
             self.batch.fill(&mut parts, &source.segments)?;
-            let (keys, values) = self.batch.pairs()?;
+            let (keys, values) = self.batch.columns()?;
             run(keys, values)?;
         }
     }
@@ -353,13 +353,13 @@ mod tests {
         let mut lens = Vec::new();
         while rounds.fill(&mut batches).unwrap() > 0 {
             for batch in &batches {
-                let (keys, values) = batch.pairs().unwrap();
+                let (keys, values) = batch.columns().unwrap();
                 let expected = next..next + keys.len() as u64;
                 assert!(keys.iter().copied().eq(expected.clone()));
                 assert!(values.iter().copied().eq(expected.clone().map(|key| 2 * key)));
                 next = expected.end;
             }
-            lens.push(batches.each_ref().map(|batch| batch.pairs().unwrap().0.len()));
+            lens.push(batches.each_ref().map(|batch| batch.columns().unwrap().0.len()));
         }
         reader.join().unwrap();
         assert_eq!(next, len);

@@ -235,7 +235,7 @@ impl RankCounter {
 
     /// Adds the counts of a batch. All ranks call it, each with its own batch.
     fn add(&mut self, map: &mut ShardedMap<u64, u64>, batch: &Batch<u64>) -> phalanx::Result<()> {
-        let (kmers, counts) = batch.pairs()?;
+        let (kmers, counts) = batch.columns()?;
         let parts: [_; PARTS] = array::from_fn(|part| share(kmers.len(), part, PARTS));
         let mut copied = Vec::with_capacity(PARTS);
         for part in &parts {

@@ -12,7 +12,7 @@ use nccl_late::{Code, Communicator, Library, UniqueId};
 use phalanx_kernels::roofline::content;
 use rayon::prelude::*;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -352,21 +352,29 @@ impl Benchmark for AllToAll {
 #[derive(Debug)]
 pub struct StartLine {
     ranks: usize,
-    arrived: AtomicUsize,
+    arrived: Mutex<usize>,
 }
 
 impl StartLine {
     /// Creates one for `ranks` threads.
     pub fn new(ranks: usize) -> Self {
-        Self { ranks, arrived: AtomicUsize::new(0) }
+        Self { ranks, arrived: Mutex::new(0) }
     }
 
     /// Waits until all threads have called it as often as the caller.
     fn wait(&self) {
-        let turn = self.arrived.fetch_add(1, Ordering::AcqRel) / self.ranks;
-        while self.arrived.load(Ordering::Acquire) / self.ranks == turn {
+        let before = self.meetings(1);
+        while self.meetings(0) == before {
             thread::yield_now();
         }
+    }
+
+    /// Adds threads that have arrived. Returns how often all had arrived before.
+    fn meetings(&self, arriving: usize) -> usize {
+        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *arrived / self.ranks;
+        *arrived += arriving;
+        before
     }
 
     /// Returns the milliseconds that `run` takes from the moment when all ranks are ready. The thread has

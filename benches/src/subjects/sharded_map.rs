@@ -3,9 +3,9 @@
 //! Each rank has `pairs` pairs when the batch has ended, if it inserts, else before it. A batch has `n`
 //! elements on each rank, of any owners. The time is that of the host, from the moment when all ranks are
 //! ready until the last one has its answers. `fill` inserts all pairs, in batches of `n`; `insert_host` and
-//! `get_host` have batches on the host. With `keys = "others"`, a batch has only keys of other ranks. `choice`
-//! says how a `get` is executed: as the map has measured (`auto`), through the exchange, or without one
-//! (`remote`).
+//! `get_host` have batches on the host. With `keys = "others"`, a batch has only keys of other ranks.
+//! `choice` says how a `get` is executed: as the map has measured (`auto`), through the exchange, or without
+//! one (`remote`).
 //!
 //! Where the parameter `plain` is 1, the only rank's shard executes the batch itself, on the same stream and
 //! with the same wait: the baseline of the short cut that a map of one rank takes. Where it is 2, the shard

@@ -85,8 +85,8 @@ impl Exchange {
         self.move_pieces_after(&stream, (lane, shape), sends, receives)
     }
 
-    /// As [`move_pieces`](Self::move_pieces), in the order of another stream of this rank's device: the copies
-    /// come after all work that `after` has now, which has used the window and written the pieces.
+    /// As [`move_pieces`](Self::move_pieces), in the order of another stream of this rank's device: the
+    /// copies come after all work that `after` has now, which has used the window and written the pieces.
     ///
     /// ```
     /// use exchange::{Exchange, Lane, Limits, Meeting};

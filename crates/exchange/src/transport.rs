@@ -126,8 +126,9 @@ pub trait Transport: Send + std::fmt::Debug {
     fn gather(&mut self, words: Vec<u64>, deadline: Instant) -> Result<Vec<Vec<u64>>>;
 
     /// Begins to move data to the windows of all ranks, after all work that their streams
-    /// ([`RoundPlan::after`]) have now. The window may be used in the order of the arrival that is returned, and until the next round of the lane.
-    /// The host waits for other ranks' threads or processes, not for devices.
+    /// ([`RoundPlan::after`]) have now. The window may be used in the order of the arrival that is returned,
+    /// and until the next round of the lane. The host waits for other ranks' threads or processes, not for
+    /// devices.
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival>;
 
     /// Moves data straight to the receivers' memory, and returns the number of elements from each rank. They

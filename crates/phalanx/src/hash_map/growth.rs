@@ -1,7 +1,7 @@
 //! Growth of a hash map: when a table is replaced by a larger one, and how.
+#[allow(unused_imports)] // for links in the documentation
 use super::HashMap;
 use super::kernels::Kernels;
-#[allow(unused_imports)] // for links in the documentation
 #[cfg(feature = "sharded-map")]
 use super::owned;
 use super::table::Table;

@@ -430,8 +430,8 @@ impl<K: Word, V: Word> Uploaded<K, V> {
     }
 }
 
-/// Copies the first `len` elements to the host, and passes them to `take` in order, also if there is no memory for staging:
-/// the batch is executed, so its results must not be lost.
+/// Copies the first `len` elements to the host, and passes them to `take` in order, also if there is no
+/// memory for staging: the batch is executed, so its results must not be lost.
 fn download_anyhow<W: bytemuck::Pod + simt::Word>(
     (elements, len): (&Buffer<W>, usize),
     take: &mut impl FnMut(&[W]) -> Result<()>,

@@ -24,7 +24,7 @@ use super::combine::Equal;
 use super::geometry::{Geometry, Item, Plan};
 use super::remote::{Pending, Remote};
 use super::shape::{COMPARED, Call, Shape};
-use super::stages::{Begin, Clock, Stage};
+use super::stages::{Clock, Stage};
 use super::steps::STEP_WORDS;
 use super::tables::warps;
 use super::work::{Work, answer_stride, bytes_of, words, words_at};
