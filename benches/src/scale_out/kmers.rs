@@ -40,9 +40,9 @@ pub fn compare(gpu: &Gpu, ranks: usize) -> Result<Measured> {
     let folder = env::temp_dir().join(format!("phalanx-kmers-{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let reads = folder.join("reads.fa");
-    let count = |gpus| run(&program, is_emulator, gpus, (&reads, &folder.join("counts")));
-    let runs = write_reads(&reads, if is_emulator { SMALL } else { LARGE })
-        .and_then(|()| Ok((count(1)?, count(ranks)?)));
+    let input = if is_emulator { SMALL } else { LARGE };
+    let count = |gpus| run(&program, (is_emulator, input), gpus, (&reads, &folder.join("counts")));
+    let runs = write_reads(&reads, input).and_then(|()| Ok((count(1)?, count(ranks)?)));
     drop(fs::remove_dir_all(&folder));
     let (one, all) = runs?;
     ensure!(one.written == all.written, "one device and {ranks} write different counts");
@@ -57,10 +57,17 @@ pub fn compare(gpu: &Gpu, ranks: usize) -> Result<Measured> {
 }
 
 /// Runs the program on `gpus` devices.
-fn run(program: &Path, is_emulator: bool, gpus: usize, (reads, output): (&Path, &Path)) -> Result<Run> {
+fn run(
+    program: &Path,
+    (is_emulator, input): (bool, Input),
+    gpus: usize,
+    (reads, output): (&Path, &Path),
+) -> Result<Run> {
     let start = Instant::now();
     let mut command = Command::new(program);
     command.arg(reads).args(["--gpus", &gpus.to_string(), "--output"]).arg(output);
+    // Tables that need not grow.
+    command.args(["--capacity", &(2 * input.genome).to_string()]);
     command.args(["--device", if is_emulator { "emulator" } else { "cuda" }]);
     let ended = command.output().with_context(|| format!("cannot start {}", program.display()))?;
     let told = String::from_utf8_lossy(&ended.stderr);

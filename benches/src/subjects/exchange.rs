@@ -3,6 +3,7 @@
 //! Each rank has a thread and a device. A rank sends as many elements to each rank, itself included. The time
 //! is that of the host, from the moment when all ranks are ready until the data of the last one have arrived.
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
+use crate::engine::statistics::summarize;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Context, Result, bail, ensure};
@@ -120,7 +121,8 @@ struct AllToAll {
     each: usize,
     /// Whether exchanges are told how many elements arrive.
     is_sized: bool,
-    ms: f64,
+    /// Times of all launches, in milliseconds.
+    times: Vec<f64>,
 }
 
 impl AllToAll {
@@ -137,7 +139,7 @@ impl AllToAll {
         let intos = devices.iter().map(|device| Ok(device.zeroed(len)?)).collect::<Result<_>>()?;
         let (meeting, id) = (Meeting::new(devices.len())?, id_of(way)?);
         let ends = on_threads(0..devices.len(), |rank| End::new(way, (&meeting, &id), rank, devices))?;
-        Ok(Self { way, ends, sends, intos, each, is_sized: false, ms: 0.0 })
+        Ok(Self { way, ends, sends, intos, each, is_sized: false, times: Vec::new() })
     }
 
     /// Checks that all elements of a rank have arrived.
@@ -323,12 +325,12 @@ impl Benchmark for AllToAll {
                 line.time(send.device(), || end.exchange(send, into, shape))
             }),
         };
-        self.ms = times?.into_iter().fold(0.0, f64::max);
+        self.times.push(times?.into_iter().fold(0.0, f64::max));
         Ok(())
     }
 
     fn own_ms(&self) -> Option<f64> {
-        Some(self.ms)
+        self.times.last().copied()
     }
 
     fn verify(&mut self) -> Result<Verified> {
@@ -342,7 +344,8 @@ impl Benchmark for AllToAll {
 
     fn metrics(&self) -> Vec<Metric> {
         let bytes = 8 * self.each * (self.ends.len() - 1);
-        let rate = bytes as f64 / 1e6 / self.ms.max(1e-9);
+        let ms = summarize(&self.times).map_or(f64::INFINITY, |times| times.median);
+        let rate = bytes as f64 / 1e6 / ms.max(1e-9);
         vec![Metric::Counted([("gb_per_s_each_way".to_owned(), rate)].into())]
     }
 }

@@ -147,14 +147,14 @@ struct Rank<K: MapWord, V: MapWord> {
     batch: usize,
     plain: Plain,
     is_filled: bool,
-    /// Times of the last batch's stages, if they are measured.
-    stages: Option<Stages>,
+    /// What the last batch has done, and the times of its stages, if they are measured.
+    done: (Report, Stages),
 }
 
 /// Answers to a batch on host slices.
 enum Answers<V> {
-    /// Whether all pairs were placed.
-    AllPlaced(bool),
+    /// Whether all pairs were new.
+    AllInserted(bool),
     Values(Vec<Option<V>>),
 }
 
@@ -281,6 +281,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
         map.force_exchange(is_set(plan.case, "forced")?);
         map.measure_stages(is_set(plan.case, "stages")?);
         if let Some(most) = plan.most_remote {
+            ensure!(most == 0 || map.is_readable(), "rank {rank} cannot read the tables of the others");
             map.set_most_remote(most);
         }
         let (asked, first) = (plan.keys::<K>(rank), plan.first_keys::<K>(rank));
@@ -302,7 +303,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             asked,
             plain: plan.plain,
             is_filled: false,
-            stages: None,
+            done: Default::default(),
         })
     }
 
@@ -331,7 +332,8 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             Plain::All => self.submit_plain(verb)?,
             Plain::None | Plain::Too => self.submit(verb)?,
         }
-        self.stages = Some(self.map.stages()?);
+        let stages = self.map.stages()?;
+        self.done = (self.map.report(), stages);
         Ok(())
     }
 
@@ -393,7 +395,10 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
     /// Runs the batch on host slices, and keeps its answers.
     fn run_host(&mut self, verb: Verb) -> Result<()> {
         self.answers = Some(match verb {
-            Verb::InsertHost => Answers::AllPlaced(self.map.insert(&self.asked, &self.given)?.all_placed()),
+            Verb::InsertHost => {
+                let outcomes = self.map.insert(&self.asked, &self.given)?;
+                Answers::AllInserted(outcomes.count(Outcome::Inserted) == self.asked.len())
+            }
             _ => Answers::Values(self.map.get(&self.asked)?),
         });
         Ok(())
@@ -427,7 +432,7 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
             Verb::InsertHost | Verb::GetHost => {
                 let answered = match &self.answers {
                     None => false,
-                    Some(Answers::AllPlaced(all_placed)) => *all_placed,
+                    Some(Answers::AllInserted(all_inserted)) => *all_inserted,
                     Some(Answers::Values(found)) => found.len() == self.asked.len(),
                 };
                 ensure!(answered, "rank {rank}: the outcome of element Some(0) is missing");
@@ -485,14 +490,14 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
 
     fn metrics(&self) -> Vec<Metric> {
         let bytes = self.ranks.iter().map(|rank| rank.map.memory_usage() as u64).sum();
-        let Report { chunks, rounds, sent, .. } = self.ranks[0].map.report();
-        let Stages { count, partition, arrival, probe, answers, gather, .. } =
-            self.ranks[0].stages.unwrap_or_default();
+        let (Report { chunks, rounds, sent, remote, .. }, stages) = self.ranks[0].done;
+        let Stages { count, partition, arrival, probe, answers, gather, .. } = stages;
         let counted = [
             ("plain_ms", summarize(&self.plain_ms).map_or(0.0, |times| times.median)),
             ("chunks", chunks as f64),
             ("rounds", rounds as f64),
             ("sent", sent as f64),
+            ("remote", remote as f64),
             ("count_ms", count),
             ("partition_ms", partition),
             ("arrival_ms", arrival),

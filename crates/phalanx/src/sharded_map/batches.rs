@@ -157,7 +157,7 @@ impl<'a, K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedBatches<'a, K, V, 
         let batch = get(self.0.device(), keys.view(), values, outcomes)?;
         self.0.check_shard()?;
         self.0.is_running = true;
-        self.0.engine.get_remote(&batch)
+        self.0.engine.get_alone(&batch)
     }
 
     /// Submits [`ShardedMap::contains_key`].

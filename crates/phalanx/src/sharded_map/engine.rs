@@ -176,6 +176,10 @@ impl<K: Word, V: Word> Engine<K, V> {
         let (ranks, pieces) = (self.geometry.ranks, self.geometry.pieces(len));
         let chunks = len.div_ceil(pieces * PIECE);
         self.reserve_work()?;
+        if !self.work.tables.have_room(ranks, chunks, pieces) {
+            // With a deadline, which the wait of an allocation has not.
+            self.exchange.wait()?;
+        }
         self.work.tables.reserve(self.exchange.device(), ranks, chunks, pieces)?;
         Ok(chunks)
     }
@@ -234,8 +238,19 @@ impl<K: Word, V: Word> Engine<K, V> {
         let plan = self.plan(own_chunks, chunks)?;
         self.note(&plan, chunks);
         let streams = (self.exchange.stream().clone(), self.side.clone());
-        Flight { job: &job, plan: &plan, engine: self, streams, answers: None, probed: None, gathered: None }
-            .run()
+        let mut flight = Flight {
+            job: &job,
+            plan: &plan,
+            engine: self,
+            streams,
+            answers: None,
+            probed: None,
+            gathered: None,
+        };
+        let ran = flight.run();
+        // Also after an error: later work may use the same buffers.
+        let joined = self.side.record().and_then(|event| self.exchange.stream().wait(&event));
+        ran.and(joined.map_err(Error::from))
     }
 
     /// Waits for the counts, and tells them all ranks.
@@ -303,8 +318,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
             coming = next;
         }
         self.end_probe(rounds)?;
-        self.finish(rounds - 1)?;
-        Ok(main.wait(&side.record()?)?)
+        self.finish(rounds - 1)
     }
 
     /// Makes the side stream wait for the probe before a round, and begins to move its answers.

@@ -123,7 +123,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         let batch = self.upload(BatchOp::Get, keys, &[] as &[V])?;
         self.check_shard()?;
         self.is_running = true;
-        self.engine.get_remote(&batch)?;
+        self.engine.get_alone(&batch)?;
         self.wait()?;
         let results = self.columns.results(BatchOp::Get, keys.len())?;
         results.values_where(|outcome| outcome == Outcome::Found)

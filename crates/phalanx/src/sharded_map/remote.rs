@@ -4,7 +4,7 @@
 //! of all ranks may also be executed so, if it is small. Then the ranks order their streams by an empty round
 //! of the exchange, after which each stream waits for what all had before: lookups after changes, and changes
 //! after lookups.
-use super::engine::Engine;
+use super::engine::{Engine, Report};
 use super::shape::{Call, Shape};
 use super::small::batch_of;
 use super::steps::Step;
@@ -224,8 +224,14 @@ impl<K: Word, V: Word> Engine<K, V> {
 
 /// Lookups of this rank.
 impl<K: Word, V: Word> Engine<K, V> {
+    /// Submits lookups in which no other rank takes part.
+    pub fn get_alone(&mut self, batch: &Batch<K, V>) -> Result<()> {
+        self.report = Report { remote: batch.keys.max_len(), ..Report::default() };
+        self.get_remote(batch)
+    }
+
     /// Submits lookups: a launch for each owner, or, with many, messages for which there is room.
-    pub fn get_remote(&mut self, batch: &Batch<K, V>) -> Result<()> {
+    fn get_remote(&mut self, batch: &Batch<K, V>) -> Result<()> {
         self.exchange.check()?;
         let remote = self.remote.as_mut().ok_or(Error::NotReadable)?;
         if self.geometry.ranks <= MOST_IN_PLACE && remote.look_up_in_place(*batch)? {

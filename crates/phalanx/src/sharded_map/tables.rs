@@ -34,6 +34,14 @@ impl Tables {
         })
     }
 
+    /// Returns whether there is memory for `chunks` chunks of `pieces` pieces.
+    pub fn have_room(&self, ranks: usize, chunks: usize, pieces: usize) -> bool {
+        let (counts, offsets) = (chunks * ranks, chunks * ranks * pieces);
+        counts <= self.counts.len()
+            && counts * MESSAGE_WORDS <= self.messages.len()
+            && offsets <= self.offsets.len()
+    }
+
     /// Provides memory for `chunks` chunks of `pieces` pieces. Waits for the device if it allocates.
     pub fn reserve(&mut self, device: &Device, ranks: usize, chunks: usize, pieces: usize) -> Result<()> {
         let (counts, offsets) = (chunks * ranks, chunks * ranks * pieces);
