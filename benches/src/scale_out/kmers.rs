@@ -11,6 +11,7 @@ use std::{env, fs};
 use workloads::genome::Genome;
 
 /// Input: reads without errors, from random places of a random genome.
+#[derive(Clone, Copy)]
 struct Input {
     /// Bases of the genome.
     genome: usize,

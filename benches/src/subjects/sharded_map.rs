@@ -408,11 +408,11 @@ impl<K: MapWord + Word, V: MapWord + Word> Rank<K, V> {
     fn verify(&mut self, verb: Verb) -> Result<usize> {
         let rank = self.map.rank();
         self.verify_outcomes(verb)?;
-        let found = match (verb, self.answers.take()) {
+        let found = match (verb, &self.answers) {
             (Verb::GetHost, Some(Answers::Values(found))) => {
                 let missing = parallel::first(found.len(), |index| found[index].is_none());
                 ensure!(missing.is_none(), "rank {rank}: element {missing:?} was not found");
-                found.into_iter().flatten().collect()
+                found.iter().flatten().copied().collect()
             }
             (Verb::Get | Verb::GetRemote, _) => self.values.read()?,
             _ => self.look_up()?,
