@@ -147,7 +147,7 @@ struct Rank<K: MapWord, V: MapWord> {
     batch: usize,
     plain: Plain,
     is_filled: bool,
-    /// What the last batch has done, and the times of its stages, if they are measured.
+    /// Report of the last batch, and the times of its stages, if they are measured.
     done: (Report, Stages),
 }
 
