@@ -176,7 +176,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         let (ranks, pieces) = (self.geometry.ranks, self.geometry.pieces(len));
         let chunks = len.div_ceil(pieces * PIECE);
         self.reserve_work()?;
-        if !self.work.tables.have_room(ranks, chunks, pieces) {
+        if self.work.tables.replaces(ranks, chunks, pieces) {
             // With a deadline, which the wait of an allocation has not.
             self.exchange.wait()?;
         }

@@ -34,12 +34,12 @@ impl Tables {
         })
     }
 
-    /// Returns whether there is memory for `chunks` chunks of `pieces` pieces.
-    pub fn have_room(&self, ranks: usize, chunks: usize, pieces: usize) -> bool {
+    /// Returns whether [`reserve`](Self::reserve) replaces memory: dropping it waits for the device.
+    pub fn replaces(&self, ranks: usize, chunks: usize, pieces: usize) -> bool {
         let (counts, offsets) = (chunks * ranks, chunks * ranks * pieces);
-        counts <= self.counts.len()
-            && counts * MESSAGE_WORDS <= self.messages.len()
-            && offsets <= self.offsets.len()
+        let (words, had) =
+            (counts * MESSAGE_WORDS, [&self.counts, &self.messages, &self.offsets].map(Buffer::len));
+        had.into_iter().zip([counts, words, offsets]).any(|(had, needed)| had > 0 && needed > had)
     }
 
     /// Provides memory for `chunks` chunks of `pieces` pieces. Waits for the device if it allocates.
