@@ -520,6 +520,8 @@ unsafe impl Appearance for InSteps {
             return None;
         }
         // mutation: skip equivalent, because it adds 0.
+        // mutation: tear unmodelled, because the emulator's clock orders changes that precede the take before
+        // the load, and takes may miss those that overlap. No slot of a removed pair is read again.
         Some(value_half::<V>(slot).fetch_add(V::default(), Order::Relaxed, Scope::Device))
     }
 
