@@ -178,14 +178,28 @@ fn a_gpu_that_lacks_memory_ends_the_count() {
     let table = TableOptions { capacity: 500, budget: None, baseline: None, batch: 20 };
     let options = Options { table, ..options(16, Strand::Canonical) };
     let devices = devices("emulator", 2).unwrap();
-    let handle = devices[1].emulator_handle().unwrap();
-    let mut errors = 0;
-    for allocations in (0..10).chain((10..).step_by(7)) {
+    let errors = failed_allocations(&devices[1], (0..10).chain((10..).step_by(7)), 19_985, || {
+        count_on(&files, &devices, &options, &indicatif::ProgressBar::hidden())
+    });
+    assert!(errors > 5, "only {errors} failed");
+}
+
+/// Counts while allocations of a device fail, from each of `first` on, until none fails any more. Each count
+/// has `kmers` k-mers, or is an error that names the memory. Returns the number of errors.
+#[cfg(feature = "emulator")]
+fn failed_allocations(
+    device: &phalanx::Device,
+    first: impl Iterator<Item = u64>,
+    kmers: u64,
+    count: impl Fn() -> anyhow::Result<Counts>,
+) -> usize {
+    let (handle, mut errors) = (device.emulator_handle().unwrap(), 0);
+    for allocations in first {
         handle.fail_allocations_after(allocations);
-        let found = count_on(&files, &devices, &options, &indicatif::ProgressBar::hidden());
+        let found = count();
         let left = handle.fail_allocations_after(u64::MAX);
         match found {
-            Ok(counts) => assert_eq!(counts.pairs.iter().map(|&(_, count)| count).sum::<u64>(), 19_985),
+            Ok(counts) => assert_eq!(counts.pairs.iter().map(|&(_, count)| count).sum::<u64>(), kmers),
             Err(error) => {
                 let text = format!("{error:#}");
                 assert!(text.contains("memory") && !text.contains("ended early"), "{text}");
@@ -196,7 +210,7 @@ fn a_gpu_that_lacks_memory_ends_the_count() {
             break;
         }
     }
-    assert!(errors > 5, "only {errors} failed");
+    errors
 }
 
 /// Each allocation fails once. The reader has more segments than the channel holds, so it would wait for ever
@@ -210,26 +224,11 @@ fn a_failed_allocation_is_an_error() {
     let files = [file(folder.path(), "genome.fa", fasta)];
     // A device of its own: the other tests share one.
     let device = phalanx::Device::emulator(Default::default());
-    let handle = device.emulator_handle().unwrap();
     let table = TableOptions { capacity: 500, budget: None, baseline: None, batch: 20 };
     let options = Options { table, ..options(16, Strand::Canonical) };
-    let mut errors = 0;
-    for allocations in 0.. {
-        handle.fail_allocations_after(allocations);
-        let found = count(&files, &device, &options, &indicatif::ProgressBar::hidden());
-        let left = handle.fail_allocations_after(u64::MAX);
-        match found {
-            Ok(counts) => assert_eq!(counts.pairs.iter().map(|&(_, count)| count).sum::<u64>(), 1_985),
-            Err(error) => {
-                let text = format!("{error:#}");
-                assert!(text.contains("memory") && !text.contains("ended early"), "{text}");
-                errors += 1;
-            }
-        }
-        if left > 0 {
-            break;
-        }
-    }
+    let errors = failed_allocations(&device, 0.., 1_985, || {
+        count(&files, &device, &options, &indicatif::ProgressBar::hidden())
+    });
     assert!(errors > 3, "{errors} allocations failed");
 }
 

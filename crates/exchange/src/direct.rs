@@ -122,14 +122,7 @@ impl Exchange {
         into: &SliceMut<'_, T>,
     ) -> Result<()> {
         self.check_arguments(send, counts, size_of::<T>())?;
-        match into.device() == self.device() {
-            true => Ok(()),
-            false => {
-                let (found, own) = (into.device().ordinal(), self.device().ordinal());
-                let expected = format!("the rank has another device, of ordinal {own}");
-                Err(Error::arguments("the ordinal of the device of the results", found as usize, expected))
-            }
-        }
+        self.check_device("the ordinal of the device of the results", into.device())
     }
 
     fn check_receives(&self, receives: &[usize], room: usize) -> Result<()> {

@@ -208,6 +208,15 @@ impl Exchange {
         self.lost.as_ref().map_or(Ok(()), |lost| Err(Error::PeerLost(lost.clone())))
     }
 
+    /// Returns an error unless a device is that of this rank. `what` names its ordinal.
+    pub(crate) fn check_device(&self, what: &'static str, device: &Device) -> Result<()> {
+        if device == self.device() {
+            return Ok(());
+        }
+        let expected = format!("the rank has another device, of ordinal {}", self.device().ordinal());
+        Err(Error::arguments(what, device.ordinal() as usize, expected))
+    }
+
     /// Runs a part of an operation. If it fails in the middle, this rank is lost to the others.
     pub(crate) fn step<R>(
         &mut self,

@@ -111,7 +111,8 @@ impl Exchange {
         sends: Vec<Slice<'_, u8>>,
         receives: Vec<usize>,
     ) -> Result<Transfer> {
-        let checked = self.check_stream(after).and_then(|()| self.check_pieces(&sends, &receives));
+        let checked = self.check_device("the ordinal of the stream's device", after.device());
+        let checked = checked.and_then(|()| self.check_pieces(&sends, &receives));
         if let Err(error) = checked {
             self.mark_lost(&error);
             return Err(error);
@@ -136,15 +137,6 @@ impl Exchange {
         })?;
         self.count_round(to_others);
         Ok(arrival)
-    }
-
-    fn check_stream(&self, stream: &Stream) -> Result<()> {
-        if stream.device() == self.device() {
-            return Ok(());
-        }
-        let expected = format!("the rank has another device, of ordinal {}", self.device().ordinal());
-        let found = stream.device().ordinal() as usize;
-        Err(Error::arguments("the ordinal of the stream's device", found, expected))
     }
 
     fn check_pieces(&self, sends: &[Slice<'_, u8>], receives: &[usize]) -> Result<()> {

@@ -246,15 +246,7 @@ impl Exchange {
             let expected = format!("a part of a window has {part} bytes, and an element at least 1");
             return Err(Error::arguments("the bytes per element", largest, expected));
         }
-        if send.device() != self.device() {
-            let expected = format!("the rank has another device, of ordinal {}", self.device().ordinal());
-            return Err(Error::arguments(
-                "the ordinal of the batch's device",
-                send.device().ordinal() as usize,
-                expected,
-            ));
-        }
-        Ok(())
+        self.check_device("the ordinal of the batch's device", send.device())
     }
 }
 
