@@ -326,8 +326,9 @@ struct Prepared<'a> {
     on: On,
     subject: Option<Subject>,
     source: u32,
-    /// Results before the batch.
+    /// The components before the batch.
     components: Option<Components>,
+    /// The kept number of triangles.
     count: Option<Triangles>,
     found: Option<Found>,
     counted: BTreeMap<String, f64>,
@@ -455,7 +456,10 @@ impl<'a> Prepared<'a> {
         if self.timed == Timed::TrianglesKept {
             let mut count = self.count.take().context("`restore` counts the triangles")?;
             count.inserted_slices(graph, sources, targets, outcomes)?;
-            return Ok(Found::Count(count.count()));
+            let found = count.count();
+            // Kept: freeing its memory is no part of an update.
+            self.count = Some(count);
+            return Ok(Found::Count(found));
         }
         let mut components = self.components.take().context("`restore` computes the components")?;
         components.insert_slices(sources, targets, outcomes)?;

@@ -4,57 +4,72 @@
 //! in sixths, which have no remainder.
 //!
 //! A warp serves an edge whose ends are small: half a warp reads the neighbours of each end, at the same
-//! time, and the lanes compare those that they have read. If only one end is small, or none, a warp visits
-//! the neighbours of one end, eight buckets at a time, and looks each up in the table of the other end.
-use super::algorithms::{Adjacency, Part, add_of_warp, picked, see_all};
+//! time, into shared memory, where they are compared. If only one end is small, or none, a warp takes up to
+//! eight buckets of the visited end, collects their neighbours in shared memory, and looks up 32 of them at a
+//! time in the table of the other end.
+use super::algorithms::{PART_BUCKETS, add_of_warp, see_all, target_in};
 use super::edge_set::{EdgeSet, NO_EDGE, edge_key};
 use super::kind::{Config, Edges};
 use super::record::Table;
+use super::table_walk::TableWalk;
 use super::view::GraphView;
 use crate::keyed::Slot;
 use crate::primitives::unrolled;
 use crate::slab::Pool;
-use simt::{GlobalSlice, Thread, Tile, device};
+use simt::{GlobalSlice, Shared, Thread, Tile, device, shared};
 
 /// The number 1 as triangles are counted.
 pub const TRIANGLE: u64 = 6;
 
-/// The edges of a batch.
+/// A batch whose outcomes are known.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ExecutedBatch {
+    /// Source of each edge.
+    pub sources: GlobalSlice<u32>,
+    /// Target of each edge.
+    pub targets: GlobalSlice<u32>,
+    /// Code of the outcome of each edge.
+    pub outcomes: GlobalSlice<u8>,
+    /// Code of the outcome of the edges that count.
+    pub wanted: u32,
+}
+
+#[device]
+impl ExecutedBatch {
+    /// Returns the key of an edge that counts.
+    fn key(self, edge: usize) -> Option<u64> {
+        let (source, target) = (self.sources.read(edge), self.targets.read(edge));
+        let counts = self.outcomes.read(edge) as u32 == self.wanted && source != target;
+        counts.then(|| edge_key(source, target))
+    }
+}
+
+/// The edges of a batch, without those that do not count and repetitions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BatchEdges {
-    /// The hash set of the edges: see [`edge_keys`](super::algorithms::kernels::edge_keys).
+    /// The hash set of the keys of the edges: at least as many words as there are edges, a power of two, all
+    /// ones before.
     pub set: GlobalSlice<u64>,
-    /// The key of each edge, or all ones; after [`graph_choose_ends`](super::kernels::graph_choose_ends) the
-    /// end whose neighbours are visited in the high half, the other one in the low half.
-    pub ends: GlobalSlice<u64>,
-    /// Number of parts of the visited end of each edge after the first one.
+    /// The key of each edge with two small ends; all ones in place of others.
+    pub small: GlobalSlice<u64>,
+    /// The ends of each edge of which one at least is large: in the high half that whose neighbours are
+    /// visited.
+    pub large: GlobalSlice<u64>,
+    /// Number of parts of the visited end of such an edge, 1 if that is small; 0 for other edges.
     pub parts: GlobalSlice<u64>,
-    /// Number of such parts of all edges before each one, and of all.
+    /// Number of parts of all edges before each one, and of all.
     pub offsets: GlobalSlice<u64>,
 }
 
 #[device]
 impl BatchEdges {
-    /// Returns the number of parts of all edges.
-    fn all_parts(self) -> u64 {
-        self.ends.len() as u64 + self.offsets.read(self.ends.len())
-    }
-
-    /// Returns the ends of an edge and the index of the part with this number: first the first part of each
-    /// edge, which needs no search, then the others. The lanes of a warp call it together.
-    fn part(self, number: u64) -> (u64, u32) {
-        let Some(other) = number.checked_sub(self.ends.len() as u64) else {
-            return (self.ends.read(number as usize), 0);
-        };
-        let edge = self.edge_of(other);
-        (self.ends.read(edge), 1 + (other - self.offsets.read(edge)) as u32)
-    }
-
-    /// Returns the last edge whose offset is at most `part`. Each round divides the range by 32.
+    /// Returns the last edge whose offset is at most `part`. Each round divides the range by 32. The lanes of
+    /// a warp call it together.
     fn edge_of(self, part: u64) -> usize {
         let warp = Tile::<32>::lockstep();
-        let (mut first, mut len) = (0, self.ends.len());
+        let (mut first, mut len) = (0, self.large.len());
         while len > 1 {
             let step = len.div_ceil(32);
             let own = warp.rank() as usize * step;
@@ -64,6 +79,20 @@ impl BatchEdges {
             len = step.min(len - skipped);
         }
         first
+    }
+
+    /// As [`Self::edge_of`], given that edge of the part before.
+    fn next_edge_of(self, mut edge: usize, part: u64) -> usize {
+        let warp = Tile::<32>::lockstep();
+        loop {
+            let own = edge + 1 + warp.rank() as usize;
+            let is_before = own < self.large.len() && self.offsets.read(own) <= part;
+            let many = warp.ballot(is_before).count_ones();
+            edge += many as usize;
+            if many < 32 {
+                return edge;
+            }
+        }
     }
 
     /// Returns what the triangle of an edge of the batch and a common neighbour of its ends counts there.
@@ -77,153 +106,322 @@ impl BatchEdges {
     }
 }
 
-/// Chooses the end of each edge that has fewer parts, a small one if there is one, and writes the number of
-/// those after the first.
+/// Finds the edges of a batch that count. Of the ends of an edge, that with fewer parts is visited, a small one
+/// if there is one.
 #[device]
-pub(super) fn choose_ends<M: Config>(graph: GraphView<M>, batch: BatchEdges) {
+pub(super) fn choose_ends<M: Config>(graph: GraphView<M>, batch: ExecutedBatch, edges: BatchEdges) {
     let mut edge = Thread::index();
-    while edge < batch.ends.len() {
-        let (key, mut rest) = (batch.ends.read(edge), 0);
-        if key != NO_EDGE {
+    while edge < edges.small.len() {
+        let (mut small, mut parts) = (NO_EDGE, 0);
+        if let Some(key) = batch.key(edge).filter(|&key| EdgeSet(edges.set).insert(key)) {
             let (one, other) = ((key >> 32) as u32, key as u32);
             let sizes = [one, other].map(|vertex| M::size(graph, vertex).parts);
-            if sizes[1] < sizes[0] {
-                batch.ends.write(edge, (other as u64) << 32 | one as u64);
+            if sizes[0].max(sizes[1]) == 0 {
+                small = key;
+            } else {
+                let is_turned = sizes[1] < sizes[0];
+                edges.large.write(edge, if is_turned { (other as u64) << 32 | one as u64 } else { key });
+                parts = sizes[0].min(sizes[1]).max(1);
             }
-            rest = sizes[0].min(sizes[1]).saturating_sub(1);
         }
-        batch.parts.write(edge, rest as u64);
+        edges.small.write(edge, small);
+        edges.parts.write(edge, parts as u64);
         edge += Thread::count();
     }
 }
 
-/// Number of chunks of neighbours that the lanes keep. Those of a record and a slab are at most as many.
-const KEPT: usize = 3;
+/// Returns the ends of an edge.
+#[device]
+fn ends_of(words: u64) -> [u32; 2] {
+    [(words >> 32) as u32, words as u32]
+}
 
+/// Number of warps of a block.
+const WARPS: u32 = 4;
+/// Number of words of a warp in which neighbours are kept: as many as it reads of a table at a time.
+const WORDS: u32 = 256;
+/// Number of neighbours of a small end that are kept at a time. Those of a record and a slab are fewer.
+const MOST_KEPT: u32 = 64;
+/// Index of the first kept neighbour of the second end.
+const SECOND: u32 = 128;
+/// Number of words of a warp for common neighbours.
+const FOUND: u32 = 64;
 /// The number of no vertex, in place of a neighbour.
 const NONE: u32 = u32::MAX;
+/// Number of parts that a warp takes, one after the other.
+const RUN: u64 = 8;
 
-/// The neighbours of the ends of an edge, as the lanes of a warp keep them: those of the first end in the
-/// lower half of the warp, those of the second end in the upper half.
+/// Shared memory of a warp: neighbours, and common neighbours that have not been counted.
+#[derive(Clone, Copy)]
+struct Memory {
+    words: Shared<u32>,
+    first: u32,
+}
+
+#[device]
+impl Memory {
+    fn of_warp() -> Self {
+        let words = shared!([u32; (WARPS * (WORDS + FOUND)) as usize]);
+        Self { words, first: Thread::index_in_block() / 32 % WARPS * (WORDS + FOUND) }
+    }
+
+    fn load(self, place: u32) -> u32 {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.load_unchecked(self.first + place % (WORDS + FOUND)) }
+    }
+
+    fn store(self, place: u32, word: u32) {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.store_unchecked(self.first + place % (WORDS + FOUND), word) }
+    }
+}
+
+/// The common neighbours of the ends of an edge.
+struct Common {
+    memory: Memory,
+    batch: BatchEdges,
+    ends: [u32; 2],
+    /// Number of those that have not been counted.
+    many: u32,
+    /// Sum of the lane's shares.
+    sum: u64,
+}
+
+#[device]
+impl Common {
+    /// Adds the lane's target if it is a common neighbour. The lanes of the warp call it together.
+    fn add(&mut self, target: u32, is_common: bool) {
+        let is_other = target != self.ends[0] && target != self.ends[1];
+        let votes = Tile::<32>::lockstep().ballot(is_common && is_other);
+        if is_common && is_other {
+            let before = (votes & ((1 << Thread::lane()) - 1)).count_ones();
+            self.memory.store(WORDS + self.many + before, target);
+        }
+        self.many += votes.count_ones();
+        if self.many > FOUND - 32 {
+            self.count();
+        }
+    }
+
+    /// Counts up to 32 common neighbours. The lanes of the warp call it together.
+    fn count(&mut self) {
+        let (warp, first) = (Tile::<32>::lockstep(), self.many.saturating_sub(32));
+        warp.sync();
+        let place = first + warp.rank();
+        if place < self.many {
+            self.sum += self.batch.share(self.ends, self.memory.load(WORDS + place));
+        }
+        self.many = first;
+        warp.sync();
+    }
+
+    /// Returns the lane's sum, with all common neighbours. The lanes of the warp call it together.
+    fn all(mut self) -> u64 {
+        while self.many > 0 {
+            self.count();
+        }
+        self.sum
+    }
+}
+
+/// The neighbours of the ends of an edge, as a warp keeps them in shared memory: those of the first end from
+/// the first word on, those of the second end from [`SECOND`] on.
 #[derive(Clone, Copy)]
 struct BothEnds {
     /// Table of the lane's end; without buckets if that is small.
     table: Table,
-    /// A neighbour in each of some chunks of a small end, or [`NONE`].
-    kept: [u32; KEPT],
-    /// Number of chunks that the ends have.
-    chunks: u32,
+    /// Number of neighbours of the lane's end, if that is small.
+    many: u32,
 }
 
 #[device]
 impl BothEnds {
-    /// Returns the table of the second end.
-    fn second_table(self) -> Table {
+    /// Returns the tables of the ends, and their numbers of neighbours. The lanes of the warp call it
+    /// together.
+    fn of_warp(self) -> ([Table; 2], [u32; 2]) {
         let (warp, Table { base, buckets, taken }) = (Tile::<32>::lockstep(), self.table);
-        Table { base: warp.shuffle(base, 31), buckets: warp.shuffle(buckets, 31), taken }
+        let ends = [0, 31];
+        (
+            ends.map(|lane| Table {
+                base: warp.shuffle(base, lane),
+                buckets: warp.shuffle(buckets, lane),
+                taken,
+            }),
+            ends.map(|lane| warp.shuffle(self.many, lane)),
+        )
     }
+}
 
-    /// Returns the chunks, as bits, in which the lane's neighbour of the second end is one of the first end,
-    /// too.
-    fn common(self) -> u32 {
-        let warp = Tile::<32>::lockstep();
-        let is_second = warp.rank() >= 16;
-        let mut is_common = [false; KEPT];
-        unrolled::<KEPT>(|chunk| {
-            let mut rest = warp.ballot(!is_second && self.kept[chunk] != NONE);
-            while rest != 0 {
-                let wanted = warp.shuffle(self.kept[chunk], rest.trailing_zeros());
-                unrolled::<KEPT>(|own| is_common[own] |= self.kept[own] == wanted);
-                rest &= rest - 1;
-            }
-        });
-        let mut chunks = 0;
-        unrolled::<KEPT>(|own| chunks |= ((is_second && is_common[own]) as u32) << own);
-        chunks
+/// Returns how many neighbours of each end are kept, of `many`, from these on.
+#[device]
+fn kept(many: [u32; 2], first: [u32; 2]) -> [u32; 2] {
+    [0, 1].map(|end| many[end].saturating_sub(first[end]).min(MOST_KEPT))
+}
+
+/// Adds the kept neighbours that both small ends have. `many` are their numbers, at most [`MOST_KEPT`].
+#[device]
+fn compare(common: &mut Common, many: [u32; 2]) {
+    let (memory, lane) = (common.memory, Thread::lane());
+    // Four are compared at a time.
+    if lane < 3 {
+        memory.store(many[0] + lane, NONE);
     }
-
-    /// Returns the sum of the lane's shares of triangles.
-    fn shares(self, batch: BatchEdges, ends: [u32; 2]) -> u64 {
-        let (mut chunks, mut sum) = (self.common(), 0);
-        while chunks != 0 {
-            let target = picked(&self.kept, KEPT, chunks.trailing_zeros());
-            if target != ends[0] && target != ends[1] {
-                sum += batch.share(ends, target);
-            }
-            chunks &= chunks - 1;
+    Tile::<32>::lockstep().sync();
+    let mut first = 0;
+    while first < many[1] {
+        let own = if first + lane < many[1] { memory.load(SECOND + first + lane) } else { NONE };
+        let (mut is_common, mut place) = (false, 0);
+        while place < many[0] {
+            unrolled::<4>(|next| is_common |= memory.load(place + next as u32) == own);
+            place += 4;
         }
-        sum
+        common.add(own, is_common && own != NONE);
+        first += 32;
     }
 }
 
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
-    /// Adds the triangles of the batch's edges to `total`, in sixths. A warp takes a part.
+    /// Adds the triangles of the batch's edges with two small ends to `total`, in sixths. A warp takes an
+    /// edge.
     pub(super) fn count_common(self, batch: BatchEdges, total: GlobalSlice<u64>) {
-        let parts = batch.all_parts();
-        let (mut number, mut sum) = ((Thread::index() / 32) as u64, 0);
-        while number < parts {
-            let (ends, index) = batch.part(number);
-            if ends != NO_EDGE {
-                sum += self.shares_of(batch, [(ends >> 32) as u32, ends as u32], index);
+        let (len, warps, memory) = (batch.small.len(), Thread::count() / 32, Memory::of_warp());
+        let read = |edge: usize| if edge < len { batch.small.read(edge) } else { NO_EDGE };
+        let (mut edge, mut sum) = (Thread::index() / 32, 0);
+        let mut next = read(edge);
+        while edge < len {
+            let words = next;
+            edge += warps;
+            // Read while the warp waits for the neighbours.
+            next = read(edge);
+            if words != NO_EDGE {
+                let mut common = Common { memory, batch, ends: ends_of(words), many: 0, sum: 0 };
+                self.compare_small(&mut common);
+                sum += common.all();
             }
-            number += (Thread::count() / 32) as u64;
         }
         add_of_warp(total.at(0), sum);
     }
 
-    /// Returns the lane's shares of the triangles of an edge with the neighbours in a part of its first end,
-    /// which is small if one of both is. The lanes of the warp call it together.
-    fn shares_of(self, batch: BatchEdges, ends: [u32; 2], index: u32) -> u64 {
-        let (mut first, mut sum) = ([0, 0], 0);
-        // There is one round, unless chunks of small ends are more than the lanes keep: then each group of
-        // chunks of one end is compared with each of the other end.
+    /// As [`Self::count_common`], of the other edges. A warp takes parts that follow each other.
+    pub(super) fn count_common_parts(self, batch: BatchEdges, total: GlobalSlice<u64>) {
+        let (parts, memory) = (batch.offsets.read(batch.large.len()), Memory::of_warp());
+        let (mut first, mut sum) = ((Thread::index() / 32) as u64 * RUN, 0);
+        while first < parts {
+            let (mut edge, mut part) = (batch.edge_of(first), first);
+            while part < (first + RUN).min(parts) {
+                let index = (part - batch.offsets.read(edge)) as u32;
+                let ends = ends_of(batch.large.read(edge));
+                let mut common = Common { memory, batch, ends, many: 0, sum: 0 };
+                self.compare_part(&mut common, index);
+                sum += common.all();
+                part += 1;
+                edge = batch.next_edge_of(edge, part);
+            }
+            first += (Thread::count() / 32) as u64 * RUN;
+        }
+        add_of_warp(total.at(0), sum);
+    }
+
+    /// Adds the common neighbours of two small ends. The lanes of the warp call it together.
+    fn compare_small(self, common: &mut Common) {
+        let mut first = [0, 0];
+        // There is one round, unless the ends have more neighbours than are kept: then each group of
+        // neighbours of one end is compared with each of the other end.
         loop {
-            let both = self.both_ends(ends, first);
-            let table = both.second_table();
-            if table.buckets > 0 {
-                return self.shares_in_table(batch, ends, index, table);
+            let (_, many) = self.both_ends(common.memory, common.ends, first).of_warp();
+            compare(common, kept(many, first));
+            first[1] += MOST_KEPT;
+            if first[1] >= many[1] {
+                first = [first[0] + MOST_KEPT, 0];
             }
-            sum += both.shares(batch, ends);
-            first[1] += KEPT as u32;
-            if first[1] >= both.chunks {
-                first = [first[0] + KEPT as u32, 0];
-            }
-            if first[0] >= both.chunks {
-                return sum;
+            if first[0] >= many[0] {
+                return;
             }
         }
     }
 
-    /// Returns the tables of the ends of an edge, or the neighbours in their chunks from these on. The lanes
-    /// of the warp call it together.
-    fn both_ends(self, ends: [u32; 2], first: [u32; 2]) -> BothEnds {
-        let is_second = Thread::lane() >= 16;
-        let (end, first) = if is_second { (ends[1], first[1]) } else { (ends[0], first[0]) };
-        let (mut kept, mut chunks) = ([NONE; KEPT], 0);
-        let (table, _) = see_all::<16, S, P, W, L>(self, Some(end), None, |target| {
-            unrolled::<KEPT>(|place| {
-                if chunks == first + place as u32 {
-                    kept[place] = target.unwrap_or(NONE);
-                }
-            });
-            chunks += 1;
-        });
-        BothEnds { table, kept, chunks }
+    /// Adds the common neighbours in a part of the first end; the second one is large. The lanes of the warp
+    /// call it together.
+    fn compare_part(self, common: &mut Common, index: u32) {
+        let mut first = 0;
+        // There is one round, unless a small end has more neighbours than are kept.
+        loop {
+            let (tables, many) = self.both_ends(common.memory, common.ends, [first, 0]).of_warp();
+            self.compare_table(common, tables, (index, kept(many, [first, 0])[0]));
+            first += MOST_KEPT;
+            if first >= many[0] {
+                return;
+            }
+        }
     }
 
-    /// Returns the lane's shares of the triangles of an edge with the neighbours in a part of its first end
-    /// that are in the table of the second one. The lanes of the warp call it together.
-    fn shares_in_table(self, batch: BatchEdges, ends: [u32; 2], index: u32, table: Table) -> u64 {
-        let mut sum = 0;
-        Edges::visit_part(self, Part { vertex: ends[0], index }, |target| {
-            let target = target.filter(|&target| target != ends[0] && target != ends[1]);
+    /// Returns the tables of the ends of an edge, or keeps their neighbours from these on. The lanes of the
+    /// warp call it together.
+    fn both_ends(self, memory: Memory, ends: [u32; 2], first: [u32; 2]) -> BothEnds {
+        // Lanes may still read what was kept before.
+        Tile::<32>::lockstep().sync();
+        let (tile, is_second) = (Tile::<16>::lockstep(), Thread::lane() >= 16);
+        let (end, first, begin) =
+            if is_second { (ends[1], first[1], SECOND) } else { (ends[0], first[0], 0) };
+        let mut many = 0;
+        let (table, _) = see_all::<16, S, P, W, L>(self, Some(end), None, |target| {
+            let votes = tile.ballot(target.is_some());
+            let place = (many + (votes & ((1 << tile.rank()) - 1)).count_ones()).wrapping_sub(first);
+            if let Some(target) = target.filter(|_| place < MOST_KEPT) {
+                memory.store(begin + place, target);
+            }
+            many += votes.count_ones();
+        });
+        BothEnds { table, many }
+    }
+
+    /// Adds the common neighbours in a part of the first end, or of its kept neighbours if it is small; the
+    /// second end has a table. The lanes of the warp call it together.
+    fn compare_table(self, common: &mut Common, [one, other]: [Table; 2], (index, kept): (u32, u32)) {
+        let warp = Tile::<32>::lockstep();
+        let first = (index * PART_BUCKETS).min(one.buckets);
+        let end = (first + PART_BUCKETS).min(one.buckets);
+        let mut walk = TableWalk::new(self, (one.base + first, one.base + end));
+        let mut many = kept;
+        loop {
+            if one.buckets > 0 {
+                many = self.keep(common.memory, walk.read());
+            }
+            warp.sync();
+            self.look_up(common, many, other);
+            if !warp.any(walk.is_at()) {
+                return;
+            }
+            warp.sync();
+        }
+    }
+
+    /// Keeps the neighbours in slots of each lane. Returns their number. The lanes of the warp call it together.
+    fn keep(self, memory: Memory, words: [S::Word; L]) -> u32 {
+        const { assert!(32 * L <= WORDS as usize, "room for what a warp reads at a time") };
+        let (warp, mut many) = (Tile::<32>::lockstep(), 0);
+        unrolled::<L>(|j| {
+            let target = target_in::<S>(words[j]);
+            let votes = warp.ballot(target.is_some());
+            if let Some(target) = target {
+                memory.store(many + (votes & ((1 << warp.rank()) - 1)).count_ones(), target);
+            }
+            many += votes.count_ones();
+        });
+        many
+    }
+
+    /// Adds those of the first `many` kept neighbours that are in a table. The lanes of the warp call it
+    /// together.
+    fn look_up(self, common: &mut Common, many: u32, table: Table) {
+        let mut place = Thread::lane();
+        while place < many.next_multiple_of(32) {
+            let target = (place < many).then(|| common.memory.load(place));
             // SAFETY: the table of a vertex, as its record describes it.
             let is_found = unsafe { self.is_in_table(table, target) };
-            if let Some(target) = target.filter(|_| is_found) {
-                sum += batch.share(ends, target);
-            }
-        });
-        sum
+            common.add(target.unwrap_or(NONE), is_found);
+            place += 32;
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The edges of a batch as a hash set in device memory, with linear probing.
 //!
 //! One launch inserts, and later ones look up. No edge is removed, so a probe ends at the first empty word.
-use simt::hash::mix64;
+use simt::hash::mix32;
 use simt::{GlobalSlice, Order, Scope, device};
 
 /// Returns the key of an undirected edge: the smaller end in the high half, the larger one in the low half.
@@ -22,7 +22,9 @@ pub(super) struct EdgeSet(pub GlobalSlice<u64>);
 impl EdgeSet {
     /// Returns the place at which the search for a key begins.
     fn first(self, key: u64) -> usize {
-        self.clamped(mix64(key) as usize)
+        // A multiplication spreads edges that differ in the ends alike, as those of a grid do.
+        let ends = ((key >> 32) as u32).wrapping_mul(0x9E37_79B1) ^ key as u32;
+        self.clamped(mix32(ends) as usize)
     }
 
     /// Returns the place within the set for a number, below the length of the set if there is any.

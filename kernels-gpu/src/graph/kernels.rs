@@ -10,7 +10,7 @@
 //! the edges of each chain with each other.
 use super::algorithms::PartList;
 use super::batch::{Changes, Growth, Lookups, first_pass, look_up, repair, second_pass};
-use super::common::{BatchEdges, choose_ends};
+use super::common::{BatchEdges, ExecutedBatch, choose_ends};
 use super::grow::plan_all;
 use super::kind::Config;
 use super::rows::RowCopy;
@@ -330,16 +330,29 @@ pub fn graph_restore<M: Config + Instance>(graph: GraphView<M>, vertices: Global
     }
 }
 
-/// Chooses the end of each edge of a batch whose neighbours [`graph_common`] visits, and writes the number of
-/// its parts after the first one. The grid has any number of threads.
+/// Finds the edges of a batch that count, puts them into the set, and writes which of the two following kernels
+/// counts the triangles of each. The grid has any number of threads.
+///
+/// Cost: 9 bytes read and up to 24 written per edge, two records read, and a compare-and-swap per probe of the
+/// set.
 #[kernel]
-pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges) {
-    choose_ends(graph, batch);
+pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: ExecutedBatch, edges: BatchEdges) {
+    choose_ends(graph, batch, edges);
 }
 
-/// Adds the number of triangles with edges of a batch to `total`, in sixths. The graph is undirected. The
-/// grid has any number of threads.
+/// Adds the number of triangles with edges of a batch that have two small ends to `total`, in sixths. The graph
+/// is undirected. The grid has any number of blocks of 128 threads.
 #[kernel]
 pub fn graph_common<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges, total: GlobalSlice<u64>) {
     M::count_common(graph, batch, total);
+}
+
+/// As [`graph_common`], of the other edges.
+#[kernel]
+pub fn graph_common_parts<M: Config + Instance>(
+    graph: GraphView<M>,
+    batch: BatchEdges,
+    total: GlobalSlice<u64>,
+) {
+    M::count_common_parts(graph, batch, total);
 }

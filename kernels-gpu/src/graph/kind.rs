@@ -90,8 +90,11 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// Copies the edges in the listed parts of tables into rows. See `rows.rs`.
     fn copy_parts(graph: GraphView<Self>, copy: RowCopy<Self::Data>);
 
-    /// Counts the triangles of the edges of a batch. See `common.rs`.
+    /// Counts the triangles of the edges of a batch that have two small ends. See `common.rs`.
     fn count_common(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>);
+
+    /// Counts the triangles of the other edges of a batch. See `common.rs`.
+    fn count_common_parts(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>);
 
     /// Calls `see` for the edges in a part of a table, by a warp.
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, Self::Data)>));
@@ -187,6 +190,10 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
 
     fn count_common(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>) {
         graph.count_common(batch, total);
+    }
+
+    fn count_common_parts(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>) {
+        graph.count_common_parts(batch, total);
     }
 
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, S::Value)>)) {

@@ -43,6 +43,7 @@ mod rows;
 mod search;
 mod small;
 mod table;
+mod table_walk;
 mod together;
 mod view;
 mod whole;
@@ -51,7 +52,7 @@ pub use batch::{
     BATCH_WORDS, Changes, EXACT, EXACT_LOAD, GROWTH_LOAD, GROWTH_WORDS, Growth, GrowthWord, Lookups,
     PLAN_WORDS,
 };
-pub use common::{BatchEdges, TRIANGLE};
+pub use common::{BatchEdges, ExecutedBatch, TRIANGLE};
 pub use inspect::{Findings, REPORT_WORDS};
 #[cfg(feature = "dynamic-graph")]
 pub use instances::*;

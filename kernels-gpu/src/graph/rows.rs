@@ -28,15 +28,15 @@ use super::kind::Edges;
 use super::link::Link;
 use super::record::{RECORD_SLOTS, Record};
 use super::row_memory::{GROUPS, Queue, ROW_THREADS, Stage, WARPS};
-use super::view::{GraphView, SLAB_TILE, Start};
+use super::table_walk::TableWalk;
+use super::view::{GraphView, SLAB_TILE};
 use crate::keyed::kernels::write_if;
-use crate::keyed::{Lane, Scalar, Slot};
+use crate::keyed::{Scalar, Slot};
 use crate::primitives::carry::{Announced, Carry};
 use crate::primitives::lookback::{Values, scan_lanes};
 use crate::primitives::operator::Sum;
 use crate::primitives::tiles::{NONE, TileClaims};
 use crate::primitives::{ticket, unrolled};
-use crate::slab::list::Node;
 use crate::slab::{Handle, Pool};
 use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Tile, device, shared};
 
@@ -581,22 +581,14 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// together.
     fn copy_part(self, part: ListedPart, stage: Stage, copy: RowCopy<S::Value>) {
         const {
-            assert!(PART_BUCKETS == 32 / SLAB_TILE, "a tile for each bucket");
             assert!(32 * L * size_of::<S::Word>() <= 4 * PART_STAGE, "room for what a warp reads at a time");
         };
-        let (warp, tile) = (Tile::<32>::lockstep(), Tile::<SLAB_TILE>::lockstep());
+        let warp = Tile::<32>::lockstep();
         let (first, cursor) = (part.first, copy.cursors.at(part.cursor as usize));
-        let index = warp.rank() / SLAB_TILE;
-        let mut at = (index < part.buckets).then(|| {
-            // SAFETY: a bucket of the table.
-            unsafe { self.first_node(Start { index: part.bucket + index, is_bucket: true }) }
-        });
-        while warp.any(at.is_some()) {
-            let (lane, link) = at.map_or((Lane::nothing(), Link::NONE), |node: Node<S, SLAB_TILE, L>| {
-                let read = node.read(tile.rank(), true, Order::Weak);
-                (read.lane, Link::from_word(read.link.to_word()))
-            });
-            let words = lane.words();
+        let end = part.bucket + part.buckets.min(PART_BUCKETS);
+        let mut walk = TableWalk::new(self, (part.bucket, end));
+        while warp.any(walk.is_at()) {
+            let words = walk.read();
             let many = live_in::<S, L>(&words);
             let upto = scan_lanes::<Sum<u32>>(warp, many, 32);
             let total = warp.shuffle(upto, 31);
@@ -608,11 +600,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             // SAFETY: there is room for a slab of each bucket.
             unsafe { self.store_live(stage, &words, stage.first + upto - many) };
             copy.put_staged(S::HAS_VALUE, first + warp.shuffle(begin, 0) as u64, (stage, total));
-            let next = Link::from_word(tile.shuffle(link.to_word(), SLAB_TILE - 1)).slab();
-            at = next.map(|handle| {
-                // SAFETY: the handle was read in a link of the graph.
-                unsafe { self.node(handle) }
-            });
         }
     }
 }

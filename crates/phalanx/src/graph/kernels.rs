@@ -6,17 +6,17 @@ use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
 use phalanx_kernels::graph::algorithms::{PartList, VERTEX_TILE};
 use phalanx_kernels::graph::kernels::{
-    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCount, GraphDegree, GraphExpect,
-    GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge, GraphInsert,
-    GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved, GraphMove,
-    GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphRowParts, GraphRows,
-    GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCommonParts, GraphCount,
+    GraphDegree, GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge,
+    GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved,
+    GraphMove, GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphRowParts,
+    GraphRows, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use phalanx_kernels::graph::{
-    BatchEdges, Changes, Config, GraphView, Growth, Lookups, ROW_THREADS, RowCopy, SLAB_TILE,
+    BatchEdges, Changes, Config, ExecutedBatch, GraphView, Growth, Lookups, ROW_THREADS, RowCopy, SLAB_TILE,
 };
 use phalanx_kernels::keyed::{OpCode, Scalar};
-use simt::{BoundedSlice, GlobalSlice, Instance};
+use simt::{BoundedSlice, GlobalSlice, Instance, Kernel};
 use std::any::Any;
 use std::marker::PhantomData;
 
@@ -101,8 +101,8 @@ pub enum Whole<D> {
     /// Runs [`GraphRestore`] for vertices.
     Restore(GlobalSlice<u32>),
     /// Runs [`GraphChooseEnds`].
-    ChooseEnds(BatchEdges),
-    /// Runs [`GraphCommon`].
+    ChooseEnds(ExecutedBatch, BatchEdges),
+    /// Runs [`GraphCommon`] and [`GraphCommonParts`].
     Common(BatchEdges, GlobalSlice<u64>),
 }
 
@@ -224,6 +224,21 @@ pub fn resident_grid(stream: &Stream, items: usize) -> Grid {
     over(items.min(stream.device().resident_threads() as usize))
 }
 
+/// Launches a kernel that runs with any number of blocks: with those of `grid`, but no more than the device
+/// executes at once. Others would begin when most have ended, and the device would be half empty meanwhile.
+///
+/// # Safety
+/// - As for [`Stream::launch`].
+pub unsafe fn launch_resident<K: Kernel + Send + Sync + 'static>(
+    stream: &Stream,
+    grid: Grid,
+    kernel: K,
+) -> gpu::Result<()> {
+    let most = stream.device().occupancy_grid::<K>(grid.threads)?;
+    // SAFETY: the caller's obligations.
+    unsafe { stream.launch(Grid { blocks: grid.blocks.min(most.blocks), ..grid }, kernel) }
+}
+
 /// Launches the copy of a graph with so many vertices into rows.
 ///
 /// # Safety
@@ -301,12 +316,15 @@ unsafe fn launch_whole<M: Config + Instance>(
                 stream.launch(lanes(records_of(vertices)), GraphFreeRemoved { graph, vertices, outcomes })
             }
             Whole::Restore(vertices) => stream.launch(over(vertices.len()), GraphRestore { graph, vertices }),
-            Whole::ChooseEnds(batch) => {
-                let grid = resident_grid(stream, batch.parts.len());
-                stream.launch(grid, GraphChooseEnds { graph, batch })
+            Whole::ChooseEnds(batch, edges) => {
+                let grid = resident_grid(stream, edges.parts.len());
+                stream.launch(grid, GraphChooseEnds { graph, batch, edges })
             }
             Whole::Common(batch, total) => {
-                stream.launch(resident_grid(stream, usize::MAX), GraphCommon { graph, batch, total })
+                let grid = resident_grid(stream, batch.small.len().saturating_mul(32));
+                launch_resident(stream, grid, GraphCommon { graph, batch, total })?;
+                let grid = resident_grid(stream, usize::MAX);
+                launch_resident(stream, grid, GraphCommonParts { graph, batch, total })
             }
         }
     }

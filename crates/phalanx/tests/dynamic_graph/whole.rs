@@ -25,7 +25,11 @@ fn flush_of<E: Sample>(kind: Kind) {
         let after = world.graph.stats().unwrap();
         assert!(after.slabs <= before.slabs, "{before:?} {after:?}");
     }
-    assert_eq!(world.graph.stats().unwrap().slabs, 0);
+    // A GPU grows the vertices in another order, and may have no room for the new tables before it has freed
+    // the old ones.
+    if world.graph.device().is_emulator() {
+        assert_eq!(world.graph.stats().unwrap().slabs, 0);
+    }
     world.insert(&random_edges(&mut rng, 500, 300, 4));
     world.check();
 }

@@ -108,6 +108,29 @@ fn triangles_of_long_chains_are_kept() {
     }
 }
 
+/// Tables of all proportions: two ends with about as many buckets, and one with more than ten times as many.
+/// All edges between the large vertices are one batch.
+#[test]
+fn triangles_of_tables_of_all_sizes_are_kept() {
+    let (degrees, vertices) = ([5, 36, 45, 80, 300, 900, 1500], 1600u64);
+    let mut rng = Rng::new(3);
+    let mut edges = Set::new();
+    for (vertex, &degree) in degrees.iter().enumerate() {
+        edges.extend((0..degree).map(|_| (vertex as u32, rng.below(vertices - 7) as u32 + 7)));
+    }
+    let graph =
+        DynamicGraph::<()>::builder().vertices(vertices as usize).kind(Kind::Undirected).build().unwrap();
+    let mut triangles = Triangles::of(&graph).unwrap();
+    let between = (0..7).flat_map(|one| (0..one).map(move |other| (other, one)));
+    for batch in [edges.iter().copied().collect(), between.collect::<Vec<_>>()] {
+        let (sources, targets) = split(&batch);
+        let outcomes = graph.insert(&sources, &targets).unwrap();
+        triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
+        edges.extend(batch);
+        assert_eq!(triangles.count(), count(vertices as usize, &edges));
+    }
+}
+
 #[test]
 fn self_edges_of_a_batch_are_no_triangles() {
     let builder = DynamicGraph::<()>::builder().vertices(4).kind(Kind::Undirected).self_edges(true);

@@ -2,7 +2,6 @@
 use super::components::{compress, join};
 use super::page_rank::{self, Ranking};
 use super::triangles::count_in_rows;
-use crate::graph::edge_set::{EdgeSet, NO_EDGE, edge_key};
 use crate::keyed::Outcome;
 use simt::{GlobalSlice, Thread, kernel};
 
@@ -68,29 +67,4 @@ pub fn triangle_count(
     total: GlobalSlice<u64>,
 ) {
     count_in_rows(offsets, targets, sources, total);
-}
-
-/// Writes a key for each distinct edge of a batch that has the outcome with the code `wanted` and two ends:
-/// the smaller one in the high half, the larger one in the low half. The others get the key of all ones.
-/// `set` has at least as many words as there are edges, a power of two, all ones before; afterwards it is the
-/// hash set of the keys. The grid has any number of threads.
-///
-/// Cost: 9 bytes read and 8 written per edge, and a compare-and-swap per probe of the set.
-#[kernel]
-pub fn edge_keys(
-    sources: GlobalSlice<u32>,
-    targets: GlobalSlice<u32>,
-    outcomes: GlobalSlice<u8>,
-    wanted: u32,
-    keys: GlobalSlice<u64>,
-    set: GlobalSlice<u64>,
-) {
-    let mut edge = Thread::index();
-    while edge < keys.len() {
-        let (source, target) = (sources.read(edge), targets.read(edge));
-        let is_wanted = outcomes.read(edge) as u32 == wanted && source != target;
-        let key = edge_key(source, target);
-        keys.write(edge, if is_wanted && EdgeSet(set).insert(key) { key } else { NO_EDGE });
-        edge += Thread::count();
-    }
 }

@@ -42,7 +42,7 @@ const fn loads<const T: u32, W>() -> usize {
 
 /// Returns one of the first `len` words by an index that is not constant. The words stay in registers.
 #[device]
-pub(in crate::graph) fn picked<T: Copy, const N: usize>(words: &[T; N], len: usize, index: u32) -> T {
+fn picked<T: Copy, const N: usize>(words: &[T; N], len: usize, index: u32) -> T {
     let mut picked = words[0];
     unrolled::<N>(|at| {
         if at < len && at as u32 == index {
@@ -61,7 +61,7 @@ fn link_in<const T: u32, S: Slot>(tile: Tile<T, Lockstep>, word: S::Word, rank: 
 
 /// Returns the target in a slot, if it has an edge.
 #[device]
-fn target_in<S: Slot<Key = u32>>(word: S::Word) -> Option<u32> {
+pub(in crate::graph) fn target_in<S: Slot<Key = u32>>(word: S::Word) -> Option<u32> {
     S::is_live(word).then(|| S::key(word).to_u64() as u32)
 }
 

@@ -1,6 +1,6 @@
 //! Passes over the edges of a graph, whatever its layout.
 use crate::Result;
-use crate::graph::kernels::resident_grid;
+use crate::graph::kernels::{launch_resident, resident_grid};
 use crate::graph::memory::Memory;
 use crate::graph::{Csr, Data, DynamicGraph, Kind};
 use gpu::{Buffer, Device, Grid, Stream};
@@ -82,27 +82,36 @@ impl<A: Adjacency + Instance> Steps for Bound<A> {
         unsafe {
             match step {
                 Step::Degrees(degrees, parts) => {
-                    stream.launch(all, DegreesCount::<A> { graph, degrees, parts })
+                    launch_resident(stream, all, DegreesCount::<A> { graph, degrees, parts })
                 }
+                // A search has many passes, most of them short: the query would take longer than it saves.
                 Step::Search(step) => {
                     stream.launch(all, SearchExpand::<A> { graph, step })?;
                     stream.launch(large, SearchExpandParts::<A> { graph, step })
                 }
                 Step::Join(labels, is_undirected, parts) => {
-                    stream.launch(all, ComponentsJoin::<A> { graph, labels, is_undirected, parts })?;
-                    stream.launch(large, ComponentsJoinParts::<A> { graph, labels, is_undirected, parts })
+                    launch_resident(
+                        stream,
+                        all,
+                        ComponentsJoin::<A> { graph, labels, is_undirected, parts },
+                    )?;
+                    launch_resident(
+                        stream,
+                        large,
+                        ComponentsJoinParts::<A> { graph, labels, is_undirected, parts },
+                    )
                 }
                 Step::Gather(ranking) => {
-                    stream.launch(all, RankGather::<A> { graph, ranking })?;
-                    stream.launch(large, RankGatherParts::<A> { graph, ranking })
+                    launch_resident(stream, all, RankGather::<A> { graph, ranking })?;
+                    launch_resident(stream, large, RankGatherParts::<A> { graph, ranking })
                 }
                 Step::Scatter(ranking) => {
-                    stream.launch(all, RankScatter::<A> { graph, ranking })?;
-                    stream.launch(large, RankScatterParts::<A> { graph, ranking })
+                    launch_resident(stream, all, RankScatter::<A> { graph, ranking })?;
+                    launch_resident(stream, large, RankScatterParts::<A> { graph, ranking })
                 }
                 Step::Orient(edges) => {
-                    stream.launch(all, TriangleOrient::<A> { graph, edges })?;
-                    stream.launch(large, TriangleOrientParts::<A> { graph, edges })
+                    launch_resident(stream, all, TriangleOrient::<A> { graph, edges })?;
+                    launch_resident(stream, large, TriangleOrientParts::<A> { graph, edges })
                 }
             }
         }

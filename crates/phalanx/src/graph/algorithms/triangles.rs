@@ -1,16 +1,16 @@
 //! Triangle counting.
 use super::executed::{Executed, ExecutedSlices};
 use super::traversal::{Adjacent, PartBuffers, Step, Traversal};
-use crate::graph::kernels::{Launch, Whole, resident_grid};
+use crate::graph::kernels::{Launch, Whole, launch_resident, resident_grid};
 use crate::graph::{Data, DynamicGraph, Kind};
 use crate::map::check;
 use crate::map::launch::nothing;
 use crate::primitives::{Workspace, scan_bytes, sort_segments_bytes};
 use crate::{Error, Outcome, Result};
-use gpu::{AsSlice, Buffer, Device, Stream};
+use gpu::{AsSlice, Buffer, Device, Stream, Tier};
 use phalanx_kernels::graph::algorithms::Orientation;
-use phalanx_kernels::graph::algorithms::kernels::{EdgeKeys, TriangleCount};
-use phalanx_kernels::graph::{BatchEdges, TRIANGLE};
+use phalanx_kernels::graph::algorithms::kernels::TriangleCount;
+use phalanx_kernels::graph::{BatchEdges, ExecutedBatch, TRIANGLE};
 
 /// Counts the triangles of an undirected graph.
 ///
@@ -88,7 +88,7 @@ impl Oriented {
         let (sources, lanes) = (self.sources.global(), targets.len().saturating_mul(8));
         let kernel = TriangleCount { offsets, targets, sources, total: total.global() };
         // SAFETY: the buffers outlive the launch, which is waited for.
-        unsafe { stream.launch(resident_grid(stream, lanes), kernel)? };
+        unsafe { launch_resident(stream, resident_grid(stream, lanes), kernel)? };
         stream.synchronize()?;
         Ok(total.read()?[0])
     }
@@ -186,7 +186,7 @@ impl Triangles {
     /// Cost: copies the batch to the device, and inserts its edges into a hash set. For each new edge between
     /// small vertices, compares their neighbours; for each other new edge, looks up all neighbours of the end
     /// with fewer buckets at the other end. Per triangle found, two lookups in the set. 9 bytes per edge
-    /// meanwhile; 56 to 112 bytes per edge of the longest batch, and the workspace of a scan, are kept.
+    /// meanwhile; 64 to 128 bytes per edge of the longest batch, and the workspace of a scan, are kept.
     /// Waits.
     ///
     /// # Errors
@@ -297,11 +297,13 @@ struct BatchMemory {
     room: usize,
     /// Room for the hash set of the edges.
     set: Buffer<u64>,
-    /// The ends, parts and offsets of the edges.
+    /// The edges, their parts and offsets: see [`BatchEdges`].
     words: Buffer<u64>,
     /// Six times the number of triangles of all batches so far.
     sixths: Buffer<u64>,
-    /// The same before the next batch.
+    /// Pinned memory for a copy of that word.
+    told: Buffer<u64>,
+    /// The same number before the next batch.
     seen: u64,
     work: Workspace,
     /// Codes of the outcomes of lookups.
@@ -314,8 +316,9 @@ impl BatchMemory {
         Ok(Self {
             room,
             set: device.buffer(4 * room)?,
-            words: device.buffer(3 * room + 1)?,
+            words: device.buffer(4 * room + 1)?,
             sixths: device.zeroed(1)?,
+            told: device.buffer_on(Tier::Pinned, 1)?,
             seen: 0,
             work: Workspace::new(&stream, scan_bytes::<u64>(room))?,
             codes: None,
@@ -336,34 +339,33 @@ impl BatchMemory {
         wanted: Outcome,
     ) -> Result<u64> {
         let (len, room) = (batch.sources.len(), self.room);
-        let places = 4 * len.next_power_of_two();
-        self.set.slice_mut(..places)?.fill_bytes(0xFF)?;
         let words = self.words.global();
         let edges = BatchEdges {
-            set: self.set.global().part(0, places),
-            ends: words.part(0, len),
-            parts: words.part(room, len),
-            offsets: words.part(2 * room, len + 1),
+            set: self.set.global().part(0, 4 * len.next_power_of_two()),
+            small: words.part(0, len),
+            large: words.part(room, len),
+            parts: words.part(2 * room, len),
+            offsets: words.part(3 * room, len + 1),
         };
+        let batch = ExecutedBatch {
+            sources: batch.sources.global(),
+            targets: batch.targets.global(),
+            outcomes: batch.outcomes.global(),
+            wanted: wanted as u32,
+        };
+        let told = self.told.as_mut_slice()?;
         graph.traverse_memory(&self.stream, |_, memory| {
-            let kernel = EdgeKeys {
-                sources: batch.sources.global(),
-                targets: batch.targets.global(),
-                outcomes: batch.outcomes.global(),
-                wanted: wanted as u32,
-                keys: edges.ends,
-                set: edges.set,
-            };
-            // SAFETY: the buffers outlive the launch, for which `traverse_memory` waits.
-            unsafe { self.stream.launch(resident_grid(&self.stream, len), kernel)? };
-            graph.launch_on(&self.stream, memory, Launch::Whole(Whole::ChooseEnds(edges)))?;
-            let (before, mut offsets) = self.words.split_at_mut(2 * room)?;
-            self.work.offsets(before.slice(room..room + len)?, offsets.slice_mut(..=len)?)?;
+            // SAFETY: the set is memory of the batch, which nothing else uses, as in what follows.
+            unsafe { self.stream.fill(edges.set, 0xFF)? };
+            graph.launch_on(&self.stream, memory, Launch::Whole(Whole::ChooseEnds(batch, edges)))?;
+            let (before, mut offsets) = self.words.split_at_mut(3 * room)?;
+            self.work.offsets(before.slice(2 * room..2 * room + len)?, offsets.slice_mut(..=len)?)?;
             let common = Whole::Common(edges, self.sixths.global());
-            graph.launch_on(&self.stream, memory, Launch::Whole(common))
+            graph.launch_on(&self.stream, memory, Launch::Whole(common))?;
+            // SAFETY: the slice is borrowed until `traverse_memory` has waited for the stream.
+            Ok(unsafe { self.sixths.read_on(&self.stream, 0, told)? })
         })?;
-        let mut sixths = [0];
-        self.sixths.read_into(0, &mut sixths)?;
-        Ok((sixths[0] - std::mem::replace(&mut self.seen, sixths[0])) / TRIANGLE)
+        let sixths = self.told.as_slice()?[0];
+        Ok((sixths - std::mem::replace(&mut self.seen, sixths)) / TRIANGLE)
     }
 }
