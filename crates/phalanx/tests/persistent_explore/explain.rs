@@ -38,8 +38,15 @@ fn has_order(
         action == Action::ThenGet
             || index > 0 && action == Action::Reread && thread(index - 1) == thread(index)
     };
+    let result = |index: usize| {
+        let Answer { element, outcome, tag } = answers[index];
+        (element.action, element.tag, outcome, tag)
+    };
+    let is_equal = |index: usize| result(index) == result(index - 1);
     let open = (0..answers.len()).filter(|index| done >> index & 1 == 0);
     let open = open.filter(|&index| !is_second(index) || done >> (index - 1) & 1 == 1);
+    // Equal answers follow each other: another order of them is no other one.
+    let open = open.filter(|&index| index == 0 || done >> (index - 1) & 1 == 1 || !is_equal(index));
     let follows = |index: usize| {
         let next = apply(state, &answers[index])?;
         has_order(answers, done | 1 << index, next, last, seen).then_some(())

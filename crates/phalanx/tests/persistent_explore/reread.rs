@@ -84,6 +84,21 @@ pub fn displace(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>
     parts
 }
 
+/// Number of lookups in an exchange.
+const LOOKUPS: usize = 16;
+
+/// Returns the parts of a round: a thread takes a present key from its slot, and another one, which updates or
+/// inserts another key, often gets the slot, beside lookups of the first key.
+pub fn exchange(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = present(rng, model);
+    let other = if rng.below(2) == 0 { absent(model) } else { present(rng, model) };
+    let first = rng.pick(&[Action::Update, Action::Remove]);
+    let element = |action, key, tag| vec![Element { action, key, tag }];
+    *tag += 2;
+    let lookups = element(Action::Get, key, 0).repeat(LOOKUPS);
+    vec![element(first, key, *tag - 1), element(Action::Insert, other, *tag), lookups]
+}
+
 /// Returns a present key, or 0 if there is none.
 fn present(rng: &mut Rng, model: &Model) -> u64 {
     let nth = rng.below(model.len().max(1) as u64) as usize;

@@ -20,7 +20,7 @@ pub use retired::{removal_in_order, update_in_order};
 pub use twins::recover_twins;
 
 use crate::common::Rng;
-use crate::reread::{ChangeAndInsert, GetTwice, RemoveAndGet, displace, remove_updated, reread};
+use crate::reread::{ChangeAndInsert, GetTwice, RemoveAndGet, displace, exchange, remove_updated, reread};
 use gpu::{Buffer, Device, Grid};
 
 use phalanx_kernels::keyed::Outcome;
@@ -123,6 +123,9 @@ pub enum Mix {
     Updated,
     /// A thread removes or updates a key, and inserts another one, while others use the first.
     Displace,
+    /// A thread removes or updates a key, and another one inserts or updates another key, while many read the
+    /// first one.
+    Exchange,
 }
 
 impl Setting {
@@ -688,6 +691,7 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Reread => reread(&mut rng, &mut tag, &model),
             Mix::Updated => remove_updated(&mut rng, &mut tag, &model),
             Mix::Displace => displace(&mut rng, &mut tag, &model),
+            Mix::Exchange => exchange(&mut rng, &mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
         answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
@@ -737,6 +741,21 @@ fn check_copies<C: Search + Instance>(
         }
     }
     Ok(())
+}
+
+/// Plays a round, and then copies all pages while nothing else runs. Requires that all copies are consistent,
+/// and that no page is marked.
+pub fn copy_alone<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<(), Finding> {
+    let (mut rng, world) = (Rng::new(seed), World::<C>::new(setting));
+    let (mut model, mut tag) = (Model::new(), 1);
+    fill_table(&world, &mut rng, (&mut model, &mut tag))?;
+    world.round(&parts(&mut rng, &mut tag), false)?;
+    let (_, copies) = world.round(&[], true)?;
+    let after = world.contents()?;
+    if copies.len() < world.dirty.len() || world.dirty.read().unwrap().contains(&1) {
+        return Err(Finding::Copy(format!("{} pages of {}", copies.len(), world.dirty.len())));
+    }
+    check_copies(&world, (&after, &after), &[], &copies)
 }
 
 /// Requires that each page whose items differ from those of its consistent copy is marked.
