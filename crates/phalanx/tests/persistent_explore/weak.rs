@@ -87,7 +87,7 @@ fn slots_get_rows_of_other_keys() {
 #[test]
 fn slots_get_items_of_other_threads() {
     are_sound::<Small>(Mix::Exchange, &NONE, false, SEEDS);
-    are_sound::<Rows>(Mix::Exchange, &NONE, false, SEEDS);
+    are_sound::<Rows>(Mix::Exchange, &NONE, false, 2 * SEEDS);
 }
 
 #[test]
@@ -99,6 +99,11 @@ fn slots_get_small_items_of_other_keys() {
 fn items_get_their_first_copies() {
     are_sound_in_small_tables::<SmallCached>(Mix::Reread, Cached::Fresh, false, 2 * SEEDS);
     are_sound_in_small_tables::<RowsCached>(Mix::Reread, Cached::Fresh, false, SEEDS);
+}
+
+#[test]
+fn copies_that_are_read_twice_do_not_go_back() {
+    are_sound_in_small_tables::<SmallCached>(Mix::RereadMany, Cached::Fresh, false, 4 * SEEDS);
 }
 
 #[test]

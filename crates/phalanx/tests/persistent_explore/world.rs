@@ -20,7 +20,9 @@ pub use retired::{removal_in_order, update_in_order};
 pub use twins::recover_twins;
 
 use crate::common::Rng;
-use crate::reread::{ChangeAndInsert, GetTwice, RemoveAndGet, displace, exchange, remove_updated, reread};
+use crate::reread::{
+    ChangeAndInsert, GetTwice, RemoveAndGet, displace, exchange, remove_updated, reread, reread_many,
+};
 use gpu::{Buffer, Device, Grid};
 
 use phalanx_kernels::keyed::Outcome;
@@ -119,6 +121,8 @@ pub enum Mix {
     Hot,
     /// Threads read a key twice while others change it.
     Reread,
+    /// Many threads of a warp read a key twice while another one updates it.
+    RereadMany,
     /// A thread removes a key and reads it while others update it.
     Updated,
     /// A thread removes or updates a key, and inserts another one, while others use the first.
@@ -185,7 +189,8 @@ impl Played {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Get,
-    /// Two elements of one thread, which are executed one after the other.
+    /// Two elements of one thread, which are executed one after the other. All first ones of a launch are
+    /// before the second ones.
     Reread,
     Contains,
     Insert,
@@ -376,11 +381,12 @@ impl<C: Search + Instance> World<C> {
         let outcomes = buffers.outcomes.global();
         let lookups = Lookups { keys: keys.into(), values, outcomes };
         let changes = Changes { keys: keys.into(), values, outcomes };
-        let at = |index: usize| Lookups {
-            keys: keys.part(index * C::KEY_WORDS as usize, C::KEY_WORDS as usize).into(),
-            values: values.part(index * self.value_words, self.value_words),
-            outcomes: outcomes.part(index, 1),
+        let span = |first: usize, count: usize| Lookups {
+            keys: keys.part(first * C::KEY_WORDS as usize, count * C::KEY_WORDS as usize).into(),
+            values: values.part(first * self.value_words, count * self.value_words),
+            outcomes: outcomes.part(first, count),
         };
+        let at = |index: usize| span(index, 1);
         let change_at = |index: usize| {
             let Lookups { keys, values, outcomes } = at(index);
             Changes { keys, values, outcomes }
@@ -394,7 +400,10 @@ impl<C: Search + Instance> World<C> {
                 let (keys, others) = (change_at(0), change_at(1));
                 Launch::new(grid, ChangeAndInsert::<C> { view, removes, keys, others })
             }
-            Action::Reread => Launch::new(grid, GetTwice::<C> { view, first: at(0), second: at(1) }),
+            Action::Reread => {
+                let half = part.len() / 2;
+                Launch::new(grid, GetTwice::<C> { view, first: span(0, half), second: span(half, half) })
+            }
             Action::Get if self.cache != Cached::Nothing => {
                 Launch::new(grid, PersistentGetCached::<C> { view, batch: lookups })
             }
@@ -689,6 +698,7 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Crowd => reuse(&mut tag, &model, READERS),
             Mix::Hot => hot::parts(&mut rng, &mut tag, &model),
             Mix::Reread => reread(&mut rng, &mut tag, &model),
+            Mix::RereadMany => reread_many(&mut rng, &mut tag, &model),
             Mix::Updated => remove_updated(&mut rng, &mut tag, &model),
             Mix::Displace => displace(&mut rng, &mut tag, &model),
             Mix::Exchange => exchange(&mut rng, &mut tag, &model),
