@@ -113,6 +113,11 @@ fn pages_of_small_items_are_copied_whole() {
 }
 
 #[test]
+fn pages_that_several_launches_change_are_copied_whole() {
+    are_sound::<Small>(Mix::Apart, &NONE, true, 2 * SEEDS);
+}
+
+#[test]
 fn pages_whose_slots_get_other_rows_are_copied_whole() {
     are_sound_in_small_tables::<Rows>(Mix::Displace, Cached::Nothing, true, SEEDS);
 }

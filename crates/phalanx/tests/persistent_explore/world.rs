@@ -15,7 +15,7 @@ pub use aborted::ends_beside_aborted_claims;
 use explain::explain;
 pub use hot::{read_rows, steps_of_updates};
 pub use mixes::absent;
-use mixes::{READERS, churn, duel, parts, reuse};
+use mixes::{READERS, apart, churn, duel, parts, reuse};
 pub use retired::{removal_in_order, update_in_order};
 pub use twins::recover_twins;
 
@@ -119,6 +119,8 @@ pub enum Mix {
     Crowd,
     /// Launches of several elements update one key, which another one removes and inserts.
     Hot,
+    /// Launches change keys of their own.
+    Apart,
     /// Threads read a key twice while others change it.
     Reread,
     /// Many threads of a warp read a key twice while another one updates it.
@@ -236,7 +238,8 @@ fn keys<C: Config>(alike: bool) -> Vec<Vec<u64>> {
     let words = |number: u64| {
         let mut words = vec![number; C::KEY_WORDS as usize];
         if C::KEY_WORDS > 1 {
-            words[0] = number / 2; // The first word does not tell keys of several words apart.
+            // The first word does not tell all keys of several words apart.
+            words[0] = if alike { number % 2 } else { number / 2 };
         }
         words
     };
@@ -697,6 +700,7 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Reuse => reuse(&mut tag, &model, 1),
             Mix::Crowd => reuse(&mut tag, &model, READERS),
             Mix::Hot => hot::parts(&mut rng, &mut tag, &model),
+            Mix::Apart => apart(&mut rng, &mut tag),
             Mix::Reread => reread(&mut rng, &mut tag, &model),
             Mix::RereadMany => reread_many(&mut rng, &mut tag, &model),
             Mix::Updated => remove_updated(&mut rng, &mut tag, &model),
