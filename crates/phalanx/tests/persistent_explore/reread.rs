@@ -97,8 +97,8 @@ pub fn displace(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>
     parts
 }
 
-/// Returns the parts of a round: a thread takes a present key from its slot, and another one, which updates or
-/// inserts another key, often gets the slot, beside lookups of the first key.
+/// Returns the parts of a round: a thread takes a present key from its slot, and another one, which updates
+/// or inserts another key, often gets the slot, beside lookups of the first key.
 pub fn exchange(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     let key = present(rng, model);
     let other = if rng.below(2) == 0 { absent(model) } else { present(rng, model) };
