@@ -85,8 +85,12 @@ fn slots_get_rows_of_other_keys() {
 }
 
 #[test]
-fn slots_get_items_of_other_threads() {
+fn slots_get_small_items_of_other_threads() {
     are_sound::<Small>(Mix::Exchange, &NONE, false, SEEDS);
+}
+
+#[test]
+fn slots_get_rows_of_other_threads() {
     are_sound::<Rows>(Mix::Exchange, &NONE, false, 2 * SEEDS);
 }
 
