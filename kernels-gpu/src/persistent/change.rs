@@ -140,6 +140,8 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
                 // after a round, and not after one of its batches: then the other update has ended, too.
                 // mutation: skip update unreached, because marks are looked at after a round: then the other
                 // update has marked the page, too.
+                // mutation: relaxed equivalent, because the other update's mark is before this one, which
+                // continues its release, or after it, and marks the page again.
                 // mutation: tear unreached, because a copy must read this mark as the last one, after that of
                 // the other update, and the value as it was before.
                 settle(view, sought.position);
