@@ -23,8 +23,8 @@ mod world;
 use phalanx_kernels::persistent::{Levels, Search};
 use simt::Instance;
 use world::{
-    Action, Cached, Mix, Played, Setting, ends_beside_aborted_claims, play, read_rows, recover_twins,
-    removal_in_order, steps_of_updates, update_in_order,
+    Action, Cached, Mix, Played, Setting, copy_alone, ends_beside_aborted_claims, play, read_rows,
+    recover_twins, removal_in_order, steps_of_updates, update_in_order,
 };
 
 /// Number of seeds for each test.
@@ -152,6 +152,18 @@ fn pages_are_marked_by_aborted_insertions() {
     many_are_sound::<Small>(setting);
     many_are_sound::<OneShot>(setting);
     many_are_sound::<Rows>(setting);
+}
+
+/// A copy is discarded only if a change has marked the page meanwhile.
+#[test]
+fn pages_are_copied_at_once_if_nothing_changes() {
+    fn check<C: Search + Instance>() {
+        for seed in 0..20 {
+            sound::<C, _>(seed, copy_alone::<C>(seed, &Setting::new(seed, seed % 2 == 0)));
+        }
+    }
+    check::<Small>();
+    check::<Rows>();
 }
 
 /// Recovery keeps one item of each key.

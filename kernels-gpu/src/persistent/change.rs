@@ -120,6 +120,9 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
     let (mut outcome, mut seen) = (Outcome::Refused, Seen::NOTHING);
     while warp.any(pending) {
         let sought = C::search::<A::Mode>(view, keys, (pending, wanted, NOWHERE));
+        // mutation: early load Relaxed unreached, because a lane that has missed the link of a copy must read
+        // the value in the image while another update has not written it to the copy, and its thread must
+        // then read the copy: no thread of an explorer reads what it has updated.
         let mut is_over = A::REPLACES && pending && seen.is_superseded(view, keys, (wanted, sought));
         let (mut held, mut done) = (HeldSlots::NOTHING, None);
         if pending && !is_over {
@@ -128,6 +131,8 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
         if A::REPLACES {
             let is_locked = pending && sought.position != NOWHERE && held.slot == NOWHERE;
             if is_locked && !is_over {
+                // mutation: early load Relaxed unreached, because of the same state as above: a value that is
+                // in the image, and not yet in the copy.
                 (seen, is_over) = Seen::of(view, (keys, batch.values), (wanted, sought.position));
             }
             if is_over {
@@ -135,6 +140,10 @@ pub(super) fn change<C: Search, A: Action>(view: PersistentView<C>, batch: Chang
                 // after a round, and not after one of its batches: then the other update has ended, too.
                 // mutation: skip update unreached, because marks are looked at after a round: then the other
                 // update has marked the page, too.
+                // mutation: relaxed equivalent, because the other update's mark is before this one, which
+                // continues its release, or after it, and marks the page again.
+                // mutation: tear unreached, because a copy must read this mark as the last one, after that of
+                // the other update, and the value as it was before.
                 settle(view, sought.position);
                 done = Some(Outcome::Replaced);
             }
@@ -253,6 +262,9 @@ fn claim_beside<C: Config>(view: PersistentView<C>, hash: u32, position: u32) ->
         let states = (Fingerprint::FREE, Fingerprint::claimed(0));
         // SAFETY: the slot is one of the bucket.
         unsafe {
+            // mutation: early unreached, because a crash must follow while an insertion of the key, which was
+            // aborted after the warp had last read its slot, still has its slot bit. Free slots are decided
+            // by the compare-and-swap.
             let state = view.fingerprint(first + slot);
             if !recheck(state != Fingerprint::claimed(hash).aborted()) {
                 return NOWHERE;
@@ -334,6 +346,9 @@ fn write_items<C: Config>(
     let (slot, index) = (held.slot, wanted.index);
     if held.is_claimed::<C>() {
         // Whoever reads what is written from here on also sees that the slot's last item has gone.
+        // mutation: skip block unreached, because `confirm` fences for insertions and the next fence for
+        // values. An update's key is left: a lookup must read it in the last slot of its own key, must miss
+        // that key's new slot, and read a version before the last slot was freed, twice.
         simt::fence(Scope::Device);
     }
     if C::IS_SMALL {
@@ -394,6 +409,8 @@ fn write_through<C: Config>(view: PersistentView<C>, (item, copy): (Global<u64>,
     // mutation: skip block device unreached, because crashes are compared with the changes of a round, and
     // not with what its lookups have read.
     view.order_image();
+    // mutation: late unreached, because the lane's next write is the mark of the page, which explorers'
+    // tables have: the store is still before the release of the slot, and `sync` reads no copies.
     copy.store(value, Order::Relaxed, Scope::Device);
 }
 
@@ -442,6 +459,8 @@ fn publish<C: Config>(view: PersistentView<C>, hash: u32, slot: u32) -> bool {
     unsafe {
         let (word, bit) = view.slot_bit(place);
         word.fetch_or(bit, Order::Release, Scope::Device);
+        // mutation: tear unreached, because a copy of the page must read this mark as the last one, after
+        // that of another slot's change, and what that change has replaced.
         view.mark_dirty(place);
         let states = (Fingerprint::claimed(hash), Fingerprint::live(hash));
         if view.replace(slot, states, Order::Release) {
@@ -449,6 +468,8 @@ fn publish<C: Config>(view: PersistentView<C>, hash: u32, slot: u32) -> bool {
         }
         word.fetch_and(!bit, Order::Relaxed, Scope::Device);
     }
+    // mutation: tear unreached, because a copy of the page must read this mark as the last one, after that of
+    // another slot's change, and what that change has replaced.
     view.mark_dirty(place);
     // mutation: skip block device unreached, because the rounds whose crashes are explored seldom abort an
     // insertion whose slot is taken again.
@@ -471,6 +492,8 @@ fn remove<C: Config>(view: PersistentView<C>, old: u32) {
         // mutation: relaxed equivalent, because the advance below releases it, before the slot or the line is
         // used again.
         view.unlink(old);
+        // mutation: relaxed equivalent, because the fence of `order_image` releases the slot bit and the
+        // mark, and the advance below releases the link.
         view.retire(old);
         // Whoever has seen the item sees another version once the slot has another owner.
         view.advance_version(old);
@@ -495,9 +518,13 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         // Sets one bit and clears the other: nothing is carried, since the first was clear and the second
         // set.
         word.fetch_add(new.wrapping_sub(old), Order::Release, Scope::Device);
+        // mutation: relaxed unreached, because a copy of the page must read this mark as the last one, and
+        // the slot bits as they were before.
         view.mark_dirty(place);
         // The new item is locked until the old one is gone: others must not change or remove it while lookups
         // may still return the old one.
+        // mutation: relaxed unreached, because a lookup must read the new slot as locked, and the words that
+        // other lanes have written to it as they were before, with a version before the update, twice.
         view.show_locked(held.slot, hash);
         // Whoever misses the new item sees the old one, or another version.
         // mutation: skip block equivalent, because the advance below releases the new item as well, and
@@ -508,9 +535,14 @@ fn replace<C: Config>(view: PersistentView<C>, hash: u32, held: HeldSlots) {
         view.order_image();
         // mutation: relaxed equivalent, because the second advance releases it, as in `remove`.
         view.unlink(held.old);
+        // mutation: relaxed equivalent, because the fence of `order_image` releases the new item and the
+        // first advance, and the advance below releases the link.
         view.retire(held.old);
         // As in `remove`.
         view.advance_version(held.old);
+        // mutation: relaxed unreached, because `retire` releases the first advance: a lookup must read the
+        // version between the two advances, twice, and an item that another lane, which has not read the
+        // second advance, has written to the slot meanwhile.
         view.free(held.old);
         view.unlock(held.slot);
     }

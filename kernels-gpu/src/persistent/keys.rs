@@ -100,6 +100,9 @@ pub(super) unsafe fn has_key_at<C: Config>(
             let key = keys.word::<C>(wanted.index, word);
             // mutation: weak block load Relaxed equivalent, because the lane has acquired the lock of the
             // slot.
+            // mutation: relaxed load Acquire unreached, because the slot's next item must have the same first
+            // word, which is read before that item is written, and this word after: the lookup then misses
+            // its key, if it has missed the key's new slot and reads the version as it was before, twice.
             is_same = item.offset(word as usize).load(order, Scope::Device) == key;
             word += 1;
         }

@@ -72,6 +72,7 @@ pub fn persistent_copy_pages(pages: PageCopies) {
     Block::sync();
     if Thread::index_in_block() == 0 {
         let mark = pages.dirty.at(page).load(Order::Relaxed, Scope::Device);
+        // mutation: late store equivalent, because only later launches read the output.
         pages.whole.write(index, recheck(mark == 0) as u32);
     }
 }

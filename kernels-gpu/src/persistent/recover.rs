@@ -61,6 +61,8 @@ pub fn persistent_rebuild<C: Config + Instance>(
     let begin = number * geometry.buckets_a_page();
     let end = geometry.buckets_a_page().min(geometry.buckets(above) - begin) * C::SLOTS;
     let mut slot = Thread::index_in_block();
+    // mutation: more unreached, because explorers' pages have more slot bits than slots: the bits without a
+    // slot are clear.
     while slot < bound(end) {
         if page.read((slot / 32) as usize) >> (slot % 32) & 1 != 0 {
             let word = geometry.bits_words() + slot * geometry.item_words();
@@ -122,7 +124,7 @@ fn resolve<C: Config>(view: PersistentView<C>, position: u32, findings: GlobalSl
         // mutation: relaxed equivalent, because only later launches use the slot.
         view.free(position);
     }
-    // mutation: relaxed equivalent, because only later launches read marks.
+    // mutation: relaxed tear equivalent, because only later launches read marks, and all marks are alike.
     view.mark_dirty(place);
     view.unreserve(position);
     findings.at(DUPLICATES).fetch_add(1, Order::Relaxed, Scope::Device);

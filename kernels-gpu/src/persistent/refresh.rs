@@ -202,6 +202,7 @@ fn cool_down<C: Config>(view: PersistentView<C>, group: u32) {
     }
     let (mut word, mut all) = (0, 0);
     while word < words {
+        // mutation: early performance, because bytes of heat only decide which items get copies.
         all |= heat.at((group * words + word) as usize).load(Order::Relaxed, Scope::Device);
         word += 1;
     }

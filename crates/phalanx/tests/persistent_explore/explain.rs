@@ -31,20 +31,37 @@ fn has_order(
     if !seen.insert((done, state)) {
         return false;
     }
-    // The second element of a thread follows its first one.
-    let is_second = |index: usize| {
-        let thread = |index: usize| (answers[index].element.action, answers[index].element.tag);
-        let (action, _) = thread(index);
-        action == Action::ThenGet
-            || index > 0 && action == Action::Reread && thread(index - 1) == thread(index)
-    };
-    let open = (0..answers.len()).filter(|index| done >> index & 1 == 0);
-    let open = open.filter(|&index| !is_second(index) || done >> (index - 1) & 1 == 1);
+    let open = |&index: &usize| done >> index & 1 == 0 && is_done(done, first_of(answers, index));
+    // An element that changes nothing can follow at once: no later one depends on it but its thread's second.
+    let reads = |&index: &usize| reads(&answers[index]) && apply(state, &answers[index]).is_some();
+    if let Some(index) = (0..answers.len()).filter(open).find(reads) {
+        return has_order(answers, done | 1 << index, state, last, seen);
+    }
     let follows = |index: usize| {
         let next = apply(state, &answers[index])?;
         has_order(answers, done | 1 << index, next, last, seen).then_some(())
     };
-    open.map(follows).any(|found| found.is_some())
+    (0..answers.len()).filter(open).map(follows).any(|found| found.is_some())
+}
+
+/// Returns the first element of a thread if `index` is its second one.
+fn first_of(answers: &[Answer], index: usize) -> Option<usize> {
+    let Element { action, tag, .. } = answers[index].element;
+    let is_same = |answer: &Answer| (answer.element.action, answer.element.tag) == (action, tag);
+    match action {
+        Action::ThenGet => index.checked_sub(1),
+        Action::Reread => answers[..index].iter().position(is_same),
+        _ => None,
+    }
+}
+
+fn is_done(done: u32, index: Option<usize>) -> bool {
+    index.is_none_or(|index| done >> index & 1 == 1)
+}
+
+/// Returns whether an element has left its key as it was.
+fn reads(answer: &Answer) -> bool {
+    matches!(answer.outcome, Outcome::Found | Outcome::Absent | Outcome::Refused)
 }
 
 /// Returns the state after an element, or `None` if it cannot have its result now.

@@ -52,11 +52,13 @@ pub fn steps_of_updates<C: Search + Instance>(keys: &[u64]) -> u64 {
 /// Looks keys up by all lanes of a warp: each reads the value of its key.
 pub fn read_rows<C: Search + Instance>() -> Result<(), Finding> {
     let world = World::<C>::new(&Setting::new(0, false));
-    let element = |action, key| Element { action, key, tag: key as u32 + 1 };
-    world.round(&[(0..4).map(|key| element(Action::Insert, key)).collect()], false)?;
-    let lookups = (0..32).map(|lane| element(Action::Get, lane % 4)).collect();
+    let written = |key| key as u32 + 1;
+    let insert = |key| Element { action: Action::Insert, key, tag: written(key) };
+    world.round(&[(0..4).map(insert).collect()], false)?;
+    // The output has values of another tag before.
+    let lookups = (0..32).map(|lane| Element { action: Action::Get, key: lane % 4, tag: 0 }).collect();
     let (answers, _) = world.round(&[lookups], false)?;
-    match answers.iter().find(|answer| answer.tag != Some(answer.element.tag)) {
+    match answers.iter().find(|answer| answer.tag != Some(written(answer.element.key))) {
         Some(wrong) => Err(Finding::Wrong(format!("{wrong:?}"))),
         None => Ok(()),
     }

@@ -61,6 +61,17 @@ pub fn churn(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
     elements.map(|element| vec![element]).collect()
 }
 
+/// Returns the parts of a round: three launches that change keys of their own, so that nothing but the marks
+/// of pages orders their changes.
+pub fn apart(rng: &mut Rng, tag: &mut u32) -> Vec<Vec<Element>> {
+    let part = |first: u64| {
+        let action = rng.pick(&[Action::Insert, Action::Insert, Action::Remove]);
+        *tag += KEYS as u32;
+        (first..KEYS).step_by(3).map(|key| Element { action, key, tag: *tag + key as u32 }).collect()
+    };
+    (0..3).map(part).collect()
+}
+
 /// Number of readers in a crowd.
 pub const READERS: usize = 8;
 

@@ -53,6 +53,19 @@ pub fn reread(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> 
     actions.into_iter().map(part).collect()
 }
 
+/// Number of threads of a launch that read a key twice.
+const LOOKUPS: u32 = 12;
+
+/// Returns the parts of a round: threads of a warp that read a present key twice, beside an update of it.
+pub fn reread_many(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = present(rng, model);
+    let update = Element { action: Action::Update, key, tag: *tag + 1 };
+    let reads = (2..2 + LOOKUPS).map(|lane| Element { action: Action::Reread, key, tag: *tag + lane });
+    let reads = reads.collect::<Vec<_>>().repeat(2);
+    *tag += 2 + LOOKUPS;
+    vec![vec![update], reads]
+}
+
 /// Returns the parts of a round: updates of a present key, and a thread that removes it and then reads it.
 pub fn remove_updated(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
     let key = present(rng, model);
@@ -82,6 +95,18 @@ pub fn displace(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>
         parts.push(vec![element(action, key)]);
     }
     parts
+}
+
+/// Returns the parts of a round: a thread takes a present key from its slot, and another one, which updates
+/// or inserts another key, often gets the slot, beside lookups of the first key.
+pub fn exchange(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = present(rng, model);
+    let other = if rng.below(2) == 0 { absent(model) } else { present(rng, model) };
+    let first = rng.pick(&[Action::Update, Action::Remove]);
+    let element = |action, key, tag| vec![Element { action, key, tag }];
+    *tag += 2;
+    let lookups = element(Action::Get, key, 0).repeat(2 * LOOKUPS as usize);
+    vec![element(first, key, *tag - 1), element(Action::Insert, other, *tag), lookups]
 }
 
 /// Returns a present key, or 0 if there is none.

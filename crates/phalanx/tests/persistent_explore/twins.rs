@@ -1,5 +1,5 @@
 //! Images in which keys have two items each, as crashes leave them: recovery keeps the one of lower rank.
-use super::{DUPLICATES, Finding, Model, SEED, Setting, World, fill_table};
+use super::{Copies, DUPLICATES, Finding, Model, SEED, Setting, World, check_marks, fill_table};
 use crate::common::Rng;
 use phalanx_kernels::persistent::{Hashed, Place, Search};
 use simt::Instance;
@@ -32,6 +32,16 @@ impl<C: Search + Instance> World<C> {
         let words = self.geometry.item_words() as usize;
         let first = page + self.geometry.bits_words() as usize + place.index as usize * words;
         (first..first + words, page + place.index as usize / 32)
+    }
+
+    /// Returns the words of all pages.
+    fn pages(&self) -> Copies {
+        let pages = (0..).zip(&self.levels).flat_map(|(above, level)| {
+            let words: Vec<u32> = level.read().unwrap();
+            let pages = words.chunks(self.geometry.page_words() as usize).map(<[u32]>::to_vec);
+            (0..).zip(pages).map(move |(page, words)| (above, page, words)).collect::<Copies>()
+        });
+        pages.collect()
     }
 
     /// Copies the item of a key to another of its slots that has none, with another value. Returns the tag of
@@ -79,7 +89,10 @@ pub fn recover_twins<C: Search + Instance>(seed: u64, setting: &Setting) -> Resu
             twins += 1;
         }
     }
+    let before = world.pages();
+    world.dirty.fill_bytes(0).unwrap();
     let removed = world.rebuild()?[DUPLICATES] as usize;
+    check_marks(&world, &before)?;
     if removed != twins {
         return Err(Finding::Memory(format!("recovery removes {removed} of {twins} second items")));
     }

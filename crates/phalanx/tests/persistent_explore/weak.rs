@@ -19,9 +19,9 @@ fn are_sound<C: Search + Instance>(mix: Mix, cache: &[Cached], copies: bool, cou
 }
 
 /// As [`are_sound`], for tables with few items, whose slots are soon used again.
-fn are_sound_in_small_tables<C: Search + Instance>(mix: Mix, cache: Cached, count: u64) {
+fn are_sound_in_small_tables<C: Search + Instance>(mix: Mix, cache: Cached, copies: bool, count: u64) {
     for seed in all_seeds(count) {
-        let setting = Setting { mix, cache, fill: (0, 2), ..Setting::new(seed, true) };
+        let setting = Setting { mix, cache, copies, fill: (0, 2), ..Setting::new(seed, true) };
         play::<C>(seed, &setting)
             .unwrap_or_else(|finding| panic!("{}, {mix:?}: {finding}\n{}", C::NAME, replay(seed)));
     }
@@ -80,12 +80,48 @@ fn rows_get_copies() {
 
 #[test]
 fn slots_get_rows_of_other_keys() {
-    are_sound_in_small_tables::<Rows>(Mix::Displace, Cached::Nothing, 2 * SEEDS);
-    are_sound_in_small_tables::<Rows>(Mix::Updated, Cached::Nothing, SEEDS);
+    are_sound_in_small_tables::<Rows>(Mix::Displace, Cached::Nothing, false, 2 * SEEDS);
+    are_sound_in_small_tables::<Rows>(Mix::Updated, Cached::Nothing, false, SEEDS);
+}
+
+#[test]
+fn slots_get_small_items_of_other_threads() {
+    are_sound::<Small>(Mix::Exchange, &NONE, false, SEEDS);
+}
+
+#[test]
+fn slots_get_rows_of_other_threads() {
+    are_sound::<Rows>(Mix::Exchange, &NONE, false, 2 * SEEDS);
+}
+
+#[test]
+fn slots_get_small_items_of_other_keys() {
+    are_sound_in_small_tables::<Small>(Mix::Displace, Cached::Nothing, false, SEEDS);
 }
 
 #[test]
 fn items_get_their_first_copies() {
-    are_sound_in_small_tables::<SmallCached>(Mix::Reread, Cached::Fresh, 2 * SEEDS);
-    are_sound_in_small_tables::<RowsCached>(Mix::Reread, Cached::Fresh, SEEDS);
+    are_sound_in_small_tables::<SmallCached>(Mix::Reread, Cached::Fresh, false, 2 * SEEDS);
+    are_sound_in_small_tables::<RowsCached>(Mix::Reread, Cached::Fresh, false, SEEDS);
+}
+
+#[test]
+fn copies_that_are_read_twice_do_not_go_back() {
+    are_sound_in_small_tables::<SmallCached>(Mix::RereadMany, Cached::Fresh, false, 4 * SEEDS);
+}
+
+#[test]
+fn pages_of_small_items_are_copied_whole() {
+    are_sound_in_small_tables::<Small>(Mix::Hot, Cached::Nothing, true, SEEDS);
+    are_sound::<Small>(Mix::Churn, &NONE, true, SEEDS);
+}
+
+#[test]
+fn pages_that_several_launches_change_are_copied_whole() {
+    are_sound::<Small>(Mix::Apart, &NONE, true, 2 * SEEDS);
+}
+
+#[test]
+fn pages_whose_slots_get_other_rows_are_copied_whole() {
+    are_sound_in_small_tables::<Rows>(Mix::Displace, Cached::Nothing, true, SEEDS);
 }

@@ -15,12 +15,14 @@ pub use aborted::ends_beside_aborted_claims;
 use explain::explain;
 pub use hot::{read_rows, steps_of_updates};
 pub use mixes::absent;
-use mixes::{READERS, churn, duel, parts, reuse};
+use mixes::{READERS, apart, churn, duel, parts, reuse};
 pub use retired::{removal_in_order, update_in_order};
 pub use twins::recover_twins;
 
 use crate::common::Rng;
-use crate::reread::{ChangeAndInsert, GetTwice, RemoveAndGet, displace, remove_updated, reread};
+use crate::reread::{
+    ChangeAndInsert, GetTwice, RemoveAndGet, displace, exchange, remove_updated, reread, reread_many,
+};
 use gpu::{Buffer, Device, Grid};
 
 use phalanx_kernels::keyed::Outcome;
@@ -117,12 +119,19 @@ pub enum Mix {
     Crowd,
     /// Launches of several elements update one key, which another one removes and inserts.
     Hot,
+    /// Launches change keys of their own.
+    Apart,
     /// Threads read a key twice while others change it.
     Reread,
+    /// Many threads of a warp read a key twice while another one updates it.
+    RereadMany,
     /// A thread removes a key and reads it while others update it.
     Updated,
     /// A thread removes or updates a key, and inserts another one, while others use the first.
     Displace,
+    /// A thread removes or updates a key, and another one inserts or updates another key, while many read the
+    /// first one.
+    Exchange,
 }
 
 impl Setting {
@@ -182,7 +191,8 @@ impl Played {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Get,
-    /// Two elements of one thread, which are executed one after the other.
+    /// Two elements of one thread, which are executed one after the other. All first ones of a launch are
+    /// before the second ones.
     Reread,
     Contains,
     Insert,
@@ -228,7 +238,8 @@ fn keys<C: Config>(alike: bool) -> Vec<Vec<u64>> {
     let words = |number: u64| {
         let mut words = vec![number; C::KEY_WORDS as usize];
         if C::KEY_WORDS > 1 {
-            words[0] = number / 2; // The first word does not tell keys of several words apart.
+            // The first word does not tell all keys of several words apart.
+            words[0] = if alike { number % 2 } else { number / 2 };
         }
         words
     };
@@ -373,11 +384,12 @@ impl<C: Search + Instance> World<C> {
         let outcomes = buffers.outcomes.global();
         let lookups = Lookups { keys: keys.into(), values, outcomes };
         let changes = Changes { keys: keys.into(), values, outcomes };
-        let at = |index: usize| Lookups {
-            keys: keys.part(index * C::KEY_WORDS as usize, C::KEY_WORDS as usize).into(),
-            values: values.part(index * self.value_words, self.value_words),
-            outcomes: outcomes.part(index, 1),
+        let span = |first: usize, count: usize| Lookups {
+            keys: keys.part(first * C::KEY_WORDS as usize, count * C::KEY_WORDS as usize).into(),
+            values: values.part(first * self.value_words, count * self.value_words),
+            outcomes: outcomes.part(first, count),
         };
+        let at = |index: usize| span(index, 1);
         let change_at = |index: usize| {
             let Lookups { keys, values, outcomes } = at(index);
             Changes { keys, values, outcomes }
@@ -391,7 +403,10 @@ impl<C: Search + Instance> World<C> {
                 let (keys, others) = (change_at(0), change_at(1));
                 Launch::new(grid, ChangeAndInsert::<C> { view, removes, keys, others })
             }
-            Action::Reread => Launch::new(grid, GetTwice::<C> { view, first: at(0), second: at(1) }),
+            Action::Reread => {
+                let half = part.len() / 2;
+                Launch::new(grid, GetTwice::<C> { view, first: span(0, half), second: span(half, half) })
+            }
             Action::Get if self.cache != Cached::Nothing => {
                 Launch::new(grid, PersistentGetCached::<C> { view, batch: lookups })
             }
@@ -685,9 +700,12 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Reuse => reuse(&mut tag, &model, 1),
             Mix::Crowd => reuse(&mut tag, &model, READERS),
             Mix::Hot => hot::parts(&mut rng, &mut tag, &model),
+            Mix::Apart => apart(&mut rng, &mut tag),
             Mix::Reread => reread(&mut rng, &mut tag, &model),
+            Mix::RereadMany => reread_many(&mut rng, &mut tag, &model),
             Mix::Updated => remove_updated(&mut rng, &mut tag, &model),
             Mix::Displace => displace(&mut rng, &mut tag, &model),
+            Mix::Exchange => exchange(&mut rng, &mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
         answers.iter().for_each(|answer| played.outcomes[answer.outcome as usize] += 1);
@@ -737,6 +755,21 @@ fn check_copies<C: Search + Instance>(
         }
     }
     Ok(())
+}
+
+/// Plays a round, and then copies all pages while nothing else runs. Requires that all copies are consistent,
+/// and that no page is marked.
+pub fn copy_alone<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<(), Finding> {
+    let (mut rng, world) = (Rng::new(seed), World::<C>::new(setting));
+    let (mut model, mut tag) = (Model::new(), 1);
+    fill_table(&world, &mut rng, (&mut model, &mut tag))?;
+    world.round(&parts(&mut rng, &mut tag), false)?;
+    let (_, copies) = world.round(&[], true)?;
+    let after = world.contents()?;
+    if copies.len() < world.dirty.len() || world.dirty.read().unwrap().contains(&1) {
+        return Err(Finding::Copy(format!("{} pages of {}", copies.len(), world.dirty.len())));
+    }
+    check_copies(&world, (&after, &after), &[], &copies)
 }
 
 /// Requires that each page whose items differ from those of its consistent copy is marked.
