@@ -57,6 +57,25 @@ fn identifier(text: &str) -> Option<&str> {
     Some(&text[..end.unwrap_or(text.len())]).filter(|name| !name.is_empty())
 }
 
+/// Returns the PTX without empty lines and the comments of the compiler, which take 2 % of a package. Comments
+/// of `#[kernel]` about registers and arguments stay: machine code is made by them.
+pub fn without_comments(text: &str) -> String {
+    let is_fact = |comment: &str| comment.starts_with("registers=");
+    let mut kept = String::with_capacity(text.len());
+    for line in text.lines() {
+        let line = match line.split_once("// ") {
+            Some((code, comment)) if !is_fact(comment) => code,
+            _ if line == "//" => "",
+            _ => line,
+        };
+        if !line.trim_end().is_empty() {
+            kept.push_str(line.trim_end());
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
 /// Returns the functions and variables that the text declares but does not define, without those of the
 /// driver.
 pub fn unresolved(text: &str) -> Vec<String> {
@@ -93,6 +112,15 @@ mod tests {
     fn entries_are_found_by_name() {
         assert_eq!(entry(".visible .entry insert__line_u32("), Some("insert__line_u32"));
         assert_eq!(entry("\tret;"), None);
+    }
+
+    #[test]
+    fn comments_of_the_compiler_are_removed() {
+        let text = "//\n// Generated\n//\n\n.version 8.4\n\t// .globl\tone\n.visible .entry one()\n{\n\
+            \t// begin inline asm\n\t// registers=40 arguments=8\n\t{ // callseq 8, 0\n\tret;\n\t} // callseq 8\n}";
+        let kept =
+            ".version 8.4\n.visible .entry one()\n{\n\t// registers=40 arguments=8\n\t{\n\tret;\n\t}\n}\n";
+        assert_eq!(without_comments(text), kept);
     }
 
     #[test]
