@@ -57,8 +57,8 @@ fn identifier(text: &str) -> Option<&str> {
     Some(&text[..end.unwrap_or(text.len())]).filter(|name| !name.is_empty())
 }
 
-/// Returns the PTX without empty lines and the comments of the compiler, which take 2 % of a package. Comments
-/// of `#[kernel]` about registers and arguments stay: machine code is made by them.
+/// Returns the PTX without empty lines and the comments of the compiler, which take 2 % of a package.
+/// Comments of `#[kernel]` about registers and arguments stay: machine code is made by them.
 pub fn without_comments(text: &str) -> String {
     let is_fact = |comment: &str| comment.starts_with("registers=");
     let mut kept = String::with_capacity(text.len());
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn comments_of_the_compiler_are_removed() {
         let text = "//\n// Generated\n//\n\n.version 8.4\n\t// .globl\tone\n.visible .entry one()\n{\n\
-            \t// begin inline asm\n\t// registers=40 arguments=8\n\t{ // callseq 8, 0\n\tret;\n\t} // callseq 8\n}";
+            \t// begin inline asm\n\t// registers=40 arguments=8\n\t{ // callseq 8, 0\n\t\
+            ret;\n\t} // callseq 8\n}";
         let kept =
             ".version 8.4\n.visible .entry one()\n{\n\t// registers=40 arguments=8\n\t{\n\tret;\n\t}\n}\n";
         assert_eq!(without_comments(text), kept);

@@ -106,8 +106,8 @@ impl BatchEdges {
     }
 }
 
-/// Finds the edges of a batch that count. Of the ends of an edge, that with fewer parts is visited, a small one
-/// if there is one.
+/// Finds the edges of a batch that count. Of the ends of an edge, that with fewer parts is visited, a small
+/// one if there is one.
 #[device]
 pub(super) fn choose_ends<M: Config>(graph: GraphView<M>, batch: ExecutedBatch, edges: BatchEdges) {
     let mut edge = Thread::index();
@@ -397,7 +397,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
     }
 
-    /// Keeps the neighbours in slots of each lane. Returns their number. The lanes of the warp call it together.
+    /// Keeps the neighbours in slots of each lane. Returns their number. The lanes of the warp call it
+    /// together.
     fn keep(self, memory: Memory, words: [S::Word; L]) -> u32 {
         const { assert!(32 * L <= WORDS as usize, "room for what a warp reads at a time") };
         let (warp, mut many) = (Tile::<32>::lockstep(), 0);

@@ -330,18 +330,18 @@ pub fn graph_restore<M: Config + Instance>(graph: GraphView<M>, vertices: Global
     }
 }
 
-/// Finds the edges of a batch that count, puts them into the set, and writes which of the two following kernels
-/// counts the triangles of each. The grid has any number of threads.
+/// Finds the edges of a batch that count, puts them into the set, and writes which of the two following
+/// kernels counts the triangles of each. The grid has any number of threads.
 ///
-/// Cost: 9 bytes read and up to 24 written per edge, two records read, and a compare-and-swap per probe of the
-/// set.
+/// Cost: 9 bytes read and up to 24 written per edge, two records read, and a compare-and-swap per probe of
+/// the set.
 #[kernel]
 pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: ExecutedBatch, edges: BatchEdges) {
     choose_ends(graph, batch, edges);
 }
 
-/// Adds the number of triangles with edges of a batch that have two small ends to `total`, in sixths. The graph
-/// is undirected. The grid has any number of blocks of 128 threads.
+/// Adds the number of triangles with edges of a batch that have two small ends to `total`, in sixths. The
+/// graph is undirected. The grid has any number of blocks of 128 threads.
 #[kernel]
 pub fn graph_common<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges, total: GlobalSlice<u64>) {
     M::count_common(graph, batch, total);

@@ -13,8 +13,8 @@ fn a_vertex_grows_by_one_batch() {
     let mut world = World::new(DynamicGraph::builder().vertices(3000));
     world.insert(&star(5, 0..3000));
     world.check();
-    // 2999 edges at a load of 0.6: 167 buckets or more. A GPU refuses more edges before there is memory for the
-    // table, which then has the size for the others.
+    // 2999 edges at a load of 0.6: 167 buckets or more. On a GPU the table may be smaller; the edges are
+    // checked above.
     let least = if world.graph.device().is_emulator() { 192 } else { 64 };
     assert!(world.graph.stats().unwrap().table_slabs >= least, "{:?}", world.graph.stats());
     // And by many small ones.
