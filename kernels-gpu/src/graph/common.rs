@@ -81,17 +81,14 @@ impl BatchEdges {
         first
     }
 
-    /// As [`Self::edge_of`], given that edge of the part before.
-    fn next_edge_of(self, mut edge: usize, part: u64) -> usize {
+    /// As [`Self::edge_of`], given that edge of the part before, near which it is unless few edges are large.
+    fn next_edge_of(self, edge: usize, part: u64) -> usize {
         let warp = Tile::<32>::lockstep();
-        loop {
-            let own = edge + 1 + warp.rank() as usize;
-            let is_before = own < self.large.len() && self.offsets.read(own) <= part;
-            let many = warp.ballot(is_before).count_ones();
-            edge += many as usize;
-            if many < 32 {
-                return edge;
-            }
+        let own = edge + 1 + warp.rank() as usize;
+        let is_before = own < self.large.len() && self.offsets.read(own) <= part;
+        match warp.ballot(is_before).count_ones() {
+            32 => self.edge_of(part),
+            many => edge + many as usize,
         }
     }
 

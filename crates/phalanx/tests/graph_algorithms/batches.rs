@@ -109,7 +109,8 @@ fn triangles_of_long_chains_are_kept() {
 }
 
 /// Tables of all proportions: two ends with about as many buckets, and one with more than ten times as many.
-/// All edges between the large vertices are one batch.
+/// All edges between the large vertices are one batch, with other edges between them: few enough for one look
+/// at the next edges, or more.
 #[test]
 fn triangles_of_tables_of_all_sizes_are_kept() {
     let (degrees, vertices) = ([5, 36, 45, 80, 300, 900, 1500], 1600u64);
@@ -121,8 +122,15 @@ fn triangles_of_tables_of_all_sizes_are_kept() {
     let graph =
         DynamicGraph::<()>::builder().vertices(vertices as usize).kind(Kind::Undirected).build().unwrap();
     let mut triangles = Triangles::of(&graph).unwrap();
-    let between = (0..7).flat_map(|one| (0..one).map(move |other| (other, one)));
-    for batch in [edges.iter().copied().collect(), between.collect::<Vec<_>>()] {
+    let mut between = Vec::new();
+    for (number, (one, other)) in (0..7).flat_map(|one| (0..one).map(move |other| (other, one))).enumerate() {
+        between.push((one, other));
+        between.extend((0..20 * (number % 5)).map(|_| {
+            let first = rng.below(vertices - 8) as u32 + 7;
+            (first, first + 1)
+        }));
+    }
+    for batch in [edges.iter().copied().collect(), between] {
         let (sources, targets) = split(&batch);
         let outcomes = graph.insert(&sources, &targets).unwrap();
         triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
