@@ -145,7 +145,7 @@ const SECOND: u32 = 128;
 const FOUND: u32 = 64;
 /// The number of no vertex, in place of a neighbour.
 const NONE: u32 = u32::MAX;
-/// Number of parts that a warp takes, one after the other.
+/// Maximum number of parts that a warp takes, one after the other.
 const RUN: u64 = 8;
 
 /// Shared memory of a warp: neighbours, and common neighbours that have not been counted.
@@ -303,19 +303,24 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// As [`Self::count_common`], of the other edges. A warp takes parts that follow each other.
     pub(super) fn count_common_parts(self, batch: BatchEdges, total: GlobalSlice<u64>) {
         let (parts, memory) = (batch.offsets.read(batch.large.len()), Memory::of_warp());
-        let (mut first, mut sum) = ((Thread::index() / 32) as u64 * RUN, 0);
+        let warps = (Thread::count() / 32) as u64;
+        // All warps have work before any takes a second part.
+        let run = parts.div_ceil(warps).clamp(1, RUN);
+        let (mut first, mut sum) = ((Thread::index() / 32) as u64 * run, 0);
         while first < parts {
-            let (mut edge, mut part) = (batch.edge_of(first), first);
-            while part < (first + RUN).min(parts) {
+            let (mut edge, mut part, end) = (batch.edge_of(first), first, (first + run).min(parts));
+            while part < end {
                 let index = (part - batch.offsets.read(edge)) as u32;
                 let ends = ends_of(batch.large.read(edge));
                 let mut common = Common { memory, batch, ends, many: 0, sum: 0 };
                 self.compare_part(&mut common, index);
                 sum += common.all();
                 part += 1;
-                edge = batch.next_edge_of(edge, part);
+                if part < end {
+                    edge = batch.next_edge_of(edge, part);
+                }
             }
-            first += (Thread::count() / 32) as u64 * RUN;
+            first += warps * run;
         }
         add_of_warp(total.at(0), sum);
     }

@@ -22,9 +22,8 @@ pub(super) struct EdgeSet(pub GlobalSlice<u64>);
 impl EdgeSet {
     /// Returns the place at which the search for a key begins.
     fn first(self, key: u64) -> usize {
-        // A multiplication spreads edges that differ in the ends alike, as those of a grid do.
-        let ends = ((key >> 32) as u32).wrapping_mul(0x9E37_79B1) ^ key as u32;
-        self.clamped(mix32(ends) as usize)
+        // The first end is mixed by itself: ids that are multiples of a power of two then spread, too.
+        self.clamped(mix32(mix32((key >> 32) as u32) ^ key as u32) as usize)
     }
 
     /// Returns the place within the set for a number, below the length of the set if there is any.

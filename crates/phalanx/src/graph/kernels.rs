@@ -321,6 +321,7 @@ unsafe fn launch_whole<M: Config + Instance>(
                 stream.launch(grid, GraphChooseEnds { graph, batch, edges })
             }
             Whole::Common(batch, total) => {
+                const { assert!(THREADS == 128, "the warps of a block have shared memory for so many") };
                 let grid = resident_grid(stream, batch.small.len().saturating_mul(32));
                 launch_resident(stream, grid, GraphCommon { graph, batch, total })?;
                 let grid = resident_grid(stream, usize::MAX);
