@@ -63,13 +63,14 @@ pub fn without_comments(text: &str) -> String {
     let is_fact = |comment: &str| comment.starts_with("registers=");
     let mut kept = String::with_capacity(text.len());
     for line in text.lines() {
-        let line = match line.split_once("// ") {
+        let code = match line.split_once("// ") {
             Some((code, comment)) if !is_fact(comment) => code,
             _ if line == "//" => "",
             _ => line,
         };
-        if !line.trim_end().is_empty() {
-            kept.push_str(line.trim_end());
+        let code = code.trim_end();
+        if !code.is_empty() {
+            kept.push_str(code);
             kept.push('\n');
         }
     }

@@ -11,6 +11,7 @@ use super::algorithms::{PART_BUCKETS, add_of_warp, see_all, target_in};
 use super::edge_set::{EdgeSet, NO_EDGE, edge_key};
 use super::kind::{Config, Edges};
 use super::record::Table;
+use super::row_memory::WARPS;
 use super::table_walk::TableWalk;
 use super::view::GraphView;
 use crate::keyed::Slot;
@@ -133,8 +134,6 @@ fn ends_of(words: u64) -> [u32; 2] {
     [(words >> 32) as u32, words as u32]
 }
 
-/// Number of warps of a block.
-const WARPS: u32 = 4;
 /// Number of words of a warp in which neighbours are kept: as many as it reads of a table at a time.
 const WORDS: u32 = 256;
 /// Number of neighbours of a small end that are kept at a time. Those of a record and a slab are fewer.
@@ -173,7 +172,7 @@ impl Memory {
     }
 }
 
-/// The common neighbours of the ends of an edge.
+/// The common neighbours of the ends of edges, one edge after the other.
 struct Common {
     memory: Memory,
     batch: BatchEdges,
@@ -186,6 +185,10 @@ struct Common {
 
 #[device]
 impl Common {
+    fn new(batch: BatchEdges) -> Self {
+        Self { memory: Memory::of_warp(), batch, ends: [NONE; 2], many: 0, sum: 0 }
+    }
+
     /// Adds the lane's target if it is a common neighbour. The lanes of the warp call it together.
     fn add(&mut self, target: u32, is_common: bool) {
         let is_other = target != self.ends[0] && target != self.ends[1];
@@ -212,40 +215,11 @@ impl Common {
         warp.sync();
     }
 
-    /// Returns the lane's sum, with all common neighbours. The lanes of the warp call it together.
-    fn all(mut self) -> u64 {
+    /// Counts all common neighbours. The lanes of the warp call it together.
+    fn count_all(&mut self) {
         while self.many > 0 {
             self.count();
         }
-        self.sum
-    }
-}
-
-/// The neighbours of the ends of an edge, as a warp keeps them in shared memory: those of the first end from
-/// the first word on, those of the second end from [`SECOND`] on.
-#[derive(Clone, Copy)]
-struct BothEnds {
-    /// Table of the lane's end; without buckets if that is small.
-    table: Table,
-    /// Number of neighbours of the lane's end, if that is small.
-    many: u32,
-}
-
-#[device]
-impl BothEnds {
-    /// Returns the tables of the ends, and their numbers of neighbours. The lanes of the warp call it
-    /// together.
-    fn of_warp(self) -> ([Table; 2], [u32; 2]) {
-        let (warp, Table { base, buckets, taken }) = (Tile::<32>::lockstep(), self.table);
-        let ends = [0, 31];
-        (
-            ends.map(|lane| Table {
-                base: warp.shuffle(base, lane),
-                buckets: warp.shuffle(buckets, lane),
-                taken,
-            }),
-            ends.map(|lane| warp.shuffle(self.many, lane)),
-        )
     }
 }
 
@@ -282,9 +256,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Adds the triangles of the batch's edges with two small ends to `total`, in sixths. A warp takes an
     /// edge.
     pub(super) fn count_common(self, batch: BatchEdges, total: GlobalSlice<u64>) {
-        let (len, warps, memory) = (batch.small.len(), Thread::count() / 32, Memory::of_warp());
+        let (len, warps) = (batch.small.len(), Thread::count() / 32);
         let read = |edge: usize| if edge < len { batch.small.read(edge) } else { NO_EDGE };
-        let (mut edge, mut sum) = (Thread::index() / 32, 0);
+        let (mut edge, mut common) = (Thread::index() / 32, Common::new(batch));
         let mut next = read(edge);
         while edge < len {
             let words = next;
@@ -292,37 +266,36 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             // Read while the warp waits for the neighbours.
             next = read(edge);
             if words != NO_EDGE {
-                let mut common = Common { memory, batch, ends: ends_of(words), many: 0, sum: 0 };
+                common.ends = ends_of(words);
                 self.compare_small(&mut common);
-                sum += common.all();
+                common.count_all();
             }
         }
-        add_of_warp(total.at(0), sum);
+        add_of_warp(total.at(0), common.sum);
     }
 
     /// As [`Self::count_common`], of the other edges. A warp takes parts that follow each other.
     pub(super) fn count_common_parts(self, batch: BatchEdges, total: GlobalSlice<u64>) {
-        let (parts, memory) = (batch.offsets.read(batch.large.len()), Memory::of_warp());
-        let warps = (Thread::count() / 32) as u64;
+        let (parts, warps) = (batch.offsets.read(batch.large.len()), (Thread::count() / 32) as u64);
         // All warps have work before any takes a second part.
-        let run = parts.div_ceil(warps).clamp(1, RUN);
-        let (mut first, mut sum) = ((Thread::index() / 32) as u64 * run, 0);
-        while first < parts {
-            let (mut edge, mut part, end) = (batch.edge_of(first), first, (first + run).min(parts));
-            while part < end {
+        let run = parts.div_ceil(warps).clamp(1, RUN) as u32;
+        let (mut part, mut common) = ((Thread::index() / 32) as u64 * run as u64, Common::new(batch));
+        while part < parts {
+            let (mut edge, mut left) = (batch.edge_of(part), (parts - part).min(run as u64) as u32);
+            loop {
                 let index = (part - batch.offsets.read(edge)) as u32;
-                let ends = ends_of(batch.large.read(edge));
-                let mut common = Common { memory, batch, ends, many: 0, sum: 0 };
+                common.ends = ends_of(batch.large.read(edge));
                 self.compare_part(&mut common, index);
-                sum += common.all();
-                part += 1;
-                if part < end {
-                    edge = batch.next_edge_of(edge, part);
+                common.count_all();
+                (part, left) = (part + 1, left - 1);
+                if left == 0 {
+                    break;
                 }
+                edge = batch.next_edge_of(edge, part);
             }
-            first += warps * run;
+            part += (warps - 1) * run as u64;
         }
-        add_of_warp(total.at(0), sum);
+        add_of_warp(total.at(0), common.sum);
     }
 
     /// Adds the common neighbours of two small ends. The lanes of the warp call it together.
@@ -331,7 +304,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         // There is one round, unless the ends have more neighbours than are kept: then each group of
         // neighbours of one end is compared with each of the other end.
         loop {
-            let (_, many) = self.both_ends(common.memory, common.ends, first).of_warp();
+            let (_, many) = self.both_ends(common.memory, common.ends, first);
             compare(common, kept(many, first));
             first[1] += MOST_KEPT;
             if first[1] >= many[1] {
@@ -349,7 +322,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let mut first = 0;
         // There is one round, unless a small end has more neighbours than are kept.
         loop {
-            let (tables, many) = self.both_ends(common.memory, common.ends, [first, 0]).of_warp();
+            let (tables, many) = self.both_ends(common.memory, common.ends, [first, 0]);
             self.compare_table(common, tables, (index, kept(many, [first, 0])[0]));
             first += MOST_KEPT;
             if first >= many[0] {
@@ -358,12 +331,14 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
     }
 
-    /// Returns the tables of the ends of an edge, or keeps their neighbours from these on. The lanes of the
-    /// warp call it together.
-    fn both_ends(self, memory: Memory, ends: [u32; 2], first: [u32; 2]) -> BothEnds {
+    /// Returns the tables of the ends of an edge, without buckets if they are small, and the numbers of
+    /// neighbours of small ends. Keeps these from `first` on: those of the first end from the first word on,
+    /// those of the second end from [`SECOND`] on. The lanes of the warp call it together.
+    fn both_ends(self, memory: Memory, ends: [u32; 2], first: [u32; 2]) -> ([Table; 2], [u32; 2]) {
+        let (warp, tile) = (Tile::<32>::lockstep(), Tile::<16>::lockstep());
         // Lanes may still read what was kept before.
-        Tile::<32>::lockstep().sync();
-        let (tile, is_second) = (Tile::<16>::lockstep(), Thread::lane() >= 16);
+        warp.sync();
+        let is_second = warp.rank() >= 16;
         let (end, first, begin) =
             if is_second { (ends[1], first[1], SECOND) } else { (ends[0], first[0], 0) };
         let mut many = 0;
@@ -375,7 +350,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             }
             many += votes.count_ones();
         });
-        BothEnds { table, many }
+        let of_end = |lane| {
+            let (base, buckets) = (warp.shuffle(table.base, lane), warp.shuffle(table.buckets, lane));
+            Table { base, buckets, ..table }
+        };
+        ([0, 31].map(of_end), [0, 31].map(|lane| warp.shuffle(many, lane)))
     }
 
     /// Adds the common neighbours in a part of the first end, or of its kept neighbours if it is small; the

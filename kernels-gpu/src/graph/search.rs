@@ -6,9 +6,8 @@ use super::kind::Edges;
 use super::link::Link;
 use super::record::{Record, Table, removed};
 use super::view::{GraphView, SLAB_TILE, Start};
-use crate::keyed::{BucketProbe, Lane, Operation, Outcome, Request, Scalar, Slot};
-use crate::primitives::unrolled;
-use crate::slab::list::{LONG, Node, Read};
+use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
+use crate::slab::list::{LONG, Node};
 use crate::slab::{Handle, Pool};
 use simt::{
     Convergence, CurrentOp, Global, Order, Scope, Thread, Tile, black_box, bound, device, share_work,
@@ -86,52 +85,19 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// # Safety
     /// - The table is one of the arena, and has buckets.
     pub(super) unsafe fn is_in_table(self, table: Table, target: Option<u32>) -> bool {
-        let (tile, wanted) = (Tile::<SLAB_TILE>::lockstep(), target.unwrap_or(u32::MAX));
-        let bucket = Start::bucket(table.base, table.buckets, wanted).index;
-        const TURNS: usize = SLAB_TILE as usize;
-        // All lanes of a tile take their turn, also those without a target, and all read before any votes: no
-        // load waits for another.
-        let mut reads = [Read { lane: Lane::nothing(), link: Handle::NONE }; TURNS];
-        unrolled::<TURNS>(|turn| {
-            let index = tile.shuffle(bucket, turn as u32);
-            // SAFETY: a bucket of the table.
-            let bucket = unsafe { self.first_node(Start { index, is_bucket: true }) };
-            reads[turn] = bucket.read(tile.rank(), true, Order::Weak);
-        });
-        let (mut is_found, mut continues) = (false, false);
-        unrolled::<TURNS>(|turn| {
-            let target = tile.shuffle(wanted, turn as u32);
-            let is_here = tile.any(has_target::<S, L>(&reads[turn].lane.words(), target));
-            let is_followed = tile.any(tile.rank() == SLAB_TILE - 1 && !reads[turn].link.is_none());
-            if tile.rank() == turn as u32 {
-                (is_found, continues) = (is_here, is_followed && !is_here);
-            }
-        });
-        let is_pending = target.is_some() && continues;
-        if Tile::<32>::lockstep().any(is_pending) {
-            // SAFETY: the caller's obligation.
-            is_found |= unsafe { self.is_in_chain(bucket, is_pending.then_some(wanted)) };
-        }
-        is_found && target.is_some()
-    }
-
-    /// Returns whether the lane's target, if it has one, is in a bucket or behind it. Otherwise as
-    /// [`Self::is_in_table`].
-    ///
-    /// # Safety
-    /// - The bucket is one of a table.
-    unsafe fn is_in_chain(self, bucket: u32, target: Option<u32>) -> bool {
         let (tile, wanted) = (Tile::<SLAB_TILE>::lockstep(), target.unwrap_or(0));
+        let start = Start::bucket(table.base, table.buckets, wanted);
         let (mut at, mut is_found) = (None, false);
         // `black_box`: otherwise the compiler makes two loops, one for lanes with a target and one for the
         // others. The warp then executes both, and the lanes of one wait for those of the other at each vote.
         let is_pending = black_box(target.is_some() as u32) != 0;
         share_work(tile, is_pending, |turn| {
-            let (target, index) = turn.from_owner((wanted, bucket));
+            let (target, index) = turn.from_owner((wanted, start.index));
             // SAFETY: a bucket of the table.
             let bucket = unsafe { self.first_node(Start { index, is_bucket: true }) };
             let read = at.unwrap_or(bucket).read(tile.rank(), turn.is_active(), Order::Weak);
-            let is_here = tile.any(has_target::<S, L>(&read.lane.words(), target));
+            let key = S::Stored::from_u64(target as u64);
+            let is_here = tile.any(read.lane.first(|_, word| S::key(word) == key).exists);
             let next = tile.shuffle(read.link, SLAB_TILE - 1);
             let continues = turn.is_active() && !is_here && !next.is_none();
             // SAFETY: the link was read in a node.
@@ -165,14 +131,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         share_work(Tile::<SLAB_TILE>::lockstep(), chain.is_pending, |turn| chain.round::<false>(turn));
         chain.executed.fate == Fate::Done
     }
-}
-
-/// Returns whether a target is in one of the slots.
-#[device]
-fn has_target<S: Slot<Key = u32>, const L: usize>(words: &[S::Word; L], target: u32) -> bool {
-    let (key, mut has) = (S::Stored::from_u64(target as u64), false);
-    unrolled::<L>(|j| has |= S::key(words[j]) == key);
-    has
 }
 
 /// Step of an operation after its record was read.
@@ -236,7 +194,7 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
     }
 
     /// Returns whether a slot of the record has a tombstone, if the operation may insert.
-    fn has_tombstone(tile: Tile<W, impl Convergence>, rank: u32, lane: &Lane<S, L>) -> bool {
+    fn has_tombstone(tile: Tile<W, impl Convergence>, rank: u32, lane: &crate::keyed::Lane<S, L>) -> bool {
         if !O::WRITES || O::REMOVES {
             return false;
         }

@@ -224,16 +224,18 @@ pub fn resident_grid(stream: &Stream, items: usize) -> Grid {
     over(items.min(stream.device().resident_threads() as usize))
 }
 
-/// Launches a kernel that runs with any number of blocks: with those of `grid`, but no more than the device
-/// executes at once. Others would begin when most have ended, and the device would be half empty meanwhile.
+/// Launches a kernel that runs with any number of threads, for `items` items: as [`resident_grid`], but with
+/// no more blocks than the device executes at once with the kernel's registers. Others would begin when most
+/// have ended, and the device would be half empty meanwhile.
 ///
 /// # Safety
 /// - As for [`Stream::launch`].
 pub unsafe fn launch_resident<K: Kernel + Send + Sync + 'static>(
     stream: &Stream,
-    grid: Grid,
+    items: usize,
     kernel: K,
 ) -> gpu::Result<()> {
+    let grid = resident_grid(stream, items);
     let most = stream.device().occupancy_grid::<K>(grid.threads)?;
     // SAFETY: the caller's obligations.
     unsafe { stream.launch(Grid { blocks: grid.blocks.min(most.blocks), ..grid }, kernel) }
@@ -321,11 +323,10 @@ unsafe fn launch_whole<M: Config + Instance>(
                 stream.launch(grid, GraphChooseEnds { graph, batch, edges })
             }
             Whole::Common(batch, total) => {
-                const { assert!(THREADS == 128, "the warps of a block have shared memory for so many") };
-                let grid = resident_grid(stream, batch.small.len().saturating_mul(32));
-                launch_resident(stream, grid, GraphCommon { graph, batch, total })?;
-                let grid = resident_grid(stream, usize::MAX);
-                launch_resident(stream, grid, GraphCommonParts { graph, batch, total })
+                const { assert!(THREADS == ROW_THREADS, "shared memory for the warps of a block") };
+                let lanes = batch.small.len().saturating_mul(32);
+                launch_resident(stream, lanes, GraphCommon { graph, batch, total })?;
+                launch_resident(stream, usize::MAX, GraphCommonParts { graph, batch, total })
             }
         }
     }

@@ -88,7 +88,7 @@ pub use gather::{Collect, Count, Gather, RemoveAll};
 #[cfg(feature = "slab-hash")]
 pub use instances::*;
 pub use lists::{Config, Findings, Lists, ListsView, ReadOnly};
-pub use node::{Node, Read};
+pub use node::Node;
 pub use walk::LONG;
 
 /// The default kind of lists for maps of 32-bit keys and values.

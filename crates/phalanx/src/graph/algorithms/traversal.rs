@@ -65,18 +65,18 @@ pub enum Step {
 
 /// Launches on one graph.
 pub trait Steps {
-    /// Launches the kernels of a pass.
+    /// Launches the kernels of a pass, for so many lanes of all vertices and of the parts of large ones.
     ///
     /// # Safety
     /// - The graph and the slices stay as they are until the kernels have ended, except by these kernels.
-    unsafe fn launch(&self, stream: &Stream, grids: [Grid; 2], step: Step) -> gpu::Result<()>;
+    unsafe fn launch(&self, stream: &Stream, lanes: [usize; 2], step: Step) -> gpu::Result<()>;
 }
 
 /// The view of a graph of the kind `A`.
 pub struct Bound<A: Adjacency>(pub A::View);
 
 impl<A: Adjacency + Instance> Steps for Bound<A> {
-    unsafe fn launch(&self, stream: &Stream, [all, large]: [Grid; 2], step: Step) -> gpu::Result<()> {
+    unsafe fn launch(&self, stream: &Stream, [all, large]: [usize; 2], step: Step) -> gpu::Result<()> {
         let graph = self.0;
         // SAFETY: the caller's obligations. Each kernel runs with any number of threads.
         unsafe {
@@ -86,20 +86,14 @@ impl<A: Adjacency + Instance> Steps for Bound<A> {
                 }
                 // A search has many passes, most of them short: the query would take longer than it saves.
                 Step::Search(step) => {
-                    stream.launch(all, SearchExpand::<A> { graph, step })?;
-                    stream.launch(large, SearchExpandParts::<A> { graph, step })
+                    stream.launch(resident_grid(stream, all), SearchExpand::<A> { graph, step })?;
+                    stream.launch(resident_grid(stream, large), SearchExpandParts::<A> { graph, step })
                 }
                 Step::Join(labels, is_undirected, parts) => {
-                    launch_resident(
-                        stream,
-                        all,
-                        ComponentsJoin::<A> { graph, labels, is_undirected, parts },
-                    )?;
-                    launch_resident(
-                        stream,
-                        large,
-                        ComponentsJoinParts::<A> { graph, labels, is_undirected, parts },
-                    )
+                    let join = ComponentsJoin::<A> { graph, labels, is_undirected, parts };
+                    launch_resident(stream, all, join)?;
+                    let join = ComponentsJoinParts::<A> { graph, labels, is_undirected, parts };
+                    launch_resident(stream, large, join)
                 }
                 Step::Gather(ranking) => {
                     launch_resident(stream, all, RankGather::<A> { graph, ranking })?;
@@ -166,10 +160,10 @@ impl Traversal {
     /// Submits a pass.
     pub fn launch(&self, step: Step) -> Result<()> {
         let tiles = self.vertices.saturating_mul(phalanx_kernels::graph::algorithms::VERTEX_TILE as usize);
-        let grids = [self.grid(tiles), self.grid(self.most_parts.saturating_mul(32))];
+        let lanes = [tiles, self.most_parts.saturating_mul(32)];
         // SAFETY: the graph does not change, as `Source::traverse` states. Dropping the slices' buffers waits
         // for the kernels.
-        unsafe { Ok(self.steps.launch(&self.stream, grids, step)?) }
+        unsafe { Ok(self.steps.launch(&self.stream, lanes, step)?) }
     }
 
     /// Returns 1 if edges are stored at both ends, otherwise 0.

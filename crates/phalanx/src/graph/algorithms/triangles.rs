@@ -1,7 +1,7 @@
 //! Triangle counting.
 use super::executed::{Executed, ExecutedSlices};
 use super::traversal::{Adjacent, PartBuffers, Step, Traversal};
-use crate::graph::kernels::{Launch, Whole, launch_resident, resident_grid};
+use crate::graph::kernels::{Launch, Whole, launch_resident};
 use crate::graph::{Data, DynamicGraph, Kind};
 use crate::map::check;
 use crate::map::launch::nothing;
@@ -88,7 +88,7 @@ impl Oriented {
         let (sources, lanes) = (self.sources.global(), targets.len().saturating_mul(8));
         let kernel = TriangleCount { offsets, targets, sources, total: total.global() };
         // SAFETY: the buffers outlive the launch, which is waited for.
-        unsafe { launch_resident(stream, resident_grid(stream, lanes), kernel)? };
+        unsafe { launch_resident(stream, lanes, kernel)? };
         stream.synchronize()?;
         Ok(total.read()?[0])
     }
