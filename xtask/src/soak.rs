@@ -33,7 +33,7 @@ enum Kind {
 /// Leaves out tests that plant faults themselves, and samples of all compiled variants.
 const EXPLORERS: &[&str] = &["--skip", "mutants", "--skip", "compiled"];
 
-const FAMILIES: [Family; 20] = [
+const FAMILIES: [Family; 21] = [
     explorer(("btree-deep", "btree_explore"), &["deep_trees_whose"]),
     explorer(("mvbtree-deep", "btree_explore"), &["deep_trees_with"]),
     explorer(("skiplist-deep", "skiplist_explore"), &["deep_"]),
@@ -50,6 +50,7 @@ const FAMILIES: [Family; 20] = [
     explorer(("cache-table", "cache_explore"), EXPLORERS),
     graph(("graph-operations", "graph_explore"), &["linearizable"]),
     graph(("graph-batches", "graph_explore"), &["batches_of", "whole_graph", "algorithms"]),
+    scripts(("graph", "dynamic_graph"), "emulator,dynamic-graph"),
     scripts(("tiered-map", "tiered_map"), "emulator,tiered-map"),
     scripts(("tiered-skip-list", "tiered_skip_list"), "emulator,tiered-skip-list"),
     persistent(("persistent-map-batches", "persistent_explore"), &["batches"], Kind::Explorer),

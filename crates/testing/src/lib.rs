@@ -23,6 +23,8 @@ pub mod counts;
 #[path = "conformance/duplicates.rs"]
 pub mod duplicates;
 #[doc(hidden)]
+pub mod fault;
+#[doc(hidden)]
 #[path = "conformance/files.rs"]
 pub mod files;
 #[doc(hidden)]

@@ -11,8 +11,16 @@ use crate::map::check;
 use crate::map::launch::nothing;
 use crate::{Outcome, Outcomes, Result};
 use gpu::{AsSlice, OptionalSliceMut, Stream};
+use phalanx_kernels::graph::algorithms::PartList;
 use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT, Growth};
 use simt::GlobalSlice;
+use std::collections::HashSet;
+
+/// Returns the vertices that have the code of `Removed`.
+fn removed_of(vertices: &[u32], codes: &[u8]) -> Vec<u32> {
+    let removed = vertices.iter().zip(codes).filter(|(_, code)| **code == Outcome::Removed as u8);
+    removed.map(|(&vertex, _)| vertex).collect()
+}
 
 /// Allocates a list for the parts of all tables: a table has two buckets at least.
 pub(super) fn parts_of_tables(memory: &Memory, stream: &Stream) -> Result<PartBuffers> {
@@ -126,7 +134,7 @@ impl<E: Data> DynamicGraph<E> {
     /// two slabs of the arena meanwhile.
     ///
     /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory; then the graph is as before.
     pub fn clear(&mut self) -> Result<()> {
         self.handle.exclusive(|stream, memory| {
             self.order().changes += 1;
@@ -136,16 +144,14 @@ impl<E: Data> DynamicGraph<E> {
             let ids = stream.device().from_slice(&vertices)?;
             let codes = stream.device().filled::<u8>(vertices.len(), Outcome::Removed as u8)?;
             let (ids, codes) = (ids.global(), codes.global());
-            let parts = parts_of_tables(memory, stream)?;
-            self.launch_on(
-                stream,
-                memory,
-                Launch::Whole(Whole::ListParts(Some((ids, codes)), parts.slices())),
-            )?;
-            self.free_vertices(stream, memory, (ids, codes), &parts)?;
+            let buffers = parts_of_tables(memory, stream)?;
+            let parts = buffers.slices();
+            // The last step that can fail on a device that is not lost.
+            memory.counters.fill_bytes(0)?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::ListParts(Some((ids, codes)), parts)))?;
+            self.free_vertices(stream, memory, (ids, codes), parts)?;
             self.launch_on(stream, memory, Launch::Whole(Whole::Restore(ids)))?;
-            stream.synchronize()?;
-            Ok(memory.counters.fill_bytes(0)?)
+            Ok(stream.synchronize()?)
         })
     }
 
@@ -171,7 +177,8 @@ impl<E: Data> DynamicGraph<E> {
     /// their other ends; in another directed graph all edges of the graph are read.
     ///
     /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory. Unless it is lost, the graph is then as
+    /// before, or, if only the outcomes cannot be copied, all these vertices are removed.
     pub fn remove_vertices(&mut self, vertices: &[u32]) -> Result<Outcomes> {
         let ids = self.device().from_slice(vertices)?;
         let codes = self.device().zeroed::<u8>(vertices.len())?;
@@ -179,27 +186,37 @@ impl<E: Data> DynamicGraph<E> {
             self.order().changes += 1;
             memory.mark_vertices()?;
             let (ids, codes) = (ids.global(), codes.global());
-            let (parts, is_stored_twice) = (parts_of_tables(memory, stream)?, memory.halves() == 2);
-            let list = |vertices| {
-                self.launch_on(stream, memory, Launch::Whole(Whole::ListParts(vertices, parts.slices())))
+            let (buffers, is_stored_twice) = (parts_of_tables(memory, stream)?, memory.halves() == 2);
+            let list = |vertices, parts| {
+                self.launch_on(stream, memory, Launch::Whole(Whole::ListParts(vertices, parts)))
             };
+            let (mut parts, removed) = (buffers.slices(), Some((ids, codes)));
             self.launch_on(stream, memory, Launch::Whole(Whole::MarkRemoved(ids, codes)))?;
-            list(is_stored_twice.then_some((ids, codes)))?;
-            self.launch_on(stream, memory, Launch::Whole(Whole::Unlink(ids, codes, parts.slices())))?;
+            list(removed.filter(|_| is_stored_twice), parts)?;
+            self.launch_on(stream, memory, Launch::Whole(Whole::Unlink(ids, codes, parts)))?;
             if !is_stored_twice {
                 // Those of all vertices were listed.
-                // SAFETY: the stream has the launches before, which have ended when the count is written.
-                unsafe { stream.fill(parts.slices().count, 0)? };
-                list(Some((ids, codes)))?;
+                parts = buffers.other_slices();
+                list(removed, parts)?;
             }
-            self.free_vertices(stream, memory, (ids, codes), &parts)
+            self.free_vertices(stream, memory, (ids, codes), parts)
         })?;
-        let outcome = |code: u8| Outcome::from_code(code).unwrap_or(Outcome::Absent);
-        let outcomes: Vec<Outcome> = codes.read()?.into_iter().map(outcome).collect();
-        let removed = vertices.iter().zip(&outcomes).filter(|(_, outcome)| **outcome == Outcome::Removed);
-        let removed: Vec<u32> = removed.map(|(&vertex, _)| vertex).collect();
+        let codes = codes.read();
+        let removed = match &codes {
+            Ok(codes) => removed_of(vertices, codes),
+            Err(_) => self.existing(vertices),
+        };
         self.handle.get_mut().free_ids.extend(removed);
+        let outcome = |code: u8| Outcome::from_code(code).unwrap_or(Outcome::Absent);
+        let outcomes: Vec<Outcome> = codes?.into_iter().map(outcome).collect();
         Ok(outcomes.into())
+    }
+
+    /// Returns those of the vertices that exist by the host's list, each once.
+    fn existing(&self, vertices: &[u32]) -> Vec<u32> {
+        let memory = self.handle.read();
+        let mut seen: HashSet<u32> = memory.free_ids.iter().copied().collect();
+        vertices.iter().copied().filter(|&id| id < memory.vertices && seen.insert(id)).collect()
     }
 
     /// Blanks the vertices whose code is that of `Removed`, and frees their memory. `parts` lists those of
@@ -209,9 +226,9 @@ impl<E: Data> DynamicGraph<E> {
         stream: &Stream,
         memory: &Memory,
         (ids, codes): (GlobalSlice<u32>, GlobalSlice<u8>),
-        parts: &PartBuffers,
+        parts: PartList,
     ) -> Result<()> {
-        self.launch_on(stream, memory, Launch::Whole(Whole::FreeParts(parts.slices())))?;
+        self.launch_on(stream, memory, Launch::Whole(Whole::FreeParts(parts)))?;
         self.launch_on(stream, memory, Launch::Whole(Whole::FreeRemoved(ids, codes)))
     }
 

@@ -3,6 +3,7 @@
 mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;
+mod faults;
 mod from_csr;
 mod growth;
 mod in_edges;
@@ -11,6 +12,7 @@ mod model;
 mod parallel;
 mod rehash;
 mod room;
+mod soak;
 mod threads;
 mod vertex_index;
 mod whole;

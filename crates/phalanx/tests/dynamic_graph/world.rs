@@ -138,8 +138,13 @@ impl<E: Sample> World<E> {
     pub fn try_remove(&mut self, edges: &[(u32, u32)]) -> Checked {
         let (sources, targets): (Vec<_>, Vec<_>) = edges.iter().copied().unzip();
         let outcomes = self.graph.remove(&sources, &targets).map_err(|error| error.to_string())?;
+        self.try_removed(edges, &outcomes)
+    }
+
+    /// Notes the edges of a removal, and checks the outcomes.
+    pub fn try_removed(&mut self, edges: &[(u32, u32)], outcomes: &[Outcome]) -> Checked {
         let mut removed: BTreeMap<(u32, u32), usize> = BTreeMap::new();
-        for (&(a, b), &outcome) in edges.iter().zip(outcomes.iter()) {
+        for (&(a, b), &outcome) in edges.iter().zip(outcomes) {
             if !matches!(outcome, Outcome::Removed | Outcome::Absent) {
                 return Err(format!("{outcome:?} by a removal"));
             }

@@ -177,31 +177,37 @@ impl Traversal {
     }
 }
 
-/// Memory of a list of parts.
+/// Memory of a list of parts, and of another one after it.
 pub struct PartBuffers {
     pub words: Buffer<u64>,
-    count: Buffer<u32>,
+    /// The number of parts of each list.
+    counts: Buffer<u32>,
 }
 
 impl PartBuffers {
     /// Allocates an empty list of at most so many parts.
     pub fn new(device: &Device, most: usize) -> Result<Self> {
-        Ok(Self { words: device.buffer(most)?, count: device.zeroed(1)? })
+        Ok(Self { words: device.buffer(most)?, counts: device.zeroed(2)? })
     }
 
     /// Waits, and returns the number of parts that the last pass has listed.
     pub fn len(&self) -> Result<usize> {
-        Ok(self.count.read()?[0] as usize)
+        Ok(self.counts.read()?[0] as usize)
     }
 
     pub fn slices(&self) -> PartList {
-        PartList { words: self.words.global(), count: self.count.global() }
+        PartList { words: self.words.global(), count: self.counts.global().part(0, 1) }
+    }
+
+    /// Returns another list, which is empty. Its parts overwrite those of [`Self::slices`].
+    pub fn other_slices(&self) -> PartList {
+        PartList { count: self.counts.global().part(1, 1), ..self.slices() }
     }
 }
 
 impl<E: Data> DynamicGraph<E> {
     /// Calls `run` with the passes over the graph and its memory, between two batches. Then waits for the
-    /// stream.
+    /// stream, also if `run` has failed.
     pub(in crate::graph) fn traverse_memory<R>(
         &self,
         stream: &Stream,
@@ -221,11 +227,14 @@ impl<E: Data> DynamicGraph<E> {
             is_sorted: false,
         };
         let mut result = None;
-        self.order().read(stream, || {
+        let submitted = self.order().read(stream, || {
             result = Some(run(&traversal, &memory)?);
             Ok(())
-        })?;
-        stream.synchronize()?;
+        });
+        // Kernels and copies that were submitted before an error use slices of the caller.
+        let ended = stream.synchronize();
+        submitted?;
+        ended?;
         result.ok_or_else(|| crate::Error::Invalid("a pass has no result".to_owned()))
     }
 }

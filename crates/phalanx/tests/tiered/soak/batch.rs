@@ -1,10 +1,10 @@
 //! Batches that change a map, and their effect on the model.
 use super::super::model::Map;
-use super::fault::Injected;
 use gpu::{Buffer, Device};
 use phalanx::map::OpCode;
 use phalanx::tiered_map::Batches;
 use phalanx::{Error, Merge, Op, Outcome, Result};
+use phalanx_testing::fault::Injected;
 use std::collections::BTreeMap;
 
 pub type Model = BTreeMap<u32, u32>;

@@ -4,7 +4,6 @@
 //! `cargo xtask soak` runs ten thousand scripts of each structure. Without `PHALANX_SEEDS` a quarter of
 //! `SCRIPTS` is run.
 mod batch;
-mod fault;
 mod script;
 
 use super::model::emulator;

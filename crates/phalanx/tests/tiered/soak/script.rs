@@ -1,10 +1,10 @@
 //! A script: a random map, and random calls.
 use super::super::model::{self, Map, Placement, all_pairs, check, look_around};
 use super::batch::{Batch, Model, Verb};
-use super::fault::Injected;
 use gpu::Device;
 use phalanx::{Error, Result};
 use phalanx_testing::common::Rng;
+use phalanx_testing::fault::Injected;
 use std::fmt::{self, Display, Formatter};
 use std::ops::ControlFlow;
 

@@ -1,6 +1,6 @@
-//! Faults of copies and allocations.
+//! Faults of copies and allocations of the emulator, which calls of random scripts meet.
+use crate::common::Rng;
 use gpu::Device;
-use phalanx_testing::common::Rng;
 
 /// A fault that a call may meet.
 #[derive(Clone, Copy, Debug)]
