@@ -468,7 +468,8 @@ fn publish<C: Config>(view: PersistentView<C>, hash: u32, slot: u32) -> bool {
         // that of another slot's change, and what that change has replaced.
         view.mark_dirty(place);
         let states = (Fingerprint::claimed(hash), Fingerprint::live(hash));
-        // mutation: early performance, because the compare-and-swap decides, and its failure returns the state.
+        // mutation: early performance, because the compare-and-swap decides; it is repeated if only the other
+        // slot's half of the word has changed.
         if view.replace(slot, states, Order::Release) {
             return true;
         }
