@@ -94,6 +94,9 @@ pub(super) unsafe fn has_key_at<C: Config>(
         }
         // mutation: weak block load Relaxed equivalent, because the lane has acquired the lock of the slot,
         // whose item does not change until it is unlocked.
+        // mutation: relaxed load Acquire unreached, because another key of the same fingerprint must take the
+        // slot that the key has left by an update, and be read here: the lookup then misses its key, if it
+        // has missed the key's new slot and reads the version as it was before, twice.
         let mut is_same = item.load(order, Scope::Device) == wanted.first;
         let mut word = 1;
         while word < bound(C::KEY_WORDS) && is_same {

@@ -101,7 +101,8 @@ fn revive<C: Config>(view: PersistentView<C>, hashed: Hashed, position: u32, fin
 pub fn persistent_resolve<C: Config + Instance>(view: PersistentView<C>, findings: GlobalSlice<u32>) {
     each_slot(view, |position| {
         // SAFETY: the position is that of a slot.
-        // mutation: early equivalent, because only this thread changes the slot's half of the word.
+        // mutation: early block equivalent, because only this thread and earlier launches change the slot's
+        // half of the word.
         if unsafe { view.fingerprint(position) }.is_locked() {
             resolve(view, position, findings);
         }
@@ -114,6 +115,7 @@ fn resolve<C: Config>(view: PersistentView<C>, position: u32, findings: GlobalSl
     let place = view.place(position);
     if !has_duplicate(view, position, place) {
         // SAFETY: the slot is locked.
+        // mutation: relaxed equivalent, because only later launches use the slot.
         unsafe { view.unlock(position) };
         return;
     }

@@ -1,6 +1,6 @@
 //! Threads with two operations, one after the other. What they read must not go back in time.
 use crate::common::Rng;
-use crate::world::{Action, Element, Model, absent};
+use crate::world::{Action, Element, KEYS, Model, absent};
 use phalanx_kernels::persistent::kernels::{
     persistent_get_cached, persistent_insert, persistent_remove, persistent_update,
 };
@@ -14,10 +14,19 @@ pub fn get_twice<C: Search + Instance>(view: PersistentView<C>, first: Lookups, 
     persistent_get_cached(view, second);
 }
 
-/// Removes keys, and looks them up.
+/// Removes or updates keys, and looks others up.
 #[kernel]
-pub fn remove_and_get<C: Search + Instance>(view: PersistentView<C>, keys: Changes, then: Lookups) {
-    persistent_remove(view, keys);
+pub fn change_and_get<C: Search + Instance>(
+    view: PersistentView<C>,
+    removes: u32,
+    keys: Changes,
+    then: Lookups,
+) {
+    if removes != 0 {
+        persistent_remove(view, keys);
+    } else {
+        persistent_update(view, keys);
+    }
     persistent_get_cached(view, then);
 }
 
@@ -79,6 +88,20 @@ pub fn remove_updated(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<El
     parts
 }
 
+/// Returns the parts of a round: threads that update a present key and then read it, beside another update.
+/// Some of the values are equal.
+pub fn read_own(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = present(rng, model);
+    *tag += 1;
+    let mut element = |action| {
+        *tag += u32::from(rng.below(4) < 3);
+        Element { action, key, tag: *tag }
+    };
+    let mut parts: Vec<_> = (0..3).map(|_| vec![element(Action::Update), element(Action::ThenGet)]).collect();
+    parts.push(vec![element(Action::Update)]);
+    parts
+}
+
 /// Returns the parts of a round: a thread that takes a present key from its slot and inserts an absent one,
 /// which often gets the slot, beside other operations on the present key.
 pub fn displace(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
@@ -92,6 +115,24 @@ pub fn displace(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>
     let actions = rng.pick(&[[Action::Get, Action::Contains], [Action::Update, Action::Update]]);
     for _ in 0..4 {
         let action = rng.pick(&actions);
+        parts.push(vec![element(action, key)]);
+    }
+    parts
+}
+
+/// Returns the parts of a round: a thread that removes a present key and inserts an absent one, which often
+/// gets the slot, beside changes of the first one.
+pub fn supplant(rng: &mut Rng, tag: &mut u32, model: &Model) -> Vec<Vec<Element>> {
+    let key = present(rng, model);
+    let absent: Vec<_> = (0..KEYS).filter(|key| !model.contains_key(key)).collect();
+    let other = rng.pick(&absent);
+    let mut element = |action, key| {
+        *tag += 1;
+        Element { action, key, tag: *tag }
+    };
+    let mut parts = vec![vec![element(Action::Remove, key), element(Action::ThenInsert, other)]];
+    for _ in 0..3 {
+        let action = rng.pick(&[Action::Update, Action::Update, Action::Remove]);
         parts.push(vec![element(action, key)]);
     }
     parts

@@ -4,6 +4,7 @@ use crate::world::{Cached, Mix, Setting, play};
 use crate::{Flat, OneShot, Rows, RowsCached, Small, SmallCached};
 use phalanx_kernels::persistent::Search;
 use simt::Instance;
+use simt::emulator::Schedule;
 
 /// Number of seeds for each mix.
 const SEEDS: u64 = 1000;
@@ -108,6 +109,19 @@ fn items_get_their_first_copies() {
 #[test]
 fn copies_that_are_read_twice_do_not_go_back() {
     are_sound_in_small_tables::<SmallCached>(Mix::RereadMany, Cached::Fresh, false, 4 * SEEDS);
+}
+
+/// A thread that updates a key, also without a write of its own, then reads its value or a later one.
+#[test]
+fn threads_read_what_they_have_updated() {
+    for seed in all_seeds(4 * SEEDS) {
+        let (schedule, mix) = (Schedule::Random { seed }, Mix::ReadOwn);
+        // Only the first round gives an item its first copy.
+        let setting = Setting { schedule, mix, cache: Cached::Fresh, rounds: 1, ..Setting::new(seed, true) };
+        let setting = Setting { fill: (1, 1), ..setting };
+        play::<SmallCached>(seed, &setting)
+            .unwrap_or_else(|finding| panic!("{}: {finding}\n{}", SmallCached::NAME, replay(seed)));
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tiny tables on an emulated device, rounds of concurrent launches, and what their results must satisfy.
 #[path = "aborted.rs"]
 mod aborted;
+#[path = "copies.rs"]
+mod copies;
 #[path = "explain.rs"]
 mod explain;
 #[path = "hot.rs"]
@@ -12,6 +14,7 @@ mod retired;
 #[path = "twins.rs"]
 mod twins;
 pub use aborted::ends_beside_aborted_claims;
+pub use copies::{copy_alone, copy_bits};
 use explain::explain;
 pub use hot::{read_rows, steps_of_updates};
 pub use mixes::absent;
@@ -21,7 +24,8 @@ pub use twins::recover_twins;
 
 use crate::common::Rng;
 use crate::reread::{
-    ChangeAndInsert, GetTwice, RemoveAndGet, displace, exchange, remove_updated, reread, reread_many,
+    ChangeAndGet, ChangeAndInsert, GetTwice, displace, exchange, read_own, remove_updated, reread,
+    reread_many, supplant,
 };
 use gpu::{Buffer, Device, Grid};
 
@@ -43,6 +47,7 @@ use simt::emulator::{Failure, Fault, Launch, Mode, Options, Schedule, StoreLog, 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
+use std::sync::Mutex;
 
 /// Fault that a test has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +94,8 @@ pub struct Setting {
     pub alike: bool,
     /// Minimum and maximum number of keys that fill the table before the rounds.
     pub fill: (u64, u64),
+    /// Number of rounds.
+    pub rounds: u32,
 }
 
 /// Contents of a table's cache.
@@ -127,8 +134,12 @@ pub enum Mix {
     RereadMany,
     /// A thread removes a key and reads it while others update it.
     Updated,
+    /// Threads update a key and read it.
+    ReadOwn,
     /// A thread removes or updates a key, and inserts another one, while others use the first.
     Displace,
+    /// A thread removes a key, and inserts another one, while others update or remove the first.
+    Supplant,
     /// A thread removes or updates a key, and another one inserts or updates another key, while many read the
     /// first one.
     Exchange,
@@ -152,6 +163,7 @@ impl Setting {
             cache: Cached::Nothing,
             alike: false,
             fill: (0, KEYS),
+            rounds: 2,
         }
     }
 
@@ -225,7 +237,7 @@ struct Answer {
 pub type Model = BTreeMap<u64, u32>;
 
 /// Number of keys.
-const KEYS: u64 = 14;
+pub const KEYS: u64 = 14;
 
 /// Seed of the hash function.
 const SEED: u64 = 1;
@@ -235,6 +247,8 @@ const LINES: u32 = 4;
 
 /// Returns the words of all keys. If they are `alike`, all have the fingerprint of the first one.
 fn keys<C: Config>(alike: bool) -> Vec<Vec<u64>> {
+    /// Keys by their words and whether they are alike: few of all keys have the same fingerprint.
+    static FOUND: Mutex<BTreeMap<(u32, bool), Vec<Vec<u64>>>> = Mutex::new(BTreeMap::new());
     let words = |number: u64| {
         let mut words = vec![number; C::KEY_WORDS as usize];
         if C::KEY_WORDS > 1 {
@@ -245,8 +259,11 @@ fn keys<C: Config>(alike: bool) -> Vec<Vec<u64>> {
     };
     let fingerprint = |words: &[u64]| Hashed::of(words, SEED).fingerprint();
     let wanted = fingerprint(&words(0));
-    let chosen = (0..).map(words).filter(|words| !alike || fingerprint(words) == wanted);
-    chosen.take(KEYS as usize).collect()
+    let find = || {
+        let chosen = (0..).map(words).filter(|words| !alike || fingerprint(words) == wanted);
+        chosen.take(KEYS as usize).collect()
+    };
+    FOUND.lock().unwrap().entry((C::KEY_WORDS, alike)).or_insert_with(find).clone()
 }
 
 pub struct World<C> {
@@ -395,8 +412,9 @@ impl<C: Search + Instance> World<C> {
             Changes { keys, values, outcomes }
         };
         match part[0].action {
-            _ if part[part.len() - 1].action == Action::ThenGet => {
-                Launch::new(grid, RemoveAndGet::<C> { view, keys: change_at(0), then: at(1) })
+            first if part[part.len() - 1].action == Action::ThenGet => {
+                let removes = u32::from(first == Action::Remove);
+                Launch::new(grid, ChangeAndGet::<C> { view, removes, keys: change_at(0), then: at(1) })
             }
             first if part[part.len() - 1].action == Action::ThenInsert => {
                 let removes = u32::from(first == Action::Remove);
@@ -692,7 +710,7 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
     if setting.cache != Cached::Fresh {
         world.run(world.refresh().into_iter().collect())?;
     }
-    for _ in 0..2 {
+    for _ in 0..setting.rounds {
         let parts = match setting.mix {
             Mix::All => parts(&mut rng, &mut tag),
             Mix::Duel => duel(&mut rng, &mut tag, &model),
@@ -704,7 +722,9 @@ pub fn play<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<Played
             Mix::Reread => reread(&mut rng, &mut tag, &model),
             Mix::RereadMany => reread_many(&mut rng, &mut tag, &model),
             Mix::Updated => remove_updated(&mut rng, &mut tag, &model),
+            Mix::ReadOwn => read_own(&mut rng, &mut tag, &model),
             Mix::Displace => displace(&mut rng, &mut tag, &model),
+            Mix::Supplant => supplant(&mut rng, &mut tag, &model),
             Mix::Exchange => exchange(&mut rng, &mut tag, &model),
         };
         let (answers, copies) = world.round(&parts, setting.copies)?;
@@ -755,21 +775,6 @@ fn check_copies<C: Search + Instance>(
         }
     }
     Ok(())
-}
-
-/// Plays a round, and then copies all pages while nothing else runs. Requires that all copies are consistent,
-/// and that no page is marked.
-pub fn copy_alone<C: Search + Instance>(seed: u64, setting: &Setting) -> Result<(), Finding> {
-    let (mut rng, world) = (Rng::new(seed), World::<C>::new(setting));
-    let (mut model, mut tag) = (Model::new(), 1);
-    fill_table(&world, &mut rng, (&mut model, &mut tag))?;
-    world.round(&parts(&mut rng, &mut tag), false)?;
-    let (_, copies) = world.round(&[], true)?;
-    let after = world.contents()?;
-    if copies.len() < world.dirty.len() || world.dirty.read().unwrap().contains(&1) {
-        return Err(Finding::Copy(format!("{} pages of {}", copies.len(), world.dirty.len())));
-    }
-    check_copies(&world, (&after, &after), &[], &copies)
 }
 
 /// Requires that each page whose items differ from those of its consistent copy is marked.
