@@ -247,8 +247,10 @@ const LINES: u32 = 4;
 
 /// Returns the words of all keys. If they are `alike`, all have the fingerprint of the first one.
 fn keys<C: Config>(alike: bool) -> Vec<Vec<u64>> {
-    /// Keys by their words and whether they are alike: few of all keys have the same fingerprint.
-    static FOUND: Mutex<BTreeMap<(u32, bool), Vec<Vec<u64>>>> = Mutex::new(BTreeMap::new());
+    /// Keys by the number of their words, and whether they are alike.
+    type Found = BTreeMap<(u32, bool), Vec<Vec<u64>>>;
+    /// The search takes long: few keys have the same fingerprint.
+    static FOUND: Mutex<Found> = Mutex::new(Found::new());
     let words = |number: u64| {
         let mut words = vec![number; C::KEY_WORDS as usize];
         if C::KEY_WORDS > 1 {
