@@ -26,6 +26,8 @@ enum Kind {
     Explorer,
     /// A seed selects random calls and faults of the device.
     Script,
+    /// A seed selects random calls and allocations that fail.
+    LackOfMemory,
     /// A seed selects random calls, which are stopped at each store.
     Crashes,
 }
@@ -33,7 +35,7 @@ enum Kind {
 /// Leaves out tests that plant faults themselves, and samples of all compiled variants.
 const EXPLORERS: &[&str] = &["--skip", "mutants", "--skip", "compiled"];
 
-const FAMILIES: [Family; 21] = [
+const FAMILIES: [Family; 22] = [
     explorer(("btree-deep", "btree_explore"), &["deep_trees_whose"]),
     explorer(("mvbtree-deep", "btree_explore"), &["deep_trees_with"]),
     explorer(("skiplist-deep", "skiplist_explore"), &["deep_"]),
@@ -51,6 +53,7 @@ const FAMILIES: [Family; 21] = [
     graph(("graph-operations", "graph_explore"), &["linearizable"]),
     graph(("graph-batches", "graph_explore"), &["batches_of", "whole_graph", "algorithms"]),
     scripts(("graph", "dynamic_graph"), "emulator,dynamic-graph"),
+    Family { name: "maps", program: "map_scripts", features: None, filter: &[], kind: Kind::LackOfMemory },
     scripts(("tiered-map", "tiered_map"), "emulator,tiered-map"),
     scripts(("tiered-skip-list", "tiered_skip_list"), "emulator,tiered-skip-list"),
     persistent(("persistent-map-batches", "persistent_explore"), &["batches"], Kind::Explorer),
@@ -82,6 +85,7 @@ impl Kind {
         match self {
             Self::Explorer => "random, pct of depth 3 and of depth 10, by turns",
             Self::Script => "one; random calls, a third of them with a failing copy or failing allocations",
+            Self::LackOfMemory => "one; random calls, a third of them with failing allocations",
             Self::Crashes => {
                 "random, pct of depth 3 and of depth 10, by turns; stopped at each store and call"
             }
@@ -91,7 +95,7 @@ impl Kind {
     fn memory(self) -> &'static str {
         match self {
             Self::Explorer => "stale L1; a quarter of the seeds again under weak memory (hardware)",
-            Self::Script => "sequentially consistent",
+            Self::Script | Self::LackOfMemory => "sequentially consistent",
             Self::Crashes => "sequentially consistent; at each stop single stores lost, prefixes, 64 subsets",
         }
     }

@@ -22,13 +22,19 @@ pub struct Injected<'a> {
 impl<'a> Injected<'a> {
     /// Returns no fault, or, for one of three calls, one that strikes early or late.
     pub fn random(device: &'a Device, rng: &mut Rng) -> Self {
-        let bound = 1 << rng.below(8);
-        let after = rng.below(bound);
-        let fault = match rng.below(6) {
+        let (which, after) = (rng.below(6), number(rng));
+        let fault = match which {
             0 => Fault::Copy(after),
             1 => Fault::Allocations(after / 4),
             _ => Fault::None,
         };
+        Self { device, fault, has_struck: false }
+    }
+
+    /// Returns no fault, or, for one of three calls, a lack of memory.
+    pub fn of_allocations(device: &'a Device, rng: &mut Rng) -> Self {
+        let (which, after) = (rng.below(3), number(rng));
+        let fault = if which == 0 { Fault::Allocations(after / 4) } else { Fault::None };
         Self { device, fault, has_struck: false }
     }
 
@@ -49,4 +55,10 @@ impl<'a> Injected<'a> {
         };
         said
     }
+}
+
+/// Returns a number of copies: often a small one, of any size up to 128.
+fn number(rng: &mut Rng) -> u64 {
+    let bound = 1 << rng.below(8);
+    rng.below(bound)
 }

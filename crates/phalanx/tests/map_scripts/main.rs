@@ -1,0 +1,98 @@
+//! Random scripts of calls on random maps of each structure, compared with a map of the standard library:
+//! batches of all sizes and orders, faults of copies and allocations, files between. The seed of a script
+//! selects everything.
+//!
+//! `cargo xtask soak` runs ten thousand scripts. Without `PHALANX_SEEDS` a quarter of `SCRIPTS` is run.
+#![cfg(all(
+    feature = "hash-map",
+    feature = "slab-hash",
+    feature = "btree",
+    feature = "mvbtree",
+    feature = "skip-list"
+))]
+mod batch;
+mod script;
+
+use gpu::Device;
+use phalanx::btree::LargeBatches;
+use phalanx::{BTree, HashMap, MultiVersionBTree, SkipList, SlabHash};
+use phalanx_testing::common::{Rng, emulator, replay, seeds};
+use phalanx_testing::kinds::Tested;
+use script::{Counters, Script};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Number of scripts per structure, unless a variable asks for more.
+const SCRIPTS: u64 = 40;
+
+/// A structure that grows.
+trait Scripted: Tested<Key = u32, Value = u32> {
+    const NAME: &'static str;
+
+    /// A change of a present key may need memory, too: for the version before it.
+    const KEEPS_VERSIONS: bool;
+
+    /// Returns a builder with random parameters.
+    fn random(device: &Device, rng: &mut Rng) -> Self::Builder;
+
+    fn build(builder: Self::Builder) -> phalanx::Result<Self>;
+
+    fn load_in(saved: &[u8], builder: Self::Builder) -> phalanx::Result<Self>;
+}
+
+macro_rules! scripted {
+    ($($test:ident: $map:ident, $keeps:expr, |$builder:ident, $rng:ident| $random:expr;)*) => {
+        $(
+            impl Scripted for $map<u32, u32> {
+                const NAME: &'static str = stringify!($map);
+                const KEEPS_VERSIONS: bool = $keeps;
+
+                fn random(device: &Device, $rng: &mut Rng) -> Self::Builder {
+                    let $builder = Self::builder().device(device);
+                    $random
+                }
+
+                fn build(builder: Self::Builder) -> phalanx::Result<Self> {
+                    builder.build()
+                }
+
+                fn load_in(saved: &[u8], builder: Self::Builder) -> phalanx::Result<Self> {
+                    Self::load(saved, builder)
+                }
+            }
+
+            #[test]
+            fn $test() {
+                run::<$map<u32, u32>>();
+            }
+        )*
+    };
+}
+scripted! {
+    hash_map: HashMap, false, |builder, rng| builder.capacity(rng.pick(&[1, 100, 3000]));
+    slab_hash: SlabHash, false, |builder, rng| {
+        builder.buckets(rng.pick(&[1, 7, 200])).slabs(rng.pick(&[1, 64]))
+    };
+    btree: BTree, false, |builder, rng| builder.nodes(1).large_batches(large_batches(rng));
+    skip_list: SkipList, false, |builder, rng| builder.nodes(1).large_batches(large_batches(rng));
+    multi_version_btree: MultiVersionBTree, true, |builder, rng| {
+        let updates = rng.pick(&[phalanx::mvbtree::Updates::InPlace, phalanx::mvbtree::Updates::OutOfPlace]);
+        builder.nodes(1).large_batches(large_batches(rng)).updates(updates)
+    };
+}
+
+fn large_batches(rng: &mut Rng) -> LargeBatches {
+    rng.pick(&[LargeBatches::Concurrent, LargeBatches::RebuildIfBlocking, LargeBatches::Rebuild])
+}
+
+fn run<M: Scripted>() {
+    let (device, mut counters) = (emulator().unwrap(), Counters::default());
+    for seed in seeds(SCRIPTS) {
+        let run = AssertUnwindSafe(|| Script::<M>::new(&device, seed, &mut counters).run());
+        if let Err(panic) = catch_unwind(run) {
+            eprintln!("script {seed} of {}; {}", M::NAME, replay(seed));
+            resume_unwind(panic);
+        }
+    }
+    println!("{}: {counters}", M::NAME);
+    assert!(counters.is_varied(), "scripts that test little: {counters}");
+}
