@@ -7,17 +7,15 @@ use std::io::Write;
 use std::time::Instant;
 use xshell::cmd;
 
-/// Tests whose number of seeds can be multiplied.
+/// Tests that run as many seeds as they are told.
 struct Family {
     name: &'static str,
     /// Test program.
     program: &'static str,
     /// The features that the program needs, if not the default ones.
     features: Option<&'static str>,
-    /// Part of the names of the tests to run.
-    filter: &'static str,
-    /// Number of seeds of the smallest of these tests without a multiplier.
-    seeds: u64,
+    /// Parts of the names of the tests to run, or options that leave tests out.
+    filter: &'static [&'static str],
     kind: Kind,
 }
 
@@ -32,34 +30,50 @@ enum Kind {
     Crashes,
 }
 
-const FAMILIES: [Family; 11] = [
-    explorer(("btree-deep", "btree_explore"), "deep_trees_whose", 100),
-    explorer(("mvbtree-deep", "btree_explore"), "deep_trees_with", 100),
-    explorer(("skiplist-deep", "skiplist_explore"), "deep_", 100),
-    explorer(("mvbtree-several", "mvbtree_explore"), "several::", 8),
-    explorer(("btree-hot", "btree_explore"), "hot_keys_are_updated", 400),
-    explorer(("skiplist-hot", "skiplist_explore"), "hot_key", 400),
-    explorer(("hash-map-blocks", "explore"), "blocks_are_linearizable", 50),
+/// Leaves out tests that plant faults themselves, and samples of all compiled variants.
+const EXPLORERS: &[&str] = &["--skip", "mutants", "--skip", "compiled"];
+
+const FAMILIES: [Family; 20] = [
+    explorer(("btree-deep", "btree_explore"), &["deep_trees_whose"]),
+    explorer(("mvbtree-deep", "btree_explore"), &["deep_trees_with"]),
+    explorer(("skiplist-deep", "skiplist_explore"), &["deep_"]),
+    explorer(("mvbtree-several", "mvbtree_explore"), &["several::"]),
+    explorer(("btree-hot", "btree_explore"), &["hot_keys_are_updated"]),
+    explorer(("skiplist-hot", "skiplist_explore"), &["hot_key"]),
+    explorer(("hash-map-blocks", "explore"), &["blocks_are_linearizable"]),
+    explorer(("hash-map-lanes", "explore"), &["tiles_of"]),
+    explorer(("slab-alloc", "slab_explore"), EXPLORERS),
+    explorer(("slab-hash", "slab_list_explore"), EXPLORERS),
+    explorer(("btree", "btree_explore"), &["six_", "fourteen_", "grouped_", "coupled_"]),
+    explorer(("mvbtree", "mvbtree_explore"), &["in_place_", "out_of_place_"]),
+    explorer(("skiplist", "skiplist_explore"), &["six_", "sorted_", "apart_", "fourteen_"]),
+    explorer(("cache-table", "cache_explore"), EXPLORERS),
+    graph(("graph-operations", "graph_explore"), &["linearizable"]),
+    graph(("graph-batches", "graph_explore"), &["batches_of", "whole_graph", "algorithms"]),
     scripts(("tiered-map", "tiered_map"), "emulator,tiered-map"),
     scripts(("tiered-skip-list", "tiered_skip_list"), "emulator,tiered-skip-list"),
-    persistent(("persistent-map-batches", "persistent_explore"), ("batches", 400), Kind::Explorer),
-    persistent(("persistent-map-crashes", "persistent_crashes"), ("scripts::", 1), Kind::Crashes),
+    persistent(("persistent-map-batches", "persistent_explore"), &["batches"], Kind::Explorer),
+    persistent(("persistent-map-crashes", "persistent_crashes"), &["scripts::"], Kind::Crashes),
 ];
 
-const fn explorer((name, program): (&'static str, &'static str), filter: &'static str, seeds: u64) -> Family {
-    Family { name, program, features: None, filter, seeds, kind: Kind::Explorer }
+const fn explorer((name, program): (&'static str, &'static str), filter: &'static [&'static str]) -> Family {
+    Family { name, program, features: None, filter, kind: Kind::Explorer }
+}
+
+const fn graph(names: (&'static str, &'static str), filter: &'static [&'static str]) -> Family {
+    Family { features: Some("emulator,dynamic-graph"), ..explorer(names, filter) }
 }
 
 const fn scripts((name, program): (&'static str, &'static str), features: &'static str) -> Family {
-    Family { name, program, features: Some(features), filter: "soak::", seeds: 40, kind: Kind::Script }
+    Family { name, program, features: Some(features), filter: &["soak::"], kind: Kind::Script }
 }
 
 const fn persistent(
     (name, program): (&'static str, &'static str),
-    (filter, seeds): (&'static str, u64),
+    filter: &'static [&'static str],
     kind: Kind,
 ) -> Family {
-    Family { name, program, features: Some("emulator,persistent-map"), filter, seeds, kind }
+    Family { name, program, features: Some("emulator,persistent-map"), filter, kind }
 }
 
 impl Kind {
@@ -117,23 +131,22 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn soak(family: &Family, seeds: u64) -> Result<Record> {
-    let (shell, cargo, program, filter) = (shell()?, cargo(), family.program, family.filter);
-    let times = seeds.div_ceil(family.seeds);
+    let (shell, cargo, program) = (shell()?, cargo(), family.program);
     let commit = crate::bundle::commit()?.unwrap_or_default();
     let narrow: &[&str] =
         if family.features.is_some() { &["--no-default-features", "--features"] } else { &[] };
     let features = narrow.iter().copied().chain(family.features);
     let test = cmd!(shell, "{cargo} test --package phalanx --test {program}").args(features);
-    let test = test.args(["--", filter, "--nocapture"]);
+    let test = test.args(["--", "--nocapture"]).args(family.filter);
     let start = Instant::now();
-    let output = test.env("PHALANX_SEEDS", times.to_string()).ignore_status().output()?;
+    let output = test.env("PHALANX_LEAST_SEEDS", seeds.to_string()).ignore_status().output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     print!("{text}{}", String::from_utf8_lossy(&output.stderr));
     let is_counter = |line: &&str| line.contains(": ") && !line.starts_with("test ");
     Ok(Record {
         family: family.name,
         commit,
-        seeds: times * family.seeds,
+        seeds,
         schedules: family.kind.schedules(),
         memory: family.kind.memory(),
         passed: output.status.success(),

@@ -21,23 +21,29 @@ const PART: u64 = 4;
 /// Number of seeds that are explored of any number. They have every schedule that the explorers use.
 const LEAST: u64 = 4;
 
-/// Returns the seeds to explore: `PHALANX_SEED` alone, or the first `count` times `PHALANX_SEEDS`, or, with
-/// neither, a part of the first `count`.
+/// Returns the seeds to explore: `PHALANX_SEED` alone, or as [`all_seeds`] if another variable is set, or a
+/// part of the first `count`.
 pub fn seeds(count: u64) -> Range<u64> {
-    match env::var_os("PHALANX_SEEDS") {
-        None if env::var_os("PHALANX_SEED").is_none() => 0..(count / PART).max(LEAST).min(count),
-        _ => all_seeds(count),
+    let variables = ["PHALANX_SEED", "PHALANX_SEEDS", "PHALANX_LEAST_SEEDS"];
+    match variables.into_iter().find_map(env::var_os) {
+        None => 0..(count / PART).max(LEAST).min(count),
+        Some(_) => all_seeds(count),
     }
 }
 
 /// Returns the seeds to search for a planted fault, or to explore without an exception: `PHALANX_SEED` alone,
-/// or the first `count` times `PHALANX_SEEDS`, which is one by default.
+/// or the first `count` times `PHALANX_SEEDS`, which is one by default, but at least `PHALANX_LEAST_SEEDS`.
 pub fn all_seeds(count: u64) -> Range<u64> {
-    let times = env::var("PHALANX_SEEDS").map_or(1, |text| text.parse().expect("PHALANX_SEEDS is a number"));
     match env::var_os("PHALANX_SEED") {
         Some(_) => seed()..seed() + 1,
-        None => 0..count * times,
+        None => 0..(count * number("PHALANX_SEEDS", 1)).max(number("PHALANX_LEAST_SEEDS", 0)),
     }
+}
+
+/// Returns the number in a variable, which is `other` if it is not set.
+fn number(variable: &str, other: u64) -> u64 {
+    let parsed = |text: String| text.parse().unwrap_or_else(|_| panic!("{variable} is a number: {text}"));
+    env::var(variable).map_or(other, parsed)
 }
 
 /// Returns whether tests on the device run on everything: on a GPU, or with `PHALANX_VARIANTS=all`. Otherwise
