@@ -46,6 +46,8 @@ pub mod plan;
 #[path = "explore/script.rs"]
 pub mod script;
 #[doc(hidden)]
+pub mod scripts;
+#[doc(hidden)]
 #[path = "conformance/sequences.rs"]
 pub mod sequences;
 #[path = "conformance/suite.rs"]

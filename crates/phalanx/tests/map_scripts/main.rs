@@ -1,8 +1,8 @@
 //! Random scripts of calls on random maps of each structure, compared with a map of the standard library:
-//! batches of all sizes and orders, faults of copies and allocations, files between. The seed of a script
-//! selects everything.
+//! batches of all sizes and orders, allocations that fail, files between. The seed of a script selects
+//! everything.
 //!
-//! `cargo xtask soak` runs ten thousand scripts. Without `PHALANX_SEEDS` a quarter of `SCRIPTS` is run.
+//! A test runs a few scripts, and `cargo xtask soak` ten thousand.
 #![cfg(all(
     feature = "hash-map",
     feature = "slab-hash",
@@ -16,13 +16,10 @@ mod script;
 use gpu::Device;
 use phalanx::btree::LargeBatches;
 use phalanx::{BTree, HashMap, MultiVersionBTree, SkipList, SlabHash};
-use phalanx_testing::common::{Rng, emulator, replay, seeds};
+use phalanx_testing::common::{Rng, emulator};
 use phalanx_testing::kinds::Tested;
-use script::{Counters, Script};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-/// Number of scripts per structure, unless a variable asks for more.
-const SCRIPTS: u64 = 40;
+use phalanx_testing::scripts;
+use script::Script;
 
 /// A structure that grows.
 trait Scripted: Tested<Key = u32, Value = u32> {
@@ -85,14 +82,6 @@ fn large_batches(rng: &mut Rng) -> LargeBatches {
 }
 
 fn run<M: Scripted>() {
-    let (device, mut counters) = (emulator().unwrap(), Counters::default());
-    for seed in seeds(SCRIPTS) {
-        let run = AssertUnwindSafe(|| Script::<M>::new(&device, seed, &mut counters).run());
-        if let Err(panic) = catch_unwind(run) {
-            eprintln!("script {seed} of {}; {}", M::NAME, replay(seed));
-            resume_unwind(panic);
-        }
-    }
-    println!("{}: {counters}", M::NAME);
-    assert!(counters.is_varied(), "scripts that test little: {counters}");
+    let device = emulator().unwrap();
+    scripts::run(M::NAME, 500, |seed, counters| Script::<M>::new(&device, seed, counters).run());
 }

@@ -2,44 +2,14 @@
 use crate::Scripted;
 use crate::batch::{Model, Told, Verb, told};
 use gpu::Device;
-use phalanx::{Error, Outcome, Result};
+use phalanx::{Error, Outcome};
 use phalanx_testing::common::Rng;
 use phalanx_testing::fault::Injected;
 use phalanx_testing::kinds::contents;
-use std::fmt::{self, Debug, Display, Formatter};
+use phalanx_testing::scripts::Counters;
 
 /// Number of calls of a script.
 const CALLS: u64 = 12;
-
-/// Numbers of calls and elements of all scripts.
-#[derive(Debug, Default)]
-pub struct Counters {
-    scripts: u64,
-    calls: u64,
-    elements: u64,
-    /// Calls that met a fault, and those that failed.
-    struck: u64,
-    failed: u64,
-    /// Batches with elements that were refused.
-    refused: u64,
-    loaded: u64,
-}
-
-impl Counters {
-    /// Returns whether calls have met faults and failed, unless a single script is replayed.
-    pub fn is_varied(&self) -> bool {
-        self.scripts == 1 || self.struck > 0 && self.failed > 0 && self.elements > 500 * self.scripts
-    }
-}
-
-impl Display for Counters {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { scripts, calls, elements, struck, failed, refused, loaded } = self;
-        write!(f, "{scripts} scripts, {calls} calls, {elements} elements in batches of changes, ")?;
-        write!(f, "{struck} calls that a fault struck, {failed} that failed, ")?;
-        write!(f, "{refused} batches with refused elements, {loaded} maps loaded")
-    }
-}
 
 pub struct Script<'a, M: Scripted> {
     device: &'a Device,
@@ -56,7 +26,6 @@ impl<'a, M: Scripted> Script<'a, M> {
         let mut rng = Rng::new(seed);
         let map = M::build(M::random(device, &mut rng)).unwrap();
         let keys = (rng.pick(&[60, 900, 6000]), rng.below(2) == 0);
-        counters.scripts += 1;
         Self { device, rng, map, model: Model::new(), keys, counters }
     }
 
@@ -78,14 +47,6 @@ impl<'a, M: Scripted> Script<'a, M> {
         // A call then allocates the memory of its copies anew.
         self.device.release_staging();
         Injected::of_allocations(self.device, &mut self.rng)
-    }
-
-    /// Counts a call. One without a fault has not failed, and others have failed for want of the device.
-    fn note<T: Debug>(&mut self, fault: &Injected<'_>, said: &Result<T>) {
-        assert!(fault.has_struck || said.is_ok(), "{said:?} without a fault");
-        assert!(matches!(said, Ok(_) | Err(Error::Device(_))), "{said:?}");
-        self.counters.struck += u64::from(fault.has_struck);
-        self.counters.failed += u64::from(said.is_err());
     }
 
     /// Returns distinct keys: none, one, those of a warp, of several blocks, or of a large batch.
@@ -116,7 +77,7 @@ impl<'a, M: Scripted> Script<'a, M> {
         self.counters.elements += keys.len() as u64;
         let mut fault = self.fault();
         let said = told(fault.during(|| verb.call(&self.map, &keys, &values)));
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         let elements = keys.iter().copied().zip(values.iter().copied());
         match said {
             Ok((told, is_full)) => {
@@ -174,13 +135,13 @@ impl<'a, M: Scripted> Script<'a, M> {
     fn look_up(&mut self) {
         let (keys, mut fault) = (self.batch(), self.fault());
         let found = fault.during(|| self.map.get(&keys));
-        self.note(&fault, &found);
+        self.counters.note_result(&fault, &found);
         if let Ok(found) = found {
             assert!(found.into_iter().eq(keys.iter().map(|key| self.model.get(key).copied())));
         }
         let mut fault = self.fault();
         let found = fault.during(|| self.map.contains_key(&keys));
-        self.note(&fault, &found);
+        self.counters.note_result(&fault, &found);
         if let Ok(found) = found {
             assert!(found.into_iter().eq(keys.iter().map(|key| self.model.contains_key(key))));
         }
@@ -195,7 +156,7 @@ impl<'a, M: Scripted> Script<'a, M> {
             true => self.map.retain_keys(range.clone()),
             false => self.map.retain_values(range.clone()),
         });
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         let before = self.model.clone();
         self.model.retain(|key, value| range.contains(if by_key { key } else { value }));
         if said.is_err() {
@@ -210,7 +171,7 @@ impl<'a, M: Scripted> Script<'a, M> {
     fn save_and_load(&mut self) {
         let (mut fault, mut file) = (self.fault(), Vec::new());
         let saved = fault.during(|| self.map.save(&mut file));
-        self.note(&fault, &saved);
+        self.counters.note_result(&fault, &saved);
         if saved.is_err() {
             return;
         }
@@ -223,7 +184,7 @@ impl<'a, M: Scripted> Script<'a, M> {
                 self.counters.loaded += 1;
             }
             Err(Error::NoRoom { .. } | Error::DoesNotFit { .. }) if fault.has_struck => {}
-            failed => self.note(&fault, &failed.map(drop)),
+            failed => self.counters.note_result(&fault, &failed.map(drop)),
         }
     }
 
@@ -231,7 +192,7 @@ impl<'a, M: Scripted> Script<'a, M> {
     fn clear(&mut self) {
         let mut fault = self.fault();
         let said = fault.during(|| self.map.clear());
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         if said.is_ok() || contents(&self.map).is_empty() {
             self.model.clear();
         }

@@ -2,29 +2,20 @@
 //! all sizes, bad ends, faults of copies and allocations, files between. The seed of a script selects
 //! everything.
 //!
-//! `cargo xtask soak` runs ten thousand scripts. Without `PHALANX_SEEDS` a quarter of `SCRIPTS` is run.
+//! A test runs a few scripts, and `cargo xtask soak` ten thousand.
 mod script;
 mod verbs;
 
-use crate::common::{emulator, replay, seeds};
-use script::{Counters, Script};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use crate::common::emulator;
+use phalanx_testing::scripts;
+use script::Script;
 use verbs::Verbs;
 
-/// Number of scripts per kind of data, unless a variable asks for more.
-const SCRIPTS: u64 = 40;
-
-fn run<E: Verbs>(name: &str) {
-    let (device, mut counters) = (emulator().unwrap(), Counters::default());
-    for seed in seeds(SCRIPTS) {
-        let run = AssertUnwindSafe(|| Script::<E>::new(&device, seed, &mut counters).run());
-        if let Err(panic) = catch_unwind(run) {
-            eprintln!("script {seed} of {name}; {}", replay(seed));
-            resume_unwind(panic);
-        }
-    }
-    println!("dynamic_graph, {name}: {counters}");
-    assert!(counters.is_varied(), "scripts that test little: {counters}");
+fn run<E: Verbs>(data: &str) {
+    let device = emulator().unwrap();
+    scripts::run(&format!("dynamic_graph, {data}"), 100, |seed, counters| {
+        Script::<E>::new(&device, seed, counters).run();
+    });
 }
 
 #[test]

@@ -5,46 +5,16 @@ use crate::world::{World, ends, random_edges};
 use gpu::Device;
 use phalanx::graph::algorithms::{Components, Triangles};
 use phalanx::graph::{Builder, Kind};
-use phalanx::{DynamicGraph, Error, Outcome, Outcomes, Result};
+use phalanx::{DynamicGraph, Error, Outcome, Outcomes};
 use phalanx_testing::fault::Injected;
+use phalanx_testing::scripts::Counters;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display, Formatter};
 
 /// Number of calls of a script.
 const CALLS: u64 = 12;
 
 /// Most vertices at first.
 const VERTICES: u64 = 120;
-
-/// Numbers of calls and elements of all scripts.
-#[derive(Debug, Default)]
-pub struct Counters {
-    scripts: u64,
-    calls: u64,
-    edges: u64,
-    /// Calls that met a fault, and those that failed.
-    struck: u64,
-    failed: u64,
-    /// Batches of which some edges were refused for lack of memory.
-    refused: u64,
-    loaded: u64,
-}
-
-impl Counters {
-    /// Returns whether calls have met faults and failed, unless a single script is replayed.
-    pub fn is_varied(&self) -> bool {
-        self.scripts == 1 || self.struck > 0 && self.failed > 0 && self.edges > 100 * self.scripts
-    }
-}
-
-impl Display for Counters {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { scripts, calls, edges, struck, failed, refused, loaded } = self;
-        write!(f, "{scripts} scripts, {calls} calls, {edges} edges in batches of changes, ")?;
-        write!(f, "{struck} calls that a fault struck, {failed} that failed, ")?;
-        write!(f, "{refused} batches that lacked memory, {loaded} graphs loaded")
-    }
-}
 
 /// A batch of edges with data.
 type Batch<E> = Vec<(u32, u32, E)>;
@@ -76,7 +46,6 @@ impl<'a, E: Verbs> Script<'a, E> {
         let world = World::new(builder.in_edges(kind == Kind::Directed && rng.below(2) == 0));
         let is_kept = kind == Kind::Undirected && rng.below(2) == 0;
         let triangles = is_kept.then(|| Triangles::of(&world.graph).unwrap());
-        counters.scripts += 1;
         Self { device, rng, world, gone: BTreeSet::new(), self_edges, may_refuse, triangles, counters }
     }
 
@@ -110,14 +79,6 @@ impl<'a, E: Verbs> Script<'a, E> {
 
     fn fault(&mut self) -> Injected<'a> {
         Injected::random(self.device, &mut self.rng)
-    }
-
-    /// Counts a call. One without a fault has not failed, and others have failed for want of the device.
-    fn note<T: std::fmt::Debug>(&mut self, fault: &Injected<'_>, said: &Result<T>) {
-        assert!(fault.has_struck || said.is_ok(), "{said:?} without a fault");
-        assert!(matches!(said, Ok(_) | Err(Error::Device(_))), "{said:?}");
-        self.counters.struck += u64::from(fault.has_struck);
-        self.counters.failed += u64::from(said.is_err());
     }
 
     /// Returns a number of edges.
@@ -156,7 +117,7 @@ impl<'a, E: Verbs> Script<'a, E> {
 
     fn insert(&mut self) {
         let (batch, mut fault) = (self.batch(), self.fault());
-        self.counters.edges += batch.len() as u64;
+        self.counters.elements += batch.len() as u64;
         let (verb, graph) = (self.rng.below(4), &mut self.world.graph);
         let said = match verb {
             0 => fault.during(|| E::build(graph, &batch)),
@@ -170,7 +131,7 @@ impl<'a, E: Verbs> Script<'a, E> {
         };
         assert!(!is_full || self.may_refuse || fault.has_struck, "a graph that grows refuses");
         self.counters.refused += u64::from(is_full);
-        self.note(&fault, &outcomes);
+        self.counters.note_result(&fault, &outcomes);
         match outcomes {
             Ok(outcomes) => self.inserted(&batch, (&outcomes, adds), is_full),
             Err(_) => self.insertion_failed(&batch, adds),
@@ -208,7 +169,7 @@ impl<'a, E: Verbs> Script<'a, E> {
         let Some(mut triangles) = self.triangles.take() else { return };
         let graph = &self.world.graph;
         let said = fault.during(|| triangles.inserted(graph, &sources, &targets, outcomes));
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         if said.is_err() {
             triangles.inserted(&self.world.graph, &sources, &targets, outcomes).unwrap();
         }
@@ -274,14 +235,14 @@ impl<'a, E: Verbs> Script<'a, E> {
 
     fn remove(&mut self) {
         let (pairs, mut fault) = (self.known_ends(), self.fault());
-        self.counters.edges += pairs.len() as u64;
+        self.counters.elements += pairs.len() as u64;
         let (sources, targets): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
         if let Some(triangles) = &mut self.triangles {
             triangles.removing(&self.world.graph, &sources, &targets).unwrap();
         }
         let graph = &self.world.graph;
         let said = fault.during(|| graph.remove(&sources, &targets));
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         match said {
             Ok(outcomes) => self.world.try_removed(&pairs, &outcomes).unwrap(),
             Err(_) => {
@@ -296,7 +257,7 @@ impl<'a, E: Verbs> Script<'a, E> {
         let (sources, targets): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
         let graph = &self.world.graph;
         let said = fault.during(|| graph.has_edge(&sources, &targets));
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         if let Ok(found) = said {
             let has = |&(a, b): &(u32, u32)| self.world.edges.contains_key(&self.world.name(a, b));
             assert!(found.into_iter().eq(pairs.iter().map(has)));
@@ -311,7 +272,7 @@ impl<'a, E: Verbs> Script<'a, E> {
         let (before, mut fault) = (self.rng.below(u64::MAX), self.fault());
         let graph = &self.world.graph;
         let Some(said) = fault.during(|| E::expire(graph, before)) else { return };
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         match said {
             Ok(removed) => {
                 let all = self.world.edges.len();
@@ -335,7 +296,7 @@ impl<'a, E: Verbs> Script<'a, E> {
         let (mut fault, graph) = (self.fault(), &mut self.world.graph);
         let before = graph.vertex_count();
         let said = fault.during(|| graph.remove_vertices(&ids));
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         match said {
             Ok(outcomes) => assert_eq!(outcomes.count(Outcome::Removed), new),
             Err(_) if self.world.graph.vertex_count() == before => return,
@@ -352,7 +313,7 @@ impl<'a, E: Verbs> Script<'a, E> {
         let (mut fault, graph) = (self.fault(), &mut self.world.graph);
         let before = graph.vertices();
         let said = fault.during(|| graph.insert_vertices(count));
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         match said {
             Ok(ids) => {
                 assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), count);
@@ -367,7 +328,7 @@ impl<'a, E: Verbs> Script<'a, E> {
     fn save_and_load(&mut self) {
         let (mut fault, mut file) = (self.fault(), Vec::new());
         let saved = fault.during(|| self.world.graph.save(&mut file));
-        self.note(&fault, &saved);
+        self.counters.note_result(&fault, &saved);
         if saved.is_err() {
             return;
         }
@@ -382,7 +343,7 @@ impl<'a, E: Verbs> Script<'a, E> {
                 self.counters.loaded += 1;
                 self.recount();
             }
-            failed => self.note(&fault, &failed.map(drop)),
+            failed => self.counters.note_result(&fault, &failed.map(drop)),
         }
     }
 
@@ -390,7 +351,7 @@ impl<'a, E: Verbs> Script<'a, E> {
     fn clear(&mut self) {
         let (mut fault, graph) = (self.fault(), &mut self.world.graph);
         let said = fault.during(|| graph.clear());
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
         if said.is_ok() {
             self.world.edges.clear();
             self.recount();
@@ -406,7 +367,7 @@ impl<'a, E: Verbs> Script<'a, E> {
             1 => graph.rehash(1 + edges % 3).map(drop),
             _ => graph.reserve(edges),
         });
-        self.note(&fault, &said);
+        self.counters.note_result(&fault, &said);
     }
 }
 

@@ -5,41 +5,11 @@ use gpu::Device;
 use phalanx::{Error, Result};
 use phalanx_testing::common::Rng;
 use phalanx_testing::fault::Injected;
-use std::fmt::{self, Display, Formatter};
+use phalanx_testing::scripts::Counters;
 use std::ops::ControlFlow;
 
 /// Number of calls of a script.
 const CALLS: u64 = 12;
-
-/// Numbers of calls and elements of all scripts.
-#[derive(Debug, Default)]
-pub struct Counters {
-    scripts: u64,
-    calls: u64,
-    elements: u64,
-    /// Calls that met a fault, and those that failed.
-    struck: u64,
-    failed: u64,
-    /// Batches of which some elements were refused.
-    refused: u64,
-    loaded: u64,
-}
-
-impl Counters {
-    /// Returns whether calls have met faults and failed, unless a single script is replayed.
-    pub fn is_varied(&self) -> bool {
-        self.scripts == 1 || self.struck > 0 && self.failed > 0 && self.elements > 500 * self.scripts
-    }
-}
-
-impl Display for Counters {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { scripts, calls, elements, struck, failed, refused, loaded } = self;
-        write!(f, "{scripts} scripts, {calls} calls, {elements} elements in batches of changes, ")?;
-        write!(f, "{struck} calls that a fault struck, {failed} that failed, ")?;
-        write!(f, "{refused} batches with refused elements, {loaded} maps loaded")
-    }
-}
 
 pub struct Script<'a> {
     device: &'a Device,
@@ -59,7 +29,6 @@ impl<'a> Script<'a> {
         let (builder, may_refuse) = model::random(device, &mut rng, 0);
         let map = builder.build().unwrap();
         let keys = (rng.pick(&[60, 900, 3000]), rng.below(2) == 0);
-        counters.scripts += 1;
         Self { device, rng, map, may_refuse, model: Model::new(), keys, counters }
     }
 
@@ -84,12 +53,6 @@ impl<'a> Script<'a> {
 
     fn fault(&mut self) -> Injected<'a> {
         Injected::random(self.device, &mut self.rng)
-    }
-
-    fn note(&mut self, fault: &Injected<'_>, has_failed: bool) {
-        assert!(fault.has_struck || !has_failed, "a call failed without a fault");
-        self.counters.struck += u64::from(fault.has_struck);
-        self.counters.failed += u64::from(has_failed);
     }
 
     /// Returns a number of elements: none, one, those of a chunk, or of several.
@@ -142,7 +105,7 @@ impl<'a> Script<'a> {
             !is_refused || !is_on_host || self.may_refuse || fault.has_struck,
             "a map that grows refuses"
         );
-        self.note(&fault, said.is_error);
+        self.counters.note(&fault, said.is_error);
         batch.apply(&mut self.model, &said);
         if fault.has_struck {
             assert_eq!(all_pairs(&self.map), self.model, "{:?}: the elements that are done", batch.verb);
@@ -166,7 +129,7 @@ impl<'a> Script<'a> {
                 assert!(found.into_iter().eq(keys.iter().map(|key| self.model.contains_key(key))));
             }),
         };
-        self.note(&fault, found.is_err());
+        self.counters.note(&fault, found.is_err());
         self.require_device_error(found);
         keys.truncate(50);
         look_around(&self.map, &self.model, &keys);
@@ -182,7 +145,7 @@ impl<'a> Script<'a> {
         let keeps = move |key: u32| key % 5 != rest;
         let map = &mut self.map;
         let said = fault.during(|| map.retain(|key, _| keeps(key)));
-        self.note(&fault, said.is_err());
+        self.counters.note(&fault, said.is_err());
         let before = std::mem::take(&mut self.model);
         self.model =
             before.iter().filter(|(key, _)| keeps(**key)).map(|(&key, &value)| (key, value)).collect();
@@ -220,14 +183,14 @@ impl<'a> Script<'a> {
     fn save_and_load(&mut self) {
         let (mut fault, mut file) = (self.fault(), Vec::new());
         let saved = fault.during(|| self.map.save(&mut file));
-        self.note(&fault, saved.is_err());
+        self.counters.note(&fault, saved.is_err());
         if saved.is_err() {
             return self.require_device_error(saved);
         }
         let (builder, may_refuse) = model::random(self.device, &mut self.rng, self.model.len());
         let mut fault = self.fault();
         let loaded = fault.during(|| Map::load(&file[..], builder));
-        self.note(&fault, loaded.is_err());
+        self.counters.note(&fault, loaded.is_err());
         match loaded {
             Ok(map) => {
                 (self.map, self.may_refuse) = (map, may_refuse);
