@@ -92,8 +92,8 @@ impl Block {
 ///
 /// `load`, `store` and their variants are one access to shared memory; the checked ones also compare the
 /// index with the length. Lanes of a warp that access different words of one bank wait for each other.
-/// `fetch_add` and its variants are one atomic in shared memory; lanes that add to the same word take turns.
-/// The other methods are arithmetic on the address.
+/// `fetch_add`, its variants and `or_unchecked` are one atomic in shared memory; lanes that change the same
+/// word take turns. The other methods are arithmetic on the address.
 #[derive(Debug)]
 pub struct Shared<T> {
     address: SharedAddress,
@@ -252,6 +252,15 @@ impl Shared<u32> {
     pub unsafe fn fetch_add_if(self, wanted: bool, index: u32, value: u32) -> u32 {
         // SAFETY: the caller's obligation.
         unsafe { backend::fetch_add_shared_if(wanted, || self.place(index), value) }
+    }
+
+    /// Sets the bits of an element that are set in `bits`. PTX: `red.relaxed.cta.shared.or.b32`.
+    ///
+    /// # Safety
+    /// - `index` is below the length.
+    pub unsafe fn or_unchecked(self, index: u32, bits: u32) {
+        // SAFETY: the caller's obligation.
+        unsafe { backend::or_shared(self.place(index), bits) }
     }
 }
 

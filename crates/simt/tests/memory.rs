@@ -447,6 +447,7 @@ fn keep_in_shapes(out: GlobalSlice<u64>) {
         far.store_unchecked(2 * thread, thread);
         near.fetch_add_if(thread > 99, 99, 1);
         near.fetch_add_if(true, thread, 2);
+        near.or_unchecked(thread, 1 << 16);
         far.store_unchecked(2 * thread + 1, Shared::of::<Words<48>>().fetch_add_unchecked(thread, 5));
     }
     Block::sync();
@@ -462,7 +463,9 @@ fn shapes_are_arrays_of_their_own() {
         let [out] = on_zeros(&device, [144], GRID, |[out]| KeepInShapes { out }).unwrap();
         for (thread, found) in out.into_iter().enumerate() {
             let next = (thread as u64 % 48 + 1) % 48;
-            assert_eq!(found, (next + 3) << 32 | (next + next + 8), "thread {thread}");
+            // What `fetch_add` adds to is `thread + 3`, with the bit that was set.
+            let bits = 1 << 16;
+            assert_eq!(found, (next + 3 + bits) << 32 | (next + next + 8 + bits), "thread {thread}");
         }
     }
 }

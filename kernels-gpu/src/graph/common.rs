@@ -4,20 +4,23 @@
 //! in sixths, which have no remainder.
 //!
 //! A warp serves an edge whose ends are small: half a warp reads the neighbours of each end, at the same
-//! time, into shared memory, where they are compared. If only one end is small, or none, a warp takes up to
-//! eight buckets of the visited end, collects their neighbours in shared memory, and looks up 32 of them at a
-//! time in the table of the other end.
-use super::algorithms::{PART_BUCKETS, add_of_warp, see_all, target_in};
+//! time, into shared memory, where they are compared. If only one end is small, or one has a much larger
+//! table than the other, a warp takes up to eight buckets of the visited end, collects their neighbours in
+//! shared memory, and looks up 32 of them at a time in the table of the other end. Other edges are grouped:
+//! see [`super::groups`].
+use super::algorithms::{PART_BUCKETS, see_all};
+use super::bucket_walk::{BUCKETS, BucketWalk};
 use super::edge_set::{EdgeSet, NO_EDGE, edge_key};
+use super::found::{Found, Trace};
+use super::groups::{Groups, NO_PLACE, is_grouped, ranges_of};
 use super::kind::{Config, Edges};
 use super::record::Table;
 use super::row_memory::WARPS;
-use super::table_walk::TableWalk;
-use super::view::GraphView;
+use super::view::{GraphView, SLAB_TILE};
 use crate::keyed::Slot;
 use crate::primitives::unrolled;
 use crate::slab::Pool;
-use simt::{GlobalSlice, Shared, Thread, Tile, device, shared};
+use simt::{GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 
 /// The number 1 as triangles are counted.
 pub const TRIANGLE: u64 = 6;
@@ -50,27 +53,32 @@ impl ExecutedBatch {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BatchEdges {
-    /// The hash set of the keys of the edges: at least as many words as there are edges, a power of two, all
-    /// ones before.
+    /// The hash set of the keys of the edges: at least as many words as there are edges, a power of two, zero
+    /// before.
     pub set: GlobalSlice<u64>,
-    /// The key of each edge with two small ends; all ones in place of others.
+    /// The key of each edge with two small ends; zero in place of others.
     pub small: GlobalSlice<u64>,
     /// The ends of each edge of which one at least is large: in the high half that whose neighbours are
     /// visited.
     pub large: GlobalSlice<u64>,
-    /// Number of parts of the visited end of such an edge, 1 if that is small; 0 for other edges.
-    pub parts: GlobalSlice<u64>,
-    /// Number of parts of all edges before each one, and of all.
+    /// Three sections. Number of parts of the visited end of each edge in `large` that is in no group, 1 if
+    /// that end is small; 0 for other edges. Then the number of edges of each group times that of ranges of
+    /// its table, and then the former alone; these are zero before.
+    pub counts: GlobalSlice<u64>,
+    /// Sum of the counts before each one, and of all.
     pub offsets: GlobalSlice<u64>,
+    /// Edges with two large ends.
+    pub groups: Groups,
+    /// Number of parts that warps have taken, and of ranges of edges in groups; both zero before.
+    pub taken: GlobalSlice<u64>,
 }
 
 #[device]
 impl BatchEdges {
-    /// Returns the last edge whose offset is at most `part`. Each round divides the range by 32. The lanes of
-    /// a warp call it together.
-    fn edge_of(self, part: u64) -> usize {
+    /// Returns the last of `len` entries from `first` on whose offset is at most `part`. Each round divides
+    /// the range by 32. The lanes of a warp call it together.
+    pub(super) fn entry_of(self, part: u64, (mut first, mut len): (usize, usize)) -> usize {
         let warp = Tile::<32>::lockstep();
-        let (mut first, mut len) = (0, self.large.len());
         while len > 1 {
             let step = len.div_ceil(32);
             let own = warp.rank() as usize * step;
@@ -80,6 +88,21 @@ impl BatchEdges {
             len = step.min(len - skipped);
         }
         first
+    }
+
+    /// Takes the next parts for a warp, or ranges of edges in groups if `index` is 1, instead of 0. Returns
+    /// the number of those taken before. The lanes of the warp call it together.
+    pub(super) fn take(self, index: usize, many: u64) -> u64 {
+        let (warp, mut first) = (Tile::<32>::lockstep(), 0);
+        if warp.rank() == 0 {
+            first = self.taken.at(index).fetch_add(many, Order::Relaxed, Scope::Device);
+        }
+        warp.shuffle(first, 0)
+    }
+
+    /// Returns the edge of a part. The lanes of a warp call it together.
+    fn edge_of(self, part: u64) -> usize {
+        self.entry_of(part, (0, self.large.len()))
     }
 
     /// As [`Self::edge_of`], given that edge of the part before, near which it is unless few edges are large.
@@ -94,7 +117,7 @@ impl BatchEdges {
     }
 
     /// Returns what the triangle of an edge of the batch and a common neighbour of its ends counts there.
-    fn share(self, ends: [u32; 2], target: u32) -> u64 {
+    pub(super) fn share(self, ends: [u32; 2], target: u32) -> u64 {
         let others = EdgeSet(self.set).count(ends.map(|end| edge_key(end, target)));
         match others {
             0 => TRIANGLE,
@@ -110,20 +133,26 @@ impl BatchEdges {
 pub(super) fn choose_ends<M: Config>(graph: GraphView<M>, batch: ExecutedBatch, edges: BatchEdges) {
     let mut edge = Thread::index();
     while edge < edges.small.len() {
-        let (mut small, mut parts) = (NO_EDGE, 0);
-        if let Some(key) = batch.key(edge).filter(|&key| EdgeSet(edges.set).insert(key)) {
+        let (mut small, mut parts, mut place) = (NO_EDGE, 0, NO_PLACE);
+        let is_new = |&key: &u64| matches!(EdgeSet(edges.set).insert(key), Some((_, true)));
+        if let Some(key) = batch.key(edge).filter(is_new) {
             let (one, other) = ((key >> 32) as u32, key as u32);
             let sizes = [one, other].map(|vertex| M::size(graph, vertex).parts);
-            if sizes[0].max(sizes[1]) == 0 {
+            let (less, more) = (sizes[0].min(sizes[1]), sizes[0].max(sizes[1]));
+            let turned = if sizes[1] < sizes[0] { key.rotate_left(32) } else { key };
+            if more == 0 {
                 small = key;
             } else {
-                let is_turned = sizes[1] < sizes[0];
-                edges.large.write(edge, if is_turned { (other as u64) << 32 | one as u64 } else { key });
-                parts = sizes[0].min(sizes[1]).max(1);
+                edges.large.write(edge, turned);
+                if is_grouped(less, more) {
+                    place = edges.join_group(turned as u32, ranges_of(more));
+                }
+                parts = if place == NO_PLACE { less.max(1) } else { 0 };
             }
         }
         edges.small.write(edge, small);
-        edges.parts.write(edge, parts as u64);
+        edges.counts.write(edge, parts as u64);
+        edges.groups.places.write(edge, place);
         edge += Thread::count();
     }
 }
@@ -134,20 +163,24 @@ fn ends_of(words: u64) -> [u32; 2] {
     [(words >> 32) as u32, words as u32]
 }
 
-/// Number of words of a warp in which neighbours are kept: as many as it reads of a table at a time.
+/// Number of words of a warp in which neighbours are kept.
 const WORDS: u32 = 256;
 /// Number of neighbours of a small end that are kept at a time. Those of a record and a slab are fewer.
 const MOST_KEPT: u32 = 64;
 /// Index of the first kept neighbour of the second end.
 const SECOND: u32 = 128;
-/// Number of words of a warp for common neighbours.
-const FOUND: u32 = 64;
 /// The number of no vertex, in place of a neighbour.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 /// Maximum number of parts that a warp takes, one after the other.
-const RUN: u64 = 8;
+const RUN: u64 = 4;
 
-/// Shared memory of a warp: neighbours, and common neighbours that have not been counted.
+/// Returns how many of `all` items a warp takes at a time, at most `most`: each takes several times.
+#[device]
+pub(super) fn run_of(all: u64, most: u64) -> u64 {
+    (all / (Thread::count() / 8) as u64).clamp(1, most)
+}
+
+/// Neighbours in the shared memory of a warp.
 #[derive(Clone, Copy)]
 struct Memory {
     words: Shared<u32>,
@@ -157,70 +190,61 @@ struct Memory {
 #[device]
 impl Memory {
     fn of_warp() -> Self {
-        let words = shared!([u32; (WARPS * (WORDS + FOUND)) as usize]);
-        Self { words, first: Thread::index_in_block() / 32 % WARPS * (WORDS + FOUND) }
+        let words = shared!([u32; (WARPS * WORDS) as usize]);
+        Self { words, first: Thread::index_in_block() / 32 % WARPS * WORDS }
     }
 
     fn load(self, place: u32) -> u32 {
         // SAFETY: a word of the warp.
-        unsafe { self.words.load_unchecked(self.first + place % (WORDS + FOUND)) }
+        unsafe { self.words.load_unchecked(self.first + place % WORDS) }
     }
 
     fn store(self, place: u32, word: u32) {
         // SAFETY: a word of the warp.
-        unsafe { self.words.store_unchecked(self.first + place % (WORDS + FOUND), word) }
+        unsafe { self.words.store_unchecked(self.first + place % WORDS, word) }
     }
 }
 
 /// The common neighbours of the ends of edges, one edge after the other.
 struct Common {
     memory: Memory,
-    batch: BatchEdges,
     ends: [u32; 2],
-    /// Number of those that have not been counted.
-    many: u32,
-    /// Sum of the lane's shares.
-    sum: u64,
+    found: Found,
 }
 
 #[device]
 impl Common {
     fn new(batch: BatchEdges) -> Self {
-        Self { memory: Memory::of_warp(), batch, ends: [NONE; 2], many: 0, sum: 0 }
+        Self { memory: Memory::of_warp(), ends: [NONE; 2], found: Found::new(batch) }
     }
 
     /// Adds the lane's target if it is a common neighbour. The lanes of the warp call it together.
     fn add(&mut self, target: u32, is_common: bool) {
-        let is_other = target != self.ends[0] && target != self.ends[1];
-        let votes = Tile::<32>::lockstep().ballot(is_common && is_other);
-        if is_common && is_other {
-            let before = (votes & ((1 << Thread::lane()) - 1)).count_ones();
-            self.memory.store(WORDS + self.many + before, target);
-        }
-        self.many += votes.count_ones();
-        if self.many > FOUND - 32 {
-            self.count();
-        }
+        self.found.keep(Trace { ends: self.ends, range: 0 }, target, is_common);
+        self.found.count(32, |_, _| true);
     }
 
-    /// Counts up to 32 common neighbours. The lanes of the warp call it together.
-    fn count(&mut self) {
-        let (warp, first) = (Tile::<32>::lockstep(), self.many.saturating_sub(32));
-        warp.sync();
-        let place = first + warp.rank();
-        if place < self.many {
-            self.sum += self.batch.share(self.ends, self.memory.load(WORDS + place));
-        }
-        self.many = first;
-        warp.sync();
+    /// Counts the common neighbours that are left, and adds their shares to `total`. The lanes of the warp
+    /// call it together.
+    fn add_to(mut self, total: GlobalSlice<u64>) {
+        self.found.count(1, |_, _| true);
+        self.found.add_to(total);
     }
+}
 
-    /// Counts all common neighbours. The lanes of the warp call it together.
-    fn count_all(&mut self) {
-        while self.many > 0 {
-            self.count();
+/// Keeps the neighbours of each lane. Returns their number. The lanes of the warp call it together.
+#[device]
+fn keep(memory: Memory, targets: [Option<u32>; BUCKETS]) -> u32 {
+    const { assert!(32 * BUCKETS <= WORDS as usize, "room for what a warp reads at a time") };
+    let (warp, mut many) = (Tile::<32>::lockstep(), 0);
+    unrolled::<BUCKETS>(|j| {
+        let votes = warp.ballot(targets[j].is_some());
+        if let Some(target) = targets[j] {
+            memory.store(many + (votes & ((1 << warp.rank()) - 1)).count_ones(), target);
         }
-    }
+        many += votes.count_ones();
+    });
+    many
 }
 
 /// Returns how many neighbours of each end are kept, of `many`, from these on.
@@ -254,8 +278,9 @@ fn compare(common: &mut Common, many: [u32; 2]) {
 #[device]
 impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<S, P, W, L>> {
     /// Adds the triangles of the batch's edges with two small ends to `total`, in sixths. A warp takes an
-    /// edge.
+    /// edge. Also collects the ends in groups.
     pub(super) fn count_common(self, batch: BatchEdges, total: GlobalSlice<u64>) {
+        batch.collect_ends();
         let (len, warps) = (batch.small.len(), Thread::count() / 32);
         let read = |edge: usize| if edge < len { batch.small.read(edge) } else { NO_EDGE };
         let (mut edge, mut common) = (Thread::index() / 32, Common::new(batch));
@@ -268,34 +293,34 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             if words != NO_EDGE {
                 common.ends = ends_of(words);
                 self.compare_small(&mut common);
-                common.count_all();
             }
         }
-        add_of_warp(total.at(0), common.sum);
+        common.add_to(total);
     }
 
-    /// As [`Self::count_common`], of the other edges. A warp takes parts that follow each other.
+    /// As [`Self::count_common`], of the other edges that are in no group. A warp takes parts that follow
+    /// each other.
     pub(super) fn count_common_parts(self, batch: BatchEdges, total: GlobalSlice<u64>) {
-        let (parts, warps) = (batch.offsets.read(batch.large.len()), (Thread::count() / 32) as u64);
-        // All warps have work before any takes a second part.
-        let run = parts.div_ceil(warps).clamp(1, RUN) as u32;
-        let (mut part, mut common) = ((Thread::index() / 32) as u64 * run as u64, Common::new(batch));
-        while part < parts {
-            let (mut edge, mut left) = (batch.edge_of(part), (parts - part).min(run as u64) as u32);
+        let (parts, mut common) = (batch.offsets.read(batch.large.len()), Common::new(batch));
+        let run = run_of(parts, RUN);
+        loop {
+            let mut part = batch.take(0, run);
+            if part >= parts {
+                break;
+            }
+            let (mut edge, behind) = (batch.edge_of(part), parts.min(part + run));
             loop {
                 let index = (part - batch.offsets.read(edge)) as u32;
                 common.ends = ends_of(batch.large.read(edge));
                 self.compare_part(&mut common, index);
-                common.count_all();
-                (part, left) = (part + 1, left - 1);
-                if left == 0 {
+                part += 1;
+                if part == behind {
                     break;
                 }
                 edge = batch.next_edge_of(edge, part);
             }
-            part += (warps - 1) * run as u64;
         }
-        add_of_warp(total.at(0), common.sum);
+        common.add_to(total);
     }
 
     /// Adds the common neighbours of two small ends. The lanes of the warp call it together.
@@ -363,41 +388,26 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let warp = Tile::<32>::lockstep();
         let first = (index * PART_BUCKETS).min(one.buckets);
         let end = (first + PART_BUCKETS).min(one.buckets);
-        let mut walk = TableWalk::new(self, (one.base + first, one.base + end));
+        let mut walk = BucketWalk::new(self, (one.base + first, one.base + end));
         let mut many = kept;
         loop {
-            if one.buckets > 0 {
-                many = self.keep(common.memory, walk.read());
+            if walk.is_at() {
+                many = keep(common.memory, walk.read());
             }
             warp.sync();
             self.look_up(common, many, other);
-            if !warp.any(walk.is_at()) {
+            if !walk.is_at() {
                 return;
             }
             warp.sync();
         }
     }
 
-    /// Keeps the neighbours in slots of each lane. Returns their number. The lanes of the warp call it
-    /// together.
-    fn keep(self, memory: Memory, words: [S::Word; L]) -> u32 {
-        const { assert!(32 * L <= WORDS as usize, "room for what a warp reads at a time") };
-        let (warp, mut many) = (Tile::<32>::lockstep(), 0);
-        unrolled::<L>(|j| {
-            let target = target_in::<S>(words[j]);
-            let votes = warp.ballot(target.is_some());
-            if let Some(target) = target {
-                memory.store(many + (votes & ((1 << warp.rank()) - 1)).count_ones(), target);
-            }
-            many += votes.count_ones();
-        });
-        many
-    }
-
     /// Adds those of the first `many` kept neighbours that are in a table. The lanes of the warp call it
     /// together.
     fn look_up(self, common: &mut Common, many: u32, table: Table) {
-        let mut place = Thread::lane();
+        // A tile serves its lanes one after the other: so few neighbours are spread over the tiles.
+        let mut place = Thread::lane() % SLAB_TILE * (32 / SLAB_TILE) + Thread::lane() / SLAB_TILE;
         while place < many.next_multiple_of(32) {
             let target = (place < many).then(|| common.memory.load(place));
             // SAFETY: the table of a vertex, as its record describes it.

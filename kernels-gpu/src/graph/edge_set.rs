@@ -10,9 +10,8 @@ pub(super) fn edge_key(one: u32, other: u32) -> u64 {
     (one.min(other) as u64) << 32 | one.max(other) as u64
 }
 
-/// A word that is no key: an empty place of a set. As a key, it would be an edge from the vertex 2^32 - 1,
-/// which does not exist, to itself.
-pub(super) const NO_EDGE: u64 = u64::MAX;
+/// A word that is no key: an empty place of a set. As a key, it would be an edge from the vertex 0 to itself.
+pub(super) const NO_EDGE: u64 = 0;
 
 /// A set of keys of edges. The number of words is a power of two; all are [`NO_EDGE`] at first.
 #[derive(Clone, Copy)]
@@ -31,21 +30,22 @@ impl EdgeSet {
         number & self.0.len().wrapping_sub(1)
     }
 
-    /// Inserts a key. Returns whether it was absent and the set had room.
+    /// Inserts a key if it is absent. Returns its place, and whether it was inserted, or `None` if the set
+    /// has no room.
     ///
     /// Relaxed: a word has its whole state, and lookups are in later launches.
     #[cfg_attr(not(feature = "dynamic-graph"), allow(dead_code))] // other families share the folder
-    pub fn insert(self, key: u64) -> bool {
+    pub fn insert(self, key: u64) -> Option<(usize, bool)> {
         let (mut place, mut probes) = (self.first(key), 0);
         while probes < self.0.len() {
             match self.0.at(place).compare_exchange(NO_EDGE, key, Order::Relaxed, Scope::Device) {
-                Ok(_) => return true,
-                Err(found) if found == key => return false,
+                Ok(_) => return Some((place, true)),
+                Err(found) if found == key => return Some((place, false)),
                 Err(_) => place = self.clamped(place + 1),
             }
             probes += 1;
         }
-        false
+        None
     }
 
     /// Returns how many of two keys are in the set. Nothing is inserted meanwhile. The first words of both

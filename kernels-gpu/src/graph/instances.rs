@@ -1,10 +1,10 @@
 //! The kinds of graphs that are compiled. A new variant is one line here.
 use super::kernels::{
-    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCommonParts, GraphCount,
-    GraphDegree, GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge,
-    GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved,
-    GraphMove, GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphRowParts,
-    GraphRows, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCommonGroups, GraphCommonParts,
+    GraphCount, GraphDegree, GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved,
+    GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts,
+    GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair,
+    GraphRestore, GraphRowParts, GraphRows, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use super::kind::Edges;
 use crate::keyed::{Bare, Packed, Published, Wide};
@@ -26,7 +26,7 @@ instances! {
         GraphPlan, GraphMove, GraphInstall, GraphRepair, GraphRemove, GraphHasEdge, GraphWeight, GraphDegree,
         GraphNeighbors, GraphInspect, GraphRows, GraphRowParts, GraphFlush, GraphCount, GraphExpect,
         GraphRehash, GraphExpire, GraphMarkRemoved, GraphListParts, GraphUnlink, GraphFreeParts,
-        GraphFreeRemoved, GraphRestore, GraphChooseEnds, GraphCommon, GraphCommonParts,
+        GraphFreeRemoved, GraphRestore, GraphChooseEnds, GraphCommon, GraphCommonGroups, GraphCommonParts,
     }
     visitor: super::kind::Config
 }

@@ -340,14 +340,15 @@ pub fn graph_choose_ends<M: Config + Instance>(graph: GraphView<M>, batch: Execu
     choose_ends(graph, batch, edges);
 }
 
-/// Adds the number of triangles with edges of a batch that have two small ends to `total`, in sixths. The
-/// graph is undirected. The grid has any number of blocks of 128 threads.
+/// Adds the number of triangles with edges of a batch that have two small ends to `total`, in sixths, and
+/// collects the ends in groups, for which no launch of its own is worth its time. The graph is undirected.
+/// The grid has any number of blocks of 128 threads.
 #[kernel]
 pub fn graph_common<M: Config + Instance>(graph: GraphView<M>, batch: BatchEdges, total: GlobalSlice<u64>) {
     M::count_common(graph, batch, total);
 }
 
-/// As [`graph_common`], of the other edges.
+/// As [`graph_common`], of the other edges that are in no group.
 #[kernel]
 pub fn graph_common_parts<M: Config + Instance>(
     graph: GraphView<M>,
@@ -355,4 +356,14 @@ pub fn graph_common_parts<M: Config + Instance>(
     total: GlobalSlice<u64>,
 ) {
     M::count_common_parts(graph, batch, total);
+}
+
+/// As [`graph_common`], of the edges in groups, whose ends it has collected.
+#[kernel]
+pub fn graph_common_groups<M: Config + Instance>(
+    graph: GraphView<M>,
+    batch: BatchEdges,
+    total: GlobalSlice<u64>,
+) {
+    M::count_common_groups(graph, batch, total);
 }

@@ -93,8 +93,11 @@ pub unsafe trait Config: Adjacency<View = GraphView<Self>> {
     /// Counts the triangles of the edges of a batch that have two small ends. See `common.rs`.
     fn count_common(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>);
 
-    /// Counts the triangles of the other edges of a batch. See `common.rs`.
+    /// Counts the triangles of the other edges of a batch that are in no group. See `common.rs`.
     fn count_common_parts(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>);
+
+    /// Counts the triangles of the edges of a batch that are in groups. See `groups.rs`.
+    fn count_common_groups(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>);
 
     /// Calls `see` for the edges in a part of a table, by a warp.
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, Self::Data)>));
@@ -194,6 +197,10 @@ unsafe impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Config fo
 
     fn count_common_parts(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>) {
         graph.count_common_parts(batch, total);
+    }
+
+    fn count_common_groups(graph: GraphView<Self>, batch: BatchEdges, total: GlobalSlice<u64>) {
+        graph.count_common_groups(batch, total);
     }
 
     fn for_each_in_part(graph: GraphView<Self>, part: Part, see: impl FnMut(Option<(u32, S::Value)>)) {

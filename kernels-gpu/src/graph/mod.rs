@@ -21,9 +21,12 @@
 //! acquire their data.
 pub mod algorithms;
 mod batch;
+mod bucket_walk;
 mod chain;
 mod common;
 mod edge_set;
+mod found;
+mod groups;
 mod grow;
 #[cfg(feature = "dynamic-graph")]
 pub mod index;
@@ -53,6 +56,7 @@ pub use batch::{
     PLAN_WORDS,
 };
 pub use common::{BatchEdges, ExecutedBatch, TRIANGLE};
+pub use groups::Groups;
 pub use inspect::{Findings, REPORT_WORDS};
 #[cfg(feature = "dynamic-graph")]
 pub use instances::*;

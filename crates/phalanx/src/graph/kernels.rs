@@ -6,11 +6,11 @@ use crate::map::variant::{HasVariant, Variant};
 use gpu::{Grid, Stream};
 use phalanx_kernels::graph::algorithms::{PartList, VERTEX_TILE};
 use phalanx_kernels::graph::kernels::{
-    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCommonParts, GraphCount,
-    GraphDegree, GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved, GraphHasEdge,
-    GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts, GraphMarkRemoved,
-    GraphMove, GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair, GraphRestore, GraphRowParts,
-    GraphRows, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
+    GraphAppend, GraphAppendDeferred, GraphChooseEnds, GraphCommon, GraphCommonGroups, GraphCommonParts,
+    GraphCount, GraphDegree, GraphExpect, GraphExpire, GraphFlush, GraphFreeParts, GraphFreeRemoved,
+    GraphHasEdge, GraphInsert, GraphInsertDeferred, GraphInspect, GraphInstall, GraphListParts,
+    GraphMarkRemoved, GraphMove, GraphNeighbors, GraphPlan, GraphRehash, GraphRemove, GraphRepair,
+    GraphRestore, GraphRowParts, GraphRows, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use phalanx_kernels::graph::{
     BatchEdges, Changes, Config, ExecutedBatch, GraphView, Growth, Lookups, ROW_THREADS, RowCopy, SLAB_TILE,
@@ -102,7 +102,7 @@ pub enum Whole<D> {
     Restore(GlobalSlice<u32>),
     /// Runs [`GraphChooseEnds`].
     ChooseEnds(ExecutedBatch, BatchEdges),
-    /// Runs [`GraphCommon`] and [`GraphCommonParts`].
+    /// Runs [`GraphCommon`], [`GraphCommonParts`] and [`GraphCommonGroups`].
     Common(BatchEdges, GlobalSlice<u64>),
 }
 
@@ -319,14 +319,15 @@ unsafe fn launch_whole<M: Config + Instance>(
             }
             Whole::Restore(vertices) => stream.launch(over(vertices.len()), GraphRestore { graph, vertices }),
             Whole::ChooseEnds(batch, edges) => {
-                let grid = resident_grid(stream, edges.parts.len());
+                let grid = resident_grid(stream, edges.small.len());
                 stream.launch(grid, GraphChooseEnds { graph, batch, edges })
             }
             Whole::Common(batch, total) => {
                 const { assert!(THREADS == ROW_THREADS, "shared memory for the warps of a block") };
                 let lanes = batch.small.len().saturating_mul(32);
                 launch_resident(stream, lanes, GraphCommon { graph, batch, total })?;
-                launch_resident(stream, usize::MAX, GraphCommonParts { graph, batch, total })
+                launch_resident(stream, usize::MAX, GraphCommonParts { graph, batch, total })?;
+                launch_resident(stream, usize::MAX, GraphCommonGroups { graph, batch, total })
             }
         }
     }

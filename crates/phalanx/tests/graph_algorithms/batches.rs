@@ -108,25 +108,66 @@ fn triangles_of_long_chains_are_kept() {
     }
 }
 
-/// Tables of all proportions: two ends with about as many buckets, and one with more than ten times as many.
-/// All edges between the large vertices are one batch, with other edges between them: few enough for one look
-/// at the next edges, or more.
+/// Two vertices with 300 common neighbours, all in one bucket: more slabs than a set of shared memory has
+/// room for.
+#[test]
+fn triangles_of_crowded_buckets_are_kept() {
+    let leaves: Vec<u32> = (2..).filter(|&vertex| simt::hash::mix32(vertex) < 1 << 26).take(310).collect();
+    let vertices = leaves.iter().max().unwrap() + 1;
+    let builder = DynamicGraph::<()>::builder().vertices(vertices as usize).kind(Kind::Undirected);
+    let graph = builder.build().unwrap();
+    let mut triangles = Triangles::of(&graph).unwrap();
+    let ends = [(0, &leaves[..305]), (1, &leaves[5..])];
+    let edges = ends.iter().flat_map(|&(end, leaves)| leaves.iter().map(move |&leaf| (end, leaf)));
+    for (batch, expected) in [(edges.collect(), 0), (vec![(1, 0)], 300)] {
+        let (sources, targets) = split(&batch);
+        let outcomes = graph.insert(&sources, &targets).unwrap();
+        triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
+        assert_eq!(triangles.count(), expected);
+    }
+    triangles.removing(&graph, &[0, 0], &[1, leaves[100]]).unwrap();
+    assert_eq!(triangles.count(), 0);
+}
+
+/// Large vertices of which one has 256 buckets, and the other 384: ranges of 64 buckets of the latter end
+/// within buckets of the former. A neighbour in such a bucket is in one range only.
+#[test]
+fn neighbours_at_the_ends_of_ranges_count_once() {
+    let (vertices, degrees) = (1 << 17, [4600, 4600, 4600, 4600, 6900, 6900]);
+    let place = |leaf| 6 + simt::hash::mix32(leaf) % (vertices - 6);
+    let leaves = |hub: u32| (0..degrees[hub as usize]).map(move |leaf| (hub, place(leaf)));
+    let mut edges: Set = (0..6).flat_map(leaves).collect();
+    let builder = DynamicGraph::<()>::builder().vertices(vertices as usize).kind(Kind::Undirected);
+    let (graph, between) = (builder.build().unwrap(), (0..4).flat_map(|hub| [(hub, 4), (hub, 5)]).collect());
+    let mut triangles = Triangles::of(&graph).unwrap();
+    for batch in [edges.iter().copied().collect::<Vec<_>>(), between] {
+        let (sources, targets) = split(&batch);
+        let outcomes = graph.insert(&sources, &targets).unwrap();
+        triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
+        edges.extend(batch);
+        assert_eq!(triangles.count(), count(vertices as usize, &edges));
+    }
+}
+
+/// Tables of all proportions: two ends with about as many buckets, one with more than ten times as many, and
+/// one with so many more that an edge is in no group. All edges between the large vertices are one batch,
+/// with other edges between them: few enough for one look at the next edges, or more.
 #[test]
 fn triangles_of_tables_of_all_sizes_are_kept() {
-    let (degrees, vertices) = ([5, 36, 45, 80, 300, 900, 1500], 1600u64);
+    let (degrees, vertices) = ([5, 36, 45, 80, 300, 900, 1500, 11_000], 11_100u64);
     let mut rng = Rng::new(3);
     let mut edges = Set::new();
     for (vertex, &degree) in degrees.iter().enumerate() {
-        edges.extend((0..degree).map(|_| (vertex as u32, rng.below(vertices - 7) as u32 + 7)));
+        edges.extend((0..degree).map(|_| (vertex as u32, rng.below(vertices - 8) as u32 + 8)));
     }
     let graph =
         DynamicGraph::<()>::builder().vertices(vertices as usize).kind(Kind::Undirected).build().unwrap();
     let mut triangles = Triangles::of(&graph).unwrap();
     let mut between = Vec::new();
-    for (number, (one, other)) in (0..7).flat_map(|one| (0..one).map(move |other| (other, one))).enumerate() {
+    for (number, (one, other)) in (0..8).flat_map(|one| (0..one).map(move |other| (other, one))).enumerate() {
         between.push((one, other));
         between.extend((0..20 * (number % 5)).map(|_| {
-            let first = rng.below(vertices - 8) as u32 + 7;
+            let first = rng.below(vertices - 9) as u32 + 8;
             (first, first + 1)
         }));
     }

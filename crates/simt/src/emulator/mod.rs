@@ -474,7 +474,7 @@ pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
 #[device(caller)]
 pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     // SAFETY: the caller's obligation.
-    unsafe { shared::fetch_add(address, value, site()) }
+    unsafe { shared::update(address, Update::Add, value, site()) }
 }
 
 /// Adds to an element if `wanted` and returns the old value; else returns 0.
@@ -484,5 +484,15 @@ pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
 #[device(caller)]
 pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
     // SAFETY: the caller's obligation.
-    if wanted { unsafe { shared::fetch_add(place(), value, site()) } } else { 0 }
+    if wanted { unsafe { shared::update(place(), Update::Add, value, site()) } } else { 0 }
+}
+
+/// Sets bits of an element.
+///
+/// # Safety
+/// - As for `load_shared`.
+#[device(caller)]
+pub unsafe fn or_shared(address: SharedAddress, bits: u32) {
+    // SAFETY: the caller's obligation.
+    unsafe { shared::update(address, Update::Or, bits, site()) };
 }

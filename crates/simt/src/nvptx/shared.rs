@@ -144,3 +144,18 @@ pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAd
     }
     old
 }
+
+/// Sets bits of an element.
+///
+/// # Safety
+/// - As for `load_shared`.
+#[device]
+pub unsafe fn or_shared(address: SharedAddress, bits: u32) {
+    // SAFETY: one atomic at an address for which the caller vouches.
+    unsafe {
+        asm!(
+            "red.relaxed.cta.shared.or.b32 [{}], {};",
+            in(reg32) address, in(reg32) bits, options(nostack)
+        );
+    }
+}

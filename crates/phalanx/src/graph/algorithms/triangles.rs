@@ -10,7 +10,7 @@ use crate::{Error, Outcome, Result};
 use gpu::{AsSlice, Buffer, Device, Stream, Tier};
 use phalanx_kernels::graph::algorithms::Orientation;
 use phalanx_kernels::graph::algorithms::kernels::TriangleCount;
-use phalanx_kernels::graph::{BatchEdges, ExecutedBatch, TRIANGLE};
+use phalanx_kernels::graph::{BatchEdges, ExecutedBatch, Groups, TRIANGLE};
 
 /// Counts the triangles of an undirected graph.
 ///
@@ -184,10 +184,10 @@ impl Triangles {
     /// Adds the triangles of a batch that was inserted with these outcomes.
     ///
     /// Cost: copies the batch to the device, and inserts its edges into a hash set. For each new edge between
-    /// small vertices, compares their neighbours; for each other new edge, looks up all neighbours of the end
-    /// with fewer buckets at the other end. Per triangle found, two lookups in the set. 9 bytes per edge
-    /// meanwhile; 64 to 128 bytes per edge of the longest batch, and the workspace of a scan, are kept.
-    /// Waits.
+    /// small vertices, compares their neighbours; for each other new edge, reads all neighbours of the end
+    /// with fewer buckets, and looks them up at the other end, if that is not served by a few bits of shared
+    /// memory. Per triangle found, two lookups in the set. 9 bytes per edge meanwhile; 156 to 312 bytes per
+    /// edge of the longest batch, and the workspace of a scan, are kept. Waits.
     ///
     /// # Errors
     /// [`Error::Directed`] if the graph is directed; [`Error::Length`] if the slices differ in length;
@@ -295,10 +295,10 @@ struct BatchMemory {
     stream: Stream,
     /// Edges that there is room for.
     room: usize,
-    /// Room for the hash set of the edges.
-    set: Buffer<u64>,
-    /// The edges, their parts and offsets: see [`BatchEdges`].
+    /// Room for [`BatchEdges`], but for offsets and ends.
     words: Buffer<u64>,
+    offsets: Buffer<u64>,
+    ends: Buffer<u32>,
     /// Six times the number of triangles of all batches so far.
     sixths: Buffer<u64>,
     /// Pinned memory for a copy of that word.
@@ -310,17 +310,44 @@ struct BatchMemory {
     codes: Option<Buffer<u8>>,
 }
 
+/// Numbers of words for a batch of so many edges.
+struct Sizes {
+    edges: usize,
+    /// Words of the hash set of the edges.
+    set: usize,
+    /// Words of the hash set of the groups.
+    groups: usize,
+}
+
+impl Sizes {
+    fn of(edges: usize) -> Self {
+        Self { edges, set: 4 * edges.next_power_of_two(), groups: (edges + edges / 2).next_power_of_two() }
+    }
+
+    /// Returns the number of counts: see [`BatchEdges`].
+    fn counts(&self) -> usize {
+        self.edges + 2 * self.groups
+    }
+
+    /// Returns the number of words: those of the edges, of which the last are counts, and others that are
+    /// zero at first.
+    fn words(&self) -> [usize; 2] {
+        [4 * self.edges, self.set + 3 * self.groups + 2]
+    }
+}
+
 impl BatchMemory {
     fn new(device: &Device, len: usize) -> Result<Self> {
-        let (stream, room) = (device.stream()?, len.next_power_of_two());
+        let (stream, sizes) = (device.stream()?, Sizes::of(len.next_power_of_two()));
         Ok(Self {
-            room,
-            set: device.buffer(4 * room)?,
-            words: device.buffer(4 * room + 1)?,
+            room: sizes.edges,
+            words: device.buffer(sizes.words().iter().sum())?,
+            offsets: device.buffer(sizes.counts() + 1)?,
+            ends: device.buffer(sizes.edges)?,
             sixths: device.zeroed(1)?,
             told: device.buffer_on(Tier::Pinned, 1)?,
             seen: 0,
-            work: Workspace::new(&stream, scan_bytes::<u64>(room))?,
+            work: Workspace::new(&stream, scan_bytes::<u64>(sizes.counts()))?,
             codes: None,
             stream,
         })
@@ -331,6 +358,22 @@ impl BatchMemory {
         self.stream.device() == device && len <= self.room
     }
 
+    /// Returns the memory for a batch of these sizes.
+    fn edges(&self, sizes: &Sizes) -> BatchEdges {
+        let (words, mut first) = (self.words.global(), 0);
+        let mut next = |len| {
+            first += len;
+            words.part(first - len, len)
+        };
+        let [places, small, large] = [0, 1, 2].map(|_| next(sizes.edges));
+        let (counts, taken) = (next(sizes.counts()), next(2));
+        let (set, keys) = (next(sizes.set), next(sizes.groups));
+        let ends = self.ends.global().part(0, sizes.edges);
+        let offsets = self.offsets.global().part(0, sizes.counts() + 1);
+        let groups = Groups { keys, places, ends };
+        BatchEdges { set, small, large, counts, offsets, groups, taken }
+    }
+
     /// Counts the triangles with edges of a batch that have the outcome `wanted`.
     fn count<E: Data>(
         &mut self,
@@ -338,15 +381,8 @@ impl BatchMemory {
         batch: ExecutedSlices<'_>,
         wanted: Outcome,
     ) -> Result<u64> {
-        let (len, room) = (batch.sources.len(), self.room);
-        let words = self.words.global();
-        let edges = BatchEdges {
-            set: self.set.global().part(0, 4 * len.next_power_of_two()),
-            small: words.part(0, len),
-            large: words.part(room, len),
-            parts: words.part(2 * room, len),
-            offsets: words.part(3 * room, len + 1),
-        };
+        let sizes = Sizes::of(batch.sources.len());
+        let edges = self.edges(&sizes);
         let batch = ExecutedBatch {
             sources: batch.sources.global(),
             targets: batch.targets.global(),
@@ -355,11 +391,12 @@ impl BatchMemory {
         };
         let told = self.told.as_mut_slice()?;
         graph.traverse_memory(&self.stream, |_, memory| {
-            // SAFETY: the set is memory of the batch, which nothing else uses, as in what follows.
-            unsafe { self.stream.fill(edges.set, 0xFF)? };
+            let [first, zeros] = sizes.words();
+            // SAFETY: memory of the batch, which nothing else uses, as in what follows.
+            unsafe { self.stream.fill(self.words.global().part(first, zeros), 0)? };
             graph.launch_on(&self.stream, memory, Launch::Whole(Whole::ChooseEnds(batch, edges)))?;
-            let (before, mut offsets) = self.words.split_at_mut(3 * room)?;
-            self.work.offsets(before.slice(2 * room..2 * room + len)?, offsets.slice_mut(..=len)?)?;
+            let counts = self.words.slice(3 * sizes.edges..3 * sizes.edges + sizes.counts())?;
+            self.work.offsets(counts, self.offsets.slice_mut(..=sizes.counts())?)?;
             let common = Whole::Common(edges, self.sixths.global());
             graph.launch_on(&self.stream, memory, Launch::Whole(common))?;
             // SAFETY: the slice is borrowed until `traverse_memory` has waited for the stream.

@@ -78,23 +78,23 @@ pub unsafe fn store(address: u64, bytes: usize, value: u128, site: Site) {
     }
 }
 
-/// Adds to 4 bytes; returns the old value.
+/// Executes a relaxed read-modify-write of 4 bytes; returns the old value.
 ///
 /// # Safety
 /// - As for [`load`].
 #[inline(never)]
-pub unsafe fn fetch_add(address: u64, value: u32, site: Site) -> u32 {
+pub unsafe fn update(address: u64, update: Update, value: u32, site: Site) -> u32 {
     let access = Access { order: Order::Relaxed, ..weak(address, 4, site) };
     let lane = enter(&access, false);
     match lane.explorer() {
         None => {
             // SAFETY: the caller's obligation.
-            unsafe { atomics::update(access.address, 4, Update::Add, value.into(), Order::Relaxed) as u32 }
+            unsafe { atomics::update(access.address, 4, update, value.into(), Order::Relaxed) as u32 }
         }
         Some(explorer) => {
-            let sum = |old| Some(Update::Add.apply(old, value.into(), 4));
+            let new = |old| Some(update.apply(old, value.into(), 4));
             // SAFETY: the caller's obligation.
-            unsafe { explorer.update(lane, &access, sum) as u32 }
+            unsafe { explorer.update(lane, &access, new) as u32 }
         }
     }
 }

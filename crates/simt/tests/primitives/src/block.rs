@@ -75,6 +75,7 @@ pub fn shared_shapes(out: Global<u32>, at: u32) {
         far.cast::<u64>().store_unchecked(at, 2);
         let old = Shared::of::<Elements<4>>().fetch_add_unchecked(at, 3);
         let old = old + near.fetch_add_if(at == 1, 1, 3);
+        near.or_unchecked(at, old);
         out.store(old + far.load_unchecked(at), Order::Weak, Scope::Block);
     }
 }
