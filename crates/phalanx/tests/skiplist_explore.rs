@@ -4,6 +4,8 @@
 //! a quarter of the seeds are explored; `PHALANX_SEEDS=1` explores all, `PHALANX_SEEDS=50` fifty times as
 //! many.
 mod common;
+#[path = "skiplist_explore/directed.rs"]
+mod directed;
 #[path = "explore/faults.rs"]
 mod faults;
 #[path = "btree_explore/hot.rs"]

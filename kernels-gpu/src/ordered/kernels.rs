@@ -90,6 +90,9 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
 pub fn free_nodes<M: Config + Instance>(tree: TreeView<M>, first: u64) {
     let number = Thread::index() / M::TILE as usize;
     if number as u64 >= first {
+        // mutation: early load equivalent, because only the slab's own tile clears its bit, when all lanes of
+        // the tile have read it.
+        // mutation: late store equivalent, because nothing else runs on the tree.
         M::free_node(tree, number);
     }
     // mutation: block weak late store equivalent, because nothing else runs on the tree.

@@ -274,7 +274,6 @@ pub(crate) fn write_slot<S: Slot>(
     new: bool,
 ) {
     if new && !S::is_empty(before) {
-        // mutation: relaxed 16 unreached, because the test that reads tails weakly has pairs of 8 bytes.
         slot.store(after, Order::Release, Scope::Device);
     } else {
         // mutation: tear update Release equivalent, because no other thread changes the slot, and the store

@@ -302,7 +302,6 @@ impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
         tile.sync();
         let asks = wanted && tile.rank() == 0;
         // SAFETY: the word lies in the node.
-        // mutation: early 16 unreached, because plans for pairs of 16 bytes have fewer seeds.
         let [tail] = unsafe { node.tail().load_vec_if::<1>(asks, Order::Relaxed, Scope::Device) };
         let mut again = header;
         if T::Access::SORTED && asks {

@@ -80,6 +80,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             // mutation: skip store performance, because it only makes a chain of zombies shorter.
             held.node.tail().store(entry::<T::Slot>(held.high, next.link), order, scope);
         }
+        // mutation: skip barrier equivalent, because the pairs were stored before the barrier above, and
+        // `Walk::release` has one before it releases the thin node.
         tile.sync();
         if has_latch && tile.rank() == 0 {
             let low = if fits { held.low } else { next.low };
@@ -94,6 +96,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
                 let meta = if T::Access::SORTED { next.meta.after() } else { Meta::free(0) };
                 let header = Node::<T::Slot, W, L>::header_word(low, meta);
                 // mutation: relaxed equivalent, because the fence above releases the pairs as well.
+                // mutation: late equivalent, because the lane's next write releases the thin node, and a tile
+                // that latches that node before this store at most fails to merge it with the next one.
                 next.node.header().store(header, Order::Release, scope);
             }
         }

@@ -108,8 +108,6 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             let is_middle = Node::<T::Slot, W, L>::position(tile.rank(), j) == plan.middle;
             if goes && is_middle && pair.0 < plan.separator {
                 // This slot's pair has moved: see `write_slot`.
-                // mutation: relaxed 16 unreached, because the test that reads tails weakly has pairs of 8
-                // bytes.
                 held.node.own(tile.rank(), j).store(pair.1, Order::Release, Scope::Device);
             }
             j += 1;
@@ -264,6 +262,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             if to >= Self::KEPT {
                 right.word(to - Self::KEPT).store(word, order, scope);
             } else if !share.left.is_none() {
+                // mutation: late performance, because the first lane stores the lowest entry before the tail,
+                // and a search that lacks another entry goes on from an earlier one by links.
                 left.word(to).store(word, order, scope);
             }
         };

@@ -156,6 +156,13 @@ fn tails_are_new_where_slots_are_reused() {
     crate::order::no_tail_is_too_old::<Small>(2 * SEEDS, &[weak_tail()]);
 }
 
+/// A reader that sees a pair in the slot of one that has moved must also see that it has moved.
+#[test]
+fn ranges_are_sound_when_slots_are_reused() {
+    crate::order::reused_slots_are_sound::<Small>("reused", 2400);
+    crate::order::reused_slots_are_sound::<Wider>("reused, wide", 2400);
+}
+
 /// A reader may come to a new leaf as soon as it is linked.
 #[test]
 fn new_leaves_are_read_as_they_were_written() {

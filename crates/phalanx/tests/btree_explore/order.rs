@@ -7,13 +7,15 @@ use crate::steps::{COLLECT, COUNT, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE,
 use crate::world::{Finding, HasFixture, Setting};
 use gpu::{Device, Grid};
 use phalanx_kernels::btree::{Config, TreeView};
-use phalanx_kernels::keyed::{Insert, Kind, Outcome, PerLane, Remove, Scalar, Session};
+use phalanx_kernels::keyed::{Get, Insert, Kind, Outcome, PerLane, Remove, Scalar, Session};
 use simt::emulator::{Detect, Fault, Launch, Options, Schedule, WeakMemory};
 use simt::{GlobalSlice, Instance, Kernel, Order, Scope, Thread};
 use std::collections::BTreeSet;
 
 /// Rebuild of the directory by the whole block, which is a warp.
 const LIST: u8 = 2;
+/// Look-up of a key; the count is 1 if it is found.
+pub const FIND: u8 = 7;
 const WRITES: [u8; 5] = [INSERT, INSERT, REMOVE, REMOVE, LIST];
 const ASKS: [u8; 4] = [COLLECT, COUNT, LOWEST, HIGHEST];
 /// Maximum number of pairs in the result of a range.
@@ -22,17 +24,17 @@ const ROOM: usize = 160;
 const KEYS: u64 = 150;
 
 /// Steps of a launch: per round, one step for each lane.
-type Part = Vec<Vec<Step>>;
+pub type Part = Vec<Vec<Step>>;
 
 /// Initial keys, each with itself as its value, and launches of one block. In each round all lanes perform
 /// the same kind of step.
 #[derive(Debug)]
-struct Plan {
-    units: u32,
-    fill: BTreeSet<u64>,
-    parts: Vec<Part>,
+pub struct Plan {
+    pub units: u32,
+    pub fill: BTreeSet<u64>,
+    pub parts: Vec<Part>,
     /// Whether races are reported. They are not for variants that read weakly on purpose.
-    races: bool,
+    pub races: bool,
 }
 
 impl Plan {
@@ -72,6 +74,21 @@ impl Plan {
             inserts.reverse();
         }
         let parts = vec![vec![by_tile(&[listing(0, KEYS)]); 3], inserts];
+        Self { units: 64, fill: (1..=12).map(|key| 10 * key).collect(), parts, races: true }
+    }
+
+    /// Returns a plan in which the last leaf, of 70 to 120, is split. Its new pair takes the slot of one that
+    /// has moved, or the next new pair does, or, if leaves merge, the pairs of the leaf before do. Reads
+    /// begin with the full leaf.
+    fn reused(seed: u64) -> Self {
+        let writes: &[Step] = match seed / 3 % 3 {
+            0 => &[insertion(75)],
+            1 => &[insertion(125), insertion(75)],
+            _ => &[insertion(125), removal(40)],
+        };
+        let writes = writes.iter().map(|&step| by_tile(&[step])).collect();
+        let mut parts = vec![vec![by_tile(&[listing(70, KEYS)]); 2]; 6];
+        parts.push(writes);
         Self { units: 64, fill: (1..=12).map(|key| 10 * key).collect(), parts, races: true }
     }
 
@@ -199,21 +216,21 @@ impl Plan {
     }
 }
 
-const fn insertion(key: u64) -> Step {
+pub const fn insertion(key: u64) -> Step {
     Step { kind: INSERT, from: key, to: key }
 }
 
-const fn removal(key: u64) -> Step {
+pub const fn removal(key: u64) -> Step {
     Step { kind: REMOVE, from: key, to: key }
 }
 
-const fn listing(from: u64, to: u64) -> Step {
+pub const fn listing(from: u64, to: u64) -> Step {
     Step { kind: COLLECT, from, to }
 }
 
 /// Returns a round of these steps for a block of one tile of four lanes. With few lanes a schedule is more
 /// likely to delay the decisive one.
-fn by_tile(steps: &[Step]) -> Vec<Step> {
+pub fn by_tile(steps: &[Step]) -> Vec<Step> {
     steps.iter().copied().chain([IDLE; 4]).take(4).collect()
 }
 
@@ -259,6 +276,10 @@ impl<M: Config> Kernel for Play<M> {
                 }
                 REMOVE => {
                     crate::script::ask(&mut session, wanted, Remove, key, value);
+                }
+                FIND => {
+                    let outcome = crate::script::ask(&mut session, wanted, Get, key, value).0;
+                    self.script.counts.write(index, u64::from(outcome == Outcome::Found));
                 }
                 LIST => M::rebuild_directory(self.tree),
                 kind => self.script.ask(self.tree, kind, wanted, index),
@@ -344,7 +365,7 @@ fn explore<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 }
 
 /// Runs [`explore`] on a tree that already contains the plan's keys. Also returns the tree.
-fn explore_from<M: HasFixture<Memory = crate::trees::Forest> + Config>(
+pub fn explore_from<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     filled: &crate::trees::Forest,
     setting: &Setting,
@@ -544,6 +565,13 @@ pub fn divided_ones_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Con
     explore_soundly::<M>(name, count, Plan::divided, weak);
 }
 
+/// Runs schedules under weak memory in which slots of moved pairs are used again; all must be sound.
+#[allow(dead_code)] // as above
+pub fn reused_slots_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
+    let weak = |setting| Setting { weak_memory: M::WEAK, ..setting };
+    explore_soundly::<M>(name, count, Plan::reused, weak);
+}
+
 /// Runs schedules in the PTX memory model in which pairs of a leaf move while it is read; all must be sound.
 /// No leaf is split, and so no link leads to a new one: nothing relies on address dependencies.
 #[allow(dead_code)] // used by some programs only
@@ -694,7 +722,7 @@ fn is_found_in<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 type Tolds<M> = Vec<Told<<M as Kind>::Key, <M as Kind>::Value, ROOM>>;
 
 /// Runs the parts concurrently.
-fn play<M: HasFixture<Memory = crate::trees::Forest> + Config>(
+pub fn play<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     device: &Device,
     memory: &crate::trees::Forest,
     parts: &[Part],
@@ -712,7 +740,7 @@ fn play<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 }
 
 /// Runs the plans of `count` seeds; all must be sound. Returns the number of range queries.
-fn explore_soundly<M: HasFixture<Memory = crate::trees::Forest> + Config>(
+pub fn explore_soundly<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     name: &str,
     count: u64,
     plan: impl Fn(u64) -> Plan,
