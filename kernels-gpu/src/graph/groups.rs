@@ -134,6 +134,18 @@ impl Bits {
     }
 }
 
+/// Sets the bits of the neighbours on a walk. The lanes of the warp call it together.
+#[device]
+fn set_bits<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize>(
+    bits: Bits,
+    mut walk: BucketWalk<S, P, W, L>,
+) {
+    while walk.is_at() {
+        walk.read().into_iter().flatten().for_each(|target| bits.set(target));
+    }
+    Tile::<32>::lockstep().sync();
+}
+
 /// A range of hashes, as fractions of 2^32: from the first to below the second.
 #[derive(Clone, Copy)]
 struct Range(u64, u64);
@@ -205,11 +217,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let end = if own { ends.read(warp.rank() as usize) } else { NONE };
         let (first, behind) = if own { hashes.within(self.large_table(end)) } else { (0, 0) };
         bits.clear();
-        let mut walk = BucketWalk::new(self, buckets);
-        while walk.is_at() {
-            walk.read().into_iter().flatten().for_each(|target| bits.set(target));
-        }
-        warp.sync();
+        set_bits(bits, BucketWalk::new(self, buckets));
         let mut number = 0;
         while number < ends.len() as u32 {
             let (first, behind) = (warp.shuffle(first, number), warp.shuffle(behind, number));

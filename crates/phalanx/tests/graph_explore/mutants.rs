@@ -128,6 +128,18 @@ faults! {
     /// Oriented edges of a hub get the same places.
     a_torn_count_of_oriented_edges_is_found:
         Fault::tear(site("algorithms/triangles.rs", "triangle_orient_parts", "fetch_add(")), with_hubs;
+    /// Two edges of a group get the same place.
+    a_torn_count_of_a_group_is_found:
+        Fault::tear(site("groups.rs", "join_group", "fetch_add(1,")), with_hubs;
+    /// Two warps count the common neighbours of the same edge.
+    a_torn_count_of_taken_edges_is_found:
+        Fault::tear(site("common.rs", "take", "fetch_add(many")), with_hubs;
+    /// A warp does not find neighbours.
+    a_bit_that_is_not_set_is_found:
+        Fault::skip(site("groups.rs", "set", "or_unchecked(")), with_hubs;
+    /// A warp tests bits while it sets them.
+    a_test_of_bits_without_a_barrier_is_found:
+        Fault::skip(site("groups.rs", "set_bits", "sync();")), with_hubs;
     /// Triangles of a warp are lost.
     a_torn_total_is_found:
         Fault::tear(site("algorithms/parts.rs", "add_of_warp", "fetch_add(")), kept_one;
