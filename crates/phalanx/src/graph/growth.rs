@@ -135,33 +135,25 @@ impl<E: Data> DynamicGraph<E> {
                     false => times = sizes.next(),
                 }
             }
-            self.list_long(stream, memory, (most, 0)).map(|(_, listed)| listed)
+            self.list_long(stream, memory, (most, 0))?;
+            self.order().workspace.listed()
         })
     }
 
     /// Rebuilds the vertices with long chains once, to the size of their edges and of `times` as many more.
     /// Returns their number.
     fn rehash_once(&self, stream: &Stream, memory: &Memory, (most, times): (u32, u32)) -> Result<usize> {
-        let (growth, listed) = self.list_long(stream, memory, (most, times))?;
-        if listed > 0 {
-            self.grow_exactly(stream, memory, growth)?;
-            stream.synchronize()?;
-        }
-        Ok(listed)
+        let growth = self.list_long(stream, memory, (most, times))?;
+        // Before the number is read: if that fails, no listed vertex still waits for its growth.
+        self.grow_exactly(stream, memory, growth)?;
+        self.order().workspace.listed()
     }
 
-    /// Lists the vertices with long chains, and returns their number.
-    fn list_long(
-        &self,
-        stream: &Stream,
-        memory: &Memory,
-        (most, times): (u32, u32),
-    ) -> Result<(Growth, usize)> {
+    /// Lists the vertices with long chains, with `times` times their edges as pressure.
+    fn list_long(&self, stream: &Stream, memory: &Memory, (most, times): (u32, u32)) -> Result<Growth> {
         let growth = self.exact_growth(stream, memory)?;
         self.launch_on(stream, memory, Launch::Whole(Whole::Rehash(growth, most, times)))?;
-        stream.synchronize()?;
-        let listed = self.order().workspace.listed()?;
-        Ok((growth, listed))
+        Ok(growth)
     }
 
     /// Makes room for `edges` more edges: single slabs and tables for them, if they are spread over the

@@ -115,8 +115,11 @@ impl Table {
         // executed: dropping them waits.
         unsafe {
             stream.fill(buckets.global(), 0xff)?;
-            stream.fill(filters.global(), 0xff)?;
-            Ok(stream.fill(counters.global(), 0)?)
+            // The pairs are gone, so the counters must follow: they get a second attempt. A failure that
+            // leaves the filters as they are only costs time.
+            let counted = stream.fill(counters.global(), 0);
+            counted.or_else(|_| stream.fill(counters.global(), 0))?;
+            Ok(stream.fill(filters.global(), 0xff)?)
         }
     }
 

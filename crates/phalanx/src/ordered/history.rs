@@ -49,6 +49,45 @@ struct Slots {
     released: Vec<u32>,
 }
 
+/// Slots of snapshots when a sweep begins.
+struct Gone {
+    /// Those of dropped snapshots that the clock still counts.
+    dropped: Vec<u32>,
+    /// Those of other dropped snapshots.
+    released: Vec<u32>,
+    /// Those of live snapshots.
+    live: Vec<u32>,
+}
+
+impl Gone {
+    fn is_empty(&self) -> bool {
+        self.dropped.is_empty() && self.released.is_empty()
+    }
+
+    /// Returns the slots of dropped snapshots.
+    fn each(&self) -> impl Iterator<Item = u32> {
+        self.dropped.iter().chain(&self.released).copied()
+    }
+}
+
+impl Slots {
+    /// Returns the slots of the snapshots that were dropped so far.
+    fn gone(&self) -> Gone {
+        let (dropped, released) = (self.dropped.clone(), self.released.clone());
+        let is_gone = |slot: &u32| dropped.contains(slot) || released.contains(slot);
+        let live = self.live.iter().copied().filter(|slot| !is_gone(slot)).collect();
+        Gone { dropped, released, live }
+    }
+
+    /// Frees slots that [`Self::gone`] has returned. Others may have been dropped since.
+    fn free(&mut self, gone: &Gone) {
+        self.dropped.drain(..gone.dropped.len());
+        self.released.drain(..gone.released.len());
+        self.live.retain(|&slot| gone.each().all(|freed| freed != slot));
+        self.free.extend(gone.each());
+    }
+}
+
 /// Clock, snapshots and epochs of a tree.
 #[derive(Debug)]
 pub struct History {
@@ -205,37 +244,31 @@ impl History {
     }
 
     /// Releases dropped snapshots, and all items in the bags of epochs. Runs before a sweep, while nothing
-    /// else runs. Returns the timestamps of live snapshots.
-    pub fn settle(&mut self, stream: &Stream) -> Result<Vec<u32>> {
-        let (dropped, gone, live) = self.forget();
+    /// else runs. Writes the timestamps of live snapshots to `to`, and returns their number. If a copy fails,
+    /// no snapshot is released.
+    pub fn settle(&mut self, stream: &Stream, to: &mut Buffer<u32>) -> Result<usize> {
+        let gone = self.slots().gone();
         let mut pins = self.pins.read()?;
-        let mut stamps: Vec<u32> = live.into_iter().map(|slot| pins[slot as usize]).collect();
+        let mut stamps: Vec<u32> = gone.live.iter().map(|&slot| pins[slot as usize]).collect();
         stamps.sort_unstable();
-        self.since = stamps.last().map_or(0, |newest| newest.saturating_add(1));
+        to.write_at(0, &stamps)?;
         if !gone.is_empty() {
-            gone.into_iter().for_each(|slot| pins[slot as usize] = LATEST);
+            gone.each().for_each(|slot| pins[slot as usize] = LATEST);
             self.pins.write(&pins)?;
         }
         if self.moves {
             let word = self.clock.read()?[0];
-            self.clock.write(&[word - PIN * dropped])?;
+            self.clock.write(&[word - PIN * gone.dropped.len() as u64])?;
+        }
+        // Nothing fails from here on, unless the device is lost.
+        self.since = stamps.last().map_or(0, |newest| newest.saturating_add(1));
+        self.slots().free(&gone);
+        if self.moves {
             let epochs = self.epochs();
             // SAFETY: the memory of these participant slots; nothing else runs, and the caller waits.
             unsafe { stream.launch(Grid::for_items(self.places as usize, 256), ForgetPlaces { epochs })? };
         }
-        Ok(stamps)
-    }
-
-    /// Frees the slots of dropped snapshots. Returns how many of them the clock still counts, their slots,
-    /// and the slots of live snapshots.
-    fn forget(&self) -> (u64, Vec<u32>, Vec<u32>) {
-        let mut slots = self.slots();
-        let mut gone = std::mem::take(&mut slots.dropped);
-        let dropped = gone.len() as u64;
-        gone.append(&mut slots.released);
-        slots.live.retain(|slot| !gone.contains(slot));
-        slots.free.extend(&gone);
-        (dropped, gone, slots.live.iter().copied().collect())
+        Ok(stamps.len())
     }
 
     /// Restarts the clock if it is late, after a sweep that found no live snapshot: no leaf has a timestamp
@@ -248,8 +281,11 @@ impl History {
     /// Sets the clock to a timestamp, while nothing runs, no snapshot is alive, and no leaf has a later
     /// timestamp.
     pub fn begin_at(&mut self, stamp: u32) -> Result<()> {
+        if self.moves {
+            self.clock.write(&[u64::from(stamp)])?;
+        }
         self.now = stamp;
-        if self.moves { Ok(self.clock.write(&[u64::from(stamp)])?) } else { Ok(()) }
+        Ok(())
     }
 
     fn epochs(&self) -> Epochs {

@@ -124,12 +124,12 @@ impl Memory {
     /// versions.
     pub fn sweep<K: Word, V: Word>(&mut self, kernels: &dyn Kernels<K, V>, stream: &Stream) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
-        // Everything that may fail for lack of memory comes first: a sweep that stops half way leaves slabs
-        // that are not nodes, and once it has settled the dropped snapshots, it is not due again.
-        let (mut pins, mut freed) = (stream.device().buffer(MOST)?, stream.device().zeroed(1)?);
-        let live = history.settle(stream)?;
-        pins.write_at(0, &live)?;
-        let pins = pins.global().part(0, live.len());
+        // Everything that may fail on a device that is not lost comes before or after the launches: a sweep
+        // that stops half way leaves slabs that are not nodes. `settle` fails before it has changed anything:
+        // once the dropped snapshots are settled, a sweep is not due again.
+        let (mut stamps, freed) = (stream.device().buffer(MOST)?, stream.device().zeroed(1)?);
+        let live = history.settle(stream, &mut stamps)?;
+        let pins = stamps.global().part(0, live);
         // SAFETY: the caller's lock excludes other launches, and all earlier ones have ended. The slice
         // outlives the wait below.
         unsafe {
@@ -138,10 +138,11 @@ impl Memory {
             kernels.launch_task(stream, self.now(), Task::ClearMarked)?;
         }
         stream.synchronize()?;
-        if let Some(history) = self.history.as_mut().filter(|_| live.is_empty()) {
+        let freed = self.pool.reclaim_counted(&freed);
+        if let Some(history) = self.history.as_mut().filter(|_| live == 0) {
             history.begin_anew()?;
         }
-        self.pool.reclaim_counted(&mut freed)
+        freed
     }
 
     /// Returns whether snapshots were dropped since the last sweep.

@@ -354,14 +354,14 @@ impl SlabAlloc {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn reclaim(&mut self) -> Result<usize> {
-        let mut count = self.device.zeroed::<u64>(1)?;
-        self.reclaim_counted(&mut count)
+        let count = self.device.zeroed::<u64>(1)?;
+        self.reclaim_counted(&count)
     }
 
-    /// [`Self::reclaim`] without allocation: `count` is the caller's buffer of one word.
-    pub(crate) fn reclaim_counted(&mut self, count: &mut Buffer<u64>) -> Result<usize> {
+    /// [`Self::reclaim`] without allocation: `count` is the caller's buffer of one word, which is 0. If the
+    /// number cannot be copied, the slabs are reclaimed nevertheless.
+    pub(crate) fn reclaim_counted(&mut self, count: &Buffer<u64>) -> Result<usize> {
         self.device.synchronize()?;
-        count.fill_bytes(0)?;
         self.scan(SlabReclaim { bitmaps: self.memory.bitmaps(), count: count.global() })?;
         Ok(count.read()?[0] as usize)
     }

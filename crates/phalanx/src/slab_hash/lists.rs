@@ -371,12 +371,13 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
 
     fn clear(&mut self) -> Result<()> {
         self.handle.exclusive(|stream, memory| {
+            // The last step that can fail on a device that is not lost.
+            memory.set_counts(Counts::default())?;
             // SAFETY: the lock excludes other launches, and all earlier ones have ended.
             unsafe {
                 self.handle.kernels().launch_task(stream, memory.lists(), Task::FlushAll { keep: false })?
             };
-            stream.synchronize()?;
-            memory.set_counts(Counts::default())
+            Ok(stream.synchronize()?)
         })
     }
 

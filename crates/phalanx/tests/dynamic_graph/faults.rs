@@ -22,16 +22,16 @@ fn filled(device: &Device, (kind, in_edges): (Kind, bool)) -> World<()> {
     world
 }
 
-/// Makes a call on graphs, whose copies fail after none, one, two and so on, until it succeeds. `check` gets
-/// the graphs of calls that have failed.
+/// Makes a call on graphs that `fill` returns, whose copies fail after none, one, two and so on, until it
+/// succeeds. `check` gets the graphs of calls that have failed.
 fn with_failing_copies<T>(
-    kind: (Kind, bool),
+    fill: impl Fn(&Device) -> World<()>,
     call: impl Fn(&mut DynamicGraph<()>) -> phalanx::Result<T>,
     check: impl Fn(World<()>),
 ) {
     let device = emulator().unwrap();
     for copies in 0.. {
-        let mut world = filled(&device, kind);
+        let mut world = fill(&device);
         let handle = device.emulator_handle().unwrap();
         handle.fail_copy(copies);
         let said = call(&mut world.graph);
@@ -49,7 +49,7 @@ fn with_failing_copies<T>(
 fn removals_of_vertices_that_fail_are_complete_or_nothing() {
     for kind in KINDS {
         with_failing_copies(
-            kind,
+            |device| filled(device, kind),
             |graph| graph.remove_vertices(&[0, 5, 5, 7]),
             |mut world| {
                 let removed = VERTICES - world.graph.vertex_count();
@@ -69,6 +69,27 @@ fn removals_of_vertices_that_fail_are_complete_or_nothing() {
 #[test]
 fn a_graph_is_as_before_if_its_edges_cannot_be_removed() {
     for kind in KINDS {
-        with_failing_copies(kind, DynamicGraph::clear, |world| world.check());
+        with_failing_copies(|device| filled(device, kind), DynamicGraph::clear, |world| world.check());
     }
+}
+
+#[test]
+fn no_vertex_waits_for_growth_after_a_rehash_that_fails() {
+    // A vertex with a long chain, and no room for a table: each size is tried.
+    let fill = |device: &Device| {
+        let builder = DynamicGraph::builder().device(device).vertices(VERTICES).slabs(32);
+        let mut world = World::new(builder.table_slabs(0).fixed(true));
+        world.insert(&(1..120).map(|target| (0, target, ())).collect::<Vec<_>>());
+        world
+    };
+    with_failing_copies(
+        fill,
+        |graph| graph.rehash(1),
+        |mut world| {
+            world.check();
+            world.insert(&(120..150).map(|target| (0, target, ())).collect::<Vec<_>>());
+            assert_eq!(world.graph.rehash(1).unwrap(), 1);
+            world.check();
+        },
+    );
 }

@@ -2,7 +2,7 @@
 //! batches of all sizes and orders, allocations that fail, files between. The seed of a script selects
 //! everything.
 //!
-//! A test runs a few scripts, and `cargo xtask soak` ten thousand.
+//! A test runs a few scripts, and `cargo xtask soak` ten thousand. Other tests let each copy of a call fail.
 #![cfg(all(
     feature = "hash-map",
     feature = "slab-hash",
@@ -11,6 +11,7 @@
     feature = "skip-list"
 ))]
 mod batch;
+mod faults;
 mod script;
 
 use gpu::Device;
