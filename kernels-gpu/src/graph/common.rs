@@ -10,9 +10,9 @@
 //! see [`super::groups`].
 use super::algorithms::{PART_BUCKETS, see_all};
 use super::bucket_walk::{BUCKETS, BucketWalk};
-use super::edge_set::{EdgeSet, NO_EDGE, edge_key};
 use super::found::{Found, Trace};
 use super::groups::{Groups, NO_PLACE, is_grouped, ranges_of};
+use super::key_set::{KeySet, NO_EDGE, edge_key};
 use super::kind::{Config, Edges};
 use super::record::Table;
 use super::row_memory::WARPS;
@@ -58,18 +58,20 @@ pub struct BatchEdges {
     pub set: GlobalSlice<u64>,
     /// The key of each edge with two small ends; zero in place of others.
     pub small: GlobalSlice<u64>,
-    /// The ends of each edge of which one at least is large: in the high half that whose neighbours are
-    /// visited.
+    /// The ends of each edge with a large end: in the high half the one whose neighbours are visited.
     pub large: GlobalSlice<u64>,
-    /// Three sections. Number of parts of the visited end of each edge in `large` that is in no group, 1 if
-    /// that end is small; 0 for other edges. Then the number of edges of each group times that of ranges of
-    /// its table, and then the former alone; these are zero before.
+    /// Three sections:
+    ///
+    /// - for each edge in `large` that is in no group, the number of parts of the visited end, 1 if that is
+    ///   small; 0 for other edges;
+    /// - for each group, the number of its edges times that of the ranges of its table: zero before;
+    /// - for each group, the number of its edges: zero before.
     pub counts: GlobalSlice<u64>,
     /// Sum of the counts before each one, and of all.
     pub offsets: GlobalSlice<u64>,
     /// Edges with two large ends.
     pub groups: Groups,
-    /// Number of parts that warps have taken, and of ranges of edges in groups; both zero before.
+    /// Number of parts that warps have taken, and of units of groups (see [`super::groups`]); zero before.
     pub taken: GlobalSlice<u64>,
 }
 
@@ -90,7 +92,7 @@ impl BatchEdges {
         first
     }
 
-    /// Takes the next parts for a warp, or ranges of edges in groups if `index` is 1, instead of 0. Returns
+    /// Takes the next parts for a warp, or units of groups if `index` is 1, instead of 0. Returns
     /// the number of those taken before. The lanes of the warp call it together.
     pub(super) fn take(self, index: usize, many: u64) -> u64 {
         let (warp, mut first) = (Tile::<32>::lockstep(), 0);
@@ -118,7 +120,7 @@ impl BatchEdges {
 
     /// Returns what the triangle of an edge of the batch and a common neighbour of its ends counts there.
     pub(super) fn share(self, ends: [u32; 2], target: u32) -> u64 {
-        let others = EdgeSet(self.set).count(ends.map(|end| edge_key(end, target)));
+        let others = KeySet(self.set).count(ends.map(|end| edge_key(end, target)));
         match others {
             0 => TRIANGLE,
             1 => TRIANGLE / 2,
@@ -134,7 +136,7 @@ pub(super) fn choose_ends<M: Config>(graph: GraphView<M>, batch: ExecutedBatch, 
     let mut edge = Thread::index();
     while edge < edges.small.len() {
         let (mut small, mut parts, mut place) = (NO_EDGE, 0, NO_PLACE);
-        let is_new = |&key: &u64| matches!(EdgeSet(edges.set).insert(key), Some((_, true)));
+        let is_new = |&key: &u64| matches!(KeySet(edges.set).insert(key), Some((_, true)));
         if let Some(key) = batch.key(edge).filter(is_new) {
             let (one, other) = ((key >> 32) as u32, key as u32);
             let sizes = [one, other].map(|vertex| M::size(graph, vertex).parts);

@@ -37,9 +37,8 @@ impl Found {
         Self { words, first, batch, many: 0, sum: 0 }
     }
 
-    /// Adds the lane's target if it is or may be a common neighbour of the ends of its edge. There is room
-    /// for those of two calls, before [`Self::count`] is to be called. The lanes of the warp call it
-    /// together.
+    /// Adds the lane's target if it is or may be a common neighbour of the ends of its edge. Call
+    /// [`Self::count`] with 32 after at most two calls. The lanes of the warp call it together.
     pub fn keep(&mut self, trace: Trace, target: u32, is_common: bool) {
         let votes = Tile::<32>::lockstep().ballot(is_common);
         if is_common {

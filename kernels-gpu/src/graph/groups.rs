@@ -1,14 +1,16 @@
 //! Triangles of the edges of a batch whose ends both have tables.
 //!
 //! These edges are grouped by the end with more parts. The table of that end is divided into ranges of
-//! buckets. A warp sets a bit in shared memory for each neighbour in a range, and tests the bits of those
-//! neighbours of the other ends that belong to the range. A table is in the order of hashes, so these are in
-//! few buckets that follow each other. Only neighbours whose bits are set are looked up in the larger table.
+//! buckets. A *unit* of work is an edge and a range. A warp takes units that follow each other: edges of one
+//! group, in one range. It sets a bit in shared memory for each neighbour in the range, and tests the bits of
+//! those neighbours of the other ends that belong to the range. A table is in the order of hashes, so these
+//! are in a few consecutive buckets. Only neighbours whose bits are set are looked up in the larger table. If
+//! the other ends have few neighbours in the range, all of these are looked up, and no bits are set.
 use super::algorithms::PART_BUCKETS;
 use super::bucket_walk::BucketWalk;
 use super::common::{BatchEdges, NONE, run_of};
-use super::edge_set::EdgeSet;
 use super::found::{Found, Trace};
+use super::key_set::KeySet;
 use super::kind::Edges;
 use super::record::Table;
 use super::row_memory::WARPS;
@@ -22,8 +24,8 @@ use simt::{GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Groups {
-    /// The end that the edges of a group have in common plus one, as a hash set: more words than there are
-    /// edges, a power of two, zero before.
+    /// The end that the edges of a group have in common plus one, as a hash set: at least as many words as
+    /// there are edges, a power of two, zero before.
     pub keys: GlobalSlice<u64>,
     /// The group of each edge in the high half, and its number in the group; all ones if it is in no group.
     pub places: GlobalSlice<u64>,
@@ -35,10 +37,13 @@ pub struct Groups {
 const RANGE_PARTS: u32 = 8;
 /// Number of buckets in a range of a table.
 const RANGE_BUCKETS: u32 = RANGE_PARTS * PART_BUCKETS;
-/// Number of words of bits of a warp: 16 bits for each slot in a range, of which about two thirds are taken.
-const BITS: u32 = 1024;
-/// Maximum number of edges in ranges that a warp takes at a time, at most one for each lane.
+/// Number of words of bits of a warp: 16 bits for each slot of 4 bytes in a range, of which about two thirds
+/// are taken.
+const BIT_WORDS: u32 = 1024;
+/// Maximum number of units that a warp takes at a time, at most one for each lane.
 const RUN: u64 = 16;
+/// Number of buckets whose bits are set in the time in which the neighbours in one bucket are looked up.
+const SET_PER_LOOKED_UP: u32 = 8;
 
 /// In place of an edge's place in a group: it is in none.
 pub(super) const NO_PLACE: u64 = u64::MAX;
@@ -49,8 +54,8 @@ pub(super) fn ranges_of(parts: u32) -> u32 {
     parts.div_ceil(RANGE_PARTS)
 }
 
-/// Returns whether an edge belongs to a group, given the numbers of parts of its ends. If one has many times
-/// more than the other, most visits to a range would find few neighbours of the smaller end.
+/// Returns whether an edge belongs to a group, given the numbers of parts of its ends: unless a range of the
+/// larger table has the hashes of less than half a bucket of the smaller one.
 #[device]
 pub(super) fn is_grouped(less: u32, more: u32) -> bool {
     2 * less * PART_BUCKETS >= ranges_of(more)
@@ -64,7 +69,7 @@ impl BatchEdges {
     /// Relaxed: later launches read the counts.
     pub(super) fn join_group(self, end: u32, ranges: u32) -> u64 {
         let (first, groups) = (self.large.len(), self.groups.keys.len());
-        let Some((group, _)) = EdgeSet(self.groups.keys).insert(end as u64 + 1) else { return NO_PLACE };
+        let Some((group, _)) = KeySet(self.groups.keys).insert(end as u64 + 1) else { return NO_PLACE };
         self.counts.at(first + group).fetch_add(ranges as u64, Order::Relaxed, Scope::Device);
         let number = self.counts.at(first + groups + group).fetch_add(1, Order::Relaxed, Scope::Device);
         (group as u64) << 32 | number
@@ -100,14 +105,14 @@ struct Bits {
 #[device]
 impl Bits {
     fn of_warp() -> Self {
-        let words = shared!([u32; (WARPS * BITS) as usize]);
-        Self { words, first: Thread::index_in_block() / 32 % WARPS * BITS }
+        let words = shared!([u32; (WARPS * BIT_WORDS) as usize]);
+        Self { words, first: Thread::index_in_block() / 32 % WARPS * BIT_WORDS }
     }
 
     /// Clears all bits. The lanes of the warp call it together.
     fn clear(self) {
         let mut place = 4 * Thread::lane();
-        while place < BITS {
+        while place < BIT_WORDS {
             // SAFETY: four words of the warp, of an array that is aligned to 16 bytes.
             unsafe { self.words.cast::<u128>().store_unchecked((self.first + place) / 4, 0) };
             place += 128;
@@ -118,7 +123,7 @@ impl Bits {
     /// Returns the word of a vertex, and its bit.
     fn place(self, vertex: u32) -> (u32, u32) {
         let hash = vertex.wrapping_mul(0x9E37_79B1);
-        (self.first + (hash >> (32 - BITS.ilog2())), hash >> (27 - BITS.ilog2()) & 31)
+        (self.first + (hash >> (32 - BIT_WORDS.ilog2())), hash >> (27 - BIT_WORDS.ilog2()) & 31)
     }
 
     fn set(self, vertex: u32) {
@@ -216,8 +221,12 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let own = (warp.rank() as usize) < ends.len();
         let end = if own { ends.read(warp.rank() as usize) } else { NONE };
         let (first, behind) = if own { hashes.within(self.large_table(end)) } else { (0, 0) };
-        bits.clear();
-        set_bits(bits, BucketWalk::new(self, buckets));
+        let tested = warp.reduce_add(behind - first);
+        let bits = (SET_PER_LOOKED_UP * tested >= buckets.1 - buckets.0).then_some(bits);
+        if let Some(bits) = bits {
+            bits.clear();
+            set_bits(bits, BucketWalk::new(self, buckets));
+        }
         let mut number = 0;
         while number < ends.len() as u32 {
             let (first, behind) = (warp.shuffle(first, number), warp.shuffle(behind, number));
@@ -228,11 +237,19 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         warp.sync();
     }
 
-    /// Adds the neighbours on a walk whose bits are set. The lanes of the warp call it together.
-    fn test_bits(self, found: &mut Found, trace: Trace, bits: Bits, mut walk: BucketWalk<S, P, W, L>) {
+    /// Adds the neighbours on a walk whose bits are set, or all if there are no bits. The lanes of the warp
+    /// call it together.
+    fn test_bits(
+        self,
+        found: &mut Found,
+        trace: Trace,
+        bits: Option<Bits>,
+        mut walk: BucketWalk<S, P, W, L>,
+    ) {
         while walk.is_at() {
             let targets = walk.read();
-            let are_set = targets.map(|target| target.is_some_and(|target| bits.is_set(target)));
+            let are_set = targets
+                .map(|target| target.is_some_and(|target| bits.is_none_or(|bits| bits.is_set(target))));
             unrolled::<2>(|pair| {
                 unrolled::<2>(|j| {
                     found.keep(trace, targets[2 * pair + j].unwrap_or(NONE), are_set[2 * pair + j]);
@@ -251,13 +268,14 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             let bucket = Start::bucket(0, table.buckets, target).index;
             bucket / RANGE_BUCKETS == trace.range
         });
-        // SAFETY: the table of a vertex, as its record describes it.
+        // SAFETY: the table of a vertex, as its record describes it, if there is a target.
         unsafe { self.is_in_table(table, target) }
     }
 
-    /// Returns the table of a vertex that has one.
+    /// Returns the table of a vertex that has one, as all ends of edges in groups.
     fn large_table(self, vertex: u32) -> Table {
-        // SAFETY: the vertex exists.
+        // SAFETY: `choose_ends` adds only edges between vertices with tables to groups, and the graph has not
+        // changed since then.
         unsafe { self.record(vertex) }.load_table().0
     }
 }

@@ -24,7 +24,6 @@ mod batch;
 mod bucket_walk;
 mod chain;
 mod common;
-mod edge_set;
 mod found;
 mod groups;
 mod grow;
@@ -34,6 +33,7 @@ mod inspect;
 #[cfg(feature = "dynamic-graph")]
 mod instances;
 pub mod kernels;
+mod key_set;
 mod kind;
 mod link;
 #[cfg(feature = "dynamic-graph")]

@@ -83,7 +83,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// together. Nothing writes the table meanwhile, so loads are weak.
     ///
     /// # Safety
-    /// - The table is one of the arena, and has buckets.
+    /// - If the lane has a target, the table is one of the arena, and has buckets.
     pub(super) unsafe fn is_in_table(self, table: Table, target: Option<u32>) -> bool {
         let (tile, wanted) = (Tile::<SLAB_TILE>::lockstep(), target.unwrap_or(0));
         let start = Start::bucket(table.base, table.buckets, wanted);

@@ -108,8 +108,7 @@ fn triangles_of_long_chains_are_kept() {
     }
 }
 
-/// Two vertices with 300 common neighbours, all in one bucket: more slabs than a set of shared memory has
-/// room for.
+/// Two vertices with 300 common neighbours, all in one bucket: many slabs behind a bucket.
 #[test]
 fn triangles_of_crowded_buckets_are_kept() {
     let leaves: Vec<u32> = (2..).filter(|&vertex| simt::hash::mix32(vertex) < 1 << 26).take(310).collect();
@@ -129,24 +128,43 @@ fn triangles_of_crowded_buckets_are_kept() {
     assert_eq!(triangles.count(), 0);
 }
 
-/// Large vertices of which one has 256 buckets, and the other 384: ranges of 64 buckets of the latter end
-/// within buckets of the former. A neighbour in such a bucket is in one range only.
-#[test]
-fn neighbours_at_the_ends_of_ranges_count_once() {
-    let (vertices, degrees) = (1 << 17, [4600, 4600, 4600, 4600, 6900, 6900]);
-    let place = |leaf| 6 + simt::hash::mix32(leaf) % (vertices - 6);
-    let leaves = |hub: u32| (0..degrees[hub as usize]).map(move |leaf| (hub, place(leaf)));
-    let mut edges: Set = (0..6).flat_map(leaves).collect();
-    let builder = DynamicGraph::<()>::builder().vertices(vertices as usize).kind(Kind::Undirected);
-    let (graph, between) = (builder.build().unwrap(), (0..4).flat_map(|hub| [(hub, 4), (hub, 5)]).collect());
+/// Keeps the triangles of large vertices, of which some have 1.5 times as many buckets as others: ranges of
+/// 64 buckets of the larger tables end within buckets of the smaller ones. A neighbour in such a bucket is in
+/// one range only. Twenty vertices have tables of a few buckets: more edges of one group than a warp takes at
+/// a time.
+fn keep_triangles_of_ranges<E: Data>(
+    builder: Builder<E>,
+    insert: impl Fn(&DynamicGraph<E>, &[u32], &[u32]) -> Result<Outcomes, Error>,
+) {
+    let vertices = 1 << 17;
+    let degree =
+        |hub| [(0..3, 4200), (3..5, 6400), (5..25, 60)].iter().find(|case| case.0.contains(&hub)).unwrap().1;
+    let place = |leaf| 25 + simt::hash::mix32(leaf) % (vertices - 25);
+    let leaves = |hub| (0..degree(hub)).map(move |leaf| (hub, place(leaf)));
+    let mut edges: Set = (0..25).flat_map(leaves).collect();
+    let graph = builder.vertices(vertices as usize).kind(Kind::Undirected).build().unwrap();
     let mut triangles = Triangles::of(&graph).unwrap();
+    let between = (0..3).chain(5..25).flat_map(|hub| [(hub, 3), (hub, 4)]).collect();
     for batch in [edges.iter().copied().collect::<Vec<_>>(), between] {
         let (sources, targets) = split(&batch);
-        let outcomes = graph.insert(&sources, &targets).unwrap();
+        let outcomes = insert(&graph, &sources, &targets).unwrap();
         triangles.inserted(&graph, &sources, &targets, &outcomes).unwrap();
         edges.extend(batch);
         assert_eq!(triangles.count(), count(vertices as usize, &edges));
     }
+}
+
+#[test]
+fn neighbours_at_the_ends_of_ranges_count_once() {
+    keep_triangles_of_ranges(DynamicGraph::<()>::builder(), |graph, sources, targets| {
+        graph.insert(sources, targets)
+    });
+    keep_triangles_of_ranges(DynamicGraph::<u32>::builder(), |graph, sources, targets| {
+        graph.insert(sources, targets, &vec![1; sources.len()])
+    });
+    keep_triangles_of_ranges(DynamicGraph::<u64>::builder(), |graph, sources, targets| {
+        graph.insert(sources, targets, &vec![1; sources.len()])
+    });
 }
 
 /// Tables of all proportions: two ends with about as many buckets, one with more than ten times as many, and

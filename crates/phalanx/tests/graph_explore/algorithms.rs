@@ -66,8 +66,8 @@ pub fn run(setting: &Setting, kind: Kind) -> Checked {
     same("ranks of merged rows", check(&merged, &edges, kind)?, ranks)
 }
 
-/// Returns the edges of four hubs, each of which has two parts, to leaves, those among the hubs, and the number
-/// of triangles of both together.
+/// Returns the edges of four hubs, each of which has two parts, to leaves, those among the hubs, and the
+/// number of triangles of both together.
 fn four_hubs(rng: &mut Rng) -> (Vec<(u32, u32)>, Vec<(u32, u32)>, u64) {
     let first = rng.below(40) as u32;
     let hubs: Vec<u32> = (0..4).map(|hub| first + 11 * hub).collect();
@@ -78,8 +78,8 @@ fn four_hubs(rng: &mut Rng) -> (Vec<(u32, u32)>, Vec<(u32, u32)>, u64) {
     (stars, pairs.collect(), 6 * leaves.len() as u64 + 4)
 }
 
-/// Counts the triangles of a graph with four hubs that are neighbours. The edges between the hubs are inserted
-/// last, as one batch of which the triangles are counted, too.
+/// Counts the triangles of a graph with four hubs that are neighbours. The edges between the hubs are
+/// inserted last, as one batch of which the triangles are counted, too.
 pub fn hubs(setting: &Setting) -> Checked {
     let (stars, pairs, expected) = four_hubs(&mut Rng::new(setting.seed));
     let run = || -> Result<[u64; 2]> {

@@ -140,6 +140,9 @@ faults! {
     /// A warp tests bits while it sets them.
     a_test_of_bits_without_a_barrier_is_found:
         Fault::skip(site("groups.rs", "set_bits", "sync();")), with_hubs;
+    /// A warp sets bits while it clears them.
+    bits_that_are_set_without_a_barrier_are_found:
+        Fault::skip(site("groups.rs", "clear", "sync();")), with_hubs;
     /// Triangles of a warp are lost.
     a_torn_total_is_found:
         Fault::tear(site("algorithms/parts.rs", "add_of_warp", "fetch_add(")), kept_one;

@@ -184,10 +184,12 @@ impl Triangles {
     /// Adds the triangles of a batch that was inserted with these outcomes.
     ///
     /// Cost: copies the batch to the device, and inserts its edges into a hash set. For each new edge between
-    /// small vertices, compares their neighbours; for each other new edge, reads all neighbours of the end
-    /// with fewer buckets, and looks them up at the other end, if that is not served by a few bits of shared
-    /// memory. Per triangle found, two lookups in the set. 9 bytes per edge meanwhile; 156 to 312 bytes per
-    /// edge of the longest batch, and the workspace of a scan, are kept. Waits.
+    /// small vertices, compares their neighbours. For each new edge between a small and a large vertex, or
+    /// between vertices of very different sizes, reads the neighbours of the smaller one, and looks each up
+    /// at the other. Other new edges are grouped by their larger end: reads that end once for 16 edges of a
+    /// group at best, once for each at worst, and the other ends; looks up common neighbours and about 4 % of
+    /// the others. Per triangle found, two lookups in the set. 9 bytes per edge meanwhile; 156 to 312 bytes
+    /// per edge of the longest batch, and the workspace of a scan, are kept. Waits.
     ///
     /// # Errors
     /// [`Error::Directed`] if the graph is directed; [`Error::Length`] if the slices differ in length;
@@ -295,7 +297,7 @@ struct BatchMemory {
     stream: Stream,
     /// Edges that there is room for.
     room: usize,
-    /// Room for [`BatchEdges`], but for offsets and ends.
+    /// Room for all arrays of [`BatchEdges`] except `offsets` and `ends`.
     words: Buffer<u64>,
     offsets: Buffer<u64>,
     ends: Buffer<u32>,
@@ -329,8 +331,8 @@ impl Sizes {
         self.edges + 2 * self.groups
     }
 
-    /// Returns the number of words: those of the edges, of which the last are counts, and others that are
-    /// zero at first.
+    /// Returns the number of words that kernels write first (places, both kinds of edges, counts of edges),
+    /// and of those that must be zero before (counts of groups, taken work, both hash sets).
     fn words(&self) -> [usize; 2] {
         [4 * self.edges, self.set + 3 * self.groups + 2]
     }

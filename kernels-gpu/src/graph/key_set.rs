@@ -1,6 +1,7 @@
-//! The edges of a batch as a hash set in device memory, with linear probing.
+//! A hash set of words in device memory, with linear probing: the edges of a batch, or the vertices of
+//! groups.
 //!
-//! One launch inserts, and later ones look up. No edge is removed, so a probe ends at the first empty word.
+//! One launch inserts, and later ones look up. No key is removed, so a probe ends at the first empty word.
 use simt::hash::mix32;
 use simt::{GlobalSlice, Order, Scope, device};
 
@@ -13,12 +14,13 @@ pub(super) fn edge_key(one: u32, other: u32) -> u64 {
 /// A word that is no key: an empty place of a set. As a key, it would be an edge from the vertex 0 to itself.
 pub(super) const NO_EDGE: u64 = 0;
 
-/// A set of keys of edges. The number of words is a power of two; all are [`NO_EDGE`] at first.
+/// A set of keys, which are not [`NO_EDGE`]. The number of words is a power of two; all are [`NO_EDGE`] at
+/// first.
 #[derive(Clone, Copy)]
-pub(super) struct EdgeSet(pub GlobalSlice<u64>);
+pub(super) struct KeySet(pub GlobalSlice<u64>);
 
 #[device]
-impl EdgeSet {
+impl KeySet {
     /// Returns the place at which the search for a key begins.
     fn first(self, key: u64) -> usize {
         // The first end is mixed by itself: ids that are multiples of a power of two then spread, too.
