@@ -43,7 +43,7 @@ const BIT_WORDS: u32 = 1024;
 /// Maximum number of units that a warp takes at a time, at most one for each lane.
 const RUN: u64 = 16;
 /// Number of buckets whose bits are set in the time in which the neighbours in one bucket are looked up.
-const SET_PER_LOOKED_UP: u32 = 8;
+const SET_PER_LOOKED_UP: u32 = 16;
 
 /// In place of an edge's place in a group: it is in none.
 pub(super) const NO_PLACE: u64 = u64::MAX;
