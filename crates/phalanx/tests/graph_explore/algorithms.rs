@@ -66,22 +66,24 @@ pub fn run(setting: &Setting, kind: Kind) -> Checked {
     same("ranks of merged rows", check(&merged, &edges, kind)?, ranks)
 }
 
+type EdgeList = Vec<(u32, u32)>;
+
 /// Returns the edges of four hubs, each of which has two parts, to leaves, those among the hubs, and the
 /// number of triangles of both together.
-fn four_hubs(rng: &mut Rng) -> (Vec<(u32, u32)>, Vec<(u32, u32)>, u64) {
+fn four_hubs(rng: &mut Rng) -> ([EdgeList; 2], u64) {
     let first = rng.below(40) as u32;
     let hubs: Vec<u32> = (0..4).map(|hub| first + 11 * hub).collect();
     let leaves = (100..340 + rng.below(40) as u32).collect::<Vec<u32>>();
     let stars = hubs.iter().flat_map(|&hub| leaves.iter().map(move |&leaf| (hub, leaf))).collect();
     let pairs = hubs.iter().flat_map(|&a| hubs.iter().map(move |&b| (a, b))).filter(|(a, b)| a < b);
     // Each pair of hubs with each leaf, and the triangles of hubs.
-    (stars, pairs.collect(), 6 * leaves.len() as u64 + 4)
+    ([stars, pairs.collect()], 6 * leaves.len() as u64 + 4)
 }
 
 /// Counts the triangles of a graph with four hubs that are neighbours. The edges between the hubs are
 /// inserted last, as one batch of which the triangles are counted, too.
 pub fn hubs(setting: &Setting) -> Checked {
-    let (stars, pairs, expected) = four_hubs(&mut Rng::new(setting.seed));
+    let ([stars, pairs], expected) = four_hubs(&mut Rng::new(setting.seed));
     let run = || -> Result<[u64; 2]> {
         let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(400);
         let graph = graph.kind(Kind::Undirected).build()?;
