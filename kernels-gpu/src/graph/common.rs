@@ -71,7 +71,7 @@ pub struct BatchEdges {
     pub offsets: GlobalSlice<u64>,
     /// Edges with two large ends.
     pub groups: Groups,
-    /// Number of parts that warps have taken, and of units of groups (see [`super::groups`]); zero before.
+    /// Number of parts that warps have taken, and of units of groups (an edge and a range each); zero before.
     pub taken: GlobalSlice<u64>,
 }
 
