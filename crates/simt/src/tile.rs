@@ -209,6 +209,11 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         backend::any(self.mask(), vote)
     }
 
+    /// Returns the ranks below the caller's, as a ballot has them: a mask for votes.
+    pub fn lower_ranks(self) -> u32 {
+        (1 << self.rank()) - 1
+    }
+
     /// Returns the lowest rank that votes `true`.
     pub fn elect(self, vote: bool) -> Option<u32> {
         let votes = self.ballot(vote);

@@ -193,5 +193,5 @@ pub(super) fn reserve(warp: Tile<32, Lockstep>, count: GlobalSlice<u32>, wants: 
     if warp.rank() == 0 && all != 0 {
         base = count.at(0).fetch_add(all.count_ones(), Order::Relaxed, Scope::Device);
     }
-    warp.shuffle(base, 0) + (all & ((1 << warp.rank()) - 1)).count_ones()
+    warp.shuffle(base, 0) + (all & warp.lower_ranks()).count_ones()
 }

@@ -1,5 +1,5 @@
 //! Walks of a whole warp over the buckets of a table.
-use super::algorithms::target_in;
+use super::algorithms::{read, target_in};
 use super::kind::{Edges, slab_slots};
 use super::link::Link;
 use super::record::Record;
@@ -8,7 +8,7 @@ use super::view::GraphView;
 use crate::keyed::Slot;
 use crate::primitives::unrolled;
 use crate::slab::Pool;
-use simt::{Global, Order, Scope, Tile, device};
+use simt::{Global, Tile, device};
 
 /// Number of buckets that a warp reads at a time.
 pub(super) const BUCKETS: usize = 4;
@@ -35,8 +35,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> BucketWalk<S, P,
     /// Number of buckets that lanes read by one load.
     const AT_ONCE: u32 = 32 / Self::SLOTS;
 
-    /// Begins a walk over buckets of a table of the graph: from the first of two slabs of the arena to that
-    /// before the second one.
+    /// Begins a walk over buckets of a table of the graph: from the first of two slabs of the arena to before
+    /// the second one.
     pub fn new(graph: GraphView<Edges<S, P, W, L>>, (bucket, end): (u32, u32)) -> Self {
         Self { graph, bucket, end, pending: 0, link: Link::NONE }
     }
@@ -44,17 +44,6 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> BucketWalk<S, P,
     /// Returns whether there is a further slab. It is the same for all lanes.
     pub fn is_at(self) -> bool {
         self.bucket < self.end
-    }
-
-    /// Reads a slot of the lane in a slab, or an empty one if there is no slab.
-    fn load(self, base: Option<Global<u64>>, slot: u32) -> S::Word {
-        match base {
-            // SAFETY: a slot of a slab that a link or a table names. Slabs are aligned to their size.
-            Some(base) => unsafe {
-                base.cast::<S::Word>().offset(slot as usize).load(Order::Weak, Scope::Device)
-            },
-            None => S::EMPTY,
-        }
     }
 
     fn bucket_at(self, index: u32) -> Option<Global<u64>> {
@@ -69,14 +58,15 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> BucketWalk<S, P,
         let (slot, place) = (warp.rank() % Self::SLOTS, warp.rank() / Self::SLOTS);
         let (slab, mut words) = (self.link.slab(), [S::EMPTY; BUCKETS]);
         if let Some(slab) = slab {
-            // SAFETY: the handle was read in a link of the graph.
-            let base = (place == 0).then(|| unsafe { self.graph.node(slab) }.base());
-            words[0] = self.load(base, slot);
+            // SAFETY: the handle was read in a link of the graph, and a slab has so many slots.
+            words[0] = unsafe { read::<S>(Some(self.graph.node(slab).base()), slot, place == 0) };
         } else {
             unrolled::<BUCKETS>(|j| {
                 let before = j as u32 * Self::AT_ONCE;
                 if before < BUCKETS as u32 {
-                    words[j] = self.load(self.bucket_at(self.bucket + before + place), slot);
+                    let bucket = self.bucket_at(self.bucket + before + place);
+                    // SAFETY: a slab has so many slots.
+                    words[j] = unsafe { read::<S>(bucket, slot, true) };
                 }
             });
         }
@@ -112,7 +102,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> BucketWalk<S, P,
             self.bucket += BUCKETS as u32;
         } else {
             let bucket = self.bucket_at(self.bucket + self.pending.trailing_zeros());
-            self.link = Record::<S, W, L>::link_in(self.load(bucket, Self::SLOTS - 1));
+            // SAFETY: a slab has so many slots.
+            self.link = Record::<S, W, L>::link_in(unsafe { read::<S>(bucket, Self::SLOTS - 1, true) });
             self.pending &= self.pending - 1;
         }
     }

@@ -15,12 +15,12 @@ use super::groups::{Groups, NO_PLACE, is_grouped, ranges_of};
 use super::key_set::{KeySet, NO_EDGE, edge_key};
 use super::kind::{Config, Edges};
 use super::record::Table;
-use super::row_memory::WARPS;
+use super::row_memory::WarpWords;
 use super::view::{GraphView, SLAB_TILE};
 use crate::keyed::Slot;
 use crate::primitives::unrolled;
 use crate::slab::Pool;
-use simt::{GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, device, shared};
 
 /// The number 1 as triangles are counted.
 pub const TRIANGLE: u64 = 6;
@@ -75,6 +75,11 @@ pub struct BatchEdges {
     pub taken: GlobalSlice<u64>,
 }
 
+/// Index of the number of parts that were taken: see [`BatchEdges::taken`].
+const PARTS: usize = 0;
+/// Index of the number of units of groups that were taken.
+pub(super) const UNITS: usize = 1;
+
 #[device]
 impl BatchEdges {
     /// Returns the last of `len` entries from `first` on whose offset is at most `part`. Each round divides
@@ -92,7 +97,7 @@ impl BatchEdges {
         first
     }
 
-    /// Takes the next parts for a warp, or units of groups if `index` is 1, instead of 0. Returns
+    /// Takes the next [`PARTS`] or [`UNITS`] for a warp. Returns
     /// the number of those taken before. The lanes of the warp call it together.
     pub(super) fn take(self, index: usize, many: u64) -> u64 {
         let (warp, mut first) = (Tile::<32>::lockstep(), 0);
@@ -183,29 +188,7 @@ pub(super) fn run_of(all: u64, most: u64) -> u64 {
 }
 
 /// Neighbours in the shared memory of a warp.
-#[derive(Clone, Copy)]
-struct Memory {
-    words: Shared<u32>,
-    first: u32,
-}
-
-#[device]
-impl Memory {
-    fn of_warp() -> Self {
-        let words = shared!([u32; (WARPS * WORDS) as usize]);
-        Self { words, first: Thread::index_in_block() / 32 % WARPS * WORDS }
-    }
-
-    fn load(self, place: u32) -> u32 {
-        // SAFETY: a word of the warp.
-        unsafe { self.words.load_unchecked(self.first + place % WORDS) }
-    }
-
-    fn store(self, place: u32, word: u32) {
-        // SAFETY: a word of the warp.
-        unsafe { self.words.store_unchecked(self.first + place % WORDS, word) }
-    }
-}
+type Memory = WarpWords<WORDS>;
 
 /// The common neighbours of the ends of edges, one edge after the other.
 struct Common {
@@ -217,7 +200,7 @@ struct Common {
 #[device]
 impl Common {
     fn new(batch: BatchEdges) -> Self {
-        Self { memory: Memory::of_warp(), ends: [NONE; 2], found: Found::new(batch) }
+        Self { memory: Memory::new(shared!([u32; Memory::BLOCK])), ends: [NONE; 2], found: Found::new(batch) }
     }
 
     /// Adds the lane's target if it is a common neighbour. The lanes of the warp call it together.
@@ -242,7 +225,7 @@ fn keep(memory: Memory, targets: [Option<u32>; BUCKETS]) -> u32 {
     unrolled::<BUCKETS>(|j| {
         let votes = warp.ballot(targets[j].is_some());
         if let Some(target) = targets[j] {
-            memory.store(many + (votes & ((1 << warp.rank()) - 1)).count_ones(), target);
+            memory.store(many + (votes & warp.lower_ranks()).count_ones(), target);
         }
         many += votes.count_ones();
     });
@@ -306,7 +289,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let (parts, mut common) = (batch.offsets.read(batch.large.len()), Common::new(batch));
         let run = run_of(parts, RUN);
         loop {
-            let mut part = batch.take(0, run);
+            let mut part = batch.take(PARTS, run);
             if part >= parts {
                 break;
             }
@@ -371,7 +354,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let mut many = 0;
         let (table, _) = see_all::<16, S, P, W, L>(self, Some(end), None, |target| {
             let votes = tile.ballot(target.is_some());
-            let place = (many + (votes & ((1 << tile.rank()) - 1)).count_ones()).wrapping_sub(first);
+            let place = (many + (votes & tile.lower_ranks()).count_ones()).wrapping_sub(first);
             if let Some(target) = target.filter(|_| place < MOST_KEPT) {
                 memory.store(begin + place, target);
             }
@@ -388,9 +371,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// second end has a table. The lanes of the warp call it together.
     fn compare_table(self, common: &mut Common, [one, other]: [Table; 2], (index, kept): (u32, u32)) {
         let warp = Tile::<32>::lockstep();
-        let first = (index * PART_BUCKETS).min(one.buckets);
-        let end = (first + PART_BUCKETS).min(one.buckets);
-        let mut walk = BucketWalk::new(self, (one.base + first, one.base + end));
+        let mut walk = BucketWalk::new(self, one.slabs_of_part(index, PART_BUCKETS));
         let mut many = kept;
         loop {
             if walk.is_at() {

@@ -1,8 +1,8 @@
 //! Common neighbours that a warp has found, or that may be some: it counts 32 at a time.
 use super::algorithms::add_of_warp;
 use super::common::BatchEdges;
-use super::row_memory::WARPS;
-use simt::{GlobalSlice, Shared, Thread, Tile, device, shared};
+use super::row_memory::WarpWords;
+use simt::{GlobalSlice, Tile, device, shared};
 
 /// Number of common neighbours for which a warp has room.
 const FOUND: u32 = 96;
@@ -20,8 +20,7 @@ pub(super) struct Trace {
 
 /// Common neighbours of the ends of edges of a batch.
 pub(super) struct Found {
-    words: Shared<u32>,
-    first: u32,
+    words: WarpWords<WORDS>,
     batch: BatchEdges,
     /// Number of those that have not been counted.
     many: u32,
@@ -32,21 +31,21 @@ pub(super) struct Found {
 #[device]
 impl Found {
     pub fn new(batch: BatchEdges) -> Self {
-        let words = shared!([u32; (WARPS * WORDS) as usize]);
-        let first = Thread::index_in_block() / 32 % WARPS * WORDS;
-        Self { words, first, batch, many: 0, sum: 0 }
+        let words = WarpWords::new(shared!([u32; WarpWords::<WORDS>::BLOCK]));
+        Self { words, batch, many: 0, sum: 0 }
     }
 
     /// Adds the lane's target if it is or may be a common neighbour of the ends of its edge. Call
     /// [`Self::count`] with 32 after at most two calls. The lanes of the warp call it together.
     pub fn keep(&mut self, trace: Trace, target: u32, is_common: bool) {
-        let votes = Tile::<32>::lockstep().ballot(is_common);
+        let warp = Tile::<32>::lockstep();
+        let votes = warp.ballot(is_common);
         if is_common {
-            let place = (self.many + (votes & ((1 << Thread::lane()) - 1)).count_ones()).min(FOUND - 1);
-            self.store(place, target);
-            self.store(FOUND + place, trace.ends[0]);
-            self.store(2 * FOUND + place, trace.ends[1]);
-            self.store(3 * FOUND + place, trace.range);
+            let place = (self.many + (votes & warp.lower_ranks()).count_ones()).min(FOUND - 1);
+            self.words.store(place, target);
+            self.words.store(FOUND + place, trace.ends[0]);
+            self.words.store(2 * FOUND + place, trace.ends[1]);
+            self.words.store(3 * FOUND + place, trace.range);
         }
         self.many += votes.count_ones();
     }
@@ -61,7 +60,7 @@ impl Found {
             warp.sync();
             let (place, is_own) = (first + warp.rank(), first + warp.rank() < self.many);
             let [target, one, other, range] =
-                [0, 1, 2, 3].map(|word| if is_own { self.load(word * FOUND + place) } else { 0 });
+                [0, 1, 2, 3].map(|word| if is_own { self.words.load(word * FOUND + place) } else { 0 });
             let is_other = is_own && target != one && target != other;
             let trace = Trace { ends: [one, other], range };
             if is_common(trace, is_other.then_some(target)) && is_other {
@@ -75,15 +74,5 @@ impl Found {
     /// Adds the shares to `total`. The lanes of the warp call it together.
     pub fn add_to(self, total: GlobalSlice<u64>) {
         add_of_warp(total.at(0), self.sum);
-    }
-
-    fn load(&self, place: u32) -> u32 {
-        // SAFETY: a word of the warp.
-        unsafe { self.words.load_unchecked(self.first + place.min(WORDS - 1)) }
-    }
-
-    fn store(&self, place: u32, word: u32) {
-        // SAFETY: a word of the warp.
-        unsafe { self.words.store_unchecked(self.first + place.min(WORDS - 1), word) }
     }
 }

@@ -8,17 +8,17 @@
 //! the other ends have few neighbours in the range, all of these are looked up, and no bits are set.
 use super::algorithms::PART_BUCKETS;
 use super::bucket_walk::BucketWalk;
-use super::common::{BatchEdges, NONE, run_of};
+use super::common::{BatchEdges, NONE, UNITS, run_of};
 use super::found::{Found, Trace};
 use super::key_set::KeySet;
 use super::kind::Edges;
 use super::record::Table;
-use super::row_memory::WARPS;
+use super::row_memory::WarpWords;
 use super::view::{GraphView, Start};
 use crate::keyed::Slot;
 use crate::primitives::unrolled;
 use crate::slab::Pool;
-use simt::{GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, device, shared};
 
 /// The groups of a batch's edges.
 #[repr(C)]
@@ -97,45 +97,28 @@ impl BatchEdges {
 
 /// A warp's bits in shared memory: each vertex of a set has one, which it may share with others.
 #[derive(Clone, Copy)]
-struct Bits {
-    words: Shared<u32>,
-    first: u32,
-}
+struct Bits(WarpWords<BIT_WORDS>);
 
 #[device]
 impl Bits {
     fn of_warp() -> Self {
-        let words = shared!([u32; (WARPS * BIT_WORDS) as usize]);
-        Self { words, first: Thread::index_in_block() / 32 % WARPS * BIT_WORDS }
-    }
-
-    /// Clears all bits. The lanes of the warp call it together.
-    fn clear(self) {
-        let mut place = 4 * Thread::lane();
-        while place < BIT_WORDS {
-            // SAFETY: four words of the warp, of an array that is aligned to 16 bytes.
-            unsafe { self.words.cast::<u128>().store_unchecked((self.first + place) / 4, 0) };
-            place += 128;
-        }
-        Tile::<32>::lockstep().sync();
+        Self(WarpWords::new(shared!([u32; WarpWords::<BIT_WORDS>::BLOCK])))
     }
 
     /// Returns the word of a vertex, and its bit.
-    fn place(self, vertex: u32) -> (u32, u32) {
+    fn place(vertex: u32) -> (u32, u32) {
         let hash = vertex.wrapping_mul(0x9E37_79B1);
-        (self.first + (hash >> (32 - BIT_WORDS.ilog2())), hash >> (27 - BIT_WORDS.ilog2()) & 31)
+        (hash >> (32 - BIT_WORDS.ilog2()), hash >> (27 - BIT_WORDS.ilog2()) & 31)
     }
 
     fn set(self, vertex: u32) {
-        let (word, bit) = self.place(vertex);
-        // SAFETY: a word of the warp.
-        unsafe { self.words.or_unchecked(word, 1 << bit) };
+        let (word, bit) = Self::place(vertex);
+        self.0.or(word, 1 << bit);
     }
 
     fn is_set(self, vertex: u32) -> bool {
-        let (word, bit) = self.place(vertex);
-        // SAFETY: a word of the warp.
-        unsafe { self.words.load_unchecked(word) >> bit & 1 != 0 }
+        let (word, bit) = Self::place(vertex);
+        self.0.load(word) >> bit & 1 != 0
     }
 }
 
@@ -157,14 +140,13 @@ struct Range(u64, u64);
 
 #[device]
 impl Range {
-    /// Returns the range of the hashes that lead to buckets of a table, and the buckets as slabs of the
-    /// arena: that before which the walk ends is the second one.
+    /// Returns the range of the hashes that lead to buckets of a table, and these buckets: see
+    /// [`Table::slabs_of_part`].
     fn of(table: Table, index: u32) -> (Self, (u32, u32)) {
-        let first = (index * RANGE_BUCKETS).min(table.buckets);
-        let end = (first + RANGE_BUCKETS).min(table.buckets);
+        let slabs = table.slabs_of_part(index, RANGE_BUCKETS);
+        let (first, end) = ((slabs.0 - table.base) as u64, (slabs.1 - table.base) as u64);
         let buckets = table.buckets.max(1) as u64;
-        let range = Self(((first as u64) << 32) / buckets, ((end as u64) << 32).div_ceil(buckets));
-        (range, (table.base + first, table.base + end))
+        (Self((first << 32) / buckets, (end << 32).div_ceil(buckets)), slabs)
     }
 
     /// Returns the buckets of another table to which the hashes lead.
@@ -185,7 +167,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let end = batch.offsets.read(first + batch.groups.keys.len());
         let (run, mut found) = (run_of(end - begin, RUN), Found::new(batch));
         loop {
-            let mut unit = begin + batch.take(1, run);
+            let mut unit = begin + batch.take(UNITS, run);
             if unit >= end {
                 break;
             }
@@ -224,7 +206,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let tested = warp.reduce_add(behind - first);
         let bits = (SET_PER_LOOKED_UP * tested >= buckets.1 - buckets.0).then_some(bits);
         if let Some(bits) = bits {
-            bits.clear();
+            bits.0.clear();
             set_bits(bits, BucketWalk::new(self, buckets));
         }
         let mut number = 0;

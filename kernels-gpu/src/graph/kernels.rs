@@ -173,11 +173,10 @@ pub fn graph_neighbors<M: Config + Instance>(
     let vertex = vertices.read(index);
     let warp = Tile::<32>::lockstep();
     let (mut place, end) = (offsets.read(index) as usize, offsets.read(index + 1) as usize);
-    let lower = (1u32 << warp.rank()) - 1;
     let record = (vertex < graph.vertices()).then(|| vertex + base);
     M::for_each_in_record(graph, record, |edge| {
         let votes = warp.ballot(edge.is_some());
-        let own = place + (votes & lower).count_ones() as usize;
+        let own = place + (votes & warp.lower_ranks()).count_ones() as usize;
         if let Some((target, bits)) = edge.filter(|_| own < end) {
             write_if(targets, own, target);
             write_if(data, own, bits);

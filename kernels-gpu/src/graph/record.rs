@@ -43,6 +43,17 @@ pub struct Table {
 }
 
 #[device]
+impl Table {
+    /// Returns the buckets of a part, if parts have `each` buckets, as indices of slabs of the arena: from
+    /// the first one to before the second one.
+    pub(in crate::graph) fn slabs_of_part(self, part: u32, each: u32) -> (u32, u32) {
+        let first = (part * each).min(self.buckets);
+        let end = (first + each).min(self.buckets);
+        (self.base + first, self.base + end)
+    }
+}
+
+#[device]
 impl<S: Slot, const W: u32, const L: usize> Record<S, W, L> {
     /// Number of bytes of a record.
     pub const BYTES: usize = Bucket::<S, W, L>::BYTES;

@@ -1,7 +1,7 @@
-//! Shared memory of the warps that copy rows: see [`super::rows`].
+//! Shared memory of warps: those that copy rows (see [`super::rows`]), and those that count triangles.
 use crate::keyed::Scalar;
 use crate::slab::Handle;
-use simt::{Shared, Thread, device};
+use simt::{Shared, Thread, Tile, device};
 
 /// Number of threads per block.
 pub const ROW_THREADS: u32 = 128;
@@ -12,7 +12,65 @@ pub(super) const WARPS: u32 = ROW_THREADS / 32;
 /// Most groups of 32 vertices that a warp takes at a time.
 pub(super) const GROUPS: usize = 2;
 
-/// Shared memory of a warp.
+/// Returns the index of the calling warp's first word, if each of [`WARPS`] warps of a block has `len`.
+#[device]
+fn first_of_warp(len: u32) -> u32 {
+    Thread::index_in_block() / 32 % WARPS * len
+}
+
+/// The `LEN` words of a warp in the shared memory of its block.
+#[derive(Clone, Copy)]
+pub(super) struct WarpWords<const LEN: u32> {
+    words: Shared<u32>,
+    first: u32,
+}
+
+#[device]
+impl<const LEN: u32> WarpWords<LEN> {
+    /// Number of words of a block.
+    pub const BLOCK: usize = (WARPS * LEN) as usize;
+
+    /// Returns the calling warp's part of the [`Self::BLOCK`] words of its block.
+    pub fn new(words: Shared<u32>) -> Self {
+        assert!(words.len() >= Self::BLOCK);
+        Self { words, first: first_of_warp(LEN) }
+    }
+
+    /// Returns the index of a word in those of the block. A place behind the last one means the last one.
+    fn at(self, place: u32) -> u32 {
+        self.first + place.min(LEN - 1)
+    }
+
+    pub(super) fn load(self, place: u32) -> u32 {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.load_unchecked(self.at(place)) }
+    }
+
+    pub(super) fn store(self, place: u32, word: u32) {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.store_unchecked(self.at(place), word) }
+    }
+
+    /// Sets bits of a word.
+    pub(super) fn or(self, place: u32, bits: u32) {
+        // SAFETY: a word of the warp.
+        unsafe { self.words.or_unchecked(self.at(place), bits) }
+    }
+
+    /// Sets all words to zero. The lanes of the warp call it together.
+    pub fn clear(self) {
+        const { assert!(LEN.is_multiple_of(128), "each lane stores four words at a time") };
+        let mut place = 4 * Thread::lane();
+        while place < LEN {
+            // SAFETY: four words of the warp, of an array that is aligned to 16 bytes.
+            unsafe { self.words.cast::<u128>().store_unchecked((self.first + place) / 4, 0) };
+            place += 128;
+        }
+        Tile::<32>::lockstep().sync();
+    }
+}
+
+/// Shared memory of a warp that copies rows.
 #[derive(Clone, Copy)]
 pub(super) struct Stage {
     words: Shared<u32>,
@@ -28,7 +86,7 @@ impl Stage {
     /// There may be two parts for each, of which this is the first one.
     pub(super) fn of_warp(words: Shared<u32>, len: usize) -> Self {
         assert!(words.len() >= WARPS as usize * len);
-        Self { words, first: Thread::index_in_block() / 32 % WARPS * len as u32, len: len as u32 }
+        Self { words, first: first_of_warp(len as u32), len: len as u32 }
     }
 
     /// Returns the other of two stages. There are two.
@@ -95,7 +153,7 @@ impl Queue {
     /// Returns the calling warp's part of the block's words.
     pub(super) fn of_warp(words: Shared<u32>) -> Self {
         assert!(words.len() >= WARPS as usize * Self::WORDS);
-        Self { words, first: Thread::index_in_block() / 32 % WARPS * Self::WORDS as u32 }
+        Self { words, first: first_of_warp(Self::WORDS as u32) }
     }
 
     /// Returns the index of a word: the `place`-th of the array `array`.

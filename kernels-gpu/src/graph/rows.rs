@@ -621,7 +621,7 @@ impl<S: Slot> Rows<S> {
         unrolled::<GROUPS>(|g| {
             let chains = warp.ballot(slabs[g].is_some());
             if let Some(slab) = slabs[g] {
-                let before = (chains & ((1 << warp.rank()) - 1)).count_ones();
+                let before = (chains & warp.lower_ranks()).count_ones();
                 self.is_queued |= 1 << g;
                 queue.push(self.chains + before, slab, 32 * g as u32 + warp.rank());
             }

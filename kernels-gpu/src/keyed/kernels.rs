@@ -368,7 +368,7 @@ pub fn export<M: Kind + Instance>(
     M::scan(map, thread, |place| {
         let votes = warp.ballot(place.is_some());
         if let Some(EntryRef { key, value, .. }) = place {
-            let index = base + (votes & ((1 << warp.rank()) - 1)).count_ones() as usize;
+            let index = base + (votes & warp.lower_ranks()).count_ones() as usize;
             write_if(keys, index, key);
             write_if(values, index, value);
         }

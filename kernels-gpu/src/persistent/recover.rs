@@ -250,7 +250,7 @@ fn reserve(warp: Tile<32, Lockstep>, count: GlobalSlice<u32>, wants: bool) -> u3
     if warp.rank() == 0 && wanting != 0 {
         first = count.at(0).fetch_add(wanting.count_ones(), Order::Relaxed, Scope::Device);
     }
-    warp.shuffle(first, 0) + (wanting & ((1 << warp.rank()) - 1)).count_ones()
+    warp.shuffle(first, 0) + (wanting & warp.lower_ranks()).count_ones()
 }
 
 /// Writes the key of an item to key `number` of an output.

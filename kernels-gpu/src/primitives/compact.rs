@@ -93,7 +93,7 @@ pub fn compact<E: Element + Instance>(
         let takes = place < from.len() && choice.takes(from, place);
         let votes = warp.ballot(takes);
         if takes {
-            ranks[i] = total + (votes & ((1 << warp.rank()) - 1)).count_ones();
+            ranks[i] = total + (votes & warp.lower_ranks()).count_ones();
         }
         total += votes.count_ones();
     });

@@ -210,7 +210,7 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         let base = warp.shuffle(base, 0) as usize;
         if let Some(handle) = staying {
-            let place = base + (votes & ((1 << warp.rank()) - 1)).count_ones() as usize;
+            let place = base + (votes & warp.lower_ranks()).count_ones() as usize;
             write_if(lows, place, Key::<T>::from_u64(self.ends(handle).low.to_u64()));
             write_if(handles, place, handle.to_word());
         }

@@ -27,7 +27,7 @@
 //! taken        lane 0: 3   lane 1: 0   lane 2: 2       two atomics; lane 0 serves 0..3, lane 2 serves 3..5
 //! ```
 use super::bitmaps::BLOCK_WORDS;
-use super::bits::{lower_ranks, lowest, place_of, sum_below};
+use super::bits::{lowest, place_of, sum_below};
 use super::handle::Handle;
 use super::pool::{Pool, search};
 use super::probes::GOLDEN;
@@ -199,7 +199,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         let mine = Deal { word, bits: lowest(offer.free, many), below };
         let old = self.take(offer, mine);
 
-        let turn = (wanting & lower_ranks(tile)).count_ones();
+        let turn = (wanting & tile.lower_ranks()).count_ones();
         let server = self.server(below + count, turn);
         let deal = Deal {
             word: if Self::WORDS == 1 { server } else { tile.shuffle(mine.word, server) },

@@ -40,19 +40,13 @@ pub fn sum_below<const W: u32>(tile: Tile<W, impl Convergence>, count: u32) -> u
     if W == 1 {
         return 0;
     }
-    let lower = lower_ranks(tile);
+    let lower = tile.lower_ranks();
     let (mut sum, mut bit) = (0, 0);
     while bit < 6 {
         sum += (tile.ballot(count >> bit & 1 != 0) & lower).count_ones() << bit;
         bit += 1;
     }
     sum
-}
-
-/// Returns the ballot mask of the ranks below the caller's.
-#[device]
-pub fn lower_ranks<const W: u32>(tile: Tile<W, impl Convergence>) -> u32 {
-    (1 << tile.rank()) - 1
 }
 
 #[cfg(test)]

@@ -136,13 +136,13 @@ faults! {
         Fault::tear(site("common.rs", "take", "fetch_add(many")), with_hubs;
     /// A warp does not find neighbours.
     a_bit_that_is_not_set_is_found:
-        Fault::skip(site("groups.rs", "set", "or_unchecked(")), with_hubs;
+        Fault::skip(site("row_memory.rs", "or", "or_unchecked(")), with_hubs;
     /// A warp tests bits while it sets them.
     a_test_of_bits_without_a_barrier_is_found:
         Fault::skip(site("groups.rs", "set_bits", "sync();")), with_hubs;
     /// A warp sets bits while it clears them.
     bits_that_are_set_without_a_barrier_are_found:
-        Fault::skip(site("groups.rs", "clear", "sync();")), with_hubs;
+        Fault::skip(site("row_memory.rs", "clear", "sync();")), with_hubs;
     /// Triangles of a warp are lost.
     a_torn_total_is_found:
         Fault::tear(site("algorithms/parts.rs", "add_of_warp", "fetch_add(")), kept_one;

@@ -40,7 +40,7 @@ pub use components::{
     ComponentsJoin, ComponentsJoinParts, components_join, components_join_parts, compress, join,
 };
 pub use degrees::{DegreesCount, NO_VERTEX, degrees_count};
-pub(super) use of_graph::{see_all, target_in};
+pub(super) use of_graph::{read, see_all, target_in};
 pub use page_rank::{
     ONE, RankGather, RankGatherParts, RankScatter, RankScatterParts, Ranking, rank_begin, rank_gather,
     rank_gather_parts, rank_scatter, rank_scatter_parts, rank_update,

@@ -20,7 +20,11 @@ use simt::{Global, Lockstep, Order, Scope, Tile, Word, device};
 /// # Safety
 /// - The piece at `base` has such a word.
 #[device]
-unsafe fn read<S: Slot>(base: Option<Global<u64>>, index: u32, is_within: bool) -> S::Word {
+pub(in crate::graph) unsafe fn read<S: Slot>(
+    base: Option<Global<u64>>,
+    index: u32,
+    is_within: bool,
+) -> S::Word {
     match base.filter(|_| is_within) {
         // SAFETY: the caller's obligation. Pieces are aligned to their size.
         Some(base) => unsafe {
@@ -76,9 +80,8 @@ struct Buckets {
 impl Buckets {
     /// Returns the buckets in a part of a table.
     fn of_part(table: Table, part: u32) -> Self {
-        let first = (part * PART_BUCKETS).min(table.buckets);
-        let end = (first + PART_BUCKETS).min(table.buckets);
-        Self { next: table.base + first, end: table.base + end }
+        let (next, end) = table.slabs_of_part(part, PART_BUCKETS);
+        Self { next, end }
     }
 
     /// Returns the address of the slab that a link names or, without one, of the next bucket.

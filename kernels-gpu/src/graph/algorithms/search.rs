@@ -41,7 +41,7 @@ impl SearchStep {
             0 => self.to_count.at(0).fetch_add(votes.count_ones(), Order::Relaxed, Scope::Device),
             _ => 0,
         };
-        let place = warp.shuffle(first, 0) + (votes & ((1 << warp.rank()) - 1)).count_ones();
+        let place = warp.shuffle(first, 0) + (votes & warp.lower_ranks()).count_ones();
         if let Some(target) = target {
             write_if(self.to, place as usize, target);
         }

@@ -61,7 +61,7 @@ pub fn triangle_orient<A: Adjacency + Instance>(graph: A::View, edges: Orientati
         let large = A::visit(graph, vertex, |target| {
             let target = edges.directed(source, target);
             let votes = tile.ballot(target.is_some());
-            edges.put(source, target, count + (votes & ((1 << tile.rank()) - 1)).count_ones());
+            edges.put(source, target, count + (votes & tile.lower_ranks()).count_ones());
             count += votes.count_ones();
         });
         if vertex.is_some() && tile.rank() == 0 {
@@ -86,7 +86,7 @@ pub fn triangle_orient_parts<A: Adjacency + Instance>(graph: A::View, edges: Ori
             let is_first = votes != 0 && warp.rank() == 0;
             let first =
                 if is_first { word.fetch_add(votes.count_ones(), Order::Relaxed, Scope::Device) } else { 0 };
-            let place = warp.shuffle(first, 0) + (votes & ((1 << warp.rank()) - 1)).count_ones();
+            let place = warp.shuffle(first, 0) + (votes & warp.lower_ranks()).count_ones();
             edges.put(part.vertex, target, place);
         });
     });

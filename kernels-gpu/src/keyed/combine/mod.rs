@@ -123,7 +123,7 @@ impl Group {
 
     /// Returns the lane of the group before the calling one, or the calling one if it is the first.
     fn previous(self) -> u32 {
-        let earlier = self.lanes & ((1 << self.warp.rank()) - 1);
+        let earlier = self.lanes & self.warp.lower_ranks();
         if earlier == 0 { self.warp.rank() } else { 31 - earlier.leading_zeros() }
     }
 

@@ -43,7 +43,7 @@ impl Chosen {
         tile: Tile<W, impl Convergence>,
         is: impl Fn(usize) -> bool,
     ) -> Self {
-        let lower = (1 << tile.rank()) - 1;
+        let lower = tile.lower_ranks();
         let (mut chosen, mut j) = (Self { mine: 0, before: 0, all: 0 }, 0);
         while j < L {
             let is = is(j);

@@ -11,6 +11,7 @@ use gpu::{AsSlice, Buffer, Device, Stream, Tier};
 use phalanx_kernels::graph::algorithms::Orientation;
 use phalanx_kernels::graph::algorithms::kernels::TriangleCount;
 use phalanx_kernels::graph::{BatchEdges, ExecutedBatch, Groups, TRIANGLE};
+use std::ops::Range;
 
 /// Counts the triangles of an undirected graph.
 ///
@@ -326,15 +327,16 @@ impl Sizes {
         Self { edges, set: 4 * edges.next_power_of_two(), groups: (edges + edges / 2).next_power_of_two() }
     }
 
-    /// Returns the number of counts: see [`BatchEdges`].
-    fn counts(&self) -> usize {
-        self.edges + 2 * self.groups
+    /// Returns the place of the counts among all words: see [`BatchEdges`]. Behind places and both kinds of
+    /// edges.
+    fn counts(&self) -> Range<usize> {
+        3 * self.edges..4 * self.edges + 2 * self.groups
     }
 
-    /// Returns the number of words that kernels write first (places, both kinds of edges, counts of edges),
-    /// and of those that must be zero before (counts of groups, taken work, both hash sets).
-    fn words(&self) -> [usize; 2] {
-        [4 * self.edges, self.set + 3 * self.groups + 2]
+    /// Returns the place of the words that must be zero at first: the counts of groups, taken work and both
+    /// hash sets. They are the last ones.
+    fn zeros(&self) -> Range<usize> {
+        4 * self.edges..self.counts().end + 2 + self.set + self.groups
     }
 }
 
@@ -343,13 +345,13 @@ impl BatchMemory {
         let (stream, sizes) = (device.stream()?, Sizes::of(len.next_power_of_two()));
         Ok(Self {
             room: sizes.edges,
-            words: device.buffer(sizes.words().iter().sum())?,
-            offsets: device.buffer(sizes.counts() + 1)?,
+            words: device.buffer(sizes.zeros().end)?,
+            offsets: device.buffer(sizes.counts().len() + 1)?,
             ends: device.buffer(sizes.edges)?,
             sixths: device.zeroed(1)?,
             told: device.buffer_on(Tier::Pinned, 1)?,
             seen: 0,
-            work: Workspace::new(&stream, scan_bytes::<u64>(sizes.counts()))?,
+            work: Workspace::new(&stream, scan_bytes::<u64>(sizes.counts().len()))?,
             codes: None,
             stream,
         })
@@ -368,10 +370,10 @@ impl BatchMemory {
             words.part(first - len, len)
         };
         let [places, small, large] = [0, 1, 2].map(|_| next(sizes.edges));
-        let (counts, taken) = (next(sizes.counts()), next(2));
+        let (counts, taken) = (next(sizes.counts().len()), next(2));
         let (set, keys) = (next(sizes.set), next(sizes.groups));
         let ends = self.ends.global().part(0, sizes.edges);
-        let offsets = self.offsets.global().part(0, sizes.counts() + 1);
+        let offsets = self.offsets.global().part(0, counts.len() + 1);
         let groups = Groups { keys, places, ends };
         BatchEdges { set, small, large, counts, offsets, groups, taken }
     }
@@ -393,12 +395,12 @@ impl BatchMemory {
         };
         let told = self.told.as_mut_slice()?;
         graph.traverse_memory(&self.stream, |_, memory| {
-            let [first, zeros] = sizes.words();
+            let zeros = sizes.zeros();
             // SAFETY: memory of the batch, which nothing else uses, as in what follows.
-            unsafe { self.stream.fill(self.words.global().part(first, zeros), 0)? };
+            unsafe { self.stream.fill(self.words.global().part(zeros.start, zeros.len()), 0)? };
             graph.launch_on(&self.stream, memory, Launch::Whole(Whole::ChooseEnds(batch, edges)))?;
-            let counts = self.words.slice(3 * sizes.edges..3 * sizes.edges + sizes.counts())?;
-            self.work.offsets(counts, self.offsets.slice_mut(..=sizes.counts())?)?;
+            let counts = self.words.slice(sizes.counts())?;
+            self.work.offsets(counts, self.offsets.slice_mut(..=counts.len())?)?;
             let common = Whole::Common(edges, self.sixths.global());
             graph.launch_on(&self.stream, memory, Launch::Whole(common))?;
             // SAFETY: the slice is borrowed until `traverse_memory` has waited for the stream.
