@@ -206,7 +206,7 @@ pub fn graph_flush<M: Config + Instance>(graph: GraphView<M>, growth: Growth) {
 }
 
 /// Adds the numbers of halves that each of `many` records from `first` on stores of a batch to `counts`. The
-/// grid has a thread per half.
+/// grid has a thread for each [`COUNTED_EACH`](super::COUNTED_EACH) halves.
 #[kernel]
 pub fn graph_count<M: Config + Instance>(
     graph: GraphView<M>,

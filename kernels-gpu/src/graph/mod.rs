@@ -72,3 +72,4 @@ pub use table::{
 };
 pub use together::Repeats;
 pub use view::{Flags, GraphParts, GraphView, SLAB_TILE};
+pub use whole::COUNTED_EACH;

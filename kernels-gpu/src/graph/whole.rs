@@ -11,6 +11,7 @@ use super::together::{Repeats, together};
 use super::view::{GraphView, SLAB_TILE, Start};
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{self, CounterDelta, Outcome, Scalar, Slot};
+use crate::primitives::unrolled;
 use crate::slab::Pool;
 use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, device};
 
@@ -192,8 +193,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     }
 }
 
+/// Number of halves that a thread of [`count_sources`] counts.
+pub const COUNTED_EACH: usize = 4;
+
 /// Adds the numbers of edges of a batch to `counts`, a word per record, for `many` records from `first` on.
-/// The grid has a thread for each half.
+/// The grid has a thread for each [`COUNTED_EACH`] halves.
 #[device]
 pub(super) fn count_sources<M: Config>(
     graph: GraphView<M>,
@@ -201,19 +205,26 @@ pub(super) fn count_sources<M: Config>(
     counts: GlobalSlice<u32>,
     (first, many): (u32, u32),
 ) {
-    let (halves, number) = (graph.halves(), Thread::index());
-    let sources = edges.sources.resolve();
-    let (element, half) = (number / halves, number % halves);
-    let is_pending = element < sources.len();
-    let ends = [read_if(sources, element, is_pending), read_if(edges.targets, element, is_pending)];
-    let own = Half { source: ends[0], target: ends[1], data: M::Data::narrow(0) };
-    let vertex = if half == 0 { ends[0] } else { graph.other_half(own).source };
-    let exists = is_pending && ends[0] < graph.vertices() && ends[1] < graph.vertices();
-    let is_counted = exists && vertex.wrapping_sub(first) < many;
-    let group = together(vertex, is_counted as u32);
-    if group.is_leader {
-        counts.at(vertex as usize).fetch_add(group.many, Order::Relaxed, Scope::Device);
-    }
+    let (halves, sources) = (graph.halves(), edges.sources.resolve());
+    let begin = Thread::index() / 32 * 32 * COUNTED_EACH + Thread::lane() as usize;
+    let mut found = [(0, 0); COUNTED_EACH];
+    unrolled::<COUNTED_EACH>(|i| {
+        let number = begin + 32 * i;
+        let (element, half) = (number / halves, number % halves);
+        let is_pending = element < sources.len();
+        let ends = [read_if(sources, element, is_pending), read_if(edges.targets, element, is_pending)];
+        let own = Half { source: ends[0], target: ends[1], data: M::Data::narrow(0) };
+        let vertex = if half == 0 { ends[0] } else { graph.other_half(own).source };
+        let exists = is_pending && ends[0] < graph.vertices() && ends[1] < graph.vertices();
+        found[i] = (vertex, (exists && vertex.wrapping_sub(first) < many) as u32);
+    });
+    unrolled::<COUNTED_EACH>(|i| {
+        let (vertex, is_counted) = found[i];
+        let group = together(vertex, is_counted);
+        if group.is_leader {
+            counts.at(vertex as usize).fetch_add(group.many, Order::Relaxed, Scope::Device);
+        }
+    });
 }
 
 /// Marks vertices as removed, and writes `Removed` or `Absent` for each. The grid has a thread for each.

@@ -70,11 +70,18 @@ const EACH: u32 = 8;
 pub struct Batches<'a, E: Data> {
     graph: &'a DynamicGraph<E>,
     stream: Stream,
+    /// Maximum number of records that grow in a batch, if the caller knows it.
+    most_listed: usize,
 }
 
 impl<'a, E: Data> Batches<'a, E> {
     pub(super) fn new(graph: &'a DynamicGraph<E>, stream: &Stream) -> Self {
-        Self { graph, stream: stream.clone() }
+        Self { graph, stream: stream.clone(), most_listed: usize::MAX }
+    }
+
+    /// Sets the maximum number of records that grow in a batch.
+    pub(super) fn with_most_listed(self, most_listed: usize) -> Self {
+        Self { most_listed, ..self }
     }
 
     /// Removes edges. Outcomes: `Removed`, `Absent`.
@@ -191,7 +198,7 @@ impl<'a, E: Data> Batches<'a, E> {
         let memory = self.graph.handle.read();
         let halves = edges.sources.max_len() * memory.halves();
         self.graph.order().change(&self.stream, |order| {
-            order.workspace.fit(halves, &memory)?;
+            order.workspace.fit((halves, halves.min(self.most_listed)), &memory)?;
             let growth = order.workspace.growth();
             // SAFETY: no other batch uses the words: changes run one after the other.
             unsafe { self.stream.fill(growth.words.part(0, BATCH_WORDS), 0)? };

@@ -151,7 +151,7 @@ impl<E: Data> DynamicGraph<E> {
 
     /// Lists the vertices with long chains, with `times` times their edges as pressure.
     fn list_long(&self, stream: &Stream, memory: &Memory, (most, times): (u32, u32)) -> Result<Growth> {
-        let growth = self.exact_growth(stream, memory)?;
+        let growth = self.exact_growth(stream, memory, memory.record_count())?;
         self.launch_on(stream, memory, Launch::Whole(Whole::Rehash(growth, most, times)))?;
         Ok(growth)
     }

@@ -13,7 +13,8 @@ use phalanx_kernels::graph::kernels::{
     GraphRestore, GraphRowParts, GraphRows, GraphUnlink, GraphUpsert, GraphUpsertDeferred, GraphWeight,
 };
 use phalanx_kernels::graph::{
-    BatchEdges, Changes, Config, ExecutedBatch, GraphView, Growth, Lookups, ROW_THREADS, RowCopy, SLAB_TILE,
+    BatchEdges, COUNTED_EACH, Changes, Config, ExecutedBatch, GraphView, Growth, Lookups, ROW_THREADS,
+    RowCopy, SLAB_TILE,
 };
 use phalanx_kernels::keyed::{OpCode, Scalar};
 use simt::{BoundedSlice, GlobalSlice, Instance, Kernel};
@@ -284,7 +285,8 @@ unsafe fn launch_whole<M: Config + Instance>(
             Whole::Rows(copy) => launch_rows(stream, all, graph, copy),
             Whole::Flush(growth) => stream.launch(each, GraphFlush { graph, growth }),
             Whole::Count(edges, counts) => {
-                let grid = over(edges.sources.max_len() * memory.halves());
+                let halves = edges.sources.max_len() * memory.halves();
+                let grid = over(halves.div_ceil(COUNTED_EACH));
                 let many = if stream.device().is_emulator() { 64 } else { COUNTED_AT_ONCE };
                 (0..counts.len() as u32).step_by(many as usize).try_for_each(|first| {
                     stream.launch(grid, GraphCount { graph, edges, counts, first, many })

@@ -91,6 +91,17 @@ impl Memory {
         (self.vertices as usize) << usize::from(self.flags.has_in_edges())
     }
 
+    /// Returns the maximum number of records that have tables, or would have with `more` more edges, if a
+    /// small one has room for `room` of them. Waits for the device.
+    pub fn most_large(&self, more: usize, room: usize) -> Result<usize> {
+        if self.halves() > 1 {
+            // Kernels of one's own may leave single halves, which are not counted.
+            return Ok(self.record_count());
+        }
+        let edges = Counts::read(&self.counters)?.live.saturating_add(more);
+        Ok(self.record_count().min(self.used_tables()? / 2 + edges / (room + 1)))
+    }
+
     /// Returns the maximum number of vertices of a graph with these properties.
     pub fn most_vertices(flags: Flags) -> usize {
         MOST_VERTICES >> usize::from(flags.has_in_edges())
@@ -260,12 +271,13 @@ impl Workspace {
         })
     }
 
-    /// Makes room for a batch of `halves` halves. If memory is replaced, waits for the batches that use it.
-    pub fn fit(&mut self, halves: usize, memory: &Memory) -> Result<()> {
+    /// Makes room for so many deferred halves and listed vertices. If memory is replaced, waits for the
+    /// batches that use it.
+    pub fn fit(&mut self, (deferred, listed): (usize, usize), memory: &Memory) -> Result<()> {
         let device = self.words.device().clone();
-        let listed = halves.min(memory.record_count());
-        if self.deferred.len() < halves {
-            self.deferred = device.buffer(halves)?;
+        let listed = listed.min(memory.record_count());
+        if self.deferred.len() < deferred {
+            self.deferred = device.buffer(deferred)?;
         }
         if self.listed.len() < listed {
             self.plans = device.buffer(listed * PLAN_WORDS)?;

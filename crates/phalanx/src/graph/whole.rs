@@ -8,11 +8,12 @@ use super::memory::Memory;
 use crate::Error;
 use crate::map::batches::slice;
 use crate::map::check;
+use crate::map::counts::Counts;
 use crate::map::launch::nothing;
 use crate::{Outcome, Outcomes, Result};
 use gpu::{AsSlice, OptionalSliceMut, Stream};
 use phalanx_kernels::graph::algorithms::PartList;
-use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT, Growth};
+use phalanx_kernels::graph::{BATCH_WORDS, Changes, EXACT, Growth, RECORD_SLOTS};
 use simt::GlobalSlice;
 use std::collections::HashSet;
 
@@ -54,16 +55,21 @@ impl<E: Data> DynamicGraph<E> {
 
     /// [`Self::flush`] for a caller with exclusive access.
     pub(super) fn flush_in(&self, stream: &Stream, memory: &Memory) -> Result<()> {
-        let growth = self.exact_growth(stream, memory)?;
+        let growth = self.exact_growth(stream, memory, self.most_large(memory, 0)?)?;
         self.launch_on(stream, memory, Launch::Whole(Whole::Flush(growth)))?;
         self.grow_exactly(stream, memory, growth)
     }
 
-    /// Returns the workspace for the growth of all vertices, whose counts are 0.
-    pub(super) fn exact_growth(&self, stream: &Stream, memory: &Memory) -> Result<Growth> {
+    /// Returns the maximum number of records that have tables, or would have with `more` more edges.
+    fn most_large(&self, memory: &Memory, more: usize) -> Result<usize> {
+        memory.most_large(more, RECORD_SLOTS as usize + self.handle.kernels().shape().slab_slots)
+    }
+
+    /// Returns the workspace for the growth of at most `listed` vertices, whose counts are 0.
+    pub(super) fn exact_growth(&self, stream: &Stream, memory: &Memory, listed: usize) -> Result<Growth> {
         let mut order = self.order();
         order.changes += 1;
-        order.workspace.fit(memory.record_count(), memory)?;
+        order.workspace.fit((0, listed), memory)?;
         let load = EXACT | order.workspace.load.exact;
         let growth = Growth { load, ..order.workspace.growth() };
         // SAFETY: the caller has exclusive access to the graph.
@@ -106,7 +112,8 @@ impl<E: Data> DynamicGraph<E> {
             self.launch_on(stream, memory, Launch::Whole(Whole::Count(edges, counts.global())))?;
             // At most twice: the second time the arena has room for all.
             for _ in 0..2 {
-                let growth = self.exact_growth(stream, memory)?;
+                let most = self.most_large(memory, targets.len())?;
+                let growth = self.exact_growth(stream, memory, most)?;
                 self.launch_on(stream, memory, Launch::Whole(Whole::Expect(counts.global(), growth)))?;
                 self.grow_exactly(stream, memory, growth)?;
                 stream.synchronize()?;
@@ -325,9 +332,20 @@ impl DynamicGraph<()> {
         let ids = slice(&device, "sources", sources, sources.len())?;
         let others = slice(&device, "targets", targets, sources.len())?;
         self.expect_edges(ids, others)?;
-        self.on(&stream).insert(sources, targets, outcomes)?;
+        let most = self.most_deferred(ids.len())?;
+        self.on(&stream).with_most_listed(most).insert(sources, targets, outcomes)?;
         stream.synchronize()?;
         self.order().workspace.trim()
+    }
+
+    /// Returns the maximum number of records of which an insertion of so many edges defers some.
+    fn most_deferred(&self, edges: usize) -> Result<usize> {
+        let memory = self.handle.read();
+        match Counts::read(&memory.counters)?.removed() {
+            0 => self.most_large(&memory, edges),
+            // A small record that is full of tombstones may also wait for growth.
+            _ => Ok(usize::MAX),
+        }
     }
 }
 

@@ -82,6 +82,39 @@ fn a_bulk_build_moves_nothing() {
     assert_eq!(graph.bulk_build(&[0, 7], &[9, 1]).unwrap().refused(), 2);
 }
 
+/// Builds edges by a call on device buffers.
+fn bulk_build_on_device(world: &mut World<()>, edges: &[(u32, u32, ())]) {
+    let (device, (sources, targets)) = (world.graph.device().clone(), ends(edges));
+    let buffers = [device.from_slice(&sources).unwrap(), device.from_slice(&targets).unwrap()];
+    let mut codes = device.zeroed::<u8>(edges.len()).unwrap();
+    world.graph.bulk_build_on_device(&buffers[0], &buffers[1], &mut codes).unwrap();
+    let outcomes: Vec<Outcome> =
+        codes.read().unwrap().into_iter().map(|code| Outcome::from_code(code).unwrap()).collect();
+    world.inserted(edges, &outcomes);
+    world.check();
+}
+
+/// Few of many vertices get tables, of one edge more than a small vertex has room for.
+#[test]
+fn a_bulk_build_has_room_to_list_each_vertex_that_gets_a_table() {
+    const LARGE: u32 = 30;
+    let builder = DynamicGraph::<()>::builder().vertices(3000).slabs(2000).table_slabs(2000);
+    let mut world = World::new(builder);
+    let edges = |first: u32| -> Vec<(u32, u32, ())> {
+        (0..38 * LARGE).map(|i| (i % LARGE, first + i / LARGE, ())).collect()
+    };
+    for first in [100, 200, 300] {
+        bulk_build_on_device(&mut world, &edges(first));
+    }
+    assert!(world.graph.stats().unwrap().table_slabs >= 2 * LARGE as usize);
+    // With tombstones, vertices without tables may also wait for growth.
+    world.insert(&(1000..1500).map(|vertex| (vertex, vertex + 1, ())).collect::<Vec<_>>());
+    world.remove(&edges(200).iter().map(|edge| (edge.0, edge.1)).collect::<Vec<_>>());
+    bulk_build_on_device(&mut world, &edges(400));
+    world.graph.flush().unwrap();
+    world.check();
+}
+
 #[test]
 fn old_edges_expire() {
     for kind in KINDS {
