@@ -311,7 +311,8 @@ impl Workspace {
         }
     }
 
-    /// Returns the number of vertices that the last launch has listed. Waits for it.
+    /// Returns the number of vertices that were listed since the counts were last 0. Waits for all earlier
+    /// launches.
     pub fn listed(&self) -> Result<usize> {
         let mut listed = [0];
         self.words.read_into(GrowthWord::Listed as usize, &mut listed)?;

@@ -35,7 +35,7 @@ pub struct Table {
     slots: usize,
     /// Number of earlier tables of the map.
     generation: u64,
-    /// Counter of long probe sequences when the table was created: a table may be too full for short ones.
+    /// Counter of long probe sequences when the table was created or cleared: a table may be too full for short ones.
     long: usize,
 }
 
@@ -110,7 +110,7 @@ impl Table {
     /// # Safety
     /// - From this call until the stream has executed its work so far, only that work may use the table.
     pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
-        let Memory { buckets, filters, counters, .. } = &*self.memory;
+        let Memory { buckets, counters, .. } = &*self.memory;
         // SAFETY: the caller's obligation, for each of the buffers, which live until the fills have been
         // executed: dropping them waits.
         unsafe {
@@ -119,7 +119,8 @@ impl Table {
             // leaves the filters as they are only costs time.
             let counted = stream.fill(counters.global(), 0);
             counted.or_else(|_| stream.fill(counters.global(), 0))?;
-            Ok(stream.fill(filters.global(), 0xff)?)
+            self.long = 0;
+            Ok(stream.fill(self.memory.filters.global(), 0xff)?)
         }
     }
 
@@ -267,7 +268,10 @@ mod tests {
             stream.fill(filters.global(), 0).unwrap();
             stream.fill(counters.global(), 1).unwrap();
         }
+        // As a rehash with long probe sequences leaves it.
+        used.long = 4;
         used.clear().unwrap();
+        assert!(used.needs_rehash(Counts { live: 1, taken: 2, long: 1 }));
         assert!(used.memory.buckets.read().unwrap().into_iter().all(|word| word == u64::MAX));
         assert!(used.memory.filters.read().unwrap().into_iter().all(|word| word == u32::MAX));
         assert_eq!(used.counts().unwrap(), Counts::default());
