@@ -70,9 +70,11 @@ use std::ops::RangeInclusive;
 /// # Concurrency
 ///
 /// All operations on keys take `&self` and may run concurrently. `insert`, `remove_one`, `contains_key` and
-/// `execute` are linearizable per key. Operations on all pairs of a key traverse its list once: they process
-/// every pair that is in the map throughout the call, and may or may not process pairs that are inserted or
-/// removed meanwhile. The others take `&mut self`, or wait until no launch runs.
+/// `execute` are linearizable per key, with one exception: they may report a key as absent if, during the
+/// call, all values that it had are removed and others are inserted. Operations on all pairs of a key
+/// traverse its list once: they process every pair that is in the map throughout the call, and may or may not
+/// process pairs that are inserted or removed meanwhile. The others take `&mut self`, or wait until no launch
+/// runs.
 ///
 /// # Cost
 ///
