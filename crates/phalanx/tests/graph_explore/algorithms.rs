@@ -45,7 +45,13 @@ fn check(graph: &impl Adjacent, edges: &[(u32, u32)], kind: Kind) -> std::result
         same("triangles", triangles(graph).map_err(text)?, oracle::triangles(&lists))?;
     }
     let parameters = PageRank { iterations: 5, tolerance: 0.0, ..PageRank::default() };
-    page_rank(graph, &parameters).and_then(|ranks| ranks.read()).map_err(text)
+    let ranks = page_rank(graph, &parameters).and_then(|ranks| ranks.read()).map_err(text)?;
+    let expected = oracle::ranks(&lists, parameters.damping.into(), &[true; VERTICES], 5);
+    let is_near = |(found, expected): (&f32, &f64)| (f64::from(*found) - expected).abs() < 1e-6;
+    match ranks.iter().zip(&expected).all(is_near) {
+        true => Ok(ranks),
+        false => Err(format!("ranks: expected {expected:?}, found {ranks:?}")),
+    }
 }
 
 /// Runs the algorithms on the graph, on its rows and on merged rows of a seed.
@@ -114,17 +120,22 @@ pub fn paths(setting: &Setting) -> Checked {
 
 /// Keeps components and triangles over the batches of a seed.
 pub fn keep(setting: &Setting) -> Checked {
-    keep_results(setting).map_err(|error| error.to_string())?
+    keep_results(setting, &[10, 25, 50]).map_err(|error| error.to_string())?
 }
 
-fn keep_results(setting: &Setting) -> Result<Checked> {
+/// As [`keep`], over batches with more edges than a block has threads.
+pub fn keep_many(setting: &Setting) -> Checked {
+    keep_results(setting, &[200, 300]).map_err(|error| error.to_string())?
+}
+
+fn keep_results(setting: &Setting, counts: &[usize]) -> Result<Checked> {
     let mut rng = Rng::new(setting.seed);
     let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(VERTICES);
     let graph = graph.kind(Kind::Undirected).build()?;
     let (mut count, mut components) = (Triangles::of(&graph)?, Components::of(&graph)?);
     let mut edges = Vec::new();
     for _ in 0..3 {
-        let batch = draw(&mut rng, &[10, 25, 50]);
+        let batch = draw(&mut rng, counts);
         let (sources, targets) = split(&batch);
         let outcomes = graph.insert(&sources, &targets)?;
         count.inserted(&graph, &sources, &targets, &outcomes)?;
