@@ -104,6 +104,28 @@ pub fn hubs(setting: &Setting) -> Checked {
     same("triangles", run().map_err(|error| error.to_string())?, [expected; 2])
 }
 
+/// Counts the triangles of a batch with more edges between hubs than a block has threads.
+pub fn many_hubs(setting: &Setting) -> Checked {
+    const HUBS: u32 = 17;
+    const LEAVES: u32 = 40;
+    let stars = (0..HUBS).flat_map(|hub| (HUBS..HUBS + LEAVES).map(move |leaf| (hub, leaf)));
+    let pairs = (0..HUBS).flat_map(|a| (a + 1..HUBS).map(move |b| (a, b)));
+    let run = || -> Result<u64> {
+        let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(VERTICES);
+        let graph = graph.kind(Kind::Undirected).build()?;
+        let (sources, targets) = split(&stars.collect::<Vec<_>>());
+        assert!(graph.insert(&sources, &targets)?.all_placed());
+        let (mut kept, (sources, targets)) = (Triangles::of(&graph)?, split(&pairs.collect::<Vec<_>>()));
+        let outcomes = graph.insert(&sources, &targets)?;
+        kept.inserted(&graph, &sources, &targets, &outcomes)?;
+        Ok(kept.count())
+    };
+    // Each pair of hubs with each leaf, and the triangles of hubs.
+    let (hubs, leaves) = (u64::from(HUBS), u64::from(LEAVES));
+    let expected = hubs * (hubs - 1) / 2 * leaves + hubs * (hubs - 1) * (hubs - 2) / 6;
+    same("triangles", run().map_err(|error| error.to_string())?, expected)
+}
+
 /// Computes the components of paths, whose trees of labels are deep.
 pub fn paths(setting: &Setting) -> Checked {
     let text = |error: phalanx::Error| error.to_string();

@@ -11,10 +11,10 @@ use phalanx::{DynamicGraph, Error};
 const SEEDS: u64 = 16;
 
 /// Number of vertices that change: more than a block has threads.
-const MANY: u32 = 150;
+const MANY: u32 = 200;
 
 /// Number of vertices.
-const VERTICES: u32 = 180;
+const VERTICES: u32 = 240;
 
 type Timed = Vec<(u32, u32, u64)>;
 
@@ -32,18 +32,22 @@ fn grow(setting: &Setting) -> Checked {
     let text = |error: Error| error.to_string();
     let mut rng = Rng::new(setting.seed);
     let builder = DynamicGraph::<u64>::builder().device(&setting.device()).vertices(VERTICES as usize);
-    let builder = builder.slabs(rng.pick(&[1, 64])).table_slabs(rng.pick(&[0, 20, 400]));
+    let builder = builder.slabs(rng.pick(&[1, 64])).table_slabs([0, 20, 1000][setting.seed as usize % 3]);
     let mut world = World::new(builder.large_batch(rng.pick(&[1, 5000])));
     let all: Vec<u32> = (0..MANY).collect();
     // Records are full, and have a tombstone.
     insert(&mut world, &fans(&mut rng, &all, 0, 7))?;
     world.try_remove(&all.iter().map(|&source| (source, source + 1)).collect::<Vec<_>>())?;
-    let large: Vec<u32> = all.iter().copied().filter(|_| rng.below(3) == 0).collect();
-    let mut edges = fans(&mut rng, &all, 7, 2);
-    edges.extend(fans(&mut rng, &large, 9, 8));
+    // A few get tables with more edges than slots.
+    let large: Vec<u32> = all.iter().copied().filter(|_| rng.below(6) == 0).collect();
+    insert(&mut world, &fans(&mut rng, &large, 7, 10))?;
+    insert(&mut world, &fans(&mut rng, &large, 19, 40))?;
+    // All grow together. Others get such tables as those had at first, or larger ones; most stay small.
+    let others = |each| all.iter().copied().filter(|vertex| vertex % each == 1).collect::<Vec<u32>>();
+    let mut edges = fans(&mut rng, &all, 17, 2);
+    edges.extend(fans(&mut rng, &others(8), 60, 8));
+    edges.extend(fans(&mut rng, &others(6), 60, 10));
     insert(&mut world, &edges)?;
-    // Tables grow, too.
-    insert(&mut world, &fans(&mut rng, &large, 17, 12))?;
     world.try_check()?;
     let before = rng.below(60);
     let expected = world.edges.values().filter(|&&time| time < before).count();
@@ -118,10 +122,10 @@ fn chains(setting: &Setting) -> Checked {
 /// Lets a few vertices grow whose tables have more buckets than a warp moves.
 fn hubs(setting: &Setting) -> Checked {
     let mut rng = Rng::new(setting.seed);
-    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(400);
-    let mut world = World::new(builder.slabs(64).table_slabs(200));
-    let hubs = 3 + rng.below(3) as u32;
-    for targets in [20..190, 190..360] {
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(450);
+    let mut world = World::new(builder.slabs(64).table_slabs(300));
+    let hubs = 3 + rng.below(2) as u32;
+    for targets in [20..190, 190..390, 390..430] {
         insert(&mut world, &stars(0..hubs, targets))?;
         world.try_check()?;
     }
@@ -161,6 +165,7 @@ fn several_blocks_run_algorithms() {
 #[test]
 fn several_blocks_count_triangles_of_hubs() {
     all_are_sound(algorithms::hubs);
+    all_are_sound(algorithms::many_hubs);
 }
 
 #[test]
