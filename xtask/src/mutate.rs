@@ -64,6 +64,9 @@ pub struct Options {
     /// Only mutants whose place, function or text contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Only mutants of these operators, with commas between them; of all by default
+    #[arg(long, value_delimiter = ',', value_parser = mutants::OPERATORS)]
+    operators: Vec<String>,
     /// Only mutants without a reason why they may survive
     #[arg(long)]
     unexcused: bool,
@@ -128,6 +131,9 @@ fn mutate(family: &Family, options: &Options, end: Option<Instant>) -> Result<re
     let seed = options.seed.as_deref().unwrap_or(&commit);
     let mut mutants = mutants::of(&uses, &source::Sources::read()?)?;
     mutants.retain(|mutant| mutant.site.contains(&options.only));
+    let is_chosen =
+        |operator| options.operators.is_empty() || options.operators.iter().any(|one| one == operator);
+    mutants.retain(|mutant| is_chosen(mutant.operator));
     mutants.retain(|mutant| !options.unexcused || mutant.reason.is_none());
     let all = mutants.len();
     mutants.sort_by_cached_key(|mutant| (rank(seed, mutant), mutant.to_string()));

@@ -12,10 +12,6 @@ use std::time::Instant;
 /// Alignment of `cuMemAlloc`, in bytes.
 const ALIGNMENT: usize = 256;
 
-/// Resident threads reported per worker. A small number, so that the batches that fill the device are small
-/// enough for tests.
-const RESIDENT: u32 = 64;
-
 /// Most bytes of an allocation that is made without a look at the available memory of the host, which takes
 /// longer than the allocation. The operating system grants more than it has, and ends the process later.
 const UNCHECKED: usize = 1 << 20;
@@ -110,7 +106,7 @@ impl Machine {
             driver: "emulator".to_owned(),
             ordinal: 0,
             multiprocessors: workers,
-            resident: workers.saturating_mul(RESIDENT),
+            resident: workers.saturating_mul(options.resident_threads),
             arch: if options.cas128 { 90 } else { 80 },
             cas128: options.cas128,
         };

@@ -8,6 +8,8 @@
 mod algorithms;
 #[path = "graph_explore/batches.rs"]
 mod batches;
+#[path = "graph_explore/blocks.rs"]
+mod blocks;
 mod common;
 #[path = "graph_explore/mutants.rs"]
 mod mutants;
@@ -17,5 +19,7 @@ mod oracle;
 mod phases;
 #[path = "graph_explore/setting.rs"]
 mod setting;
+#[path = "graph_explore/visits.rs"]
+mod visits;
 #[path = "dynamic_graph/world.rs"]
 mod world;

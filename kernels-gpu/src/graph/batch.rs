@@ -115,6 +115,7 @@ impl Growth {
     /// Lists a vertex.
     pub(super) fn add_listed(self, vertex: u32) {
         let place = self.add(GrowthWord::Listed, 1);
+        // mutation: late equivalent, because only later launches read the list.
         self.listed.write(place as usize, vertex);
     }
 
@@ -129,6 +130,8 @@ impl Growth {
         let warp = Tile::<32>::lockstep();
         let votes = warp.ballot(vote);
         if votes != 0 && warp.rank() == 0 {
+            // mutation: tear performance, because a lost addition leaves a number that is not 0: the host
+            // adds less memory, and tries again.
             self.add(word, votes.count_ones());
         }
     }
@@ -145,6 +148,7 @@ impl Growth {
         let begin = if warp.rank() == 31 { self.add(GrowthWord::Deferred, upto) } else { 0 };
         let (mut place, mut left) = (warp.shuffle(begin, 31) + upto - many, deferred);
         while left != 0 {
+            // mutation: late equivalent, because only later launches read the list.
             self.deferred.write(place as usize, first.wrapping_add(left.trailing_zeros()));
             left &= left - 1;
             place += 1;
@@ -278,6 +282,7 @@ impl<M: Config, O: Operation> Run<M, O> {
             if is_valid {
                 found.delta.count(outcome);
             }
+            // mutation: late equivalent, because nothing reads the output in the launch.
             write_if(self.edges.outcomes, item.element, outcome as u8);
         }
         is_deferred
@@ -287,6 +292,8 @@ impl<M: Config, O: Operation> Run<M, O> {
     fn finish(&self, found: Progress) {
         M::count_in_tables(self.graph, found.in_tables, Self::change());
         self.press(found.deferred);
+        // mutation: block tear unreached, because only warps that are 256 apart add to the same words:
+        // launches of the explorers have fewer.
         self.graph.counters().record(found.delta);
     }
 
@@ -454,6 +461,7 @@ pub(super) fn look_up<M: Config, O: Operation>(graph: GraphView<M>, operation: O
     if is_pending {
         write_if(batch.outcomes, index, executed.outcome as u8);
         if O::RETURNS && M::HAS_DATA && executed.outcome == Outcome::Found {
+            // mutation: late equivalent, because nothing reads the output in the launch.
             write_if(batch.data, index, graph.flags().decode(executed.data));
         }
     }
@@ -495,5 +503,7 @@ pub(super) fn repair<M: Config>(graph: GraphView<M>, edges: Changes<M::Data>, gr
     if is_valid && !(has_first && has_second) {
         write_if(edges.outcomes, item.element, Outcome::Refused as u8);
     }
+    // mutation: block tear unreached, because only warps that are 256 apart add to the same words: launches
+    // of the explorers have fewer.
     graph.counters().record(delta);
 }

@@ -118,6 +118,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
     /// of its record or slab.
     pub fn slab_ahead(&self) -> Option<Handle> {
         let piece = self.piece.filter(|piece| self.position + 1 == piece.slots())?;
+        // mutation: block weak equivalent, because only `inspect` calls this, in whose launch nothing writes
+        // to the graph.
         Link::from_word(piece.link().load(Order::Relaxed, Scope::Device)).slab()
     }
 
@@ -166,17 +168,21 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
             _ => {
                 let mut position = self.position;
                 while position < piece.slots() {
+                    // mutation: block weak late equivalent, because only later launches read the slots again.
                     piece.slot(position).store(S::EMPTY, Order::Relaxed, Scope::Device);
                     position += 1;
                 }
                 piece.link()
             }
         };
+        // mutation: block weak equivalent, because nothing else accesses the vertex in the launch.
         let mut slab = Link::from_word(link.load(Order::Relaxed, Scope::Device)).slab();
+        // mutation: block weak late equivalent, because only later launches read the link again.
         link.store(Link::NONE.to_word(), Order::Relaxed, Scope::Device);
         while let Some(handle) = slab {
             // SAFETY: the handle was read in a link of the graph.
             let node = unsafe { self.graph.node(handle) };
+            // mutation: block weak equivalent, because nothing else accesses the slab in the launch.
             slab = Link::from_word(node.link().load(Order::Relaxed, Scope::Device)).slab();
             blank_alone(node);
             self.graph.pool().free(handle);
@@ -190,6 +196,7 @@ fn blank_alone<S: Slot, const L: usize>(node: Node<S, SLAB_TILE, L>) {
     let mut pair = 0;
     while pair < Node::<S, SLAB_TILE, L>::BYTES / 16 {
         // SAFETY: 16 aligned bytes of the slab.
+        // mutation: block equivalent, because slabs are allocated only in later launches.
         unsafe { node.base().offset(2 * pair).store_vec([u64::MAX; 2], Order::Relaxed, Scope::Device) };
         pair += 1;
     }

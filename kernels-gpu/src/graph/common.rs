@@ -158,6 +158,7 @@ pub(super) fn choose_ends<M: Config>(graph: GraphView<M>, batch: ExecutedBatch, 
             }
         }
         edges.small.write(edge, small);
+        // mutation: late equivalent, because only later launches read the counts.
         edges.counts.write(edge, parts as u64);
         edges.groups.places.write(edge, place);
         edge += Thread::count();

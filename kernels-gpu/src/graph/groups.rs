@@ -88,6 +88,7 @@ impl BatchEdges {
             let place = self.groups.places.read(edge);
             if place != NO_PLACE {
                 let first = self.first_end((place >> 32) as usize);
+                // mutation: late equivalent, because only later launches read the ends.
                 self.groups.ends.write(first + place as u32 as usize, (self.large.read(edge) >> 32) as u32);
             }
             edge += Thread::count();
@@ -216,6 +217,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             self.test_bits(found, trace, bits, BucketWalk::new(self, (first, behind)));
             number += 1;
         }
+        // mutation: skip equivalent, because each lane has tested its bits before the last vote of `keep`,
+        // which needs them.
         warp.sync();
     }
 

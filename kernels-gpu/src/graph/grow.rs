@@ -68,6 +68,7 @@ impl Plan {
             [self.base, self.buckets, self.old_base, self.old_buckets, self.moved, self.failed, self.vertex];
         let mut word = 0;
         while word < words.len() {
+            // mutation: late equivalent, because only later launches read the plan.
             growth.plans.write(index as usize * PLAN_WORDS + word, words[word]);
             word += 1;
         }
@@ -102,6 +103,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             return;
         }
         // SAFETY: the vertex exists.
+        // mutation: block weak equivalent, because nothing else accesses the vertex in the launch.
         let link = Link::from_word(unsafe { self.record(vertex) }.link().load(Order::Relaxed, Scope::Device));
         let plan = if link == Link::TABLE {
             self.plan_table(growth, vertex, index)
@@ -130,10 +132,13 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let plan = self.plan_of(growth, vertex, class);
         if plan.buckets != 0 {
             let groups = table.buckets.div_ceil(GROUP);
+            // mutation: block unreached, because no two blocks of the explorers plan tables that are
+            // replaced.
             let first = growth.add(GrowthWord::Groups, groups);
             let mut group = 0;
             while group < bound(groups) {
                 let word = (index as u64) << 32 | (group * GROUP) as u64;
+                // mutation: late equivalent, because only later launches read the groups.
                 growth.groups.write((first + group) as usize, word);
                 group += 1;
             }
@@ -149,6 +154,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             None => {
                 // SAFETY: the caller has checked the vertex.
                 let location = unsafe { self.record(vertex) }.link();
+                // mutation: block weak late equivalent, because nothing else accesses the vertex in the
+                // launch, and either word means to this lane that there is no slab.
+                // mutation: skip unreached, because a batch defers such insertions only if the record has a
+                // tombstone: `compact` then sets the link, too. `expect`, for which there is no explorer,
+                // does not need a tombstone.
                 location.store(Link::NONE.to_word(), Order::Relaxed, Scope::Device);
                 link.deferred()
             }
@@ -176,6 +186,9 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         match self.arena().allocate(class) {
             Some(base) => Plan { base, buckets, vertex, ..Plan::default() },
             None => {
+                // mutation: tear performance, because a lost addition leaves a number that is not 0: the host
+                // adds less memory, and tries again.
+                // mutation: block unreached, because no two blocks of the explorers find no table.
                 growth.add(GrowthWord::NoTable, buckets);
                 Plan { vertex, ..Plan::default() }
             }
@@ -191,6 +204,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             if let Some(handle) = at {
                 // SAFETY: the handle was read in a link of the graph.
                 let node = unsafe { self.node(handle) };
+                // mutation: block weak equivalent, because only the tile writes to the slab, after the
+                // barrier.
                 next = Link::from_word(node.link().load(Order::Relaxed, Scope::Device)).slab();
             }
             tile.sync();
@@ -198,6 +213,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 // SAFETY: as above.
                 Self::blank(tile, unsafe { self.node(handle) });
             }
+            // mutation: skip equivalent, because a launch that frees slabs allocates none.
             tile.sync();
             if let Some(handle) = at.filter(|_| tile.rank() == 0) {
                 self.pool().free(handle);
@@ -211,6 +227,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let mut pair = tile.rank() as usize;
         while pair < Node::<S, SLAB_TILE, L>::BYTES / 16 {
             // SAFETY: 16 aligned bytes of the slab.
+            // mutation: block equivalent, because only later launches read the slab.
             unsafe { node.base().offset(2 * pair).store_vec([u64::MAX; 2], Order::Relaxed, Scope::Device) };
             pair += SLAB_TILE as usize;
         }
@@ -223,6 +240,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             // SAFETY: the bucket is one of a table of the arena.
             unsafe { Node::<S, SLAB_TILE, L>::at(self.arena().slab(index)) }
         });
+        // mutation: block weak equivalent, because only the tile writes to the bucket, after the barrier.
         let link =
             node.map_or(Link::NONE, |node| Link::from_word(node.link().load(Order::Relaxed, Scope::Device)));
         tile.sync();
@@ -230,6 +248,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             Self::blank(tile, node);
         }
         self.free_chain(tile, link);
+        // mutation: skip equivalent, because a launch that frees tables takes none.
         tile.sync();
     }
 
@@ -259,8 +278,12 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let link = small.map_or(Link::NONE, |part| {
             // SAFETY: the vertex is listed, so it exists.
             let record = unsafe { self.record(part.plan.vertex) };
+            // mutation: block weak equivalent, because only the tile writes to the record, after it has freed
+            // the slabs.
             Link::from_word(record.link().load(Order::Relaxed, Scope::Device))
         });
+        // mutation: skip equivalent, because the vote in `free_chain` needs the link that each lane has read,
+        // and no lane writes before it.
         tile.sync();
         self.free_chain(tile, link);
         let table = part.filter(|part| part.plan.old_buckets != 0);
@@ -284,6 +307,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     fn finish(self, growth: Growth, part: Part, is_failed: bool) {
         let Part { index, plan, .. } = part;
         if is_failed {
+            // mutation: skip tear performance, because the vertex only keeps its longer chains if no memory
+            // is added. Insertions that find no room are counted by themselves.
             growth.add(GrowthWord::NotMoved, 1);
             // SAFETY: the new table, which nothing describes.
             return unsafe { self.arena().free(class_for(plan.buckets), plan.base) };
@@ -301,8 +326,10 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
 /// Returns the number of deferred insertions in a word of pressure, and resets it. By the calling lane alone.
 #[device]
 fn take_pressure(word: Global<u32>) -> u32 {
+    // mutation: block weak equivalent, because only this lane writes to the word in the launch.
     let many = word.load(Order::Relaxed, Scope::Device).wrapping_add(1);
     if many != 0 {
+        // mutation: block weak late equivalent, because only later launches read the word again.
         word.store(u32::MAX, Order::Relaxed, Scope::Device);
     }
     many

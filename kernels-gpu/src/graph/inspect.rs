@@ -75,6 +75,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 found.buckets = table.buckets;
                 let edges = self.live_of(vertex);
                 found.wrong_counts = (taken != table.taken || edges != live) as u32;
+                // mutation: block weak equivalent, because nothing writes to the graph in the launch.
                 found.pressures = (record.pressure().load(Order::Relaxed, Scope::Device) != u32::MAX) as u32;
             }
             Link::NO_VERTEX => {}
@@ -97,6 +98,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     fn live_of(self, vertex: u32) -> u32 {
         let (mut chain, mut live) = (Chain::of_vertex(self, Some(vertex)), 0);
         while let Some(slot) = chain.slot(0) {
+            // mutation: block weak equivalent, because nothing writes to the graph in the launch.
             live += S::is_live(slot.load(Order::Relaxed, Scope::Device)) as u32;
             chain.advance(1);
         }
@@ -107,6 +109,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     fn inspect_chain(self, vertex: u32, mut chain: Chain<S, P, W, L>, found: &mut Findings) -> u32 {
         let (mut taken, mut empty) = (0, false);
         while let Some(slot) = chain.slot(0) {
+            // mutation: block weak equivalent, because nothing writes to the graph in the launch.
             let word = slot.load(Order::Relaxed, Scope::Device);
             found.gaps += (empty && !S::is_empty(word)) as u32;
             empty |= S::is_empty(word);
@@ -147,6 +150,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         rest.advance(1);
         let mut others = if self.flags().has_parallel_edges() { Chain::of_small(self, None) } else { rest };
         while let Some(slot) = others.slot(0) {
+            // mutation: block weak equivalent, because nothing writes to the graph in the launch.
             let word = slot.load(Order::Relaxed, Scope::Device);
             found.wrong_edges += (S::is_live(word) && S::key(word).to_u64() == target as u64) as u32;
             others.advance(1);
@@ -170,6 +174,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             Chain::of_small(self, Some(source))
         };
         while let Some(slot) = chain.slot(0) {
+            // mutation: block weak equivalent, because nothing writes to the graph in the launch.
             let word = slot.load(Order::Relaxed, Scope::Device);
             if S::is_live(word) && S::key(word).to_u64() == target as u64 {
                 return Some(S::value(word));

@@ -135,6 +135,7 @@ pub fn graph_degree<M: Config + Instance>(
     let is_vertex = is_pending && vertex < graph.vertices();
     let degree = M::degree(graph, is_vertex.then(|| vertex + base));
     if is_pending && (Thread::lane()).is_multiple_of(SLAB_TILE) {
+        // mutation: late equivalent, because nothing reads the output in the launch.
         write_if(degrees, index, degree);
     }
 }
@@ -178,7 +179,9 @@ pub fn graph_neighbors<M: Config + Instance>(
         let votes = warp.ballot(edge.is_some());
         let own = place + (votes & warp.lower_ranks()).count_ones() as usize;
         if let Some((target, bits)) = edge.filter(|_| own < end) {
+            // mutation: late equivalent, because nothing reads the output in the launch.
             write_if(targets, own, target);
+            // mutation: late equivalent, because nothing reads the output in the launch.
             write_if(data, own, bits);
         }
         place += votes.count_ones() as usize;
@@ -252,6 +255,8 @@ pub fn graph_expire<M: Config + Instance>(
     let many = M::expire(graph, vertex, before.read(0));
     let mut delta = CounterDelta::default();
     delta.remove(many);
+    // mutation: block tear unreached, because only warps that are 256 apart add to the same words: launches
+    // of the explorers have fewer.
     graph.counters().record(delta);
     let warp = Tile::<32>::lockstep();
     let sum = warp.reduce_add(many);

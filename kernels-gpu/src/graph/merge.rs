@@ -63,6 +63,7 @@ pub fn merge_keys(batch: KeyBatch) {
         let swaps = halves == 2 && (a > b) == half.is_multiple_of(2);
         let (source, target) = if swaps { (b, a) } else { (a, b) };
         let key = if is_edge { (source as u64) << bits | target as u64 } else { 1 << (2 * bits) };
+        // mutation: late equivalent, because only later launches read the output.
         batch.keys.write(half, key);
         batch.numbers.write(half, half as u32);
         half += Thread::count();
@@ -145,9 +146,11 @@ pub fn merge_find(batch: SortedBatch, has_data: u32, outcomes: GlobalSlice<u8>) 
         let (found, is_present) = batch.find(key);
         let is_selected = batch.is_first_edge(place) && is_present == (batch.removes != 0);
         batch.places.write(place, found);
+        // mutation: late equivalent, because only later launches read the output.
         batch.flags.write(place, is_selected as u32);
         if number.is_multiple_of(batch.halves) {
             let outcome = batch.outcome(key, is_selected, has_data != 0);
+            // mutation: late equivalent, because only the host reads the outcomes.
             write_if(outcomes, (number / batch.halves) as usize, outcome as u8);
         }
         place += Thread::count();
@@ -175,9 +178,14 @@ pub fn merge_select(batch: SortedBatch, positions: GlobalSlice<u32>, selected: S
     while place < batch.keys.len() {
         if batch.flags.read(place) != 0 {
             let (key, to) = (batch.keys.read(place), positions.read(place) as usize);
+            // mutation: late equivalent, because only later launches read the output.
             selected.keys.write(to, key);
+            // mutation: late equivalent, because only later launches read the output.
             selected.places.write(to, batch.places.read(place));
             selected.targets.write(to, (key & ((1 << batch.bits) - 1)) as u32);
+            // mutation: late equivalent, because only later launches read the output.
+            // mutation: skip unreached, because merged rows of the explorers have no data. Those of
+            // `graph_algorithms` have.
             selected.elements.write(to, batch.numbers.read(place) / batch.halves);
         }
         place += Thread::count();
@@ -386,6 +394,7 @@ pub fn merge_words<M: Moved + Instance>(
     }
     let mut value = Thread::index();
     while value < values.len() {
+        // mutation: late equivalent, because only later launches read the output.
         new.write(places.read(value) as usize + value, values.read(value));
         value += Thread::count();
     }

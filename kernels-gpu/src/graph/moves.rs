@@ -74,11 +74,13 @@ impl<S: Slot<Key = u32>, const W: u32, const L: usize> Source<S, W, L> {
     fn read(self, rank: u32) -> (Lane<S, L>, Link) {
         match self {
             Self::Record(record) if rank < W => {
+                // mutation: block weak equivalent, because nothing writes to the old memory in the launch.
                 let read = record.read(rank, true, Order::Relaxed);
                 (read.lane, Link::from_word(read.link))
             }
             Self::Record(_) => (Lane::nothing(), Link::NONE),
             Self::Slab(node) => {
+                // mutation: block weak equivalent, because nothing writes to the old memory in the launch.
                 let read = node.read(rank, true, Order::Relaxed);
                 (read.lane, Link::from_word(read.link.to_word()))
             }
@@ -128,6 +130,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         if let Some(part) = part.filter(|_| tile.rank() == 0) {
             Plan::word(growth, part.index, MOVED).fetch_add(moved, Order::Relaxed, Scope::Device);
             if failed {
+                // mutation: tear equivalent, because all writes of the launch store 1.
                 Plan::word(growth, part.index, FAILED).fetch_or(1, Order::Relaxed, Scope::Device);
             }
         }
@@ -156,6 +159,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         unrolled::<L>(|j| {
             if S::is_live(words[j]) {
                 let count = Self::slab_pressure(bucket(words[j]));
+                // mutation: block unreached, because no two blocks of the explorers move edges to one bucket.
                 places[j] = count.fetch_add(1, Order::Relaxed, Scope::Device).wrapping_add(1);
             }
         });
@@ -164,6 +168,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             if S::is_live(words[j]) {
                 many += 1;
                 if places[j] < bound(slab_slots::<S, L>()) {
+                    // mutation: block weak late equivalent, because only later launches read the slot.
                     bucket(words[j]).slot(places[j]).store(words[j], Order::Relaxed, Scope::Device);
                 } else {
                     rest |= 1 << j;

@@ -157,9 +157,11 @@ impl<S: Slot, const W: u32, const L: usize> Record<S, W, L> {
         let words = [base, buckets, live, live, u32::MAX];
         let mut index = 0;
         while index < words.len() {
+            // mutation: block weak late equivalent, because only later launches read the record again.
             self.word(index).store(words[index], Order::Relaxed, simt::Scope::Device);
             index += 1;
         }
+        // mutation: block weak late equivalent, because only later launches read the record again.
         self.link().store(Link::TABLE.to_word(), Order::Relaxed, simt::Scope::Device);
     }
 
@@ -170,9 +172,11 @@ impl<S: Slot, const W: u32, const L: usize> Record<S, W, L> {
         while index < Self::BYTES / 8 {
             // SAFETY: eight bytes of the record.
             let word = unsafe { self.0.base().offset(index) };
+            // mutation: block weak late equivalent, because only later launches read the record again.
             word.store(u64::MAX, Order::Relaxed, simt::Scope::Device);
             index += 1;
         }
+        // mutation: block weak late equivalent, because only later launches read the record again.
         self.link().store(link.to_word(), Order::Relaxed, simt::Scope::Device);
     }
 }

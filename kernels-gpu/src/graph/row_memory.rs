@@ -166,6 +166,7 @@ impl Queue {
         // SAFETY: words of the warp.
         unsafe {
             self.words.store_unchecked(self.at(0, place), handle.to_word());
+            // mutation: late equivalent, because the next write follows before the barrier of `Rows::queue`.
             self.words.store_unchecked(self.at(1, place), vertex);
         }
         self.set(vertex, 0);

@@ -293,11 +293,13 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     fn write_tile(self, collected: &Collected, before: u64, stage: Stage, copy: RowCopy<S::Value>) {
         let (Collected { upto, staged, .. }, vertex) = (*collected, copy.vertex(collected.announced.tile()));
         if vertex == 0 {
+            // mutation: late equivalent, because nothing reads the offsets in the launch.
             write_if(copy.offsets, 0, 0);
         }
         unrolled::<GROUPS>(|g| {
             let vertex = vertex + 32 * g as u32;
             if (g as u32) < copy.groups && vertex < self.vertices() {
+                // mutation: late equivalent, because nothing reads the offsets in the launch.
                 write_if(copy.offsets, vertex as usize + 1, before + upto[g] as u64);
             }
         });

@@ -71,6 +71,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             if S::is_live(word) {
                 // No further than the slot that was read.
                 if let Some(place) = to.slot(0) {
+                    // mutation: block weak late equivalent, because the lane does not read the slot again,
+                    // nor does another one in the launch.
                     place.store(word, Order::Relaxed, Scope::Device);
                 }
                 to.advance(1);

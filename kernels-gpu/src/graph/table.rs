@@ -166,13 +166,17 @@ impl Arena {
     /// the arena has no room. No table is freed in the same launch.
     pub(super) fn allocate(self, class: u32) -> Option<u32> {
         let count = self.count(class);
+        // mutation: block unreached, because no two blocks of the explorers take free tables of a size.
         if count.load(Order::Relaxed, Scope::Device).cast_signed() > 0 {
+            // mutation: block unreached, because no two blocks of the explorers take free tables of a size.
             let free = count.fetch_add(u32::MAX, Order::Relaxed, Scope::Device).cast_signed();
             if recheck(free > 0) {
                 // SAFETY: as many tables of the class exist.
                 let place = unsafe { self.place(class, free.cast_unsigned() - 1) };
+                // mutation: block weak equivalent, because places are written in earlier launches.
                 return Some(place.load(Order::Relaxed, Scope::Device));
             }
+            // mutation: block unreached, because no two blocks of the explorers give back what they took.
             count.fetch_add(1, Order::Relaxed, Scope::Device);
         }
         self.extend(buckets_of(class))
@@ -190,6 +194,7 @@ impl Arena {
         }
         let first = used.fetch_add(slabs, Order::Relaxed, Scope::Device);
         if !recheck(first + slabs <= len) {
+            // mutation: block unreached, because no two blocks of the explorers give back what they took.
             used.fetch_add(slabs.wrapping_neg(), Order::Relaxed, Scope::Device);
             return None;
         }
@@ -204,6 +209,7 @@ impl Arena {
     pub(super) unsafe fn free(self, class: u32, base: u32) {
         let free = self.count(class).fetch_add(1, Order::Relaxed, Scope::Device);
         // SAFETY: as many tables of the class exist.
+        // mutation: block equivalent, because only later launches read the place.
         unsafe { self.place(class, free) }.store(base, Order::Relaxed, Scope::Device);
     }
 }

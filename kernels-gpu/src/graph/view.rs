@@ -224,6 +224,7 @@ impl<M: Config> GraphView<M> {
         if word >= self.removed.len() {
             return false;
         }
+        // mutation: block equivalent, because marks are set in earlier launches.
         self.removed.at(word).load(Order::Relaxed, Scope::Device) >> (vertex % 32) & 1 != 0
     }
 
@@ -231,7 +232,6 @@ impl<M: Config> GraphView<M> {
     pub(super) fn mark_removed(self, vertex: u32) -> bool {
         let (word, bit) = (vertex as usize / 32, 1 << (vertex % 32));
         let is_there = vertex < self.vertices && word < self.removed.len();
-        // mutation: block unreached, because the explorers remove a few vertices at a time, in one block.
         is_there && self.removed.at(word).fetch_or(bit, Order::Relaxed, Scope::Device) & bit == 0
     }
 
@@ -239,7 +239,6 @@ impl<M: Config> GraphView<M> {
     pub(super) fn clear_removed(self, vertex: u32) {
         let word = vertex as usize / 32;
         if word < self.removed.len() {
-            // mutation: block unreached, because the explorers restore few vertices at a time, in one block.
             self.removed.at(word).fetch_and(!(1 << (vertex % 32)), Order::Relaxed, Scope::Device);
         }
     }

@@ -25,6 +25,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
         // SAFETY: the vertex exists.
         let record = unsafe { self.record(vertex) };
+        // mutation: block weak equivalent, because nothing else accesses the vertex in the launch.
         match Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) {
             Link::TABLE => {
                 let (table, live) = record.load_table();
@@ -118,6 +119,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             let slot = chain.slot(tile.rank());
             chain.advance(SLAB_TILE);
             let Some(slot) = slot else { continue };
+            // mutation: block weak equivalent, because only this lane writes to the slot in the launch.
             let word = slot.load(Order::Relaxed, Scope::Device);
             if S::is_live(word) && S::read_value(slot, word) < before && S::erase(slot, S::key(word)) {
                 removed += 1;
@@ -132,8 +134,10 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         if let Some(vertex) = vertex.filter(|_| removed > 0 && tile.rank() == 0) {
             // SAFETY: the vertex exists.
             let record = unsafe { self.record(vertex) };
+            // mutation: block weak equivalent, because no link changes in the launch.
             if Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) == Link::TABLE {
                 let change = 0u64.wrapping_sub(removed as u64);
+                // mutation: block tear equivalent, because only this lane changes the counts in the launch.
                 record.counts().fetch_add(change, Order::Relaxed, Scope::Device);
             }
         }
@@ -149,9 +153,12 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             // SAFETY: the vertex exists.
             unsafe { self.record(vertex) }
         });
+        // mutation: block weak equivalent, because nothing else accesses the vertex in the launch.
         let link = record
             .map_or(Link::NONE, |record| Link::from_word(record.link().load(Order::Relaxed, Scope::Device)));
         let table = record.filter(|_| link == Link::TABLE).map(|record| record.load_table().0);
+        // mutation: skip equivalent, because the vote in `free_chain` needs the link that each lane has read,
+        // and no lane writes before it.
         tile.sync();
         self.free_chain(tile, link);
         if let Some(record) = record.filter(|_| tile.rank() == 0) {
@@ -240,6 +247,7 @@ pub(super) fn mark_removed<M: Config>(
     }
     let is_new = graph.mark_removed(vertices.read(index));
     let outcome = if is_new { Outcome::Removed } else { Outcome::Absent };
+    // mutation: late equivalent, because only later launches read the outcomes.
     write_if(outcomes, index, outcome as u8);
 }
 

@@ -64,12 +64,12 @@ pub fn triangles(lists: &Lists) -> u64 {
     found
 }
 
-/// Returns the ranks after many iterations. Vertices for which `exists` is false have none.
-pub fn ranks(lists: &Lists, damping: f64, exists: &[bool]) -> Vec<f64> {
+/// Returns the ranks after so many iterations. Vertices for which `exists` is false have none.
+pub fn ranks(lists: &Lists, damping: f64, exists: &[bool], iterations: u32) -> Vec<f64> {
     let count = exists.iter().filter(|&&exists| exists).count() as f64;
     let first = |exists: &bool| if *exists { 1.0 / count } else { 0.0 };
     let mut ranks: Vec<f64> = exists.iter().map(first).collect();
-    for _ in 0..300 {
+    for _ in 0..iterations {
         let mut sums = vec![0.0; lists.len()];
         let mut without_edges = 0.0;
         for (targets, rank) in lists.iter().zip(&ranks) {

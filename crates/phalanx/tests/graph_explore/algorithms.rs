@@ -45,7 +45,13 @@ fn check(graph: &impl Adjacent, edges: &[(u32, u32)], kind: Kind) -> std::result
         same("triangles", triangles(graph).map_err(text)?, oracle::triangles(&lists))?;
     }
     let parameters = PageRank { iterations: 5, tolerance: 0.0, ..PageRank::default() };
-    page_rank(graph, &parameters).and_then(|ranks| ranks.read()).map_err(text)
+    let ranks = page_rank(graph, &parameters).and_then(|ranks| ranks.read()).map_err(text)?;
+    let expected = oracle::ranks(&lists, parameters.damping.into(), &[true; VERTICES], 5);
+    let is_near = |(found, expected): (&f32, &f64)| (f64::from(*found) - expected).abs() < 1e-6;
+    match ranks.iter().zip(&expected).all(is_near) {
+        true => Ok(ranks),
+        false => Err(format!("ranks: expected {expected:?}, found {ranks:?}")),
+    }
 }
 
 /// Runs the algorithms on the graph, on its rows and on merged rows of a seed.
@@ -98,6 +104,28 @@ pub fn hubs(setting: &Setting) -> Checked {
     same("triangles", run().map_err(|error| error.to_string())?, [expected; 2])
 }
 
+/// Counts the triangles of a batch with more edges between hubs than a block has threads.
+pub fn many_hubs(setting: &Setting) -> Checked {
+    const HUBS: u32 = 17;
+    const LEAVES: u32 = 40;
+    let stars = (0..HUBS).flat_map(|hub| (HUBS..HUBS + LEAVES).map(move |leaf| (hub, leaf)));
+    let pairs = (0..HUBS).flat_map(|a| (a + 1..HUBS).map(move |b| (a, b)));
+    let run = || -> Result<u64> {
+        let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(VERTICES);
+        let graph = graph.kind(Kind::Undirected).build()?;
+        let (sources, targets) = split(&stars.collect::<Vec<_>>());
+        assert!(graph.insert(&sources, &targets)?.all_placed());
+        let (mut kept, (sources, targets)) = (Triangles::of(&graph)?, split(&pairs.collect::<Vec<_>>()));
+        let outcomes = graph.insert(&sources, &targets)?;
+        kept.inserted(&graph, &sources, &targets, &outcomes)?;
+        Ok(kept.count())
+    };
+    // Each pair of hubs with each leaf, and the triangles of hubs.
+    let (hubs, leaves) = (u64::from(HUBS), u64::from(LEAVES));
+    let expected = hubs * (hubs - 1) / 2 * leaves + hubs * (hubs - 1) * (hubs - 2) / 6;
+    same("triangles", run().map_err(|error| error.to_string())?, expected)
+}
+
 /// Computes the components of paths, whose trees of labels are deep.
 pub fn paths(setting: &Setting) -> Checked {
     let text = |error: phalanx::Error| error.to_string();
@@ -114,17 +142,22 @@ pub fn paths(setting: &Setting) -> Checked {
 
 /// Keeps components and triangles over the batches of a seed.
 pub fn keep(setting: &Setting) -> Checked {
-    keep_results(setting).map_err(|error| error.to_string())?
+    keep_results(setting, &[10, 25, 50]).map_err(|error| error.to_string())?
 }
 
-fn keep_results(setting: &Setting) -> Result<Checked> {
+/// As [`keep`], over batches with more edges than a block has threads.
+pub fn keep_many(setting: &Setting) -> Checked {
+    keep_results(setting, &[200, 300]).map_err(|error| error.to_string())?
+}
+
+fn keep_results(setting: &Setting, counts: &[usize]) -> Result<Checked> {
     let mut rng = Rng::new(setting.seed);
     let graph = DynamicGraph::<()>::builder().device(&setting.device()).vertices(VERTICES);
     let graph = graph.kind(Kind::Undirected).build()?;
     let (mut count, mut components) = (Triangles::of(&graph)?, Components::of(&graph)?);
     let mut edges = Vec::new();
     for _ in 0..3 {
-        let batch = draw(&mut rng, &[10, 25, 50]);
+        let batch = draw(&mut rng, counts);
         let (sources, targets) = split(&batch);
         let outcomes = graph.insert(&sources, &targets)?;
         count.inserted(&graph, &sources, &targets, &outcomes)?;

@@ -10,7 +10,7 @@ use simt::emulator::WeakMemory;
 const SEEDS: u64 = 120;
 
 /// Runs an insertion, whose edges may be refused.
-fn insert<E: Sample>(world: &mut World<E>, edges: &[(u32, u32, E)]) -> Checked {
+pub fn insert<E: Sample>(world: &mut World<E>, edges: &[(u32, u32, E)]) -> Checked {
     match E::insert(&world.graph, edges) {
         Err(Error::Device(error)) => Err(error.to_string()),
         Ok(said) if !said.all_placed() => Err(format!("{} refused without a cause", said.refused())),
@@ -129,7 +129,7 @@ pub fn crowd(setting: &Setting) -> Checked {
 }
 
 /// Returns edges from each source to each target, in an order that mixes them.
-fn stars(sources: std::ops::Range<u32>, targets: std::ops::Range<u32>) -> Vec<(u32, u32, ())> {
+pub fn stars(sources: std::ops::Range<u32>, targets: std::ops::Range<u32>) -> Vec<(u32, u32, ())> {
     targets.flat_map(|target| sources.clone().map(move |source| (source, target, ()))).collect()
 }
 

@@ -14,12 +14,12 @@ use simt::{GlobalSlice, Instance, Kernel, Thread, timer};
 use std::collections::HashMap;
 
 /// Number of vertices: a hub with a table, a full small vertex, and others.
-const VERTICES: u32 = 64;
+pub const VERTICES: u32 = 64;
 /// Number of seeds per kind of graph.
 const SEEDS: u64 = 300;
 
 /// Operations of a launch: the step of lane `r` in round `i` is at `r * rounds + i`.
-struct Script<M: Config> {
+pub struct Script<M: Config> {
     graph: GraphView<M>,
     rounds: u32,
     codes: GlobalSlice<u8>,
@@ -69,10 +69,10 @@ impl<M: Config> Kernel for Script<M> {
 const NOTHING: u8 = u8::MAX;
 
 /// Operation: code, source, target and data.
-type Step = (u8, u32, u32, u64);
+pub type Step = (u8, u32, u32, u64);
 
 /// Buffers of a launch.
-struct Part<D: Scalar> {
+pub struct Part<D: Scalar> {
     steps: Vec<Step>,
     rounds: u32,
     codes: Buffer<u8>,
@@ -86,7 +86,7 @@ struct Part<D: Scalar> {
 }
 
 impl<D: Scalar> Part<D> {
-    fn new(device: &gpu::Device, steps: Vec<Step>, rounds: u32) -> gpu::Result<Self> {
+    pub fn new(device: &gpu::Device, steps: Vec<Step>, rounds: u32) -> gpu::Result<Self> {
         let data: Vec<D> = steps.iter().map(|step| D::from_u64(step.3)).collect();
         let len = steps.len();
         Ok(Self {
@@ -103,7 +103,7 @@ impl<D: Scalar> Part<D> {
         })
     }
 
-    fn script<M: Config<Data = D>>(&self, graph: GraphView<M>) -> Script<M> {
+    pub fn script<M: Config<Data = D>>(&self, graph: GraphView<M>) -> Script<M> {
         Script {
             graph,
             rounds: self.rounds,
@@ -179,7 +179,7 @@ words! {
 }
 
 /// Returns the steps of a launch of `lanes` lanes, few of which have an operation at a time.
-fn steps(rng: &mut Rng, lanes: u32, rounds: u32, pairs: &[(u32, u32)]) -> Vec<Step> {
+pub fn steps(rng: &mut Rng, lanes: u32, rounds: u32, pairs: &[(u32, u32)]) -> Vec<Step> {
     let step = |rng: &mut Rng| {
         let code = if rng.below(8) < 2 { rng.pick(&[0, 1, 1, 2, 2, 3, 3]) } else { NOTHING };
         let (source, target) = rng.pick(pairs);
@@ -189,7 +189,7 @@ fn steps(rng: &mut Rng, lanes: u32, rounds: u32, pairs: &[(u32, u32)]) -> Vec<St
 }
 
 /// Fills a graph: a hub with a table, and a small vertex whose record or slab is nearly full.
-fn filled<E: Words>(setting: &Setting, rng: &mut Rng, variant: &str) -> Result<World<E>, String> {
+pub fn filled<E: Words>(setting: &Setting, rng: &mut Rng, variant: &str) -> Result<World<E>, String> {
     let builder = DynamicGraph::<E>::builder().device(&setting.device()).variant(variant);
     // The pool has 32 slabs; vertices of their own take all but a few.
     let mut world = World::new(builder.vertices(VERTICES as usize).slabs(32).table_slabs(8).fixed(true));

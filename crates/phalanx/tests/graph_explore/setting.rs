@@ -9,13 +9,15 @@ pub struct Setting {
     pub weak_memory: WeakMemory,
     /// Whether the device has a 16-byte compare-and-swap.
     pub cas128: bool,
+    /// Number of threads of launches that fill the device; a block has 128.
+    pub resident_threads: u32,
     /// Faults injected into the kernels.
     pub faults: Vec<Fault>,
 }
 
 impl Setting {
     pub fn new(seed: u64) -> Self {
-        Self { seed, weak_memory: WeakMemory::Off, cas128: true, faults: Vec::new() }
+        Self { seed, weak_memory: WeakMemory::Off, cas128: true, resident_threads: 64, faults: Vec::new() }
     }
 
     /// Returns the device: random schedules alternate with priority-based ones.
@@ -30,6 +32,7 @@ impl Setting {
             stale_l1: true,
             weak_memory: self.weak_memory,
             cas128: self.cas128,
+            resident_threads: self.resident_threads,
             faults: self.faults.clone(),
             step_limit: 1 << 20,
             ..Options::explore(schedule)

@@ -54,6 +54,10 @@ pub struct Options {
     pub stack_bytes: usize,
     /// Whether compare-exchange of 128 bits works, as on GPUs from sm_90 on; else it traps, as on older ones.
     pub cas128: bool,
+    /// Number of threads per worker (one in exploring mode) that the device reports as resident at a time.
+    /// Launches with as many threads as fill a device have so many. Default: 64, so that small batches fill
+    /// the device. Such launches have several blocks only if it is larger than a block.
+    pub resident_threads: u32,
 }
 
 impl Default for Options {
@@ -68,6 +72,7 @@ impl Default for Options {
             step_limit: 1 << 24,
             stack_bytes: 256 << 10,
             cas128: true,
+            resident_threads: 64,
         }
     }
 }

@@ -19,6 +19,8 @@ fn root(labels: GlobalSlice<u32>, mut vertex: u32) -> u32 {
             return label;
         }
         // Another thread may have stored a smaller label meanwhile. Both are on the path.
+        // mutation: late performance, because the label is one on the path of a vertex that is no root: an
+        // older one only makes the path longer.
         labels.at(vertex as usize).store(next, Order::Relaxed, Scope::Device);
         (vertex, label) = (label, next);
     }

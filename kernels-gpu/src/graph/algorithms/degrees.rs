@@ -19,6 +19,7 @@ pub fn degrees_count<A: Adjacency + Instance>(graph: A::View, degrees: GlobalSli
         let degree = tile.reduce_add(own) + large.degree;
         if let Some(vertex) = vertex.filter(|_| tile.rank() == 0) {
             let degree = if A::exists(graph, vertex) { degree } else { NO_VERTEX };
+            // mutation: late equivalent, because only later launches read the degrees.
             write_if(degrees, vertex as usize, degree);
         }
         large

@@ -73,8 +73,10 @@ impl Ranking {
     /// vertices with edges.
     fn set(self, vertex: usize, degree: u32, rank: f32) -> u64 {
         self.ranks.write(vertex, rank.to_bits());
+        // mutation: late equivalent, because only later launches read the word.
         self.sums.write(vertex, 0);
         let share = if degree == 0 { 0.0 } else { rank / degree as f32 };
+        // mutation: late equivalent, because only later launches read the word.
         self.shares.write(vertex, share.to_bits());
         if degree == 0 { 0 } else { to_fixed(rank) }
     }
@@ -146,6 +148,7 @@ pub fn rank_gather<A: Adjacency + Instance>(graph: A::View, ranking: Ranking) {
         let large = A::visit(graph, vertex, |target| sum += ranking.share(target));
         let sum = tile_sum(tile, sum);
         if let Some(vertex) = vertex.filter(|_| tile.rank() == 0 && large.parts == 0) {
+            // mutation: late equivalent, because only later launches read the word.
             ranking.sums.write(vertex as usize, sum);
         }
         large

@@ -83,6 +83,7 @@ impl PartList {
         let mut index = tile.rank();
         while index < large.parts {
             let word = (vertex.unwrap_or(0) as u64) << 32 | index as u64;
+            // mutation: late equivalent, because only later launches read the list.
             write_if(self.words, place + index as usize, word);
             index += VERTEX_TILE;
         }

@@ -43,6 +43,7 @@ impl SearchStep {
         };
         let place = warp.shuffle(first, 0) + (votes & warp.lower_ranks()).count_ones();
         if let Some(target) = target {
+            // mutation: late equivalent, because only later launches read the queue.
             write_if(self.to, place as usize, target);
         }
     }

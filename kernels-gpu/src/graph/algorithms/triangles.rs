@@ -43,6 +43,7 @@ impl Orientation {
         if let Some(target) = target {
             let place = (self.offsets.read(source as usize) + place) as usize;
             self.targets.write(place, target);
+            // mutation: late equivalent, because only later launches read the rows.
             self.sources.write(place, source);
         }
     }
