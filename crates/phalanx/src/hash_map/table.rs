@@ -35,7 +35,8 @@ pub struct Table {
     slots: usize,
     /// Number of earlier tables of the map.
     generation: u64,
-    /// Counter of long probe sequences when the table was created or cleared: a table may be too full for short ones.
+    /// Counter of long probe sequences when the table was created or cleared: a table may be too full for
+    /// short ones.
     long: usize,
 }
 

@@ -521,8 +521,8 @@ pub trait Map {
     /// Removes all pairs. The map keeps its memory.
     ///
     /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory. Then a map may have lost its pairs although
-    /// [`Self::len`] still counts them.
+    /// [`Error::Device`] if the device is lost or lacks the memory. Then a map may have lost its pairs
+    /// although [`Self::len`] still counts them.
     fn clear(&mut self) -> Result<()> {
         self.inner().device().synchronize()?;
         self.inner_mut().clear()
