@@ -94,7 +94,7 @@ impl Kind {
 
     fn memory(self) -> &'static str {
         match self {
-            Self::Explorer => "stale L1; a quarter of the seeds again under weak memory (hardware)",
+            Self::Explorer => "stale L1; a quarter of the seeds or more again under weak memory (hardware)",
             Self::Script | Self::LackOfMemory => "sequentially consistent",
             Self::Crashes => "sequentially consistent; at each stop single stores lost, prefixes, 64 subsets",
         }

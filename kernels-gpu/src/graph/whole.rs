@@ -200,7 +200,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     }
 }
 
-/// Number of halves that a thread of [`count_sources`] counts.
+/// Number of halves that a thread of the kernel `graph_count` counts.
 pub const COUNTED_EACH: usize = 4;
 
 /// Adds the numbers of edges of a batch to `counts`, a word per record, for `many` records from `first` on.

@@ -27,10 +27,11 @@ pub fn lowest(word: u32, many: u32) -> u32 {
     word & ((1 << place_of(word, many)) - 1)
 }
 
-/// Returns the position of the first set bit at or above `from`, wrapping around.
+/// Returns the position of the first set bit at or above `from` modulo 32, wrapping around.
 #[device]
 pub fn first_from(word: u32, from: u32) -> u32 {
-    (word.rotate_right(from & 31).trailing_zeros() + from) & 31
+    let from = from & 31;
+    (word.rotate_right(from).trailing_zeros() + from) & 31
 }
 
 /// Returns the sum of `count` (at most 63) over the lanes of lower rank, by one vote for each of its bits.
@@ -72,8 +73,8 @@ mod tests {
     #[test]
     fn the_first_bit_goes_round() {
         for word in [1, 0x8000_0001, 0x00F0_0000] {
-            for from in 0..70 {
-                let expected = (from..from + 32).map(|place| place % 32).find(|bit| word >> bit & 1 != 0);
+            for from in (0..70).chain(u32::MAX - 40..=u32::MAX) {
+                let expected = (0..32).map(|i| (from % 32 + i) % 32).find(|bit| word >> bit & 1 != 0);
                 assert_eq!(Some(first_from(word, from)), expected, "{word:#x} from {from}");
             }
         }
