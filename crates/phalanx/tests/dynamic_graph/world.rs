@@ -71,6 +71,19 @@ pub struct World<E: Data> {
     pub edges: BTreeMap<(u32, u32), E>,
 }
 
+impl World<u64> {
+    /// Lets the edges with data below `before` expire, and checks their number.
+    pub fn try_expire(&mut self, before: u64) -> Checked {
+        let expected = self.edges.values().filter(|&&time| time < before).count();
+        self.edges.retain(|_, time| *time >= before);
+        same(
+            "number of expired edges",
+            self.graph.expire(before).map_err(|error| error.to_string())?,
+            expected,
+        )
+    }
+}
+
 impl<E: Sample> World<E> {
     pub fn new(builder: Builder<E>) -> Self {
         Self { graph: builder.build().unwrap(), edges: BTreeMap::new() }
@@ -139,6 +152,13 @@ impl<E: Sample> World<E> {
         let (sources, targets): (Vec<_>, Vec<_>) = edges.iter().copied().unzip();
         let outcomes = self.graph.remove(&sources, &targets).map_err(|error| error.to_string())?;
         self.try_removed(edges, &outcomes)
+    }
+
+    /// Removes vertices, and so their edges.
+    pub fn try_remove_vertices(&mut self, ids: &[u32]) -> Checked {
+        let _ = self.graph.remove_vertices(ids).map_err(|error| error.to_string())?;
+        self.edges.retain(|edge, _| !ids.contains(&edge.0) && !ids.contains(&edge.1));
+        Ok(())
     }
 
     /// Notes the edges of a removal, and checks the outcomes.
