@@ -154,7 +154,7 @@ impl<K: Word, V: Word> Lists<K, V> {
         let (device, kernels, many) = (&self.handle.device, self.handle.kernels(), self.many);
         let shape = kernels.shape();
         loop {
-            let heads = Heads::new(device, shape.slab_bytes, buckets, memory.seed())?;
+            let heads = Heads::new(device, shape.slab_bytes, buckets, memory.keys())?;
             let into = ListsRef { heads: &heads, pool: &memory.pool };
             let refused = device.zeroed::<u64>(1)?;
             // SAFETY: nothing else runs, and both the old and the new heads are alive.
@@ -388,6 +388,7 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::Keys;
     use super::*;
     use crate::map::variant::VariantTag;
     use crate::slab_alloc::SlabAlloc;
@@ -399,7 +400,7 @@ mod tests {
     #[test]
     fn buckets_are_made_before_a_large_batch() {
         let device = Device::emulator(Default::default());
-        let heads = Heads::new(&device, 128, 10, 0).unwrap();
+        let heads = Heads::new(&device, 128, 10, Keys { seed: 0, repeat: false }).unwrap();
         let pool = SlabAlloc::builder().device(&device).capacity(32).slab_bytes(128).build().unwrap();
         let keys = device.from_slice(&Vec::from_iter(0..20_000u32)).unwrap();
         let handle = Handle::new(device.clone(), VARIANT.boxed(), Memory::new(heads, pool));

@@ -7,15 +7,16 @@
 //! that it identifies its append.
 use crate::chains::{self, Chains};
 use crate::common::Rng;
-use crate::mutation::{setting, settings, told};
+use crate::mutation::{all_settings, setting, settings, told};
 use crate::world::{Finding, HasFixture, Setting};
 use checker::{Event, Model};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::{
-    ContainsKey, CounterDelta, MultiOpCode, OpCode, Outcome, PerLane, Remove, Scalar, Session, Slot,
+    ContainsKey, CounterDelta, MultiOpCode, OpCode, Outcome, Packed, PerLane, Published, Remove, Scalar,
+    Session, Slot, Wide,
 };
-use phalanx_kernels::slab::Pool;
 use phalanx_kernels::slab::list::{Append, Collect, Config, Count, Gather, Lists, ListsView, RemoveAll};
+use phalanx_kernels::slab::{Light, Pool, Spread};
 use simt::emulator::{Launch, Options};
 use simt::{GlobalSlice, Kernel, Thread, timer};
 use std::collections::{BTreeSet, HashMap};
@@ -52,6 +53,8 @@ struct Part {
 struct Plan {
     fill: Vec<(u64, u64)>,
     parts: Vec<Part>,
+    /// Whether the view knows that keys have several pairs.
+    told: bool,
 }
 
 impl Plan {
@@ -67,7 +70,19 @@ impl Plan {
         let fill: Vec<_> = (0..fill).map(|place| (filler(place), place)).collect();
         let mut next = 1000;
         let parts = (0..2 + rng.below(2)).map(|_| Part::new(&mut rng, &keys, lanes, &mut next)).collect();
-        Self { fill, parts }
+        Self { fill, parts, told: true }
+    }
+
+    /// Returns a plan in which one lane appends values of a key that has one, and removes one value after each
+    /// append, while other lanes look for the key. So the key is never absent.
+    fn replacing(seed: u64, lanes: u64, told: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let (len, key) = (1 + rng.below(17), 1);
+        let at = rng.below(len);
+        let fill = (0..len).map(|place| (if place == at { key } else { 1000 + place }, place)).collect();
+        let replacing = [APPEND, REMOVE_ONE].repeat(1 + rng.below(3) as usize);
+        let parts = vec![Part::alone(&replacing, key, lanes), Part::alone(&[CONTAINS; 3], key, lanes)];
+        Self { fill, parts, told }
     }
 }
 
@@ -85,9 +100,19 @@ impl Part {
 
     /// Returns a launch in which one lane appends the pairs.
     fn appends(pairs: &[(u64, u64)], lanes: u64) -> Self {
-        let idle = vec![(NOTHING, 0); pairs.len()];
-        let rows = (0..lanes).map(|lane| if lane == 0 { pairs.to_vec() } else { idle.clone() });
-        Self { kinds: vec![APPEND; pairs.len()], rows: rows.collect() }
+        Self::of_one_lane(vec![APPEND; pairs.len()], pairs.to_vec(), lanes)
+    }
+
+    /// Returns a launch in which one lane executes operations on one key.
+    fn alone(kinds: &[u8], key: u64, lanes: u64) -> Self {
+        let row = (0..kinds.len() as u64).map(|round| (key, 2000 + round)).collect();
+        Self::of_one_lane(kinds.to_vec(), row, lanes)
+    }
+
+    fn of_one_lane(kinds: Vec<u8>, row: Vec<(u64, u64)>, lanes: u64) -> Self {
+        let idle = vec![(NOTHING, 0); row.len()];
+        let rows = (0..lanes).map(|lane| if lane == 0 { row.clone() } else { idle.clone() });
+        Self { kinds, rows: rows.collect() }
     }
 }
 
@@ -418,16 +443,22 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Explored for Lists<S, P, W,
     }
 }
 
-/// Runs the parts concurrently.
-fn play<M: Explored, R>(device: &Device, memory: &Chains, parts: &[Part]) -> Result<Vec<Step>, Finding>
+/// Runs the parts concurrently. `told` is whether the view knows that keys have several pairs.
+fn play<M: Explored, R>(
+    device: &Device,
+    memory: &Chains,
+    parts: &[Part],
+    told: bool,
+) -> Result<Vec<Step>, Finding>
 where
     R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
     M::Slot: Slot<Key = M::Key, Value = M::Value>,
 {
+    let lists = M::view(memory, 1).with_repeated_keys(told);
     let told: Vec<Told<M::Key, M::Value>> =
         parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
     let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
-        let play = Play::<M, R> { lists: M::view(memory, 1), script: told.script(), by: PhantomData };
+        let play = Play::<M, R> { lists, script: told.script(), by: PhantomData };
         Launch::new(Grid::new(1, part.rows.len() as u32), play)
     };
     let launches: Vec<_> = parts.iter().zip(&told).map(launch).collect();
@@ -437,17 +468,29 @@ where
     Ok(parts.flat_map(|((part, told), thread)| told.steps(part, thread).expect("memory")).collect())
 }
 
+/// Returns the number of lanes of a launch: a warp has at least two tiles, unless a tile is as wide as a warp.
+fn lanes<M: Config>() -> u64 {
+    u64::from((M::TILE.max(2) * 2).min(32))
+}
+
 /// Runs the plan of a seed and checks its results. Returns the numbers of operations and of refusals.
 fn explore<M: Explored, R>(seed: u64, setting: &Setting) -> Result<(usize, usize), Finding>
 where
     R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
     M::Slot: Slot<Key = M::Key, Value = M::Value>,
 {
-    let lanes = u64::from((M::TILE.max(2) * 2).min(32));
-    let plan = Plan::new::<M>(seed, lanes);
+    explore_plan::<M, R>(&Plan::new::<M>(seed, lanes::<M>()), setting)
+}
+
+/// Runs a plan and checks its results. Returns the numbers of operations and of refusals.
+fn explore_plan<M: Explored, R>(plan: &Plan, setting: &Setting) -> Result<(usize, usize), Finding>
+where
+    R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
+    M::Slot: Slot<Key = M::Key, Value = M::Value>,
+{
     let calm = Device::emulator(Options { cas128: setting.cas128, ..Options::default() });
     let filled = M::memory(&calm, 1).expect("memory");
-    play::<M, R>(&calm, &filled, &[Part::appends(&plan.fill, lanes)])?;
+    play::<M, R>(&calm, &filled, &[Part::appends(&plan.fill, lanes::<M>())], plan.told)?;
     let options = Options {
         stale_l1: true,
         weak_memory: setting.weak_memory,
@@ -458,7 +501,7 @@ where
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, 1).expect("memory");
     M::copy(&mut memory, &filled).expect("memory");
-    let steps = play::<M, R>(&device, &memory, &plan.parts)?;
+    let steps = play::<M, R>(&device, &memory, &plan.parts, plan.told)?;
     let fill = plan.fill.iter().map(|&(key, value)| (M::Key::from_u64(key).to_u64(), value)).collect();
     let history = History { fill, steps, left: M::left(&memory)? };
     history.check()?;
@@ -493,4 +536,39 @@ where
     let again = explore::<M, R>(seed, &setting::<M>(seed)).expect_err("what was found is there");
     assert!(again.is_same(&finding), "{name}: seed {seed} does not replay: {finding} and {again}");
     println!("{name}: found by seed {seed}: {finding}");
+}
+
+/// Replaces the values of a key that is never absent, under `count` seeds in both memory models. Returns the
+/// number of runs with a finding, if the view is not `told` that keys have several pairs; otherwise there must
+/// be none.
+fn replaced<M: Explored>(name: &str, count: u64, told_of: bool) -> usize
+where
+    M::Slot: Slot<Key = M::Key, Value = M::Value>,
+{
+    let mut found = 0;
+    for (seed, setting) in all_settings::<M>(count) {
+        let plan = Plan::replacing(seed, lanes::<M>(), told_of);
+        match explore_plan::<M, RemoveAll<M::Slot>>(&plan, &setting) {
+            Err(finding) if told_of => panic!("{}", told(name, seed, &setting, &finding)),
+            result => found += usize::from(result.is_err()),
+        }
+    }
+    println!("{name}: {found} findings, view told of several pairs: {told_of}");
+    found
+}
+
+#[test]
+fn a_key_is_present_while_its_values_are_replaced() {
+    replaced::<Lists<Packed, Spread<128>, 4, 4>>("packed", 1000, true);
+    replaced::<Lists<Packed, Light<128>, 2, 8>>("packed, two lanes", 1000, true);
+    replaced::<Lists<Wide<u64, u64>, Spread<128>, 4, 2>>("wide", 500, true);
+    replaced::<Lists<Published<u64, u64>, Spread<128>, 4, 2>>("published", 1000, true);
+}
+
+/// Without the swap at the end of a search, and without waits for pairs that are being published, such a key
+/// may seem absent.
+#[test]
+fn a_view_that_knows_of_one_value_a_key_misses_replaced_ones() {
+    assert_ne!(replaced::<Lists<Packed, Spread<128>, 4, 4>>("packed", 1000, false), 0);
+    assert_ne!(replaced::<Lists<Published<u64, u64>, Spread<128>, 4, 2>>("published", 1000, false), 0);
 }

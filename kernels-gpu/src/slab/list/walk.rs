@@ -2,7 +2,7 @@
 use super::super::handle::Handle;
 use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
-use super::node::Node;
+use super::node::{Node, Read};
 use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
 use simt::{Convergence, CurrentOp, Order, Thread, Tile, device, share_work};
 
@@ -11,6 +11,10 @@ pub const LONG: u32 = 64;
 
 /// Flag in [`Walk::depth`], above the length of any list: the pool refused a slab.
 const REFUSED: u32 = 1 << 31;
+
+/// Flag in [`Walk::depth`], above the length of any list: the lane has read a tombstone. Only where a key may
+/// have several pairs.
+const REMOVED: u32 = 1 << 30;
 
 /// One lane's operation during its search through a list, as the work-sharing loop executes it: the one
 /// search loop of all operations on one key (slab-hash paper, section IV-C).
@@ -23,8 +27,8 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     /// Current node of the tile, or `None` for a head. The tile works on one operation until that is
     /// finished, so every lane can keep the node.
     at: Option<Node<S, W, L>>,
-    /// Number of nodes that the tile has passed in the current operation, and [`REFUSED`] if the pool had no
-    /// slab for it at the last probe.
+    /// Number of nodes that the tile has passed in the current operation, [`REMOVED`], and [`REFUSED`] if the
+    /// pool had no slab for the operation at the last probe.
     depth: u32,
     outcome: Outcome,
 }
@@ -76,7 +80,11 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         // SAFETY: the bucket is that of a key.
         let node = self.at.unwrap_or(unsafe { self.lists.head(head) });
         let read = node.read(rank, turn.is_active(), Self::LOADS);
-        let probe = BucketProbe::new(tile, node.bucket(), &read.lane, &request, |_, word| S::is_empty(word));
+        let mut probe =
+            BucketProbe::new(tile, node.bucket(), &read.lane, &request, |_, word| S::is_empty(word));
+        if S::PUBLISHES && self.lists.repeats_keys() {
+            probe.result.waits |= tile.any(read.lane.first(|_, word| S::is_busy(word)).exists);
+        }
         let (done, value) = probe.act(tile, turn.is_active(), &request);
 
         let through = turn.is_active() && probe.result.continues();
@@ -93,11 +101,13 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         }
         // After a refusal the tile probes once more: another tile may have linked the last slab here.
         let again = through && !onward && request.places() && self.depth < REFUSED;
-        let finished = done || (probe.result.is_decided() && !onward && !again);
+        let ends = probe.result.is_decided() && !onward && !again;
+        let missed = self.may_have_missed(turn, node, &read, ends && !request.places());
+        let finished = done || (ends && !missed);
         self.depth = match (finished, again) {
             (true, _) => 0,
             (_, true) => self.depth | REFUSED,
-            _ if onward => self.depth % REFUSED + 1,
+            _ if onward => (self.depth & !REFUSED) + 1,
             _ => self.depth,
         };
         self.at = if onward {
@@ -111,6 +121,32 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         finished
     }
 
+    /// Returns whether a tile that has read a list up to its end without finding the key may have missed a
+    /// pair, because a key may have several. Then it reads the node again.
+    ///
+    /// It may have if it has read a tombstone: it does not read slots in order, so another tile may have
+    /// appended a pair after the end was read, and then removed the one in the tombstone's slot.
+    #[device(caller)]
+    fn may_have_missed(
+        &mut self,
+        turn: CurrentOp<W, impl Convergence>,
+        node: Node<S, W, L>,
+        read: &Read<S, L>,
+        ends: bool,
+    ) -> bool {
+        if P::FROZEN || !self.lists.repeats_keys() {
+            return false;
+        }
+        let (tile, rank) = (turn.tile(), turn.tile().rank());
+        let is_removed =
+            |j: u32, word| S::key(word) == S::tombstone() && !Node::<S, W, L>::is_link(rank, j as usize);
+        if turn.is_active() && read.lane.first(is_removed).exists {
+            self.depth |= REMOVED;
+        }
+        let doubtful = tile.any(self.depth & REMOVED != 0) && turn.is_active() && ends;
+        !node.still_ends(tile, read, doubtful)
+    }
+
     /// Returns the link of a full node, by the lane that has read it. If the list ends there and the
     /// operation inserts an absent key, links a new slab first.
     #[device(caller)]
@@ -118,7 +154,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         if !(asked && request.places() && link.is_none()) {
             return link;
         }
-        if self.depth % REFUSED >= LONG {
+        if self.depth % REMOVED >= LONG {
             self.lists.counters().record_long();
         }
         // The seed uses no address: an explored schedule must replay identically.
