@@ -19,6 +19,8 @@ pub const UNWRITTEN: u8 = 0xff;
 pub trait Subject<K, V> {
     /// Whether the structure returns values.
     const TELLS: bool;
+    /// Whether insertions need values.
+    const TAKES_VALUES: bool = Self::TELLS;
 
     /// Submits a call to the stream without waiting.
     ///
@@ -84,13 +86,14 @@ impl<K: MapWord + Word, V: MapWord + Word> Batch<K, V> {
     }
 
     /// Creates the batch of a plan.
-    fn of(device: &Device, plan: &Plan<K, V>, tells: bool) -> Result<Self> {
+    fn of<S: Subject<K, V>>(device: &Device, plan: &Plan<K, V>) -> Result<Self> {
         let stream = &plan.stream;
         let codes: Vec<u8> = match plan.call {
             Call::Mixed => stream.ops.iter().map(|op| code(*op)).collect(),
             _ => Vec::new(),
         };
-        let (arguments, results) = if tells { (&stream.values[..], stream.len()) } else { (&[][..], 0) };
+        let arguments = if S::TAKES_VALUES { &stream.values[..] } else { &[] };
+        let results = if S::TELLS { stream.len() } else { 0 };
         Ok(Self {
             codes: device.from_slice(&codes)?,
             keys: device.from_slice(&stream.keys)?,
@@ -280,7 +283,7 @@ impl<'a, K: MapWord + Word, V: MapWord + Word, S: Subject<K, V>> Prepared<'a, K,
     /// # Errors
     /// Returns [`gpu::Error`] when the device runs out of memory.
     pub fn new(gpu: &'a Gpu, plan: Plan<K, V>, subject: S) -> Result<Self> {
-        let batch = Batch::of(&gpu.device, &plan, S::TELLS)?;
+        let batch = Batch::of::<S>(&gpu.device, &plan)?;
         let there = &plan.preload;
         let preload = if there.is_empty() { None } else { Some(Batch::inserts(&gpu.device, there)?) };
         let (measure, measured): (Measure<K, S>, _) = (|_, _| Ok(Vec::new()), Vec::new());

@@ -60,6 +60,7 @@ pub mod sharded_partition;
 pub mod skip_list;
 pub mod slab_alloc;
 pub mod slab_hash;
+pub mod slab_multi_map;
 #[cfg(feature = "trees")]
 pub mod soak;
 #[cfg(feature = "trees")]
@@ -76,6 +77,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(slab_alloc::Pools(gpu)),
         Box::new(device_malloc::Heap(gpu)),
         Box::new(slab_hash::SlabMaps(gpu)),
+        Box::new(slab_multi_map::MultiMaps(gpu)),
         Box::new(sets::SlabSets(gpu)),
         Box::new(sets::ChainSets(gpu)),
         #[cfg(feature = "trees")]

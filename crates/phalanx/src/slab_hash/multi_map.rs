@@ -494,6 +494,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
 /// batches.get_all(&keys, &offsets, &mut values, &mut counts)?; // at most two values of each key
 /// assert_eq!((values.read()?, counts.read()?), (vec![7, 1, 8, 2], vec![2, 2]));
 /// batches.count(&keys, &mut counts)?;
+/// batches.contains_key(&keys, &mut outcomes)?;
+/// assert_eq!(outcomes.read()?, [Outcome::Found as u8; 2]);
 /// batches.remove_one(&keys, &mut outcomes)?;
 /// assert_eq!(outcomes.read()?, [Outcome::Removed as u8; 2]);
 /// batches.remove_all(&keys, &mut counts)?;
@@ -503,7 +505,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
 ///
 /// # Cost
 ///
-/// `insert`, `count`, `get_all`, `remove_one`, `execute` and `remove_all` launch one kernel each. They
+/// `insert`, `count`, `get_all`, `contains_key`, `remove_one`, `execute` and `remove_all` launch one kernel each. They
 /// allocate and copy nothing and do not wait.
 #[derive(Debug)]
 pub struct MultiBatches<'a, K: Key, V: Value> {
@@ -576,6 +578,16 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         let values = values.view();
         let values = self.slice("values", values, values.len())?;
         self.task(Task::Collect { keys, offsets, values, counts })
+    }
+
+    /// Submits [`SlabMultiMap::contains_key`]. Outcomes are [`Outcome::Found`] and [`Outcome::Absent`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn contains_key(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
+        check_same_device(&self.map.lists.handle.device, "stream", self.stream.device())?;
+        let batch = contains_key(&self.map.lists.handle.device, keys, outcomes)?;
+        self.map.lists.submit(self.stream, batch)
     }
 
     /// Submits [`SlabMultiMap::remove_one`]. Outcomes are [`Outcome::Removed`] and [`Outcome::Absent`].

@@ -1,0 +1,111 @@
+//! Benchmarks of `phalanx::SlabMultiMap`, with batches on device buffers.
+//!
+//! The parameter `utilisation` is the fraction of memory that pairs occupy at the end. `find_hit` and
+//! `find_miss` are `contains_key`. With `replaced` = `true`, each key of the initial contents is inserted twice,
+//! and its first pair removed, so that half of the slots in use are tombstones, which count as pairs in
+//! `utilisation`.
+use super::both_widths::DEFAULT;
+use super::driver::{Batch, Prepared, Subject, UNWRITTEN};
+use super::map_plan::{Call, Plan};
+use crate::engine::benchmark::{Benchmark, Structure};
+use crate::engine::record::Param;
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Result, bail, ensure};
+use gpu::{Buffer, Stream};
+use phalanx::SlabMultiMap;
+use phalanx::slab_hash::{Growth, variants};
+use phalanx_kernels::keyed::Outcome;
+
+/// Operations that a map with several values per key supports.
+const OPS: &[&str] = &["insert", "find_hit", "find_miss", "remove_half"];
+
+/// Variants of maps with several values per key.
+#[derive(Debug)]
+pub struct MultiMaps<'a>(pub &'a Gpu);
+
+impl Structure for MultiMaps<'_> {
+    fn name(&self) -> &'static str {
+        "SlabMultiMap"
+    }
+
+    fn variants(&self) -> Vec<String> {
+        std::iter::once(DEFAULT).chain(variants::<u32, u32>()).map(str::to_owned).collect()
+    }
+
+    fn ops(&self) -> Vec<&'static str> {
+        OPS.to_vec()
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        let (key, value) = (case.key_bits, case.value_bits);
+        ensure!((key, value) == (32, 32), "keys and values have 32 bits here, not {key} and {value}");
+        let plan = Plan::<u32, u32>::new(case)?;
+        let replaced = replaced(case)?;
+        let pairs = plan.keys as usize * if replaced { 2 } else { 1 };
+        let builder = SlabMultiMap::builder().device(&self.0.device).growth(Growth::Fixed);
+        let builder = builder.capacity(pairs).utilisation(case.number("utilisation")?);
+        let builder = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) };
+        let removed = self.0.device.filled(if replaced { plan.preload.len() } else { 0 }, UNWRITTEN)?;
+        Ok(Box::new(Prepared::new(self.0, plan, MultiMap { map: builder.build()?, replaced, removed })?))
+    }
+}
+
+/// Returns the flag `replaced`, which only operations without insertions can have.
+fn replaced(case: &Case) -> Result<bool> {
+    match case.params.get("replaced") {
+        None | Some(Param::Flag(false)) => Ok(false),
+        Some(Param::Flag(true)) if case.op != "insert" => Ok(true),
+        Some(other) => bail!("`replaced` is {other} for {}; it can be true for other operations", case.op),
+    }
+}
+
+/// A map, and how its initial contents are inserted.
+struct MultiMap {
+    map: SlabMultiMap<u32, u32>,
+    /// Whether each initial pair replaces an earlier one of the key.
+    replaced: bool,
+    /// Outcomes of the removals of earlier pairs.
+    removed: Buffer<u8>,
+}
+
+impl MultiMap {
+    /// Inserts the batch's pairs again, and removes the first pair of each key.
+    fn replace(&mut self, stream: &Stream, batch: &Batch<u32, u32>) -> Result<()> {
+        let batches = self.map.on(stream);
+        batches.insert(&batch.keys, &batch.arguments, None)?;
+        stream.synchronize()?;
+        batches.remove_one(&batch.keys, &mut self.removed)?;
+        stream.synchronize()?;
+        let all = self.removed.read()?.iter().all(|&code| code == Outcome::Removed as u8);
+        ensure!(all, "a key has no pair to remove");
+        Ok(())
+    }
+}
+
+impl Subject<u32, u32> for MultiMap {
+    const TELLS: bool = false;
+    const TAKES_VALUES: bool = true;
+
+    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<u32, u32>) -> Result<()> {
+        let batches = self.map.on(stream);
+        match call {
+            Call::Insert => batches.insert(&batch.keys, &batch.arguments, Some(&mut batch.outcomes))?,
+            Call::Get => batches.contains_key(&batch.keys, &mut batch.outcomes)?,
+            Call::Remove => batches.remove_one(&batch.keys, &mut batch.outcomes)?,
+            Call::Mixed => bail!("mixed batches are not measured"),
+        }
+        if self.replaced && call == Call::Insert {
+            self.replace(stream, batch)?;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        Ok(self.map.clear()?)
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.map.memory_usage()
+    }
+}
