@@ -114,7 +114,8 @@ impl ProbeResult {
 pub struct BucketProbe<S: Slot, const W: u32, const L: usize> {
     bucket: Bucket<S, W, L>,
     hit: SlotMatch<S::Word>,
-    open: SlotMatch<S::Word>,
+    /// The lane's first empty slot, or other slot that the operation may take.
+    pub open: SlotMatch<S::Word>,
     /// Result of the tile's votes.
     pub result: ProbeResult,
 }

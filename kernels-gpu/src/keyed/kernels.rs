@@ -195,7 +195,7 @@ pub(crate) fn with_codes<M: Kind, O: Operation>(
 
 /// Executes the same operation for each key, without an argument.
 #[device(caller)]
-fn with_keys<M: Kind, O: Operation>(
+pub(crate) fn with_keys<M: Kind, O: Operation>(
     operation: O,
     map: M::View,
     keys: BoundedSlice<M::Key>,

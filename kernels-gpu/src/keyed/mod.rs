@@ -157,7 +157,7 @@ mod session;
 mod sketch;
 mod slot;
 
-pub(crate) use bucket::{Bucket, Lane};
+pub(crate) use bucket::{Bucket, Lane, SlotMatch};
 pub(crate) use bucket_probe::{BucketProbe, Request};
 pub use counters::{COUNTER_SHARDS, CounterDelta, Counters, SHARD_WORDS};
 pub use encoding::Encoded;
@@ -166,7 +166,7 @@ pub(crate) use kind::kind_name;
 pub use kind::{EntryRef, Kind, TileKind, View};
 pub use operation::{
     Append, Change, Combination, ContainsKey, Get, GetOrInsert, Insert, InsertNew, Merge, MultiOpCode,
-    OpCode, Operation, Outcome, Remove, Replace, Take, Upsert,
+    OfMany, OpCode, Operation, Outcome, Remove, Replace, Take, Upsert,
 };
 pub use session::{Cooperation, PerBlock, PerLane, Session};
 pub use sketch::{SKETCH_REGISTERS, sketched};

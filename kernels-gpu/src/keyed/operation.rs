@@ -121,6 +121,10 @@ pub trait Operation: Shuffle {
     /// Whether the change may be one that [merges](Merge) values.
     const MERGES: bool = false;
 
+    /// Whether the key may have several pairs, of which the operation concerns the first. Then a search that
+    /// does not find the key takes more care: see [`OfMany`].
+    const OF_MANY: bool = false;
+
     /// Returns whether the other operation, of the same type, does the same.
     #[device]
     fn is_same(self, _other: Self) -> bool {
@@ -366,6 +370,46 @@ impl Operation for Upsert {
     }
 }
 
+/// The operation `O` on the first pair of a key that may have several. In a list of slabs, operations for keys
+/// with one pair at most may miss a key all of whose pairs are removed, and others inserted, during the
+/// search; this one does not.
+#[derive(Clone, Copy, Debug)]
+pub struct OfMany<O>(pub O);
+
+impl<O: Operation> Shuffle for OfMany<O> {
+    #[device]
+    fn map_words(self, word: impl FnMut(u32) -> u32) -> Self {
+        Self(self.0.map_words(word))
+    }
+}
+
+#[device]
+impl<O: Operation> Operation for OfMany<O> {
+    const WRITES: bool = O::WRITES;
+    const PLACES_ALWAYS: bool = O::PLACES_ALWAYS;
+    const RETURNS: bool = O::RETURNS;
+    const EXCHANGES: bool = O::EXCHANGES;
+    const REMOVES: bool = O::REMOVES;
+    const MERGES: bool = O::MERGES;
+    const OF_MANY: bool = true;
+
+    fn matches(self) -> bool {
+        self.0.matches()
+    }
+
+    fn places(self) -> bool {
+        self.0.places()
+    }
+
+    fn change(self) -> Change {
+        self.0.change()
+    }
+
+    fn outcome(self) -> Outcome {
+        self.0.outcome()
+    }
+}
+
 /// Operation chosen at run time on a map with several values per key: [`OpCode::INSERT`] appends; the other
 /// codes act on the first pair of the key as they do on the only pair in a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -383,6 +427,7 @@ impl Operation for MultiOpCode {
     const WRITES: bool = OpCode::WRITES;
     const PLACES_ALWAYS: bool = OpCode::PLACES_ALWAYS;
     const RETURNS: bool = OpCode::RETURNS;
+    const OF_MANY: bool = true;
 
     fn matches(self) -> bool {
         self.0 != OpCode::INSERT

@@ -1,7 +1,7 @@
 //! Construction of slab lists.
 use super::kernels::{self, Shape};
 use super::lists::{Growth, Lists};
-use super::memory::{Heads, Keys, MOST_BUCKETS, Memory, check_buckets};
+use super::memory::{Heads, MOST_BUCKETS, Memory, check_buckets};
 use super::sizing::{load_for, slabs_behind};
 use crate::map::encoding::Word;
 use crate::map::handle::Handle;
@@ -202,7 +202,7 @@ impl<T> Builder<T> {
         let shape = kernels.shape();
         let Sizes { buckets, slabs, load } = self.sizes(shape)?;
         let pool = self.pool(&device, shape, slabs)?;
-        let heads = Heads::new(&device, shape.slab_bytes, buckets, Keys { seed: self.seed, repeat: many })?;
+        let heads = Heads::new(&device, shape.slab_bytes, buckets, self.seed)?;
         let memory = Memory::new(heads, pool);
         let usual = if self.buckets.is_some() || many { Growth::Pool } else { Growth::Buckets };
         let growth = self.growth.unwrap_or(usual);

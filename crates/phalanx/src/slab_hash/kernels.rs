@@ -6,7 +6,7 @@ use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::{Kind, Scalar, Slot};
 use phalanx_kernels::slab::Pool;
 use phalanx_kernels::slab::list::kernels::{
-    Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll,
+    Append, AppendAll, Collect, ContainsKeyOfMany, Count, Flush, Inspect, MixedOfMany, RemoveAll, RemoveOne,
 };
 use phalanx_kernels::slab::list::{self, Config};
 use simt::{BoundedSlice, GlobalSlice, Instance};
@@ -31,6 +31,10 @@ pub struct Shape {
 pub enum Task<K, V> {
     /// Appends pairs.
     Append { keys: BoundedSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
+    /// Tests which keys are present.
+    ContainsKey { keys: BoundedSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
+    /// Removes the first pair of each key.
+    RemoveOne { keys: BoundedSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
     /// Runs for each key an operation of its own; insertions append.
     Mixed {
         codes: GlobalSlice<u8>,
@@ -251,6 +255,12 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
             match task {
                 Task::Append { keys, values, outcomes } => {
                     stream.launch(over(keys.max_len()), Append { lists, keys, values, outcomes })
+                }
+                Task::ContainsKey { keys, values, outcomes } => {
+                    stream.launch(over(keys.max_len()), ContainsKeyOfMany { lists, keys, values, outcomes })
+                }
+                Task::RemoveOne { keys, values, outcomes } => {
+                    stream.launch(over(keys.max_len()), RemoveOne { lists, keys, values, outcomes })
                 }
                 Task::Mixed { codes, keys, arguments, results, outcomes } => {
                     let grid = over(keys.max_len());

@@ -75,7 +75,8 @@ impl<K: Word, V: Word> Lists<K, V> {
         Ok(())
     }
 
-    /// Submits a batch. If a key may have several values, an insertion appends.
+    /// Submits a batch. If a key may have several values, an insertion appends, and others have kernels of
+    /// their own.
     fn submit_uncounted(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         let Batch { op, codes, keys, arguments, results, outcomes } = batch;
         if op.writes() {
@@ -84,6 +85,12 @@ impl<K: Word, V: Word> Lists<K, V> {
         match op {
             BatchOp::Insert if self.many => {
                 return self.task(stream, Task::Append { keys, values: arguments, outcomes });
+            }
+            BatchOp::ContainsKey if self.many => {
+                return self.task(stream, Task::ContainsKey { keys, values: results, outcomes });
+            }
+            BatchOp::Remove if self.many => {
+                return self.task(stream, Task::RemoveOne { keys, values: results, outcomes });
             }
             BatchOp::Mixed if self.many => {
                 return self.task(stream, Task::Mixed { codes, keys, arguments, results, outcomes });
@@ -154,7 +161,7 @@ impl<K: Word, V: Word> Lists<K, V> {
         let (device, kernels, many) = (&self.handle.device, self.handle.kernels(), self.many);
         let shape = kernels.shape();
         loop {
-            let heads = Heads::new(device, shape.slab_bytes, buckets, memory.keys())?;
+            let heads = Heads::new(device, shape.slab_bytes, buckets, memory.seed())?;
             let into = ListsRef { heads: &heads, pool: &memory.pool };
             let refused = device.zeroed::<u64>(1)?;
             // SAFETY: nothing else runs, and both the old and the new heads are alive.
@@ -388,7 +395,6 @@ impl<K: Word, V: Word> Structure for Lists<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::memory::Keys;
     use super::*;
     use crate::map::variant::VariantTag;
     use crate::slab_alloc::SlabAlloc;
@@ -400,7 +406,7 @@ mod tests {
     #[test]
     fn buckets_are_made_before_a_large_batch() {
         let device = Device::emulator(Default::default());
-        let heads = Heads::new(&device, 128, 10, Keys { seed: 0, repeat: false }).unwrap();
+        let heads = Heads::new(&device, 128, 10, 0).unwrap();
         let pool = SlabAlloc::builder().device(&device).capacity(32).slab_bytes(128).build().unwrap();
         let keys = device.from_slice(&Vec::from_iter(0..20_000u32)).unwrap();
         let handle = Handle::new(device.clone(), VARIANT.boxed(), Memory::new(heads, pool));

@@ -28,24 +28,16 @@ pub struct Heads {
     slabs: Buffer<u64>,
     counters: Buffer<u64>,
     buckets: u32,
-    keys: Keys,
-}
-
-/// How lists treat keys.
-#[derive(Clone, Copy, Debug)]
-pub struct Keys {
     /// Seed of the hash function.
-    pub seed: u64,
-    /// Whether a key may have several pairs.
-    pub repeat: bool,
+    seed: u64,
 }
 
 impl Heads {
     /// Allocates the heads of empty lists.
-    pub fn new(device: &Device, slab_bytes: usize, buckets: u32, keys: Keys) -> Result<Self> {
+    pub fn new(device: &Device, slab_bytes: usize, buckets: u32, seed: u64) -> Result<Self> {
         let words = (buckets as usize + 1) * slab_bytes / 8;
         let counters = device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?;
-        Ok(Self { slabs: device.filled(words, 0xff)?, counters, buckets, keys })
+        Ok(Self { slabs: device.filled(words, 0xff)?, counters, buckets, seed })
     }
 }
 
@@ -68,11 +60,11 @@ impl ListsRef<'_> {
     /// - The lists are of this variant. Their memory is neither dropped, replaced nor grown while the view is
     ///   used.
     pub unsafe fn view<M: Config>(self) -> ListsView<M> {
-        let Heads { slabs, counters, buckets, keys } = self.heads;
+        let Heads { slabs, counters, buckets, seed } = self.heads;
         // SAFETY: the caller's obligations.
         let view =
             unsafe { ListsView::new(slabs.pointer(), counters.pointer(), self.pool.as_view(), *buckets) };
-        view.with_seed(keys.seed).with_repeated_keys(keys.repeat)
+        view.with_seed(*seed)
     }
 }
 
@@ -98,8 +90,8 @@ impl Memory {
         self.heads.buckets
     }
 
-    pub fn keys(&self) -> Keys {
-        self.heads.keys
+    pub fn seed(&self) -> u64 {
+        self.heads.seed
     }
 
     pub fn memory_usage(&self) -> usize {
@@ -119,7 +111,7 @@ impl Memory {
     /// Allocates empty lists, as many and with as large a pool.
     pub fn as_empty(&self, slab_bytes: usize) -> Result<Self> {
         let pool = self.pool.larger(self.pool.capacity())?;
-        let heads = Heads::new(self.pool.device(), slab_bytes, self.buckets(), self.keys())?;
+        let heads = Heads::new(self.pool.device(), slab_bytes, self.buckets(), self.heads.seed)?;
         Ok(Self { generation: self.generation + 1, ..Self::new(heads, pool) })
     }
 
@@ -134,7 +126,7 @@ impl Memory {
     ) -> Result<Self> {
         let (device, live) = (stream.device(), self.counts()?.live);
         let pool = self.pool.larger_by(more)?;
-        let heads = Heads::new(device, kernels.shape().slab_bytes, self.buckets(), self.keys())?;
+        let heads = Heads::new(device, kernels.shape().slab_bytes, self.buckets(), self.heads.seed)?;
         let into = Self::new(heads, pool);
         let refused = device.zeroed::<u64>(1)?;
         // SAFETY: nothing else runs, no one else knows the new lists, and both live until the count is read.

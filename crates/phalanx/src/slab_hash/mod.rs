@@ -129,7 +129,7 @@ macro_rules! common {
 
             /// Returns the seed of the hash function.
             pub fn seed(&self) -> u64 {
-                self.lists.handle.read().keys().seed
+                self.lists.handle.read().seed()
             }
 
             /// Returns the statistics of the slab pool. Waits for all earlier launches.

@@ -2,7 +2,9 @@
 #[cfg(feature = "variants")]
 use super::super::pool::Light;
 use super::super::pool::Spread;
-use super::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll};
+use super::kernels::{
+    Append, AppendAll, Collect, ContainsKeyOfMany, Count, Flush, Inspect, MixedOfMany, RemoveAll, RemoveOne,
+};
 use super::lists::Lists;
 use crate::keyed::kernels::{
     ContainsKey, Export, Get, GetOrInsert, Insert, InsertNew, Mixed, Rehash, Remove, Replace, RetainBetween,
@@ -43,8 +45,8 @@ instances! {
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Take, Replace, Upsert, GetOrInsert, Mixed, Export,
         Rehash,
-        RetainBetween, SketchAbsent, Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush,
-        Inspect,
+        RetainBetween, SketchAbsent, Append, AppendAll, MixedOfMany, ContainsKeyOfMany, RemoveOne, Count,
+        Collect, RemoveAll, Flush, Inspect,
     }
     visitor: super::lists::Config
 }

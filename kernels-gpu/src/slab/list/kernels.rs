@@ -6,8 +6,8 @@
 //! [`append_all`] and [`inspect`] read each list once; a tile processes a list.
 use super::gather;
 use super::lists::{Config, ListsView};
-use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, with_codes, write_if};
-use crate::keyed::{self, CounterDelta, MultiOpCode, OpCode};
+use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, with_codes, with_keys, write_if};
+use crate::keyed::{self, CounterDelta, MultiOpCode, OfMany, OpCode};
 use simt::{BoundedSlice, GlobalSlice, Instance, Order, Scope, Thread, device, kernel};
 
 /// Applies `gather(index, pending)` to all pairs of each key, writes the number of pairs that counted to
@@ -37,6 +37,28 @@ pub fn append<M: Config + Instance>(
     outcomes: GlobalSlice<u8>,
 ) {
     with_arguments::<M, _>(keyed::Append, lists, keys, values, values, outcomes);
+}
+
+/// Tests which keys are present, in a map with several values per key.
+#[kernel(registers = M::READS_IN)]
+pub fn contains_key_of_many<M: Config + Instance>(
+    lists: ListsView<M>,
+    keys: BoundedSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    with_keys::<M, _>(OfMany(keyed::ContainsKey), lists, keys, values, outcomes);
+}
+
+/// Removes the first pair of each key.
+#[kernel(registers = M::REGISTERS)]
+pub fn remove_one<M: Config + Instance>(
+    lists: ListsView<M>,
+    keys: BoundedSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    with_keys::<M, _>(OfMany(keyed::Remove), lists, keys, values, outcomes);
 }
 
 /// Executes a separate operation for every element, on a map with several values per key.

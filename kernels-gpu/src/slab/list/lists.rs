@@ -72,8 +72,6 @@ pub struct ListsView<M: Config> {
     counters: Counters,
     pool: M::Pool,
     buckets: u32,
-    /// 1 if a key may have several pairs.
-    repeats: u32,
     seed: u64,
 }
 
@@ -109,7 +107,7 @@ impl<M: Config> ListsView<M> {
     pub unsafe fn new(heads: *mut u64, counters: *mut u64, pool: M::Pool, buckets: u32) -> Self {
         // SAFETY: the caller's obligation; kernels make only relaxed accesses to both.
         let (heads, counters) = unsafe { (Global::new(heads), Counters::new(Global::new(counters))) };
-        Self { heads, counters, pool, buckets, repeats: 0, seed: 0 }
+        Self { heads, counters, pool, buckets, seed: 0 }
     }
 
     /// Returns the view with the seed of its hash function, by which all operations on the lists must find
@@ -117,20 +115,6 @@ impl<M: Config> ListsView<M> {
     #[device]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
-    }
-
-    /// Returns the view of lists in which a key may have several pairs, if `repeats`. Only with this are
-    /// searches linearizable there. All views of the same lists must agree, and all lanes of a warp must use
-    /// views that agree: searches vote on what they have read.
-    #[device]
-    pub fn with_repeated_keys(self, repeats: bool) -> Self {
-        Self { repeats: repeats as u32, ..self }
-    }
-
-    /// Returns whether a key may have several pairs.
-    #[device]
-    pub(super) fn repeats_keys(self) -> bool {
-        self.repeats != 0
     }
 
     /// Returns the number of buckets, without the one for reserved keys.

@@ -7,7 +7,7 @@
 //!
 //! A blank slab is all ones: its slots are empty and its link is [`Handle::NONE`].
 use super::super::handle::Handle;
-use crate::keyed::{Bucket, Lane, Slot};
+use crate::keyed::{Bucket, Lane, Slot, SlotMatch};
 use simt::{Convergence, Global, Order, Scope, Tile, Word, device};
 
 /// A slab as a node of a list: `W` lanes read `L` slots each, the link included.
@@ -119,28 +119,18 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { lane: lane.with(removed, |j| Self::is_link(rank, j)), link }
     }
 
-    /// Returns whether the list still ends where the tile has read its end: in the node's first empty slot or,
-    /// if there is none, in its link. A compare-and-swap of this location with its own value determines that,
-    /// since a load may return an old word. True if `ends` does not hold.
+    /// Returns whether the list still ends in this node: in the first empty slot, `open`, of the lane or, if it
+    /// has none, in the link. A compare-and-swap of this location with its own value determines that, since a
+    /// load may return an old word.
     #[device(caller)]
-    pub(crate) fn still_ends(self, tile: Tile<W, impl Convergence>, read: &Read<S, L>, ends: bool) -> bool {
-        let (rank, open) = (tile.rank(), read.lane.first(|_, word| S::is_empty(word)));
-        let empties = tile.ballot(ends && open.exists);
-        let first = if empties == 0 { W - 1 } else { empties.trailing_zeros() };
-        tile.all(!ends || rank != first || self.swap_end(rank, open.exists, open.index))
-    }
-
-    /// Swaps slot `j` of a lane, if it `is_slot`, or else the link, for the word that it has if it is empty.
-    /// Returns whether it is.
-    #[device(caller)]
-    fn swap_end(self, rank: u32, is_slot: bool, j: u32) -> bool {
+    pub(crate) fn still_ends(self, rank: u32, open: &SlotMatch<S::Word>) -> bool {
         let (order, scope) = (Order::Relaxed, Scope::Device);
-        if !is_slot {
+        if !open.exists {
             let none = Handle::NONE.to_word();
             return self.link().compare_exchange(none, none, order, scope).is_ok();
         }
         // SAFETY: the slot is one of the lane's.
-        let key = S::key_part(unsafe { self.0.slot(rank, j as usize) });
+        let key = S::key_part(unsafe { self.0.slot(rank, open.index as usize) });
         key.compare_exchange(S::key(S::EMPTY), S::key(S::EMPTY), order, scope).is_ok()
     }
 

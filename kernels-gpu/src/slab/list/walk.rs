@@ -82,8 +82,9 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         let read = node.read(rank, turn.is_active(), Self::LOADS);
         let mut probe =
             BucketProbe::new(tile, node.bucket(), &read.lane, &request, |_, word| S::is_empty(word));
-        if S::PUBLISHES && self.lists.repeats_keys() {
-            probe.result.waits |= tile.any(read.lane.first(|_, word| S::is_busy(word)).exists);
+        let repeats = const { O::OF_MANY && !P::FROZEN };
+        if repeats {
+            self.look_for_changes(turn, &read, &mut probe);
         }
         let (done, value) = probe.act(tile, turn.is_active(), &request);
 
@@ -102,7 +103,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         // After a refusal the tile probes once more: another tile may have linked the last slab here.
         let again = through && !onward && request.places() && self.depth < REFUSED;
         let ends = probe.result.is_decided() && !onward && !again;
-        let missed = self.may_have_missed(turn, node, &read, ends && !request.places());
+        let missed = repeats && self.may_have_missed(turn, node, &probe, ends && !request.places());
         let finished = done || (ends && !missed);
         self.depth = match (finished, again) {
             (true, _) => 0,
@@ -121,30 +122,45 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         finished
     }
 
+    /// Where a key may have several pairs: remembers whether the lane has read a tombstone, and waits for pairs
+    /// that other tiles are publishing.
+    #[device(caller)]
+    fn look_for_changes(
+        &mut self,
+        turn: CurrentOp<W, impl Convergence>,
+        read: &Read<S, L>,
+        probe: &mut BucketProbe<S, W, L>,
+    ) {
+        if S::PUBLISHES {
+            probe.result.waits |= turn.tile().any(read.lane.first(|_, word| S::is_busy(word)).exists);
+        }
+        let rank = turn.tile().rank();
+        let removed =
+            |j: u32, word| !Node::<S, W, L>::is_link(rank, j as usize) && S::key(word) == S::tombstone();
+        self.depth |= if turn.is_active() && read.lane.first(removed).exists { REMOVED } else { 0 };
+    }
+
     /// Returns whether a tile that has read a list up to its end without finding the key may have missed a
     /// pair, because a key may have several. Then it reads the node again.
     ///
     /// It may have if it has read a tombstone: it does not read slots in order, so another tile may have
-    /// appended a pair after the end was read, and then removed the one in the tombstone's slot.
+    /// appended a pair after the end was read, and then removed the one in the tombstone's slot. It has not if
+    /// the list still ends there now, after all reads.
     #[device(caller)]
     fn may_have_missed(
-        &mut self,
+        &self,
         turn: CurrentOp<W, impl Convergence>,
         node: Node<S, W, L>,
-        read: &Read<S, L>,
+        probe: &BucketProbe<S, W, L>,
         ends: bool,
     ) -> bool {
-        if P::FROZEN || !self.lists.repeats_keys() {
-            return false;
-        }
-        let (tile, rank) = (turn.tile(), turn.tile().rank());
-        let is_removed =
-            |j: u32, word| S::key(word) == S::tombstone() && !Node::<S, W, L>::is_link(rank, j as usize);
-        if turn.is_active() && read.lane.first(is_removed).exists {
-            self.depth |= REMOVED;
-        }
+        let tile = turn.tile();
         let doubtful = tile.any(self.depth & REMOVED != 0) && turn.is_active() && ends;
-        !node.still_ends(tile, read, doubtful)
+        let empties = tile.ballot(doubtful && probe.open.exists);
+        let rank = tile.rank();
+        let last = if empties == 0 { W - 1 } else { empties.trailing_zeros() };
+        let moved = doubtful && rank == last && !node.still_ends(rank, &probe.open);
+        tile.any(moved)
     }
 
     /// Returns the link of a full node, by the lane that has read it. If the list ends there and the
