@@ -370,9 +370,9 @@ impl Operation for Upsert {
     }
 }
 
-/// The operation `O` on the first pair of a key that may have several. In a list of slabs, operations for keys
-/// with one pair at most may miss a key all of whose pairs are removed, and others inserted, during the
-/// search; this one does not.
+/// The operation `O` on the first pair of a key that may have several. In slab lists, operations for keys
+/// with one pair at most may miss a key while all its pairs are removed and others are inserted; this one
+/// does not. Elsewhere it is the same as `O`.
 #[derive(Clone, Copy, Debug)]
 pub struct OfMany<O>(pub O);
 

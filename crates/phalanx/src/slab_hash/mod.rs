@@ -208,8 +208,9 @@ macro_rules! common {
             /// Returns a view of the structure for your own kernels. `M` is the type of the variant that
             /// [`Self::variant`] names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on
             /// it. On a set, use its `insert_new`, `contains_key` and `remove`. On a map with several values
-            /// per key, execute [`Append`](phalanx_kernels::keyed::Append) to insert; `get` returns the first
-            /// value of a key, and `remove` removes that value.
+            /// per key, execute [`Append`](phalanx_kernels::keyed::Append) to insert, and other operations
+            /// in [`OfMany`](phalanx_kernels::keyed::OfMany): `OfMany(Get)` returns the first value of a key,
+            /// and `OfMany(Remove)` removes it.
             ///
             /// # Errors
             /// [`Error::OtherVariant`](crate::Error::OtherVariant) if the structure is of another variant.

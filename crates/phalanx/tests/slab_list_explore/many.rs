@@ -73,15 +73,16 @@ impl Plan {
         Self { fill, parts }
     }
 
-    /// Returns a plan in which one lane appends values of a key that has one, and removes one value after each
-    /// append, while another one looks for the key. So the key is never absent.
+    /// Returns a plan in which one lane appends values of a key that has one, and removes one value after
+    /// each append, while another one looks for the key. So the key is never absent.
     fn replacing(seed: u64, lanes: u64, lookup: u8) -> Self {
         let mut rng = Rng::new(seed);
         let (len, key) = (1 + rng.below(17), 1);
         let at = rng.below(len);
         let fill = (0..len).map(|place| (if place == at { key } else { 1000 + place }, place)).collect();
         let replacing = [APPEND, REMOVE_ONE].repeat(1 + rng.below(3) as usize);
-        let parts = vec![Part::alone(&replacing, key, lanes), Part::alone(&[lookup; 3], key, lanes)];
+        let parts =
+            vec![Part::of_one_key(&replacing, key, lanes), Part::of_one_key(&[lookup; 3], key, lanes)];
         Self { fill, parts }
     }
 }
@@ -104,7 +105,7 @@ impl Part {
     }
 
     /// Returns a launch in which one lane executes operations on one key.
-    fn alone(kinds: &[u8], key: u64, lanes: u64) -> Self {
+    fn of_one_key(kinds: &[u8], key: u64, lanes: u64) -> Self {
         let row = (0..kinds.len() as u64).map(|round| (key, 2000 + round)).collect();
         Self::of_one_lane(kinds.to_vec(), row, lanes)
     }
@@ -467,7 +468,7 @@ where
     Ok(parts.flat_map(|((part, told), thread)| told.steps(part, thread).expect("memory")).collect())
 }
 
-/// Returns the number of lanes of a launch: a warp has at least two tiles, unless a tile is as wide as a warp.
+/// Returns the number of lanes of a launch: a warp has at least two tiles, unless a tile is a whole warp.
 fn lanes<M: Config>() -> u64 {
     u64::from((M::TILE.max(2) * 2).min(32))
 }

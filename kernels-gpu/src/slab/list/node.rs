@@ -119,8 +119,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { lane: lane.with(removed, |j| Self::is_link(rank, j)), link }
     }
 
-    /// Returns whether the list still ends in this node: in the first empty slot, `open`, of the lane or, if it
-    /// has none, in the link. A compare-and-swap of this location with its own value determines that, since a
+    /// Returns whether the list still ends in this node: in the lane's first empty slot, `open`, or in the
+    /// link if there is none. A compare-and-swap of this location with its own value determines that, since a
     /// load may return an old word.
     #[device(caller)]
     pub(crate) fn still_ends(self, rank: u32, open: &SlotMatch<S::Word>) -> bool {

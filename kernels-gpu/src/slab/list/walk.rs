@@ -103,7 +103,8 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         // After a refusal the tile probes once more: another tile may have linked the last slab here.
         let again = through && !onward && request.places() && self.depth < REFUSED;
         let ends = probe.result.is_decided() && !onward && !again;
-        let missed = repeats && self.may_have_missed(turn, node, &probe, ends && !request.places());
+        let searched = turn.is_active() && ends && !request.places();
+        let missed = repeats && self.may_have_missed(turn, node, &probe, searched);
         let finished = done || (ends && !missed);
         self.depth = match (finished, again) {
             (true, _) => 0,
@@ -122,8 +123,8 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         finished
     }
 
-    /// Where a key may have several pairs: remembers whether the lane has read a tombstone, and waits for pairs
-    /// that other tiles are publishing.
+    /// Where a key may have several pairs: remembers whether the lane has read a tombstone, and makes the
+    /// tile wait for pairs that others are publishing.
     #[device(caller)]
     fn look_for_changes(
         &mut self,
@@ -144,8 +145,8 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
     /// pair, because a key may have several. Then it reads the node again.
     ///
     /// It may have if it has read a tombstone: it does not read slots in order, so another tile may have
-    /// appended a pair after the end was read, and then removed the one in the tombstone's slot. It has not if
-    /// the list still ends there now, after all reads.
+    /// appended a pair after the end was read, and then removed the one in the tombstone's slot. It has not
+    /// if the list still ends there now, after all reads.
     #[device(caller)]
     fn may_have_missed(
         &self,
@@ -154,11 +155,14 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         probe: &BucketProbe<S, W, L>,
         ends: bool,
     ) -> bool {
-        let tile = turn.tile();
-        let doubtful = tile.any(self.depth & REMOVED != 0) && turn.is_active() && ends;
-        let empties = tile.ballot(doubtful && probe.open.exists);
-        let rank = tile.rank();
+        let (tile, removed) = (turn.tile(), self.depth & REMOVED != 0);
+        if !tile.any_converged(ends && removed) {
+            return false;
+        }
+        let doubtful = tile.any(ends && removed);
+        let empties = tile.ballot(probe.open.exists);
         let last = if empties == 0 { W - 1 } else { empties.trailing_zeros() };
+        let rank = tile.rank();
         let moved = doubtful && rank == last && !node.still_ends(rank, &probe.open);
         tile.any(moved)
     }
