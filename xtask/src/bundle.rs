@@ -33,6 +33,13 @@ const COMMIT: &str = "commit";
 /// Part of the names of tests that need a GPU: `run-tests.sh` runs these tests.
 const NEEDS_GPU: &str = "cuda";
 
+/// Tests that take the device which `PHALANX_DEVICE` names: `run-tests.sh` runs all tests of these programs
+/// on the GPU.
+const BY_DEVICE: [&str; 7] = [
+    "cache_table", "dynamic_graph", "graph_algorithms", "persistent_map", "sharded_map", "tiered_map",
+    "tiered_skip_list",
+];
+
 /// Device crate of kernels for tests, which search for their PTX in the folder `test-ptx` of
 /// `$PHALANX_BUNDLE`.
 const TEST_KERNELS: &str = "crates/phalanx/tests/device-crate";
@@ -77,15 +84,21 @@ struct Target {
 pub fn run(options: &Options) -> Result<()> {
     let bundle = root().join("target/bundle-contents");
     let _ = fs::remove_dir_all(&bundle);
-    fs::create_dir_all(bundle.join("tests"))?;
+    fs::create_dir_all(bundle.join("tests/by-device"))?;
     let mut test_kernels = kernels::build_crate(&root().join(TEST_KERNELS))?;
     test_kernels.retain(|ptx| ptx.header().arch == TEST_ARCH);
     kernels::copy(&test_kernels, &bundle.join("test-ptx"))?;
-    for message in built("build", &options.programs, &["--bins"])? {
+    let has_benchmarks = options.programs.iter().any(|package| package == "phalanx-bench");
+    let structures = if has_benchmarks { bench::all_structures() } else { String::new() };
+    // Programs do without the emulator, which a GPU machine does not need.
+    let cuda = ["--no-default-features", "--features", &format!("cuda,{structures}")];
+    for message in built("build", &options.programs, &[&["--bins"], &cuda[..]].concat())? {
         install(&message, &bundle.join(&message.target.name))?;
     }
-    for message in built("test", &options.packages, &["--no-run", "--lib", "--tests"])? {
-        if has_gpu_tests(message.executable()?)? {
+    for message in built("test", &options.packages, &["--no-run", "--lib", "--tests", "--all-features"])? {
+        if BY_DEVICE.contains(&message.target()) {
+            install(&message, &bundle.join("tests/by-device").join(message.test_name()))?;
+        } else if has_gpu_tests(message.executable()?)? {
             install(&message, &bundle.join("tests").join(message.test_name()))?;
         }
     }
@@ -145,16 +158,11 @@ impl Message {
     }
 }
 
-/// Builds the executables of some packages, optimized, without debug information, and without the emulator,
-/// which a GPU machine does not need.
+/// Builds the executables of some packages, optimized and without debug information.
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
-    let has_benchmarks = packages.iter().any(|package| package == "phalanx-bench");
-    let structures = if has_benchmarks { bench::all_structures() } else { String::new() };
     let packages = packages.iter().flat_map(|package| ["--package", package]);
-    let features = format!("cuda,{structures}");
-    let shared = ["--profile", "bundle", "--no-default-features", "--features", &features];
-    let build = cmd!(shell, "{cargo} {command} {shared...} {TOLD} {flags...}");
+    let build = cmd!(shell, "{cargo} {command} --profile bundle {TOLD} {flags...}");
     executables(&build.args(packages).read()?)
 }
 

@@ -1,62 +1,90 @@
 #!/usr/bin/env bash
-# Runs the tests of this bundle that need a GPU: in each binary, those with `cuda` in their name.
-#   ./run-tests.sh [--sanitizer [TOOL..]] [FILTER]
-# --sanitizer runs them under compute-sanitizer, once a tool (memcheck, racecheck and initcheck when none is
-# named).
+# Runs the tests of this bundle on a GPU: of the programs in `tests` those with `cuda` in their name, and of
+# those in `tests/by-device`, which take the device that PHALANX_DEVICE names, all.
+#   ./run-tests.sh [--jobs N] [--sanitizer [TOOL..]] [FILTER]
+# --jobs runs N processes at a time.
+# --sanitizer runs them under compute-sanitizer, once a tool (memcheck, racecheck, initcheck and synccheck
+# when none is named).
+# FILTER is a part of the names of tests, or of a program's.
+# Each process runs a few tests. What it prints stays in a file of the folder PHALANX_LOGS, where
+# `results.jsonl` has a line per process.
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 export PHALANX_BUNDLE="$here" PHALANX_REQUIRE_CUDA=1
+export logs=${PHALANX_LOGS:-$(mktemp -d)}
+mkdir -p "$logs"
 
-tools=()
+jobs=1
+tools=(none)
 named=()
-filter=cuda
+filter=
 while [ $# -gt 0 ]; do
   case $1 in
-    --sanitizer) tools=(memcheck racecheck initcheck) ;;
+    --jobs) jobs=$2 && shift ;;
+    --sanitizer) tools=(memcheck racecheck initcheck synccheck) ;;
     memcheck | racecheck | initcheck | synccheck) named+=("$1") ;;
     *) filter=$1 ;;
   esac
   shift
 done
-if [ ${#tools[@]} -gt 0 ] && [ ${#named[@]} -gt 0 ]; then tools=("${named[@]}"); fi
-if [ ${#tools[@]} -gt 0 ] && ! command -v compute-sanitizer >/dev/null; then
+if [ "${tools[0]}" != none ] && [ ${#named[@]} -gt 0 ]; then tools=("${named[@]}"); fi
+if [ "${tools[0]}" != none ] && ! command -v compute-sanitizer >/dev/null; then
   echo "no compute-sanitizer in PATH: it comes with the CUDA toolkit" >&2
   exit 2
 fi
 
-# The tests over a stand-in for the driver are for machines that have none. Calls of the driver that tests
-# expect to fail are no findings.
-flags=(--test-threads=1 --skip over_our_driver)
-passed=0
-failed=0
-run() {
-  local label=$1
-  shift
-  printf '== %s\n' "$label"
-  if "$@"; then passed=$((passed + 1)); else
-    failed=$((failed + 1))
-    printf 'FAILED %s\n' "$label"
-  fi
+# Prints a line for each process: the tool, the program, and some of its tests.
+plan() {
+  local binary name tests per=6
+  for binary in "$here"/tests/* "$here"/tests/by-device/*; do
+    [ -f "$binary" ] || continue
+    name=$(basename "$binary")
+    tests=$("$binary" --list 2>/dev/null | sed -n 's/: test$//p')
+    # The tests over a stand-in for the driver are for machines that have none, and planted faults are for the
+    # emulator.
+    tests=$(grep -v -e over_our_driver -e mutants:: <<<"$tests")
+    case $binary in */by-device/*) ;; *) tests=$(grep cuda <<<"$tests") ;; esac
+    case $name in *"$filter"*) ;; *) tests=$(grep -e "$filter" <<<"$tests") ;; esac
+    [ -n "$tests" ] || continue
+    for tool in "${tools[@]}"; do
+      xargs -n "$per" <<<"$tests" | sed "s|^|$tool $binary |"
+    done
+  done
 }
 
-for binary in "$here"/tests/*; do
-  name=$(basename "$binary")
-  # A binary without such tests has nothing to do here.
-  if [ "$("$binary" "$filter" --list 2>/dev/null | grep -c ': test$')" -eq 0 ]; then continue; fi
-  if [ ${#tools[@]} -eq 0 ]; then
-    run "$name" "$binary" "$filter" "${flags[@]}"
-  else
-    for tool in "${tools[@]}"; do
-      run "$name ($tool)" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 99 \
-        "$binary" "$filter" "${flags[@]}"
-    done
+# Runs one process of the plan. Calls of the driver that tests expect to fail are no findings.
+one() {
+  local tool=$1 binary=$2 label log started code result
+  shift 2
+  label="$(basename "$binary") $tool"
+  log=$(mktemp "$logs/$(basename "$binary")-$tool-XXXX.log")
+  local sanitizer=()
+  if [ "$tool" != none ]; then
+    sanitizer=(compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 99)
   fi
-done
+  case $binary in */by-device/*) export PHALANX_DEVICE=cuda ;; esac
+  started=$SECONDS
+  "${sanitizer[@]}" "$binary" --exact "$@" --test-threads=1 >"$log" 2>&1
+  code=$?
+  result=passed
+  if [ $code -ne 0 ]; then result=failed; fi
+  printf '{"program":"%s","tool":"%s","tests":"%s","result":"%s","code":%d,"seconds":%d}\n' \
+    "$(basename "$binary")" "$tool" "$*" "$result" "$code" $((SECONDS - started)) >>"$logs/results.jsonl"
+  printf '%s %s, %d s: %s\n' "$result" "$label" $((SECONDS - started)) "$*"
+  if [ $code -ne 0 ]; then tail -n 40 "$log"; fi
+}
+export -f one
 
-if [ $((passed + failed)) -eq 0 ]; then
+: >"$logs/results.jsonl"
+# The lines are in random order, so that no program's tests run side by side only.
+plan | shuf --random-source=/dev/zero | xargs -P "$jobs" -L 1 bash -c 'one "$@"' run-tests
+
+total=$(wc -l <"$logs/results.jsonl")
+failed=$(grep -c '"result":"failed"' "$logs/results.jsonl")
+if [ "$total" -eq 0 ]; then
   echo "no test has \"$filter\" in its name" >&2
   exit 2
 fi
-printf '%d passed, %d failed\n' "$passed" "$failed"
+printf '%d processes, %d failed; see %s\n' "$total" "$failed" "$logs"
 [ "$failed" -eq 0 ]

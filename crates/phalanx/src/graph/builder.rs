@@ -136,7 +136,9 @@ impl<E: Data> Builder<E> {
     ///
     /// An insertion then never searches for its edge, and is `Inserted` or `Refused`. `has_edge` and `weight`
     /// find any of the parallel edges, `upsert` merges into any one, and `remove` removes any one per element
-    /// of its batch. `edge_count`, `degree`, `neighbors`, `to_csr` and algorithms see all.
+    /// of its batch. `edge_count`, `degree`, `neighbors`, `to_csr` and algorithms see all. A lookup beside
+    /// batches that change the graph may miss an edge if all that are parallel to it are removed, and others
+    /// inserted, during the lookup.
     ///
     /// ```
     /// use phalanx::{DynamicGraph, Outcome};
