@@ -68,6 +68,7 @@ macro_rules! suite {
                 batches_of_many_are_bounded_by_counts
                 saved_maps_of_many_load
                 threads_share_a_map_of_many
+                keys_are_found_while_their_values_are_replaced
             }
             flushes {
                 flushes_give_back_what_is_not_needed

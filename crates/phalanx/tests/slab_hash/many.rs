@@ -372,3 +372,36 @@ pub fn threads_share_a_map_of_many(device: &Device) {
     }
     every_kind!(device, case);
 }
+
+pub fn keys_are_found_while_their_values_are_replaced(device: &Device) {
+    fn case<K: Word, V: Word>(builder: Builder<SlabMultiMap<K, V>>) {
+        const KEYS: u64 = 256;
+        const ROUNDS: u64 = 40;
+        let map = builder.buckets(64).slabs(4096).build().unwrap();
+        let device = map.device();
+        let (changes, lookups) = (device.stream().unwrap(), device.stream().unwrap());
+        let replaced = device.from_slice(&keys::<K>(0..KEYS)).unwrap();
+        let sought = device.from_slice(&keys::<K>((0..16 * KEYS).map(|index| index % KEYS))).unwrap();
+        let first = device.from_slice(&values::<V>(0..KEYS)).unwrap();
+        map.on(&changes).insert(&replaced, &first, None).unwrap();
+        changes.synchronize().unwrap();
+        let mut told = Vec::new();
+        for round in 1..=ROUNDS {
+            let next = device.from_slice(&values::<V>(round * KEYS..(round + 1) * KEYS)).unwrap();
+            let mut removed = device.filled(KEYS as usize, UNTOUCHED).unwrap();
+            let mut found = device.filled(sought.len(), UNTOUCHED).unwrap();
+            map.on(&lookups).contains_key(&sought, &mut found).unwrap();
+            map.on(&changes).insert(&replaced, &next, None).unwrap();
+            map.on(&changes).remove_one(&replaced, &mut removed).unwrap();
+            told.push((found, removed, next));
+        }
+        device.synchronize().unwrap();
+        for (round, (found, removed, _)) in told.iter().enumerate() {
+            let others = |codes: &[u8], outcome| codes.iter().filter(|&&code| code != outcome as u8).count();
+            assert_eq!(others(&found.read().unwrap(), Outcome::Found), 0, "{}, {round}", map.variant());
+            assert_eq!(others(&removed.read().unwrap(), Outcome::Removed), 0, "{}, {round}", map.variant());
+        }
+        assert_eq!(map.len().unwrap() as u64, KEYS);
+    }
+    every_kind!(device, case);
+}
