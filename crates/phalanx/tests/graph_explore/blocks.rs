@@ -76,12 +76,29 @@ fn refuse(setting: &Setting) -> Checked {
 
 /// Copies a graph with more tiles of vertices than one block has, a few of which have slabs or tables.
 fn copy<E: Sample>(setting: &Setting) -> Checked {
-    let text = |error: Error| error.to_string();
     let mut rng = Rng::new(setting.seed);
     let vertices = 500 + rng.below(200);
     let builder = DynamicGraph::<E>::builder().device(&setting.device()).vertices(vertices as usize);
     let mut world = World::new(builder);
     insert(&mut world, &random_edges::<E>(&mut rng, 150, vertices, 3))?;
+    check_rows(world)
+}
+
+/// Copies a graph with tables in all tiles, of which there are more than blocks.
+fn copy_tables(setting: &Setting) -> Checked {
+    const TABLES: [u32; 11] = [1, 2, 3, 4, 5, 6, 200, 201, 300, 400, 550];
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<u32>::builder().device(&setting.device()).vertices(560);
+    let mut world = World::new(builder.slabs(32).table_slabs(3 * TABLES.len()));
+    let targets = 100..125 + rng.below(10) as u32;
+    let edges = TABLES.iter().flat_map(|&source| targets.clone().map(move |target| (source, target, source)));
+    insert(&mut world, &edges.filter(|edge| edge.0 != edge.1).collect::<Vec<_>>())?;
+    check_rows(world)
+}
+
+/// Compares the rows of a graph with its edges.
+fn check_rows<E: Sample>(world: World<E>) -> Checked {
+    let text = |error: Error| error.to_string();
     let rows = world.graph.to_csr().and_then(|rows| rows.read()).map_err(text)?;
     let mut found = Vec::new();
     for (vertex, row) in (0..).zip(rows.offsets.windows(2)) {
@@ -169,6 +186,11 @@ fn several_blocks_keep_results() {
 fn rows_of_many_tiles_are_right() {
     all_are_sound(copy::<()>);
     all_are_sound(copy::<u32>);
+}
+
+#[test]
+fn tables_of_many_tiles_are_copied() {
+    all_are_sound(copy_tables);
 }
 
 #[test]
