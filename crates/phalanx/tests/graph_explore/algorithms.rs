@@ -80,7 +80,10 @@ fn four_hubs(rng: &mut Rng) -> ([EdgeList; 2], u64) {
     let first = rng.below(40) as u32;
     let hubs: Vec<u32> = (0..4).map(|hub| first + 11 * hub).collect();
     let leaves = (100..340 + rng.below(40) as u32).collect::<Vec<u32>>();
-    let stars = hubs.iter().flat_map(|&hub| leaves.iter().map(move |&leaf| (hub, leaf))).collect();
+    let mut stars: EdgeList =
+        hubs.iter().flat_map(|&hub| leaves.iter().map(move |&leaf| (hub, leaf))).collect();
+    // A vertex whose table has one part, so that the two parts of a hub may be those of two blocks.
+    stars.extend(leaves[..45].iter().map(|&leaf| (99, leaf)));
     let pairs = hubs.iter().flat_map(|&a| hubs.iter().map(move |&b| (a, b))).filter(|(a, b)| a < b);
     // Each pair of hubs with each leaf, and the triangles of hubs.
     ([stars, pairs.collect()], 6 * leaves.len() as u64 + 4)

@@ -22,7 +22,10 @@ const SEEDS: u64 = 40;
 const VERTICES: u32 = 700;
 
 /// Vertices with tables: many in the first tile, and some in others.
-const LARGE: [u32; 11] = [1, 2, 3, 4, 5, 6, 200, 201, 300, 450, 650];
+const LARGE: [u32; 10] = [1, 2, 3, 4, 5, 6, 200, 201, 450, 650];
+
+/// A vertex whose table has several parts, which warps of two blocks copy.
+const HUB: u32 = 300;
 
 /// Copies a graph with tables, chains and a warp with more edges than shared memory has room for, `groups`
 /// groups of vertices per warp.
@@ -33,13 +36,14 @@ where
     let text = |error: gpu::Error| error.to_string();
     let (mut rng, device) = (Rng::new(setting.seed), setting.device());
     let builder = DynamicGraph::<E>::builder().device(&device).variant(M::NAME).vertices(VERTICES as usize);
-    let mut world = World::new(builder.slabs(128).table_slabs(100));
+    let mut world = World::new(builder.slabs(128).table_slabs(200));
     let mut edges = random_edges::<E>(&mut rng, 150, 380, 0);
     let mut star = |source: u32, many: u64| {
         let data = E::of(rng.below(100));
         edges.extend((20..20 + many as u32).filter(|&to| to != source).map(|to| (source, to, data)));
     };
     LARGE.iter().for_each(|&source| star(source, 45));
+    star(HUB, 500);
     // The vertices of a warp, or a few chains.
     let full = if setting.seed.is_multiple_of(4) { 384..416 } else { 390..393 };
     full.for_each(|source| star(source, 22));
@@ -48,9 +52,10 @@ where
     let offsets = device.from_slice(&vec![u64::MAX; VERTICES as usize + 1]).map_err(text)?;
     let targets = device.from_slice(&vec![u32::MAX; len]).map_err(text)?;
     let data = device.zeroed::<E::Bits>(if E::HAS_DATA { len } else { 0 }).map_err(text)?;
-    // Each of the tables has one part.
-    let parts = device.zeroed::<u64>(LARGE.len()).map_err(text)?;
-    let cursors = device.zeroed::<u32>(LARGE.len()).map_err(text)?;
+    // The hub has 32 or 64 buckets, eight in each part.
+    let many = LARGE.len() + if E::HAS_DATA { 8 } else { 4 };
+    let parts = device.zeroed::<u64>(many).map_err(text)?;
+    let cursors = device.zeroed::<u32>(many).map_err(text)?;
     let status = device.zeroed::<u64>(2 * tiles as usize).map_err(text)?;
     let tickets = device.zeroed::<u32>(2).map_err(text)?;
     let copy = RowCopy {
