@@ -195,6 +195,8 @@ impl Arena {
         let first = used.fetch_add(slabs, Order::Relaxed, Scope::Device);
         if !recheck(first + slabs <= len) {
             // mutation: block unreached, because no two blocks of the explorers give back what they took.
+            // mutation: tear unreached, because no explored schedule lets a thread take slabs between both
+            // accesses, or needs those that a lost addition leaves unused.
             used.fetch_add(slabs.wrapping_neg(), Order::Relaxed, Scope::Device);
             return None;
         }
@@ -209,7 +211,7 @@ impl Arena {
     pub(super) unsafe fn free(self, class: u32, base: u32) {
         let free = self.count(class).fetch_add(1, Order::Relaxed, Scope::Device);
         // SAFETY: as many tables of the class exist.
-        // mutation: block equivalent, because only later launches read the place.
+        // mutation: block weak late equivalent, because only later launches read the place.
         unsafe { self.place(class, free) }.store(base, Order::Relaxed, Scope::Device);
     }
 }

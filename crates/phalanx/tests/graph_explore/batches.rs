@@ -154,6 +154,9 @@ pub fn exhaust(setting: &Setting) -> Checked {
     let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(100);
     let mut world = World::new(builder.slabs(64).table_slabs(5 + rng.below(15) as usize).fixed(true));
     insert(&mut world, &stars(0..8, 20..80))?;
+    world.try_check()?;
+    // What was taken in vain has been given back: no table is in another one.
+    insert(&mut world, &stars(8..12, 20..80))?;
     world.try_check()
 }
 

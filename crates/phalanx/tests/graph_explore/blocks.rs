@@ -180,6 +180,16 @@ fn give_up(setting: &Setting) -> Checked {
     world.try_check()
 }
 
+/// Removes a vertex to which edges of all others lead, by more warps than there are counters of edges.
+fn orphan(setting: &Setting) -> Checked {
+    const GONE: u32 = 299;
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(300);
+    let mut world = World::new(builder);
+    insert(&mut world, &(0..GONE).map(|source| (source, GONE, ())).collect::<Vec<_>>())?;
+    world.try_remove_vertices(&[GONE])?;
+    world.try_check()
+}
+
 /// Returns edges from a vertex to some targets.
 fn fan(source: u32, targets: std::ops::Range<u32>) -> impl Iterator<Item = (u32, u32, ())> {
     targets.map(move |target| (source, target, ()))
@@ -201,6 +211,11 @@ fn vertices_of_several_blocks_grow() {
 fn several_blocks_run_algorithms() {
     all_are_sound(|setting| algorithms::run(setting, Kind::Directed));
     all_are_sound(|setting| algorithms::run(setting, Kind::Undirected));
+}
+
+#[test]
+fn several_blocks_find_components_of_paths() {
+    all_are_sound(|setting| algorithms::paths(setting, 400));
 }
 
 #[test]
@@ -238,6 +253,11 @@ fn warps_of_several_blocks_move_a_table() {
 #[test]
 fn tables_without_room_are_given_up() {
     all_are_sound(give_up);
+}
+
+#[test]
+fn many_warps_remove_edges() {
+    all_are_sound(orphan);
 }
 
 #[test]
