@@ -342,8 +342,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let (warp, tables) =
             (Tile::<32>::lockstep(), self.tables(copy.vertex(collected.announced.tile()), copy.groups));
         let mut all = 0;
-        // mutation: skip equivalent, because of the barrier of the block in `learn`: it is between the stores to
-        // shared memory and this.
+        // mutation: skip equivalent, because of the barrier of the block in `learn`: it is between the stores
+        // to shared memory and this.
         warp.sync();
         unrolled::<GROUPS>(|g| {
             let upto = collected.upto[g];
@@ -357,8 +357,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 place += 1;
             }
         });
-        // mutation: skip equivalent, because of the barrier of the block in `announce`: it is between this and
-        // the next stores to the stage.
+        // mutation: skip equivalent, because of the barrier of the block in `announce`: it is between this
+        // and the next stores to the stage.
         warp.sync();
     }
 
