@@ -121,6 +121,7 @@ impl<D: Scalar> RowCopy<D> {
                     // mutation: late equivalent, because nothing reads the output in the launch.
                     at.store(target, Order::Weak, Scope::Device);
                     if has_data {
+                        // mutation: late equivalent, because nothing reads the output in the launch.
                         write_if(data, place as usize, bits);
                     }
                 }
@@ -668,6 +669,7 @@ impl<D: Scalar> RowCopy<D> {
                 // mutation: late equivalent, because only the next launch reads the list.
                 write_if(self.parts.words, at, (vertex as u64) << 32 | index as u64);
                 if index == 0 {
+                    // mutation: late equivalent, because only the next launch reads the word.
                     write_if(self.cursors, at, 0);
                 }
                 index += 32;

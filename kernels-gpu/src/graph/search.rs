@@ -243,6 +243,8 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
     fn has_pressure(&self, slab: Handle) -> bool {
         // SAFETY: the handle was read in the link of a record.
         let word = GraphView::<Edges<S, P, W, L>>::slab_pressure(unsafe { self.graph.node(slab) });
+        // mutation: early equivalent, because a relaxed load may return an older word, too: an insertion that
+        // is not deferred here is executed.
         word.load(Order::Relaxed, Scope::Device) != u32::MAX
     }
 

@@ -189,6 +189,8 @@ impl Arena {
         // SAFETY: the first two words of the state, which is aligned to 128 bytes. 64 bits do not overflow.
         let used = unsafe { self.state.cast::<u64>() };
         let (slabs, len) = (slabs as u64, self.len as u64);
+        // mutation: early equivalent, because a relaxed load may return an older word, too: the addition
+        // shows whether there is room.
         if slabs > len.saturating_sub(used.load(Order::Relaxed, Scope::Device)) {
             return None;
         }
