@@ -17,6 +17,8 @@ mod mutants;
 mod oracle;
 #[path = "graph_explore/phases.rs"]
 mod phases;
+#[path = "graph_explore/rows.rs"]
+mod rows;
 #[path = "graph_explore/setting.rs"]
 mod setting;
 #[path = "graph_explore/visits.rs"]

@@ -181,6 +181,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         // SAFETY: the caller's obligation.
         let record = unsafe { self.record(vertex) };
         let link = record.link();
+        // mutation: early equivalent, because a relaxed load may return an older word, too: the
+        // compare-and-swap then fails and returns the newest one.
         let mut found = Link::from_word(link.load(Order::Relaxed, Scope::Device));
         if found == Link::NONE {
             let (none, new) = (found.to_word(), Link::with_deferred(many).to_word());
@@ -196,7 +198,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             None => {
                 // A count far below its maximum: no more lanes add to it than are resident.
                 if found.deferred() < Link::MOST_DEFERRED / 2 {
-                    // mutation: tear performance, because a smaller count only lets a smaller table be
+                    // mutation: skip tear performance, because a smaller count only lets a smaller table be
                     // planned: the second pass inserts all deferred edges.
                     link.fetch_add(many, Order::Relaxed, Scope::Device);
                 }
@@ -459,6 +461,7 @@ pub(super) fn look_up<M: Config, O: Operation>(graph: GraphView<M>, operation: O
     let half = Half { source, target, data: M::Data::narrow(0) };
     let executed = M::execute::<O, false>(graph, is_edge, operation, half);
     if is_pending {
+        // mutation: late equivalent, because nothing reads the output in the launch.
         write_if(batch.outcomes, index, executed.outcome as u8);
         if O::RETURNS && M::HAS_DATA && executed.outcome == Outcome::Found {
             // mutation: late equivalent, because nothing reads the output in the launch.
@@ -501,6 +504,7 @@ pub(super) fn repair<M: Config>(graph: GraphView<M>, edges: Changes<M::Data>, gr
     M::count_in_tables(graph, Repeats::once(single.source, is_erased && erased.in_table), REMOVED);
     delta.remove((is_erased && has_first) as u32);
     if is_valid && !(has_first && has_second) {
+        // mutation: late equivalent, because nothing reads the output in the launch.
         write_if(edges.outcomes, item.element, Outcome::Refused as u8);
     }
     // mutation: block tear unreached, because only warps that are 256 apart add to the same words: launches

@@ -92,6 +92,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
     ) -> (Self, Option<(Table, u32)>) {
         let chain = Self::of_small(graph, vertex);
         let Some(Piece::Record(record)) = chain.piece else { return (chain, None) };
+        // mutation: early equivalent, because a relaxed load may return an older word, too: nothing orders it
+        // after the write of another warp.
         match Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) {
             Link::TABLE => (Self { piece: None, ..chain }, Some(record.load_table())),
             Link::NO_VERTEX => (Self { piece: None, ..chain }, None),
@@ -139,6 +141,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> Chain<S, P, W, L
         if self.position >= piece.slots() {
             let link = piece.link();
             self.before = Some(link);
+            // mutation: early equivalent, because a relaxed load may return an older word, too: nothing
+            // orders it after the write of another warp.
             self.next_piece(Link::from_word(link.load(Order::Relaxed, Scope::Device)).slab());
         }
     }
@@ -196,7 +200,7 @@ fn blank_alone<S: Slot, const L: usize>(node: Node<S, SLAB_TILE, L>) {
     let mut pair = 0;
     while pair < Node::<S, SLAB_TILE, L>::BYTES / 16 {
         // SAFETY: 16 aligned bytes of the slab.
-        // mutation: block equivalent, because slabs are allocated only in later launches.
+        // mutation: block weak late equivalent, because slabs are allocated only in later launches.
         unsafe { node.base().offset(2 * pair).store_vec([u64::MAX; 2], Order::Relaxed, Scope::Device) };
         pair += 1;
     }

@@ -150,6 +150,7 @@ pub(super) fn choose_ends<M: Config>(graph: GraphView<M>, batch: ExecutedBatch, 
             if more == 0 {
                 small = key;
             } else {
+                // mutation: late equivalent, because only later launches read the edges.
                 edges.large.write(edge, turned);
                 if is_grouped(less, more) {
                     place = edges.join_group(turned as u32, ranges_of(more));
@@ -157,9 +158,11 @@ pub(super) fn choose_ends<M: Config>(graph: GraphView<M>, batch: ExecutedBatch, 
                 parts = if place == NO_PLACE { less.max(1) } else { 0 };
             }
         }
+        // mutation: late equivalent, because only later launches read the edges.
         edges.small.write(edge, small);
         // mutation: late equivalent, because only later launches read the counts.
         edges.counts.write(edge, parts as u64);
+        // mutation: late equivalent, because only later launches read the places.
         edges.groups.places.write(edge, place);
         edge += Thread::count();
     }

@@ -227,7 +227,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let mut pair = tile.rank() as usize;
         while pair < Node::<S, SLAB_TILE, L>::BYTES / 16 {
             // SAFETY: 16 aligned bytes of the slab.
-            // mutation: block equivalent, because only later launches read the slab.
+            // mutation: block weak late equivalent, because only later launches read the slab.
             unsafe { node.base().offset(2 * pair).store_vec([u64::MAX; 2], Order::Relaxed, Scope::Device) };
             pair += SLAB_TILE as usize;
         }
@@ -309,6 +309,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         if is_failed {
             // mutation: skip tear performance, because the vertex only keeps its longer chains if no memory
             // is added. Insertions that find no room are counted by themselves.
+            // mutation: block unreached, because no two blocks of the explorers give tables up.
             growth.add(GrowthWord::NotMoved, 1);
             // SAFETY: the new table, which nothing describes.
             return unsafe { self.arena().free(class_for(plan.buckets), plan.base) };

@@ -62,6 +62,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         }
         // SAFETY: the vertex exists.
         let record = unsafe { self.record(vertex) };
+        // mutation: block weak equivalent, because nothing writes to the graph in the launch.
         match Link::from_word(record.link().load(Order::Relaxed, Scope::Device)) {
             Link::TABLE => {
                 let (table, live) = record.load_table();
@@ -85,6 +86,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                     Some(slab) => {
                         // SAFETY: the handle was read in the link of a record.
                         let word = Self::slab_pressure(unsafe { self.node(slab) });
+                        // mutation: block weak equivalent, because nothing writes to the graph in the launch.
                         (word.load(Order::Relaxed, Scope::Device) != u32::MAX) as u32
                     }
                     None => (link != Link::NONE) as u32,
@@ -118,6 +120,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 self.inspect_edge(vertex, S::key(word).to_u64() as u32, S::value(word), chain, found);
             }
             if let Some(slab) = chain.slab_ahead() {
+                // mutation: block weak equivalent, because nothing writes to the graph in the launch.
                 if !self.pool().is_live(slab) {
                     found.dead_links += 1;
                     return taken;
@@ -164,6 +167,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     fn find_alone(self, source: u32, target: u32) -> Option<S::Value> {
         // SAFETY: the vertex exists: see `inspect_edge`.
         let record = unsafe { self.record(source) };
+        // mutation: block weak equivalent, because nothing writes to the graph in the launch.
         let link = Link::from_word(record.link().load(Order::Relaxed, Scope::Device));
         let mut chain = if link == Link::TABLE {
             let (table, _) = record.load_table();

@@ -65,6 +65,7 @@ pub fn merge_keys(batch: KeyBatch) {
         let key = if is_edge { (source as u64) << bits | target as u64 } else { 1 << (2 * bits) };
         // mutation: late equivalent, because only later launches read the output.
         batch.keys.write(half, key);
+        // mutation: late equivalent, because only later launches read the output.
         batch.numbers.write(half, half as u32);
         half += Thread::count();
     }
@@ -145,6 +146,7 @@ pub fn merge_find(batch: SortedBatch, has_data: u32, outcomes: GlobalSlice<u8>) 
         let (key, number) = (batch.keys.read(place), batch.numbers.read(place));
         let (found, is_present) = batch.find(key);
         let is_selected = batch.is_first_edge(place) && is_present == (batch.removes != 0);
+        // mutation: late equivalent, because only later launches read the output.
         batch.places.write(place, found);
         // mutation: late equivalent, because only later launches read the output.
         batch.flags.write(place, is_selected as u32);
@@ -182,6 +184,7 @@ pub fn merge_select(batch: SortedBatch, positions: GlobalSlice<u32>, selected: S
             selected.keys.write(to, key);
             // mutation: late equivalent, because only later launches read the output.
             selected.places.write(to, batch.places.read(place));
+            // mutation: late equivalent, because only later launches read the output.
             selected.targets.write(to, (key & ((1 << batch.bits) - 1)) as u32);
             // mutation: late equivalent, because only later launches read the output.
             // mutation: skip unreached, because merged rows of the explorers have no data. Those of
@@ -279,6 +282,7 @@ impl Run {
                     if index < self.end
                         && let Some((to, word)) = place(index, word, changes)
                     {
+                        // mutation: late equivalent, because only later launches read the output.
                         new.write(to, word);
                     }
                 });

@@ -131,6 +131,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             Plan::word(growth, part.index, MOVED).fetch_add(moved, Order::Relaxed, Scope::Device);
             if failed {
                 // mutation: tear equivalent, because all writes of the launch store 1.
+                // mutation: block unreached, because no two blocks of the explorers find no room for edges of
+                // one table.
                 Plan::word(growth, part.index, FAILED).fetch_or(1, Order::Relaxed, Scope::Device);
             }
         }

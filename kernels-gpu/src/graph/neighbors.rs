@@ -82,10 +82,14 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         });
         let is_table = |word| Link::from_word(word) == Link::TABLE;
         let counted = record
+            // mutation: early equivalent, because a relaxed load may return an older word, too: nothing
+            // orders it after the write of another warp.
             .filter(|record| is_table(record.link().load(Order::Relaxed, Scope::Device)))
             .map(|record| record.load_table().1);
         let (mut chain, mut live) = (Chain::of_vertex(self, vertex.filter(|_| counted.is_none())), 0);
         while tile.any_converged(chain.is_at_slot()) {
+            // mutation: early equivalent, because a relaxed load may return an older word, too: nothing
+            // orders it after the write of another warp.
             let word = chain.slot(tile.rank()).map(|slot| slot.load(Order::Relaxed, Scope::Device));
             live += word.is_some_and(S::is_live) as u32;
             chain.advance(SLAB_TILE);

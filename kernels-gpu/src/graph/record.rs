@@ -172,7 +172,7 @@ impl<S: Slot, const W: u32, const L: usize> Record<S, W, L> {
         while index < Self::BYTES / 8 {
             // SAFETY: eight bytes of the record.
             let word = unsafe { self.0.base().offset(index) };
-            // mutation: block weak late equivalent, because only later launches read the record again.
+            // mutation: block weak equivalent, because only later launches read the record again.
             word.store(u64::MAX, Order::Relaxed, simt::Scope::Device);
             index += 1;
         }

@@ -63,6 +63,8 @@ impl<const LEN: u32> WarpWords<LEN> {
         let mut place = 4 * Thread::lane();
         while place < LEN {
             // SAFETY: four words of the warp, of an array that is aligned to 16 bytes.
+            // mutation: skip performance, because a bit too many only costs a look-up in the table (see
+            // `groups.rs`).
             unsafe { self.words.cast::<u128>().store_unchecked((self.first + place) / 4, 0) };
             place += 128;
         }
@@ -165,6 +167,7 @@ impl Queue {
     pub(super) fn push(self, place: u32, handle: Handle, vertex: u32) {
         // SAFETY: words of the warp.
         unsafe {
+            // mutation: late equivalent, because the next write follows before the barrier of `Rows::queue`.
             self.words.store_unchecked(self.at(0, place), handle.to_word());
             // mutation: late equivalent, because the next write follows before the barrier of `Rows::queue`.
             self.words.store_unchecked(self.at(1, place), vertex);

@@ -95,7 +95,9 @@ impl<D: Scalar> RowCopy<D> {
 
     /// Writes an edge, if there is room.
     fn put(self, place: u64, (target, data): (u32, D)) {
+        // mutation: late equivalent, because nothing reads the output in the launch.
         write_if(self.targets, place as usize, target);
+        // mutation: late equivalent, because nothing reads the output in the launch.
         write_if(self.data, place as usize, data);
     }
 
@@ -116,8 +118,10 @@ impl<D: Scalar> RowCopy<D> {
                     let (target, bits) = unsafe { stage.load(has_data, place) };
                     // SAFETY: the place is below the number of targets.
                     let at = unsafe { Global::new(targets.as_ptr()).offset(place as usize) };
+                    // mutation: late equivalent, because nothing reads the output in the launch.
                     at.store(target, Order::Weak, Scope::Device);
                     if has_data {
+                        // mutation: late equivalent, because nothing reads the output in the launch.
                         write_if(data, place as usize, bits);
                     }
                 }
@@ -249,6 +253,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 // Instead of the barrier in `learn`.
                 Block::sync();
             } else {
+                // mutation: skip late store Relaxed 8 performance, because look-back otherwise adds the sums
+                // of more tiles, which `announce` has published.
                 let (before, _) = carry.learn(collected.announced, 0);
                 self.write_tile(&collected, before, stage, copy);
             }
@@ -337,6 +343,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let (warp, tables) =
             (Tile::<32>::lockstep(), self.tables(copy.vertex(collected.announced.tile()), copy.groups));
         let mut all = 0;
+        // mutation: skip equivalent, because of the barrier of the block in `learn`: it is between the stores
+        // to shared memory and this.
         warp.sync();
         unrolled::<GROUPS>(|g| {
             let upto = collected.upto[g];
@@ -350,6 +358,8 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
                 place += 1;
             }
         });
+        // mutation: skip equivalent, because of the barrier of the block in `announce`: it is between this
+        // and the next stores to the stage.
         warp.sync();
     }
 
@@ -619,6 +629,7 @@ impl<S: Slot> Rows<S> {
     fn queue(&mut self, slabs: [Option<Handle>; GROUPS], queue: Queue) {
         let warp = Tile::<32>::lockstep();
         // Lanes may still read the chains of the last call.
+        // mutation: skip equivalent, because a block that copies rows has a barrier between two tiles.
         warp.sync();
         unrolled::<GROUPS>(|g| {
             let chains = warp.ballot(slabs[g].is_some());
@@ -655,8 +666,10 @@ impl<D: Scalar> RowCopy<D> {
             let mut index = warp.rank();
             while index < parts {
                 let at = (first + index) as usize;
+                // mutation: late equivalent, because only the next launch reads the list.
                 write_if(self.parts.words, at, (vertex as u64) << 32 | index as u64);
                 if index == 0 {
+                    // mutation: late equivalent, because only the next launch reads the word.
                     write_if(self.cursors, at, 0);
                 }
                 index += 32;

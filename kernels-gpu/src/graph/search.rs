@@ -243,6 +243,8 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Re
     fn has_pressure(&self, slab: Handle) -> bool {
         // SAFETY: the handle was read in the link of a record.
         let word = GraphView::<Edges<S, P, W, L>>::slab_pressure(unsafe { self.graph.node(slab) });
+        // mutation: early equivalent, because a relaxed load may return an older word, too: an insertion that
+        // is not deferred here is executed.
         word.load(Order::Relaxed, Scope::Device) != u32::MAX
     }
 
@@ -295,9 +297,13 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Ch
     fn begin_behind(&mut self, link: Global<u32>, target: u32) {
         // The seed uses no address: an explored schedule must replay identically.
         let seed = Thread::index() as u32 ^ target.rotate_right(7);
+        // mutation: early equivalent, because a relaxed load may return an older word, too: the edge is then
+        // refused as if the slab had been linked later.
         let load = || Link::from_word(link.load(Order::Relaxed, Scope::Device));
         let mut found = load();
         if found.slab().is_none() {
+            // mutation: early equivalent, because a relaxed load may return an older word, too: slabs are
+            // taken and linked by read-modify-writes.
             found = Link::from_word(self.graph.pool().extend(link, seed).to_word());
         }
         if found.slab().is_none() {
@@ -396,6 +402,8 @@ impl<S: Slot<Key = u32>, P: Pool, O: Operation, const W: u32, const L: usize> Ch
         }
         // The seed uses no address: an explored schedule must replay identically.
         let seed = Thread::index() as u32 ^ (request.key.to_u64() as u32).rotate_right(7) ^ self.depth << 24;
+        // mutation: early equivalent, because a relaxed load may return an older word, too: slabs are taken
+        // and linked by read-modify-writes.
         self.graph.pool().extend(node.link(), seed)
     }
 }

@@ -189,12 +189,16 @@ impl Arena {
         // SAFETY: the first two words of the state, which is aligned to 128 bytes. 64 bits do not overflow.
         let used = unsafe { self.state.cast::<u64>() };
         let (slabs, len) = (slabs as u64, self.len as u64);
+        // mutation: early equivalent, because a relaxed load may return an older word, too: the addition
+        // shows whether there is room.
         if slabs > len.saturating_sub(used.load(Order::Relaxed, Scope::Device)) {
             return None;
         }
         let first = used.fetch_add(slabs, Order::Relaxed, Scope::Device);
         if !recheck(first + slabs <= len) {
             // mutation: block unreached, because no two blocks of the explorers give back what they took.
+            // mutation: tear unreached, because no explored schedule lets a thread take slabs between both
+            // accesses, or needs those that a lost addition leaves unused.
             used.fetch_add(slabs.wrapping_neg(), Order::Relaxed, Scope::Device);
             return None;
         }
@@ -209,7 +213,7 @@ impl Arena {
     pub(super) unsafe fn free(self, class: u32, base: u32) {
         let free = self.count(class).fetch_add(1, Order::Relaxed, Scope::Device);
         // SAFETY: as many tables of the class exist.
-        // mutation: block equivalent, because only later launches read the place.
+        // mutation: block weak late equivalent, because only later launches read the place.
         unsafe { self.place(class, free) }.store(base, Order::Relaxed, Scope::Device);
     }
 }

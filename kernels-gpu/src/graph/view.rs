@@ -224,7 +224,7 @@ impl<M: Config> GraphView<M> {
         if word >= self.removed.len() {
             return false;
         }
-        // mutation: block equivalent, because marks are set in earlier launches.
+        // mutation: block weak equivalent, because marks are set in earlier launches.
         self.removed.at(word).load(Order::Relaxed, Scope::Device) >> (vertex % 32) & 1 != 0
     }
 

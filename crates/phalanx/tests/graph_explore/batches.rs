@@ -154,6 +154,9 @@ pub fn exhaust(setting: &Setting) -> Checked {
     let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(100);
     let mut world = World::new(builder.slabs(64).table_slabs(5 + rng.below(15) as usize).fixed(true));
     insert(&mut world, &stars(0..8, 20..80))?;
+    world.try_check()?;
+    // What was taken in vain has been given back: no table is in another one.
+    insert(&mut world, &stars(8..12, 20..80))?;
     world.try_check()
 }
 
@@ -186,6 +189,12 @@ fn run_whole(setting: &Setting, kind: Kind) -> Checked {
         world.try_check()?;
         let gone: Vec<u32> = (0..4).map(|_| rng.below(vertices) as u32).chain([0, 1]).collect();
         world.try_remove_vertices(&gone)?;
+        world.try_check()?;
+        let (sources, targets) = ([gone[0], 5, gone[1]], [5, gone[0], gone[2]]);
+        let said = world.graph.insert(&sources, &targets, &[1; 3]).map_err(text)?;
+        if said.refused() != 3 {
+            return Err(format!("{} of 3 edges of removed vertices {gone:?} are refused", said.refused()));
+        }
         world.try_check()?;
         let missing = world.graph.vertices() - world.graph.vertex_count();
         world.graph.insert_vertices(missing + rng.below(3) as usize).map_err(text)?;

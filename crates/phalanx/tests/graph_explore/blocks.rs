@@ -76,12 +76,30 @@ fn refuse(setting: &Setting) -> Checked {
 
 /// Copies a graph with more tiles of vertices than one block has, a few of which have slabs or tables.
 fn copy<E: Sample>(setting: &Setting) -> Checked {
-    let text = |error: Error| error.to_string();
     let mut rng = Rng::new(setting.seed);
     let vertices = 500 + rng.below(200);
     let builder = DynamicGraph::<E>::builder().device(&setting.device()).vertices(vertices as usize);
     let mut world = World::new(builder);
     insert(&mut world, &random_edges::<E>(&mut rng, 150, vertices, 3))?;
+    check_rows(world)
+}
+
+/// Copies a graph with tables in all tiles, of which there are more than blocks.
+fn copy_tables(setting: &Setting) -> Checked {
+    const TABLES: [u32; 11] = [1, 2, 3, 4, 5, 6, 200, 201, 300, 400, 550];
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<u32>::builder().device(&setting.device()).vertices(560);
+    let mut world = World::new(builder.slabs(32).table_slabs(3 * TABLES.len()));
+    let targets = 100..125 + rng.below(10) as u32;
+    let edges = TABLES.iter().flat_map(|&source| targets.clone().map(move |target| (source, target, source)));
+    insert(&mut world, &edges.filter(|edge| edge.0 != edge.1).collect::<Vec<_>>())?;
+    check_rows(world)
+}
+
+/// Compares the rows of a graph with its edges.
+fn check_rows<E: Sample>(world: World<E>) -> Checked {
+    let text = |error: Error| error.to_string();
+    world.try_check()?;
     let rows = world.graph.to_csr().and_then(|rows| rows.read()).map_err(text)?;
     let mut found = Vec::new();
     for (vertex, row) in (0..).zip(rows.offsets.windows(2)) {
@@ -136,6 +154,47 @@ fn add_tables(setting: &Setting) -> Checked {
     world.try_check()
 }
 
+/// Lets vertices grow of which some get no table, because the pool has no slab for the edges behind its
+/// buckets, while others get theirs. Then others get the tables that were given up.
+fn give_up(setting: &Setting) -> Checked {
+    let mut rng = Rng::new(setting.seed);
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(400).slabs(32);
+    let mut world = World::new(builder.table_slabs(200).fixed(true));
+    // Small vertices take the slabs, but for those of eight others.
+    insert(&mut world, &(20..44).flat_map(|source| fan(source, 0..8)).collect::<Vec<_>>())?;
+    let mut targets: Vec<u32> = (50..400).collect();
+    targets.sort_by_key(|&target| simt::hash::mix32(target));
+    // The first or the last bucket of any table.
+    let near = if rng.below(2) == 0 { &targets[..60] } else { &targets[290..] };
+    let failing = [60, 170, 60, 110].map(|many| near.iter().chain(&targets[60..]).take(many).copied());
+    let mut edges = Vec::new();
+    for (source, targets) in (0..).step_by(2).zip(failing) {
+        edges.extend(targets.map(|target| (source, target, ())));
+        edges.extend(fan(source + 1, 100..145));
+    }
+    insert(&mut world, &edges)?;
+    world.try_check()?;
+    world.try_remove_vertices(&[20, 21, 22, 23, 24])?;
+    let others = (10..).zip([60, 170, 60, 110]).flat_map(|(source, many)| fan(source, 100..100 + many));
+    insert(&mut world, &others.collect::<Vec<_>>())?;
+    world.try_check()
+}
+
+/// Removes a vertex to which edges of all others lead, by more warps than there are counters of edges.
+fn orphan(setting: &Setting) -> Checked {
+    const GONE: u32 = 299;
+    let builder = DynamicGraph::<()>::builder().device(&setting.device()).vertices(300);
+    let mut world = World::new(builder);
+    insert(&mut world, &(0..GONE).map(|source| (source, GONE, ())).collect::<Vec<_>>())?;
+    world.try_remove_vertices(&[GONE])?;
+    world.try_check()
+}
+
+/// Returns edges from a vertex to some targets.
+fn fan(source: u32, targets: std::ops::Range<u32>) -> impl Iterator<Item = (u32, u32, ())> {
+    targets.map(move |target| (source, target, ()))
+}
+
 fn all_are_sound(run: impl Fn(&Setting) -> Checked) {
     for seed in seeds(SEEDS) {
         let found = run(&Setting { resident_threads: 512, ..Setting::new(seed) });
@@ -152,6 +211,11 @@ fn vertices_of_several_blocks_grow() {
 fn several_blocks_run_algorithms() {
     all_are_sound(|setting| algorithms::run(setting, Kind::Directed));
     all_are_sound(|setting| algorithms::run(setting, Kind::Undirected));
+}
+
+#[test]
+fn several_blocks_find_components_of_paths() {
+    all_are_sound(|setting| algorithms::paths(setting, 400));
 }
 
 #[test]
@@ -172,6 +236,11 @@ fn rows_of_many_tiles_are_right() {
 }
 
 #[test]
+fn tables_of_many_tiles_are_copied() {
+    all_are_sound(copy_tables);
+}
+
+#[test]
 fn tables_with_chains_are_replaced() {
     all_are_sound(chains);
 }
@@ -179,6 +248,16 @@ fn tables_with_chains_are_replaced() {
 #[test]
 fn warps_of_several_blocks_move_a_table() {
     all_are_sound(hubs);
+}
+
+#[test]
+fn tables_without_room_are_given_up() {
+    all_are_sound(give_up);
+}
+
+#[test]
+fn many_warps_remove_edges() {
+    all_are_sound(orphan);
 }
 
 #[test]

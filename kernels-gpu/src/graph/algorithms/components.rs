@@ -21,6 +21,7 @@ fn root(labels: GlobalSlice<u32>, mut vertex: u32) -> u32 {
         // Another thread may have stored a smaller label meanwhile. Both are on the path.
         // mutation: late performance, because the label is one on the path of a vertex that is no root: an
         // older one only makes the path longer.
+        // mutation: skip performance, because the path only stays as long as it is.
         labels.at(vertex as usize).store(next, Order::Relaxed, Scope::Device);
         (vertex, label) = (label, next);
     }
@@ -31,6 +32,8 @@ fn root(labels: GlobalSlice<u32>, mut vertex: u32) -> u32 {
 /// a short path.
 #[device]
 pub fn join(labels: GlobalSlice<u32>, one: u32, other: u32) -> u32 {
+    // mutation: early equivalent, because a relaxed load may return an older label, too: it is on the path as
+    // well.
     if labels.at(other as usize).load(Order::Relaxed, Scope::Device) == one {
         return one;
     }
@@ -53,6 +56,8 @@ pub fn join(labels: GlobalSlice<u32>, one: u32, other: u32) -> u32 {
 /// the vertex got its root, and the vertex would lose that root again.
 #[device]
 pub fn compress(labels: GlobalSlice<u32>, vertex: usize) {
+    // mutation: early equivalent, because a relaxed load may return an older label, too: it leads to the same
+    // root.
     let load = |vertex: u32| labels.at(vertex as usize).load(Order::Relaxed, Scope::Device);
     let first = load(vertex as u32);
     let (mut root, mut label) = (first, load(first));
@@ -60,6 +65,7 @@ pub fn compress(labels: GlobalSlice<u32>, vertex: usize) {
         (root, label) = (label, load(label));
     }
     if root != first {
+        // mutation: late equivalent, because the old label leads to the same root: others may read either.
         labels.at(vertex).store(root, Order::Relaxed, Scope::Device);
     }
 }

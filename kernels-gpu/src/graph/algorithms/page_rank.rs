@@ -72,6 +72,7 @@ impl Ranking {
     /// Writes the rank of a vertex with this degree, and its share. Returns what it adds to the rank of
     /// vertices with edges.
     fn set(self, vertex: usize, degree: u32, rank: f32) -> u64 {
+        // mutation: late equivalent, because only later launches read the word.
         self.ranks.write(vertex, rank.to_bits());
         // mutation: late equivalent, because only later launches read the word.
         self.sums.write(vertex, 0);

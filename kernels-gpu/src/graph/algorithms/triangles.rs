@@ -42,6 +42,7 @@ impl Orientation {
         }
         if let Some(target) = target {
             let place = (self.offsets.read(source as usize) + place) as usize;
+            // mutation: late equivalent, because only later launches read the rows.
             self.targets.write(place, target);
             // mutation: late equivalent, because only later launches read the rows.
             self.sources.write(place, source);
@@ -66,6 +67,7 @@ pub fn triangle_orient<A: Adjacency + Instance>(graph: A::View, edges: Orientati
             count += votes.count_ones();
         });
         if vertex.is_some() && tile.rank() == 0 {
+            // mutation: late equivalent, because only later launches read the counts.
             edges.counts.write(source as usize, count);
         }
         large
