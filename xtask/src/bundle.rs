@@ -23,9 +23,9 @@ const XZ_OPTIONS: &str = "-1 --lzma2=preset=1,dict=128MiB";
 /// Script that unpacks the archive to a folder, or next to itself.
 const UNPACK: &str = include_str!("bundle/unpack.sh");
 
-/// Data that programs search for in `$PHALANX_BUNDLE` or next to themselves: the path in the repository, and
-/// the name in the bundle.
-const DATA: [(&str, &str); 1] = [("benches/suites", "suites")];
+/// Data that programs search for in `$PHALANX_BUNDLE` or next to themselves, and sources in which tests plant
+/// faults: the path in the repository, and the name in the bundle.
+const DATA: [(&str, &str); 2] = [("benches/suites", "suites"), ("kernels-gpu/src", "kernels-gpu/src")];
 
 /// File in the bundle with the commit that it was built from. The benchmarks copy it to their records.
 const COMMIT: &str = "commit";
@@ -213,6 +213,7 @@ fn copy_data(bundle: &Path) -> Result<()> {
     for (from, name) in DATA {
         if root().join(from).exists() {
             let to = bundle.join(name);
+            fs::create_dir_all(to.parent().context("a folder of the bundle")?)?;
             cmd!(shell, "cp -r {from} {to}").run()?;
         }
     }

@@ -11,7 +11,10 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
+cd "$here" || exit
 export PHALANX_BUNDLE="$here" PHALANX_REQUIRE_CUDA=1
+# Drivers map files of tmpfs, and may not map those of the usual folder for temporary files.
+if [ -d /dev/shm ]; then export TMPDIR=/dev/shm; fi
 export logs=${PHALANX_LOGS:-$(mktemp -d)}
 mkdir -p "$logs"
 
