@@ -72,6 +72,17 @@ one() {
   code=$?
   result=passed
   if [ $code -ne 0 ]; then result=failed; fi
+  # Racecheck counts a launch that it lost as a hazard, in tests that launch from several threads.
+  if grep -q '^test result: ok' "$log" && grep -q 'SUMMARY: 1 hazard displayed (1 error' "$log" \
+    && grep -q 'Internal Sanitizer Error: Detected a failure to track a kernel launch' "$log"; then
+    result='the tool lost a launch; no hazard'
+    code=0
+  fi
+  # The sanitizer fails on a program that does not call CUDA: tests of what the emulator alone can do.
+  if grep -q 'terminated before first instrumented API call' "$log" && grep -q '^test result: ok' "$log"; then
+    result='made no call of CUDA'
+    code=0
+  fi
   printf '{"program":"%s","tool":"%s","tests":"%s","result":"%s","code":%d,"seconds":%d}\n' \
     "$(basename "$binary")" "$tool" "$*" "$result" "$code" $((SECONDS - started)) >>"$logs/results.jsonl"
   printf '%s %s, %d s: %s\n' "$result" "$label" $((SECONDS - started)) "$*"
