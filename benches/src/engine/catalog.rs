@@ -93,8 +93,8 @@ mod tests {
         assert_eq!(names(&["hashmap/load-factor"]), ["hashmap/load-factor"]);
         assert_eq!(names(&["limits", "limits"]), ["limits"]);
         assert!(names(&["hashmap"]).len() >= 3);
-        let figures =
-            ["fig4", "fig5", "fig6", "fig7a", "fig7b", "rate"].map(|name| format!("slabhash/{name}"));
+        let figures = ["fig4", "fig5", "fig6", "fig7a", "fig7b", "multi", "rate"]
+            .map(|name| format!("slabhash/{name}"));
         assert_eq!(names(&["slabhash"]), figures);
         let error = select(&["hashmap/none".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("hashmap/none") && error.contains("hashmap/load-factor"), "{error}");
