@@ -122,15 +122,16 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Returns whether the list still ends in this node: in the lane's first empty slot, `open`, or in the
     /// link if there is none. A compare-and-swap of this location with its own value determines that, since a
     /// load may return an old word.
-    #[device(caller)]
     pub(crate) fn still_ends(self, rank: u32, open: &SlotMatch<S::Word>) -> bool {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         if !open.exists {
             let none = Handle::NONE.to_word();
+            // mutation: skip equivalent, because it writes the word that is there.
             return self.link().compare_exchange(none, none, order, scope).is_ok();
         }
         // SAFETY: the slot is one of the lane's.
         let key = S::key_part(unsafe { self.0.slot(rank, open.index as usize) });
+        // mutation: skip equivalent, because it writes the word that is there.
         key.compare_exchange(S::key(S::EMPTY), S::key(S::EMPTY), order, scope).is_ok()
     }
 
