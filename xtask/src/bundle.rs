@@ -72,6 +72,13 @@ pub struct Message {
     package_id: String,
     #[serde(default)]
     target: Target,
+    #[serde(default)]
+    profile: Profile,
+}
+
+#[derive(Default, Deserialize)]
+struct Profile {
+    test: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -96,6 +103,10 @@ pub fn run(options: &Options) -> Result<()> {
         install(&message, &bundle.join(&message.target.name))?;
     }
     for message in built("test", &options.packages, &["--no-run", "--lib", "--tests", "--all-features"])? {
+        // Programs that tests start are built as well.
+        if !message.profile.test {
+            continue;
+        }
         if BY_DEVICE.contains(&message.target()) {
             install(&message, &bundle.join("tests/by-device").join(message.test_name()))?;
         } else if has_gpu_tests(message.executable()?)? {
