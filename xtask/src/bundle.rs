@@ -18,7 +18,7 @@ const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
 const ARCHIVE: &str = "phalanx.tar.xz";
 
 /// Options of `xz`. Every program contains the same PTX as text, so the dictionary must reach far back.
-const XZ_OPTIONS: &str = "-1 --lzma2=preset=1,dict=128MiB";
+const XZ_OPTIONS: &str = "-1 --lzma2=preset=1,dict=256MiB";
 
 /// Script that unpacks the archive to a folder, or next to itself.
 const UNPACK: &str = include_str!("bundle/unpack.sh");
