@@ -17,6 +17,7 @@ use super::clock::{Clock, Time, View, join};
 use crate::{Order, Scope};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
 /// Map keyed by eight-byte granules of memory.
 pub type GranuleMap<V> = HashMap<usize, V, BuildHasherDefault<GranuleHasher>>;
@@ -39,10 +40,15 @@ impl Hasher for GranuleHasher {
     }
 }
 
+/// Returns the granules of an access.
+fn granules_of(address: usize, bytes: usize) -> Range<usize> {
+    address / 8..address / 8 + bytes.div_ceil(8)
+}
+
 /// Splits an access into granules; yields each granule and the mask of its bytes.
 pub fn granules(address: usize, bytes: usize) -> impl Iterator<Item = (usize, u8)> {
     let mask = if bytes >= 8 { u8::MAX } else { (1u8 << bytes) - 1 };
-    (0..bytes.div_ceil(8)).map(move |i| (address / 8 + i, mask << (address % 8)))
+    granules_of(address, bytes).map(move |granule| (granule, mask << (address % 8)))
 }
 
 /// Lane that makes an access.
@@ -368,9 +374,9 @@ impl Orders {
 
     /// Forgets the releases of memory that gets a new owner.
     pub fn forget(&mut self, address: usize, bytes: usize) {
-        granules(address, bytes).for_each(|(granule, _)| drop(self.places.remove(&granule)));
+        let forgotten = granules_of(address, bytes);
+        forgotten.clone().for_each(|granule| drop(self.places.remove(&granule)));
         // Not a removal per granule: most lanes know no release, or a few elsewhere.
-        let forgotten = address / 8..address / 8 + bytes.div_ceil(8);
         let is_elsewhere = |granule: &usize| !forgotten.contains(granule);
         for lane in &mut self.lanes {
             lane.released.retain(|granule, _| is_elsewhere(granule));
