@@ -184,14 +184,22 @@ pub type Get<M> = fn(&mut M, &Stream, &mut Batch<<M as Map>::Key, <M as Map>::Va
 /// # Errors
 /// Returns [`anyhow::Error`] when the parameter is no flag, or the operation is another one.
 pub fn frozen(case: &Case, reads: &[&str]) -> Result<bool> {
-    let frozen = match case.params.get("frozen") {
+    flag(case, "frozen", reads)
+}
+
+/// Returns a parameter that is true or false, the default. It can be true for the operations `ops`.
+///
+/// # Errors
+/// Returns [`anyhow::Error`] when the parameter is no flag, or the operation is another one.
+pub fn flag(case: &Case, name: &str, ops: &[&str]) -> Result<bool> {
+    let is_set = match case.params.get(name) {
         None => false,
-        Some(Param::Flag(frozen)) => *frozen,
-        Some(other) => bail!("`frozen` is {other}; it can be true or false"),
+        Some(Param::Flag(is_set)) => *is_set,
+        Some(other) => bail!("`{name}` is {other}; it can be true or false"),
     };
-    let is_right = !frozen || reads.contains(&case.op.as_str());
-    ensure!(is_right, "`frozen` is true, and {} is none of {}", case.op, reads.join(", "));
-    Ok(frozen)
+    let is_right = !is_set || ops.contains(&case.op.as_str());
+    ensure!(is_right, "`{name}` is true, and {} is none of {}", case.op, ops.join(", "));
+    Ok(is_set)
 }
 
 /// Map of `phalanx`, and what the case requires of its contents.

@@ -5,10 +5,9 @@
 //! twice, and its first pair removed. So half of the slots in use are tombstones, which count as pairs in
 //! `utilisation`.
 use super::both_widths::DEFAULT;
-use super::driver::{Batch, Prepared, Subject, UNWRITTEN};
+use super::driver::{Batch, Prepared, Subject, UNWRITTEN, flag};
 use super::map_plan::{Call, Plan};
 use crate::engine::benchmark::{Benchmark, Structure};
-use crate::engine::record::Param;
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
@@ -41,7 +40,7 @@ impl Structure for MultiMaps<'_> {
         let (key, value) = (case.key_bits, case.value_bits);
         ensure!((key, value) == (32, 32), "keys and values have 32 bits here, not {key} and {value}");
         let plan = Plan::<u32, u32>::new(case)?;
-        let replaced = replaced(case)?;
+        let replaced = flag(case, "replaced", &["find_hit", "find_miss", "remove_half"])?;
         let pairs = plan.keys as usize * if replaced { 2 } else { 1 };
         let builder = SlabMultiMap::builder().device(&self.0.device).growth(Growth::Fixed);
         // Lists differ more in length if keys have two pairs, so more of them need a second slab.
@@ -50,15 +49,6 @@ impl Structure for MultiMaps<'_> {
         let builder = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) };
         let outcomes = self.0.device.filled(if replaced { plan.preload.len() } else { 0 }, UNWRITTEN)?;
         Ok(Box::new(Prepared::new(self.0, plan, MultiMap { map: builder.build()?, replaced, outcomes })?))
-    }
-}
-
-/// Returns the flag `replaced`, which only operations without insertions can have.
-fn replaced(case: &Case) -> Result<bool> {
-    match case.params.get("replaced") {
-        None | Some(Param::Flag(false)) => Ok(false),
-        Some(Param::Flag(true)) if case.op != "insert" => Ok(true),
-        Some(other) => bail!("`replaced` is {other} for {}; it can be true for other operations", case.op),
     }
 }
 
