@@ -101,10 +101,18 @@ fn check_rows<E: Sample>(world: World<E>) -> Checked {
     let text = |error: Error| error.to_string();
     world.try_check()?;
     let rows = world.graph.to_csr().and_then(|rows| rows.read()).map_err(text)?;
+    same_edges((&rows.offsets, &rows.targets), |at| rows.data[at], world)
+}
+
+/// Compares rows, of which `data` returns the data of the edge at a place, with the edges of a graph.
+pub fn same_edges<E: Sample>(
+    (offsets, targets): (&[u64], &[u32]),
+    data: impl Fn(usize) -> E,
+    world: World<E>,
+) -> Checked {
     let mut found = Vec::new();
-    for (vertex, row) in (0..).zip(rows.offsets.windows(2)) {
-        found
-            .extend((row[0] as usize..row[1] as usize).map(|at| ((vertex, rows.targets[at]), rows.data[at])));
+    for (vertex, row) in (0..).zip(offsets.windows(2)) {
+        found.extend((row[0] as usize..row[1] as usize).map(|at| ((vertex, targets[at]), data(at))));
     }
     found.sort_by_key(|edge| edge.0);
     let expected: Vec<((u32, u32), E)> = world.edges.into_iter().collect();

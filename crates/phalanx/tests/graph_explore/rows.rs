@@ -1,6 +1,7 @@
 //! Copies of graphs into rows by fewer blocks than there are tiles. Each block has several, and collects one
 //! before it waits for the sum before another. (The host launches a block per tile if all are resident.)
 use crate::batches::insert;
+use crate::blocks::same_edges;
 use crate::common::{Rng, replay, seeds};
 use crate::phases::Words;
 use crate::setting::Setting;
@@ -80,13 +81,7 @@ where
     let (offsets, targets) = (offsets.read().map_err(text)?, targets.read().map_err(text)?);
     let data = data.read().map_err(text)?;
     let data = |at: usize| data.get(at).map_or(E::of(0), |&bits| E::from_bits(bits));
-    let mut found = Vec::new();
-    for (vertex, row) in (0..).zip(offsets.windows(2)) {
-        found.extend((row[0]..row[1]).map(|at| at as usize).map(|at| ((vertex, targets[at]), data(at))));
-    }
-    found.sort_by_key(|edge| edge.0);
-    let expected = world.edges.into_iter().collect::<Vec<_>>();
-    if found == expected { Ok(()) } else { Err(format!("expected {expected:?}, found {found:?}")) }
+    same_edges((&offsets, &targets), data, world)
 }
 
 fn all_are_sound<E: Words, M: Config<Data = E::Bits> + Instance>(groups: u32) {
