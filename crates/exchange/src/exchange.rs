@@ -185,7 +185,7 @@ impl Exchange {
     /// # Errors
     /// [`Error::PeerLost`] when it has not before the deadline; [`Error::Device`] when a kernel failed.
     pub fn wait(&mut self) -> Result<()> {
-        self.traffic.waits += 1;
+        self.count_wait();
         self.step(|transport, deadline| {
             let event = transport.stream().record()?;
             transport::wait_for(&event, deadline, || transport.check())
@@ -247,6 +247,11 @@ impl Exchange {
         if self.lost.is_none() {
             self.mark_lost(&Error::lost(self.rank(), "it did not finish an operation"));
         }
+    }
+
+    /// Counts a wait for the device.
+    pub(crate) fn count_wait(&mut self) {
+        self.traffic.waits += 1;
     }
 
     /// Counts a round in which this rank sends `bytes` bytes to other ranks.

@@ -7,7 +7,7 @@
 use crate::error::Lost;
 use crate::gate::{Gate, Lent};
 use crate::plant::{Fault, Planted};
-use crate::transport::{BUSY, WINDOWS, check_equal};
+use crate::transport::{Arrival, BUSY, WINDOWS, check_equal};
 use crate::{Error, Result};
 use gpu::{Buffer, Event, Stream};
 use std::any::Any;
@@ -67,8 +67,8 @@ struct Step {
 /// A value that a rank tells the others in a step.
 #[derive(Debug)]
 pub enum Post {
-    /// Numbers of the host.
-    Words(Vec<u64>),
+    /// Numbers of the host, and points in the order of the rank's streams.
+    Words(Vec<u64>, Vec<Arc<Event>>),
     /// A shape, and the bytes for each rank.
     #[cfg_attr(not(feature = "emulator"), expect(dead_code, reason = "only emulated ranks send it"))]
     Messages(u64, Vec<Vec<u8>>),
@@ -310,12 +310,26 @@ impl Seat {
     /// # Errors
     /// As [`gather`](Self::gather).
     pub fn gather_words(&mut self, words: Vec<u64>, deadline: Instant) -> Result<Vec<Vec<u64>>> {
-        let posts = self.gather(Post::Words(words), deadline)?;
-        let words = |post: &Arc<Post>| match &**post {
-            Post::Words(words) => words.clone(),
-            _ => Vec::new(),
-        };
-        check_lengths(posts.iter().map(words).collect())
+        Ok(self.gather_points(words, Vec::new(), deadline)?.0)
+    }
+
+    /// Returns the words of all ranks, and for each point of this rank those of all ranks. If some have
+    /// fewer, because they execute another operation, so many.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn gather_points(
+        &mut self,
+        words: Vec<u64>,
+        points: Vec<Arc<Event>>,
+        deadline: Instant,
+    ) -> Result<(Vec<Vec<u64>>, Vec<Arrival>)> {
+        let posts = self.gather(Post::Words(words, points), deadline)?;
+        let told = || posts.iter().map(|post| told(post));
+        let len = told().map(|(_, points)| points.len()).min().unwrap_or(0);
+        let points = (0..len).map(|point| Arrival(told().map(|(_, points)| points[point].clone()).collect()));
+        let points = points.collect();
+        Ok((check_lengths(told().map(|(words, _)| words.to_vec()).collect())?, points))
     }
 
     /// Returns the shared values of all ranks.
@@ -372,7 +386,7 @@ impl Seat {
                 self.is_stalled = true;
                 Err(Error::lost(self.rank, "a test stopped it"))
             }
-            (Some(Fault::CountOffByOne), Post::Words(words) | Post::Direct(Lending { words, .. })) => {
+            (Some(Fault::CountOffByOne), Post::Words(words, _) | Post::Direct(Lending { words, .. })) => {
                 // The last words are counts, one for each rank.
                 let next = self.hub.ranks - (self.rank + 1) % self.hub.ranks;
                 let index = words.len().checked_sub(next);
@@ -392,7 +406,7 @@ impl Drop for Seat {
 
 /// Returns an error unless all posts are of the kind of rank 0.
 fn check_kinds(posts: &[Arc<Post>]) -> Result<()> {
-    let kind = |post: &Post| u64::from(matches!(post, Post::Words(_) | Post::Direct(_)));
+    let kind = |post: &Post| u64::from(matches!(post, Post::Words(..) | Post::Direct(_)));
     let differs = |post: &Arc<Post>| discriminant(&**post) != discriminant(&*posts[0]);
     match posts.iter().position(differs) {
         None => Ok(()),
@@ -400,6 +414,14 @@ fn check_kinds(posts: &[Arc<Post>]) -> Result<()> {
             let (found, expected) = (kind(&posts[rank]), kind(&posts[0]));
             Err(Error::Mismatch { what: "operation (1: with counts, 0: padded)", rank, found, expected })
         }
+    }
+}
+
+/// Returns the words and points of a post; none of others.
+fn told(post: &Post) -> (&[u64], &[Arc<Event>]) {
+    match post {
+        Post::Words(words, points) => (words, points),
+        _ => (&[], &[]),
     }
 }
 

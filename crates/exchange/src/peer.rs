@@ -8,6 +8,9 @@
 //!
 //! All ranks own all windows, so a window lives as long as any rank that may copy to it.
 //!
+//! Callers may also write to the windows of other ranks by kernels, and order these by the points that ranks
+//! tell each other: see [`Exchange::windows`](crate::Exchange::windows).
+//!
 //! # Direct exchanges
 //!
 //! An all-to-all copies to memory of the receivers' callers instead. It has two steps as well. In the first,
@@ -71,6 +74,8 @@ pub struct Peer {
     copies: Stream,
     /// The windows of all ranks.
     windows: Vec<Windows>,
+    /// Whether kernels of this device can access the windows of all ranks.
+    has_access: bool,
     limits: Limits,
 }
 
@@ -82,12 +87,14 @@ impl Peer {
         let (stream, copies) = (device.stream()?, device.stream()?);
         let posts = seat.gather(own, limits.step_end())?;
         let windows: Vec<_> = posts.iter().filter_map(|post| windows(post)).collect();
+        let mut has_access = true;
         for [window, ..] in &windows {
             if !device.enable_peer(window.device())? {
                 tracing::warn!(rank, "no peer access: copies go through the memory of the host");
+                has_access = false;
             }
         }
-        Ok(Self { seat, stream, copies, windows, limits: *limits })
+        Ok(Self { seat, stream, copies, windows, has_access, limits: *limits })
     }
 
     /// Submits the copies to all ranks.
@@ -241,6 +248,19 @@ impl Transport for Peer {
         self.seat.gather_words(words, deadline)
     }
 
+    fn windows(&self, lane: Lane) -> Option<Vec<&Buffer<u8>>> {
+        self.has_access.then(|| self.windows.iter().map(|windows| &*windows[lane as usize]).collect())
+    }
+
+    fn gather_points(
+        &mut self,
+        words: Vec<u64>,
+        points: Vec<Arc<Event>>,
+        deadline: Instant,
+    ) -> Result<(Vec<Vec<u64>>, Vec<Arrival>)> {
+        self.seat.gather_points(words, points, deadline)
+    }
+
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
         let bytes = plan.sends.iter().map(gpu::Slice::len).collect();
         let ready = Post::Ready(plan.shape, bytes, plan.after.record()?);
@@ -285,14 +305,16 @@ impl Transport for Peer {
 }
 
 impl Drop for Peer {
-    /// Waits for the copies of this rank, until the deadline. If they have not ended then, the windows are
-    /// never freed.
+    /// Waits for the copies of this rank, and for its kernels, which may write to the windows of others, until
+    /// the deadline. If they have not ended then, the windows are never freed.
     fn drop(&mut self) {
         let deadline = self.limits.step_end();
-        let has_ended = self.copies.record().map_err(Error::from);
-        let has_ended = has_ended.and_then(|event| transport::wait_for(&event, deadline, || Ok(())));
-        if let Err(error) = has_ended {
-            tracing::warn!(%error, "copies of a dropped exchange may still run: its windows are leaked");
+        let ends = |stream: &Stream| {
+            let event = stream.record().map_err(Error::from);
+            event.and_then(|event| transport::wait_for(&event, deadline, || Ok(())))
+        };
+        if let Err(error) = ends(&self.copies).and_then(|()| ends(&self.stream)) {
+            tracing::warn!(%error, "work of a dropped exchange may still run: its windows are leaked");
             std::mem::forget(std::mem::take(&mut self.windows));
         }
     }

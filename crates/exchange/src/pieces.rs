@@ -6,10 +6,15 @@
 //! ```text
 //! agree ── move_pieces(Even) ── move_pieces(Odd) ── arrive(first) ── kernels ── move_pieces(Answer) ...
 //! ```
+//!
+//! Where kernels of each rank can write to the windows of all ([`Exchange::windows`]), they may move the data
+//! themselves: a rank tells the others points in the order of its streams ([`Exchange::tell`]), and each makes
+//! its streams wait for those of all ranks.
 use crate::hub::Shared;
-use crate::transport::{Arrival, Lane, RoundPlan};
+use crate::transport::{Arrival, Lane, RoundPlan, wait_for};
 use crate::{Error, Exchange, Result};
-use gpu::{Slice, Stream};
+use gpu::{Event, Slice, Stream};
+use std::sync::Arc;
 
 /// Most words that one step tells the others; more go in several steps.
 const MOST: usize = crate::transport::WORDS;
@@ -44,6 +49,75 @@ impl Exchange {
             all.iter_mut().zip(parts).for_each(|(all, part)| all.extend(part));
         }
         Ok(all)
+    }
+
+    /// Returns the windows of a lane of all ranks if kernels of this rank can write to them, which is so by
+    /// peer copies between devices with peer access, for all ranks or for none. Part `i` of each, which begins
+    /// at byte `i` times [`part_bytes`](crate::Limits::part_bytes), is for what rank `i` writes. This rank
+    /// keeps them all alive until its [stream](Self::stream) has executed all work.
+    ///
+    /// ```
+    /// use exchange::{Exchange, Lane, Limits, Meeting};
+    ///
+    /// let device = gpu::Device::auto();
+    /// let exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
+    /// assert_eq!(exchange.windows(Lane::Odd)?.unwrap()[0].len(), Limits::default().part_bytes);
+    /// # Ok::<(), exchange::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Device`] when a window has no memory, which does not happen.
+    pub fn windows(&self, lane: Lane) -> Result<Option<Vec<Slice<'_, u8>>>> {
+        let Some(windows) = self.transport().windows(lane) else { return Ok(None) };
+        Ok(Some(windows.into_iter().map(|window| window.slice(..)).collect::<gpu::Result<_>>()?))
+    }
+
+    /// As [`agree`](Self::agree), for at most 1024 words. Tells the ranks also points in the order of this
+    /// rank's streams, as many on each rank. Returns for each of them the points of all ranks, which streams
+    /// wait for by [`arrive_in`](Self::arrive_in); none if there are no [`windows`](Self::windows).
+    ///
+    /// Cost: one step; no wait for the device by peer copies.
+    ///
+    /// ```
+    /// use exchange::{Exchange, Limits, Meeting};
+    /// use std::sync::Arc;
+    ///
+    /// let device = gpu::Device::auto();
+    /// let mut exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
+    /// let point = Arc::new(exchange.stream().record()?);
+    /// let (words, mut points) = exchange.tell(&[7], vec![point])?;
+    /// exchange.arrive(points.pop().unwrap())?;
+    /// assert_eq!(words, [[7]]);
+    /// # Ok::<(), exchange::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`agree`](Self::agree); [`Error::Arguments`] for more words.
+    pub fn tell(
+        &mut self,
+        words: &[u64],
+        points: Vec<Arc<Event>>,
+    ) -> Result<(Vec<Vec<u64>>, Vec<Transfer>)> {
+        if words.len() > MOST {
+            return Err(Error::arguments("the words of a step", words.len(), format!("at most {MOST} fit")));
+        }
+        let told = self.step(|transport, deadline| transport.gather_points(words.to_vec(), points, deadline));
+        let (words, points) = told?;
+        Ok((words, points.into_iter().map(Transfer).collect()))
+    }
+
+    /// Waits until the device has executed the work before a point in the order of a stream.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_for(&mut self, point: &Event) -> Result<()> {
+        self.count_wait();
+        self.step(|transport, deadline| wait_for(point, deadline, || transport.check()))
+    }
+
+    /// Counts `bytes` bytes that kernels have written to the windows of other ranks, as a round.
+    pub fn count_sent(&mut self, bytes: usize) {
+        self.count_round(bytes);
     }
 
     /// Begins to move `sends[i]` to rank `i`, for all ranks, into the [window](Self::window) of a lane. The

@@ -125,6 +125,22 @@ pub trait Transport: Send + std::fmt::Debug {
     /// Returns the numbers of all ranks, which are as many on each.
     fn gather(&mut self, words: Vec<u64>, deadline: Instant) -> Result<Vec<Vec<u64>>>;
 
+    /// Returns the windows of all ranks if kernels of this rank can write to them.
+    fn windows(&self, _lane: Lane) -> Option<Vec<&Buffer<u8>>> {
+        None
+    }
+
+    /// As [`gather`](Self::gather). Returns also the points of all ranks, as many on each, if there are
+    /// [`windows`](Self::windows).
+    fn gather_points(
+        &mut self,
+        words: Vec<u64>,
+        _points: Vec<Arc<Event>>,
+        deadline: Instant,
+    ) -> Result<(Vec<Vec<u64>>, Vec<Arrival>)> {
+        Ok((self.gather(words, deadline)?, Vec::new()))
+    }
+
     /// Begins to move data to the windows of all ranks, after all work that their streams
     /// ([`RoundPlan::after`]) have now. The window may be used in the order of the arrival that is returned,
     /// and until the next round of the lane. The host waits for other ranks' threads or processes, not for

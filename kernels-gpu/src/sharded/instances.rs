@@ -2,6 +2,7 @@
 
 /// Pairs. Names: bits of the key and of the value.
 pub mod pairs {
+    use crate::sharded::direct::ShardedSend;
     use crate::sharded::equal::{ShardedDistinct, ShardedExpand, ShardedHeads, ShardedSample};
     use crate::sharded::kernels::{Pair, ShardedCount, ShardedGather, ShardedScatter};
     use crate::sharded::small::{ShardedCollect, ShardedRoute};
@@ -11,7 +12,7 @@ pub mod pairs {
         }
         kernels {
             ShardedCount, ShardedScatter, ShardedGather, ShardedRoute, ShardedCollect, ShardedSample,
-            ShardedHeads, ShardedDistinct, ShardedExpand,
+            ShardedHeads, ShardedDistinct, ShardedExpand, ShardedSend,
         }
     }
 }

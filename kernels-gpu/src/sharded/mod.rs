@@ -26,6 +26,7 @@
 //! hashes each key, and executes up to five ballots for 32 keys. [`kernels::sharded_bounds`] reads two
 //! offsets for each owner of a chunk. There is no atomic and no barrier. For batches without counts on the
 //! host see [`small`], for equal keys [`equal`].
+pub mod direct;
 pub mod equal;
 mod geometry;
 #[cfg(feature = "sharded-map")]

@@ -21,6 +21,7 @@
 //! | gather(q-1) | `answers(q-1)` | |
 use super::Combining;
 use super::combine::Equal;
+use super::direct::Direct;
 use super::geometry::{Geometry, Item, Plan};
 use super::remote::{Pending, Remote};
 use super::shape::{COMPARED, Call, Shape};
@@ -38,6 +39,7 @@ use phalanx_kernels::sharded::kernels::{Answers, Division, ShardedGather};
 use phalanx_kernels::sharded::{PIECE, Pair};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Report of a batch. All numbers but `remote` and `combined` are 0 for small batches, whose counts stay on
 /// the device, and for one rank.
@@ -81,6 +83,8 @@ pub struct Engine<K, V> {
     pub sample: Buffer<K>,
     /// Memory of batches that are combined; none before the first one.
     pub equal: Option<Equal<K, V>>,
+    /// Memory of batches whose messages kernels write, if they can.
+    pub direct: Option<Direct>,
     pub of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -137,19 +141,22 @@ impl<K: Word, V: Word> Engine<K, V> {
     ) -> Result<T> {
         let shape = Shape::new::<K, V>(call);
         let prepared =
-            batch.and_then(|(batch, kept)| self.prepare(&batch).map(|chunks| (batch, kept, chunks)));
+            batch.and_then(|(batch, kept)| self.prepare(&batch, &shape).map(|chunks| (batch, kept, chunks)));
         let announced = prepared.as_ref().map(|(batch, _, chunks)| [batch.keys.max_len(), *chunks]);
-        let [longest, chunks, most_remote] = self.begin(&shape, announced)?;
+        let ([longest, chunks, most_remote], ready) = self.begin(&shape, announced)?;
         let (batch, kept, own_chunks) = prepared?;
         if longest == 0 {
             return Ok(kept);
         }
-        let ran = match (call.op, self.fixed(longest, &shape)) {
-            (BatchOp::Get, _) if longest <= most_remote => self.get_in_order(&batch),
-            (op, fixed) => self.changing(op).and_then(|()| match fixed {
-                Some(fixed) => self.run_small(shard, (&shape, &batch), fixed),
-                None => self.run_counted(shard, (shape, batch), (own_chunks, chunks)),
-            }),
+        let (direct, fixed) = (self.direct_room(&shape).zip(ready), self.fixed(longest, &shape));
+        let ran = if matches!(call.op, BatchOp::Get) && longest <= most_remote {
+            self.get_in_order(&batch)
+        } else {
+            self.changing(call.op).and_then(|()| match (direct, fixed) {
+                (Some((room, ready)), _) => self.run_direct(shard, (&shape, &batch), (longest, room), ready),
+                (None, Some(fixed)) => self.run_small(shard, (&shape, &batch), fixed),
+                (None, None) => self.run_counted(shard, (shape, batch), (own_chunks, chunks)),
+            })
         };
         ran.inspect_err(|error| self.exchange.give_up(&error.to_string()))?;
         Ok(kept)
@@ -167,11 +174,14 @@ impl<K: Word, V: Word> Engine<K, V> {
         })
     }
 
-    /// Provides the memory for a batch. Returns its number of chunks.
-    fn prepare(&mut self, batch: &Batch<K, V>) -> Result<usize> {
+    /// Provides the memory for a batch. Returns its number of chunks; 0 if kernels write its messages.
+    fn prepare(&mut self, batch: &Batch<K, V>, shape: &Shape) -> Result<usize> {
         let len = batch.keys.max_len();
         if len > u32::MAX as usize / 2 {
             return Err(Error::TooMany { what: "a batch", asked: len, most: u32::MAX as usize / 2 });
+        }
+        if let Some(room) = self.direct_room(shape) {
+            return self.prepare_direct(len, room).map(|()| 0);
         }
         let (ranks, pieces) = (self.geometry.ranks, self.geometry.pieces(len));
         let chunks = len.div_ceil(pieces * PIECE);
@@ -197,14 +207,23 @@ impl<K: Word, V: Word> Engine<K, V> {
     }
 
     /// Compares the operations of all ranks. Returns the largest length and number of chunks of their
-    /// batches, and the most elements that all would look up without an exchange.
-    fn begin(&mut self, shape: &Shape, announced: Result<[usize; 2], &Error>) -> Result<[usize; 3]> {
+    /// batches, and the most elements that all would look up without an exchange; and the points of all ranks
+    /// from which on their windows are free, if kernels write messages.
+    fn begin(
+        &mut self,
+        shape: &Shape,
+        announced: Result<[usize; 2], &Error>,
+    ) -> Result<([usize; 3], Option<Transfer>)> {
         let mut words = shape.words().to_vec();
         words.push(announced.is_err().into());
         words.extend(announced.unwrap_or_default().map(|number| number as u64));
         words.push(if self.remote.is_some() { self.most_remote as u64 } else { 0 });
         words.resize(STEP_WORDS, 0);
-        let all = self.exchange.agree(&words)?;
+        let ready = match self.direct {
+            Some(_) => vec![Arc::new(self.exchange.stream().record()?)],
+            None => Vec::new(),
+        };
+        let (all, mut ready) = self.exchange.tell(&words, ready)?;
         for (word, what) in COMPARED.into_iter().enumerate() {
             check_equal(what, all.iter().map(|words| words[word]))?;
         }
@@ -215,7 +234,7 @@ impl<K: Word, V: Word> Engine<K, V> {
             Some(rank) if announced.is_ok() => Err(exchange::Error::Refused { rank }.into()),
             _ => {
                 let remote = all.iter().map(|words| words[REFUSED + 3] as usize).min().unwrap_or(0);
-                Ok([most(REFUSED + 1), most(REFUSED + 2), remote])
+                Ok(([most(REFUSED + 1), most(REFUSED + 2), remote], ready.pop()))
             }
         }
     }

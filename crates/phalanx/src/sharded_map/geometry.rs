@@ -6,7 +6,7 @@ use phalanx_kernels::sharded::{MOST_OWNERS, PIECE, UNIT, message_units, values_a
 use std::ops::Range;
 
 /// Most elements of a chunk: enough that launches take little of its time.
-const MOST_CHUNK: usize = 1 << 24;
+pub const MOST_CHUNK: usize = 1 << 24;
 
 /// Elements of a chunk below which a batch is not divided into more chunks to overlap them. A single rank has
 /// nothing to overlap.
@@ -99,6 +99,14 @@ impl Geometry {
     }
 }
 
+/// Returns the most elements of a chunk of a batch, whose messages have room for `room` elements each, at
+/// least [`PIECE`]. The longest batch of all ranks has `longest` elements, not 0.
+pub fn direct_chunk(longest: usize, room: usize) -> usize {
+    let most = room.min(MOST_CHUNK) / PIECE * PIECE;
+    let chunks = longest.div_ceil(most).max(LEAST_CHUNKS.min(longest.div_ceil(LEAST_CHUNK)));
+    longest.div_ceil(chunks).next_multiple_of(PIECE).min(most)
+}
+
 /// Returns whether a map can have this number of ranks.
 pub fn is_possible(ranks: usize) -> bool {
     (1..=MOST_OWNERS).contains(&ranks)
@@ -178,6 +186,17 @@ mod tests {
         let expected = [item(0, 0, true), item(0, 1, true), item(0, 2, true), item(1, 0, false)];
         assert_eq!((&plan.items[..], plan.of(1, 1)), (&expected[..], &[0, 512][..]));
         assert_eq!([0, 1, 2, 3].map(|round| geometry.in_round(65, round)), [32, 32, 1, 0]);
+    }
+
+    #[test]
+    fn chunks_fit_a_message() {
+        assert_eq!(direct_chunk(1, 1000), PIECE);
+        assert_eq!(direct_chunk(5000, 1820), 1536); // 3 pieces, of 1820 elements of room
+        assert_eq!(direct_chunk(1 << 14, 1 << 22), 1 << 14);
+        assert_eq!(direct_chunk(1 << 20, 1 << 22), 1 << 18);
+        // All chunks have about as many elements.
+        let chunk = direct_chunk(1 << 26, 7_456_540);
+        assert!(chunk <= 7_456_540 && chunk * 9 < (1 << 26) && chunk * 10 - (1 << 26) < 10 * PIECE);
     }
 
     #[test]

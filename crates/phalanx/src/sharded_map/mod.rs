@@ -2,6 +2,7 @@
 mod batches;
 mod columns;
 mod combine;
+mod direct;
 mod engine;
 mod geometry;
 mod host;
@@ -22,12 +23,14 @@ use crate::{Error, HashMap, Result, register_kernels};
 pub use batches::ShardedBatches;
 use columns::Columns;
 use combine::{Equal, SAMPLE};
+use direct::Direct;
 use engine::Engine;
 pub use engine::Report;
 use exchange::{Exchange, Traffic};
 use geometry::Geometry;
 use gpu::{Device, Stream, Tier};
 use phalanx_kernels::sharded::MOST_OWNERS;
+use phalanx_kernels::sharded::direct::ShardedSend;
 use phalanx_kernels::sharded::equal::{ShardedDistinct, ShardedExpand, ShardedHeads, ShardedSample};
 use phalanx_kernels::sharded::kernels::{ShardedBounds, ShardedCount, ShardedGather, ShardedScatter};
 use phalanx_kernels::sharded::small::{ShardedCollect, ShardedRoute};
@@ -177,16 +180,18 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             combining: Combining::default(),
             sample,
             equal: None,
+            direct: None,
             of,
         };
         let columns = Columns::new(shard.inner().device())?;
         let mut map = Self { engine, shard, is_lent: false, columns, is_running: true, of: PhantomData };
-        if ranks > 1 {
+        map.load_kernels()?;
+        map.agree_on_types()?;
+        map.engine.connect_windows()?;
+        if ranks > 1 && map.engine.direct.is_none() {
             // A single rank executes most batches without this memory.
             map.engine.reserve_work()?;
         }
-        map.load_kernels()?;
-        map.agree_on_types()?;
         map.engine.remote = Remote::connect(&mut map.engine.exchange, map.shard.inner())?;
         map.engine.calibrate(map.shard.inner())?;
         map.wait()?; // so that the first call need not
@@ -202,6 +207,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         device.prepare::<ShardedGather<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedRoute<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedCollect<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedSend<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedSample<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedHeads<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedDistinct<Pair<K::Word, V::Word>>>()?;
@@ -319,7 +325,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     pub fn memory_usage(&self) -> usize {
         let windows = 3 * self.engine.exchange.limits().window_bytes(self.ranks());
         let equal = self.engine.equal.as_ref().map_or(0, Equal::memory_usage);
-        let batches = equal + self.columns.memory_usage();
+        let direct = self.engine.direct.as_ref().map_or(0, Direct::memory_usage);
+        let batches = direct + equal + self.columns.memory_usage();
         self.shard.inner().memory_usage() + self.engine.work.memory_usage() + batches + windows
     }
 

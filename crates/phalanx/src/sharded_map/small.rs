@@ -15,7 +15,7 @@ use phalanx_kernels::sharded::small::{Fixed, HEADER, ShardedCollect, ShardedRout
 use simt::{BoundedSlice, GlobalSlice};
 
 /// Most elements of a small batch. For more, the wait for the counts takes little of the time.
-const MOST: usize = 1 << 14;
+pub const MOST: usize = 1 << 14;
 
 /// Room of messages is a multiple of this number.
 const STEP: usize = 16;

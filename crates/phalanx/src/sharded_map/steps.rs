@@ -23,6 +23,8 @@ pub enum Step {
     Export,
     Save,
     Load,
+    /// Whether kernels write messages.
+    Windows,
     /// The end of an operation of the shards.
     End,
 }

@@ -229,6 +229,18 @@ fn a_hot_key_moves_once() {
     }
 }
 
+/// Parts in which kernels write messages of three pieces.
+#[test]
+fn scripts_in_several_chunks() {
+    let limits = Limits { part_bytes: 32 << 10, slot_bytes: 256, ..small() };
+    for case in cases() {
+        check::<u64, u64>(case, limits, (7, 8000), 21);
+        check::<u32, u64>(case, limits, (7, 8000), 23);
+        check::<u64, u32>(case, limits, (7, 8000), 27);
+        check::<u32, u32>(case, limits, (7, 8000), 29);
+    }
+}
+
 #[test]
 fn scripts_in_large_parts() {
     let limits = Limits { part_bytes: 1 << 20, ..Limits::default() };
