@@ -11,7 +11,7 @@
 //! with the same wait: the baseline of the short cut that a map of one rank takes. Where it is 2, the shard
 //! executes each batch before the map does, and `plain_ms` is the time: two tables of equal pairs may differ
 //! by more than the short cut costs.
-use super::exchange::{StartLine, devices, on_threads};
+use super::exchange::{StartLine, Threads, devices, on_threads};
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::statistics::summarize;
 use crate::engine::suite::Case;
@@ -122,6 +122,9 @@ impl Structure for ShardedMaps<'_> {
 /// Prepared case.
 struct Sharded<K: MapWord, V: MapWord> {
     verb: Verb,
+    /// Threads for batches on device buffers. Those of the host are converted by threads of the library, unless
+    /// the caller's belongs to a pool.
+    threads: Threads,
     ranks: Vec<Rank<K, V>>,
     ms: f64,
     /// Times of the shard's own batches.
@@ -248,7 +251,8 @@ impl<K: MapWord + Word, V: MapWord + Word> Sharded<K, V> {
             };
             Rank::new(exchange, &plan)
         })?;
-        Ok(Self { verb: plan.verb, ranks, ms: 0.0, plain_ms: Vec::new() })
+        let threads = Threads::new(plan.ranks)?;
+        Ok(Self { verb: plan.verb, threads, ranks, ms: 0.0, plain_ms: Vec::new() })
     }
 
     /// Calls a function on each rank, in threads, and returns the results.
@@ -467,10 +471,14 @@ impl<K: MapWord + Word, V: MapWord + Word> Benchmark for Sharded<K, V> {
         let (verb, line) = (self.verb, StartLine::new(self.ranks.len()));
         let plain = self.on_ranks(|rank| rank.launch_plain(verb))?;
         self.plain_ms.extend(plain.into_iter().flatten());
-        let times = self.on_ranks(|rank| {
+        let timed = |rank: &mut Rank<K, V>| {
             let device = rank.map.device().clone();
             line.time(&device, || rank.launch(verb))
-        })?;
+        };
+        let times = match verb {
+            Verb::InsertHost | Verb::GetHost => self.on_ranks(timed)?,
+            _ => self.threads.run(self.ranks.iter_mut(), timed)?,
+        };
         self.ms = times.into_iter().fold(0.0, f64::max);
         Ok(())
     }

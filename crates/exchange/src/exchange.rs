@@ -187,7 +187,7 @@ impl Exchange {
     pub fn wait(&mut self) -> Result<()> {
         self.count_wait();
         self.step(|transport, deadline| {
-            let event = transport.stream().record()?;
+            let event = transport.stream().point()?;
             transport::wait_for(&event, deadline, || transport.check())
         })
     }

@@ -65,7 +65,7 @@ impl Gate {
         let mut last = self.lock();
         hub.check()?;
         let submitted = copies();
-        match stream.record() {
+        match stream.point() {
             Ok(event) => {
                 let event = Arc::new(event);
                 *last = Some(event.clone());

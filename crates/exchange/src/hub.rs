@@ -154,9 +154,9 @@ fn busy(ranks: usize) -> Duration {
     if cores > ranks { 20 * BUSY } else { BUSY }
 }
 
-/// Spins between two looks at a step: about a microsecond, so that ranks rarely meet at the lock, where one
-/// would sleep.
-const SPINS: usize = 40;
+/// Spins between two looks at a step: some tenths of a microsecond, so that ranks rarely meet at the lock, where
+/// one would sleep.
+const SPINS: usize = 10;
 
 impl Hub {
     // Each change is complete, also if a thread panics.

@@ -23,7 +23,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { part_bytes: 64 << 20, slot_bytes: 16 << 10, deadline: Duration::from_secs(10) }
+        Self { part_bytes: 160 << 20, slot_bytes: 16 << 10, deadline: Duration::from_secs(10) }
     }
 }
 

@@ -222,11 +222,11 @@ impl Nccl {
         let place =
             |(from, bytes): (usize, &usize)| window.slice(from * plan.stride..from * plan.stride + bytes);
         let places: Vec<_> = plan.receives.iter().enumerate().map(place).collect::<gpu::Result<_>>()?;
-        self.messages.wait(&plan.after.record()?)?;
+        self.messages.wait(&plan.after.point()?)?;
         self.group(MESSAGES, plan.deadline, |communicator| self.submit(communicator, &plan.sends, &places))?;
         copy_own(&plan.after, places[self.rank], plan.sends[self.rank])?;
         let own = plan.own_event(self.rank)?;
-        Ok(Arrival([self.messages.record()?].into_iter().chain(own).map(Arc::new).collect()))
+        Ok(Arrival([self.messages.point()?].into_iter().chain(own).map(Arc::new).collect()))
     }
 
     /// Submits the messages of a direct exchange, in groups. Each message of a pair of ranks has the same
@@ -239,13 +239,13 @@ impl Nccl {
     ) -> Result<()> {
         let others = (0..self.ranks).filter(|rank| *rank != self.rank);
         let longest = others.map(|rank| sends[rank].len().max(places[rank].len())).max().unwrap_or(0);
-        self.messages.wait(&self.stream.record()?)?;
+        self.messages.wait(&self.stream.point()?)?;
         for begin in (0..longest).step_by(MESSAGE) {
             let (sends, places) = (message(sends, begin)?, message(places, begin)?);
             self.group(MESSAGES, deadline, |communicator| self.submit(communicator, &sends, &places))?;
         }
         copy_own(&self.stream, places[self.rank], sends[self.rank])?;
-        Ok(self.stream.wait(&self.messages.record()?)?)
+        Ok(self.stream.wait(&self.messages.point()?)?)
     }
 
     /// Ends the communicator, or leaves it alone at the deadline.
@@ -302,7 +302,7 @@ impl Transport for Nccl {
             unsafe { nccl.all_gather(communicator, self.messages.raw_handle(), to, (from, len)) }
         })?;
         self.copy_words(host.slice(all.clone())?, device.slice(all.clone())?)?;
-        transport::wait_for(&self.messages.record()?, deadline, || self.check())?;
+        transport::wait_for(&self.messages.point()?, deadline, || self.check())?;
         Ok(self.memory.read(all).chunks(len.max(1)).map(<[u64]>::to_vec).collect())
     }
 

@@ -140,7 +140,7 @@ impl Peer {
 impl Peer {
     /// Lends memory to the others. Returns the posts of all ranks and the numbers of elements.
     fn lend(&mut self, plan: &DirectPlan<'_>) -> Result<(Vec<Arc<Post>>, Matrix)> {
-        let (words, ready) = (plan.header.clone(), self.stream.record()?);
+        let (words, ready) = (plan.header.clone(), self.stream.point()?);
         let own = Post::Direct(Lending { words, ready, memory: Lent::new(plan.into) });
         let posts = self.seat.gather(own, plan.deadline)?;
         let words = posts.iter().filter_map(|post| lending(post)).map(|lending| lending.words.clone());
@@ -163,7 +163,7 @@ impl Peer {
         self.copy_own(plan, posts, plan.place(counts, rank, rank))?;
         let done = self.receive(done, plan.deadline)?;
         for (_, event) in done.0.iter().enumerate().filter(|(from, _)| *from != rank) {
-            self.stream.wait(event)?;
+            transport::wait_in(&self.stream, event)?;
         }
         Ok(column(counts, rank))
     }
@@ -174,12 +174,12 @@ impl Peer {
         let (from, own) = (plan.sends[self.rank()], lending(&posts[self.rank()]));
         let own = own.filter(|_| from.len() > SHORT);
         let stream = own.map_or(&self.stream, |_| &self.copies);
-        own.map_or(Ok(()), |own| stream.wait(&own.ready))?;
+        own.map_or(Ok(()), |own| transport::wait_in(stream, &own.ready))?;
         // SAFETY: `into` and the piece are the caller's until the main stream has executed the call, and no
         // other rank writes this part. The main stream waits for the copy below; if it does not because of an
         // error, both lie in memory of this device, whose free waits for all of its streams.
         unsafe { transport::copy(stream, plan.into.slice(place)?, from)? };
-        own.map_or(Ok(()), |_| Ok(self.stream.wait(&stream.record()?)?))
+        own.map_or(Ok(()), |_| Ok(self.stream.wait(&stream.point()?)?))
     }
 
     /// Submits the copies to the other ranks. Called behind the gate.
@@ -193,7 +193,7 @@ impl Peer {
         for to in (1..ranks).map(|shift| (rank + shift) % ranks) {
             let Some(lending) = lending(&posts[to]).filter(|_| !is_dropped) else { continue };
             let (from, begin) = (plan.sends[to], plan.place(counts, source, to).start);
-            self.stream.wait(&lending.ready)?;
+            transport::wait_in(&self.stream, &lending.ready)?;
             // SAFETY: this rank holds its gate, and no rank was lost when it took it: `to` does not return
             // from its call before it has taken this gate, too, or has learnt that the copies were submitted.
             let memory = unsafe { lending.memory.get() };
@@ -263,7 +263,7 @@ impl Transport for Peer {
 
     fn begin(&mut self, plan: RoundPlan<'_>) -> Result<Arrival> {
         let bytes = plan.sends.iter().map(gpu::Slice::len).collect();
-        let ready = Post::Ready(plan.shape, bytes, plan.after.record()?);
+        let ready = Post::Ready(plan.shape, bytes, plan.after.point()?);
         let posts = self.seat.gather(ready, plan.deadline)?;
         check_equal("shape of a round", posts.iter().map(|post| shape(post)))?;
         for (source, post) in posts.iter().enumerate() {
@@ -271,7 +271,7 @@ impl Transport for Peer {
             check_bytes(source, bytes[self.rank()], plan.receives[source])?;
         }
         self.send(&plan, &posts)?;
-        let (own, done) = (plan.own_event(self.rank())?, Arc::new(self.copies.record()?));
+        let (own, done) = (plan.own_event(self.rank())?, Arc::new(self.copies.point()?));
         let mut arrival = self.receive(done, plan.deadline)?;
         arrival.0.extend(own.map(Arc::new));
         Ok(arrival)
@@ -310,7 +310,7 @@ impl Drop for Peer {
     fn drop(&mut self) {
         let deadline = self.limits.step_end();
         let ends = |stream: &Stream| {
-            let event = stream.record().map_err(Error::from);
+            let event = stream.point().map_err(Error::from);
             event.and_then(|event| transport::wait_for(&event, deadline, || Ok(())))
         };
         if let Err(error) = ends(&self.copies).and_then(|()| ends(&self.stream)) {

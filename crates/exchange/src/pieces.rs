@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// Most words that one step tells the others; more go in several steps.
 const MOST: usize = crate::transport::WORDS;
 
-/// A round that was begun by [`Exchange::move_pieces`], and has not been taken yet.
+/// A round that was begun by [`Exchange::move_pieces`] and has not been taken yet, or points of all ranks from
+/// [`Exchange::tell`].
 #[derive(Debug)]
 #[must_use = "the pieces have arrived only after `Exchange::arrive`"]
 pub struct Transfer(Arrival);
@@ -84,7 +85,7 @@ impl Exchange {
     ///
     /// let device = gpu::Device::auto();
     /// let mut exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
-    /// let point = Arc::new(exchange.stream().record()?);
+    /// let point = Arc::new(exchange.stream().point()?);
     /// let (words, mut points) = exchange.tell(&[7], vec![point])?;
     /// exchange.arrive(points.pop().unwrap())?;
     /// assert_eq!(words, [[7]]);
@@ -93,11 +94,7 @@ impl Exchange {
     ///
     /// # Errors
     /// As [`agree`](Self::agree); [`Error::Arguments`] for more words.
-    pub fn tell(
-        &mut self,
-        words: &[u64],
-        points: Vec<Arc<Event>>,
-    ) -> Result<(Vec<Vec<u64>>, Vec<Transfer>)> {
+    pub fn tell(&mut self, words: &[u64], points: Vec<Arc<Event>>) -> Result<(Vec<Vec<u64>>, Vec<Transfer>)> {
         if words.len() > MOST {
             return Err(Error::arguments("the words of a step", words.len(), format!("at most {MOST} fit")));
         }

@@ -44,7 +44,7 @@ pub struct Arrival(pub Vec<Arc<Event>>);
 impl Arrival {
     /// Makes later work of a stream wait for the arrival.
     pub fn order(&self, stream: &Stream) -> Result<()> {
-        self.0.iter().try_for_each(|event| stream.wait(event)).map_err(Error::from)
+        self.0.iter().try_for_each(|event| wait_in(stream, event))
     }
 }
 
@@ -63,6 +63,15 @@ pub struct RoundPlan<'a> {
     /// Stream after whose work of now the data move: it has written what is sent, and used the window.
     pub after: Stream,
     pub deadline: Instant,
+}
+
+/// Makes later work of a stream wait for an event, unless it has completed: a device takes some microseconds to
+/// find that an event of another one has, and the host one.
+pub fn wait_in(stream: &Stream, event: &Event) -> Result<()> {
+    if event.is_complete()? {
+        return Ok(());
+    }
+    Ok(stream.wait(event)?)
 }
 
 /// Numbers of elements from each rank to each rank.
@@ -104,7 +113,7 @@ impl RoundPlan<'_> {
     /// Returns the point after the copy of the own part, which is in the order of [`Self::after`]; `None` if
     /// the part is empty.
     pub fn own_event(&self, rank: usize) -> Result<Option<Event>> {
-        Ok(if self.sends[rank].is_empty() { None } else { Some(self.after.record()?) })
+        Ok(if self.sends[rank].is_empty() { None } else { Some(self.after.point()?) })
     }
 }
 

@@ -292,7 +292,7 @@ impl machine::Queue for Queue {
         null_mut()
     }
 
-    fn record(&self) -> Result<Mark> {
+    fn record(&self, _: bool) -> Result<Mark> {
         Ok(Mark::Clock(Instant::now()))
     }
 

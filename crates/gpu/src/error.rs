@@ -17,6 +17,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// An event has no time.
+    #[error("the time between two events was asked for, and one has none: record both by Stream::record")]
+    NoTime,
+
     /// The program was built without the CUDA back end.
     #[error("CUDA devices are not built in: enable the feature `cuda`, or use Device::emulator")]
     NotBuiltIn,

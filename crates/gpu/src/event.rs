@@ -27,11 +27,12 @@ use crate::{Device, Error, Result};
 pub struct Event {
     device: Device,
     mark: Mark,
+    has_time: bool,
 }
 
 impl Event {
-    pub(crate) fn new(device: Device, mark: Mark) -> Self {
-        Self { device, mark }
+    pub(crate) fn new(device: Device, mark: Mark, has_time: bool) -> Self {
+        Self { device, mark, has_time }
     }
 
     pub(crate) fn mark(&self) -> &Mark {
@@ -73,8 +74,12 @@ impl Event {
     /// it is wall-clock time and says nothing about GPU speed.
     ///
     /// # Errors
+    /// [`Error::NoTime`] if an event comes from [`Stream::point`](crate::Stream::point);
     /// [`Error::OtherDevice`] for events of different devices; [`Error::DeviceLost`] when a kernel failed.
     pub fn elapsed_ms(&self, earlier: &Event) -> Result<f64> {
+        if !self.has_time || !earlier.has_time {
+            return Err(Error::NoTime);
+        }
         earlier.synchronize()?;
         self.synchronize()?;
         match (&self.mark, &earlier.mark) {

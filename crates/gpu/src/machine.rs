@@ -193,7 +193,8 @@ pub trait Queue: Send + Sync + Debug {
     /// Returns the handle for other libraries.
     fn raw_handle(&self) -> *mut c_void;
 
-    fn record(&self) -> Result<Mark>;
+    /// Returns a mark after the work of now, with its time if `has_time`.
+    fn record(&self, has_time: bool) -> Result<Mark>;
 
     fn wait(&self, mark: &Mark) -> Result<()>;
 

@@ -8,16 +8,26 @@
 //! Part `r` of rank `d`'s window has the message of rank `r` for `d`. Each message has room for all elements
 //! of its chunk, so that no count has to be known before. The counters of the messages of a rank are in its
 //! own part of its own window, where the owners read them. The order of the elements in a message is that in
-//! which warps reserve places, and `places` keeps it for the answers.
+//! which blocks reserve places, and `places` keeps it for the answers, in two bytes per element.
 //!
 //! # Cost
 //!
-//! [`sharded_send`] reads each key twice, the second time from a cache, and each value once; writes both once;
-//! and executes an atomic per [piece](super::PIECE) and owner.
-use super::PIECE;
+//! [`sharded_send`] reads and writes each key and value once. A block brings [`SENT_BY_BLOCK`] elements into
+//! the order of their owners in shared memory, by three barriers, so that neighbouring threads write
+//! neighbouring elements, and executes an atomic for each owner. [`sharded_receive`] reads and writes each
+//! answer once.
+use super::MOST_OWNERS;
 use super::geometry::{UNIT, values_at};
-use super::kernels::{Counting, Piece, Sharded, Target, scatter_piece};
-use simt::{GlobalSlice, Instance, Order, Scope, Thread, device, kernel};
+use super::kernels::{Piece, Sharded};
+use super::owner::owner_of;
+use crate::keyed::Scalar;
+use crate::primitives::lookback::scan_lanes;
+use crate::primitives::operator::Sum;
+use crate::primitives::unrolled;
+use core::marker::PhantomData;
+use simt::{
+    Block, Global, GlobalSlice, Instance, Order, Scope, Shared, SharedShape, Thread, Word, device, kernel,
+};
 
 /// Words from a message's counter to that of the next owner: counters in different cache lines change faster.
 pub const COUNTER_WORDS: usize = 32;
@@ -58,46 +68,140 @@ pub struct Windows {
     pub counters: GlobalSlice<u32>,
 }
 
-/// A lane's copy of the address of the message for the owner with its number.
+/// Threads of a block that writes messages.
+pub const SEND_THREADS: u32 = 256;
+
+/// Warps of a block.
+const WARPS: u32 = SEND_THREADS / 32;
+
+/// Elements that a lane brings.
+const SENT: usize = 4;
+
+/// Elements of a tile: those that a block writes at a time.
+pub const SENT_BY_BLOCK: usize = SEND_THREADS as usize * SENT;
+
+/// Bits of an element's index among those of a tile with the same owner.
+const INDEX_BITS: u32 = 10;
+
+/// Places that a word has.
+const IN_WORD: usize = 2;
+
+/// Words of the places of a tile's elements.
+const PLACE_WORDS: usize = SENT_BY_BLOCK / IN_WORD;
+
+const _: () = assert!(SENT_BY_BLOCK == 1 << INDEX_BITS && INDEX_BITS + 5 <= u32::BITS / IN_WORD as u32);
+
+/// Returns the words that the places of a tile take: an owner and an index for each element, and for each owner
+/// the index of its first element in the message.
+///
+/// ```
+/// assert_eq!(phalanx_kernels::sharded::direct::words_of_tile(2), 512 + 2);
+/// ```
+#[device]
+pub const fn words_of_tile(owners: u32) -> usize {
+    PLACE_WORDS + owners as usize
+}
+
+/// Returns the words that the places of `len` elements take.
+///
+/// ```
+/// assert_eq!(phalanx_kernels::sharded::direct::words_of_places(1025, 2), 2 * 514);
+/// ```
+pub const fn words_of_places(len: usize, owners: usize) -> usize {
+    len.div_ceil(SENT_BY_BLOCK) * words_of_tile(owners as u32)
+}
+
+/// Places of the elements of a tile. A lane has places of the elements that it brings.
 #[derive(Clone, Copy)]
-struct Remote {
-    room: u32,
-    message: u64,
-    places: GlobalSlice<u32>,
+struct Places {
+    words: GlobalSlice<u32>,
 }
 
 #[device(caller)]
-impl<P: Sharded> Target<P> for Remote {
-    /// Address of the message, and index in it.
-    type Slot = (u64, u32);
-
-    fn note(self, at: usize, owner: u32, index: u32) {
-        self.places.write(at, owner * self.room + index);
+impl Places {
+    /// Returns those of the tile that begins at an element.
+    fn of(places: GlobalSlice<u32>, owners: u32, first: usize) -> Self {
+        let words = words_of_tile(owners);
+        Self { words: places.part(first / SENT_BY_BLOCK * words, words) }
     }
 
-    fn slot(self, piece: Piece<P::Key>, owner: u32, index: u32) -> (u64, u32) {
-        let [low, high] = [self.message as u32, (self.message >> 32) as u32];
-        let [low, high] = [piece.from(low, owner), piece.from(high, owner)];
-        (u64::from(high) << 32 | u64::from(low), index)
+    /// Returns the index of the word of two of a thread's elements.
+    #[device]
+    fn word(pair: usize) -> usize {
+        let (warp, lane) = (Thread::index_in_block() / 32, Thread::index_in_block() % 32);
+        (warp as usize * (SENT / IN_WORD) + pair) * 32 + lane as usize
     }
 
-    fn put_key(self, (message, index): (u64, u32), key: P::Key) {
-        // SAFETY: the message has room for all elements of the chunk.
-        let keys = unsafe { GlobalSlice::from_raw_parts(message as *mut P::Key, self.room as usize) };
-        keys.write(index as usize, key);
+    /// Writes the owners and indices of a thread's elements.
+    fn write(self, taken: [(u32, u32); SENT]) {
+        unrolled::<{ SENT / IN_WORD }>(|pair| {
+            let [low, high] = [taken[IN_WORD * pair], taken[IN_WORD * pair + 1]];
+            let [low, high] = [low, high].map(|(owner, index)| owner << INDEX_BITS | index);
+            at(self.words, Self::word(pair)).store(high << 16 | low, Order::Weak, Scope::Device);
+        });
     }
 
-    fn put_value(self, (message, index): (u64, u32), value: P::Value) {
-        let begin = message + values_at(self.room as usize, size_of::<P::Key>()) as u64;
-        // SAFETY: as for the keys, which the values follow.
-        let values = unsafe { GlobalSlice::from_raw_parts(begin as *mut P::Value, self.room as usize) };
-        values.write(index as usize, value);
+    /// Returns what [`write`](Self::write) has written. A thread's elements may all lie beyond the end.
+    fn read(self) -> [(u32, u32); SENT] {
+        let mut taken = [(0, 0); SENT];
+        unrolled::<{ SENT / IN_WORD }>(|pair| {
+            let word = at(self.words, Self::word(pair)).load(Order::Weak, Scope::Device);
+            let of = |word: u32| (word >> INDEX_BITS & 31, word & ((1 << INDEX_BITS) - 1));
+            [taken[IN_WORD * pair], taken[IN_WORD * pair + 1]] = [of(word), of(word >> 16)];
+        });
+        taken
+    }
+
+    /// Returns where the index of an owner's first element is.
+    #[device]
+    fn first(owner: u32) -> usize {
+        PLACE_WORDS + owner as usize
     }
 }
 
-/// Writes the elements of a chunk to the messages of their owners, and the place of each element to `places`:
-/// its owner times the room, plus its index in the message. Without `values`, no values are written. Takes a
-/// warp for each piece, in blocks of [`SCATTER_THREADS`](super::kernels::SCATTER_THREADS).
+/// A column of a block's elements in the order of their owners: keys (0) or values (1).
+struct Staged<T, const COLUMN: u8>(PhantomData<T>);
+
+impl<T: Word, const COLUMN: u8> SharedShape for Staged<T, COLUMN> {
+    type Word = T;
+    const LEN: usize = SENT_BY_BLOCK;
+}
+
+/// For each warp and owner the number of elements, and then of those of the owner in the warps before.
+struct Counts;
+
+impl SharedShape for Counts {
+    type Word = u32;
+    const LEN: usize = WARPS as usize * MOST_OWNERS;
+}
+
+/// For each owner, the index of its first element in the stage.
+struct Begins;
+
+impl SharedShape for Begins {
+    type Word = u32;
+    const LEN: usize = MOST_OWNERS;
+}
+
+/// For each owner, the address at which the first element of the stage would lie if all were the owner's: keys
+/// (0) or values (1).
+struct Addresses<const COLUMN: u8>;
+
+impl<const COLUMN: u8> SharedShape for Addresses<COLUMN> {
+    type Word = u64;
+    const LEN: usize = MOST_OWNERS;
+}
+
+/// Returns the element at an index, which is below the length.
+#[device]
+fn at<T: Word>(words: GlobalSlice<T>, index: usize) -> Global<T> {
+    // SAFETY: the caller's promise.
+    unsafe { Global::new(words.as_ptr().wrapping_add(index)) }
+}
+
+/// Writes the elements of a chunk to the messages of their owners, and their places to `places`, which has
+/// [`words_of_places`]. Without `values`, no values are written. Takes
+/// blocks of [`SEND_THREADS`], which share the elements: [`SENT_BY_BLOCK`] at a time.
 #[kernel]
 pub fn sharded_send<P: Sharded + Instance>(
     keys: GlobalSlice<P::Key>,
@@ -105,18 +209,233 @@ pub fn sharded_send<P: Sharded + Instance>(
     windows: Windows,
     places: GlobalSlice<u32>,
 ) {
-    let number = Thread::index() / 32;
-    if number * PIECE >= keys.len() {
-        return;
+    let mut first = Thread::block_index() as usize * SENT_BY_BLOCK;
+    while first < keys.len() {
+        let tile = Tile { keys, values, windows, places: Places::of(places, windows.owners, first), first };
+        if first + SENT_BY_BLOCK <= keys.len() {
+            tile.send::<P, true>();
+        } else {
+            tile.send::<P, false>();
+        }
+        Block::sync();
+        first += Thread::count() / SEND_THREADS as usize * SENT_BY_BLOCK;
     }
-    let piece = Piece::new(keys, windows.owners, number);
-    let (count, lane) = (piece.count(), piece.rank());
-    let (mut message, mut next) = (0, 0);
-    if lane < windows.owners {
-        message = windows.messages.read(lane as usize);
-        let counter = windows.counters.at(lane as usize * COUNTER_WORDS);
-        next = counter.fetch_add(count, Order::Relaxed, Scope::Device);
+}
+
+/// Elements of a chunk that a block writes at a time.
+#[derive(Clone, Copy)]
+struct Tile<K, V> {
+    keys: GlobalSlice<K>,
+    values: GlobalSlice<V>,
+    windows: Windows,
+    places: Places,
+    /// Index of the first element.
+    first: usize,
+}
+
+#[device(caller)]
+impl<K: Scalar, V: Scalar> Tile<K, V> {
+    /// Writes the elements. `FULL` says that there are [`SENT_BY_BLOCK`].
+    fn send<P: Sharded<Key = K, Value = V>, const FULL: bool>(self) {
+        let warp = Thread::index_in_block() / 32 % WARPS;
+        let piece =
+            Piece::from_element(self.keys, self.windows.owners, self.first + warp as usize * 32 * SENT);
+        let keys = self.load::<_, FULL>(piece, self.keys);
+        let (mut count, mut taken) = (0, [(0, 0); SENT]);
+        unrolled::<SENT>(|item| {
+            let owner = owner_of(keys[item], self.windows.owners);
+            let there = if FULL { u32::MAX } else { piece.there(piece.at(item)) };
+            let (same, own) = piece.votes_of(owner, there);
+            let before = (same & ((1 << piece.rank()) - 1)).count_ones();
+            taken[item] = (owner, piece.from(count, owner) + before);
+            count += own.count_ones();
+        });
+        // SAFETY: each warp has as many counts as there can be owners, one for each lane.
+        unsafe { Shared::of::<Counts>().store_unchecked(warp * 32 + piece.rank(), count) };
+        Block::sync();
+        if warp == 0 {
+            self.reserve(piece.rank());
+        }
+        Block::sync();
+        self.stage::<P, FULL>(piece, keys, taken);
+        Block::sync();
+        self.write_staged::<P, FULL>();
     }
-    let target = Remote { room: windows.room, message, places };
-    scatter_piece::<P, _>(&mut Counting { piece, next }, values, target);
+
+    /// Reads a thread's elements of a column.
+    fn load<T: Scalar, const FULL: bool>(self, piece: Piece<K>, column: GlobalSlice<T>) -> [T; SENT] {
+        let mut items = [T::MAX; SENT];
+        unrolled::<SENT>(|item| {
+            let index = piece.at(item);
+            if FULL || index < self.keys.len() {
+                items[item] = at(column, index).load(Order::Weak, Scope::Device);
+            }
+        });
+        items
+    }
+
+    /// Reserves the places of all elements in the messages. The first warp calls it, each lane for the owner
+    /// with its number.
+    fn reserve(self, lane: u32) {
+        let (counts, windows, mut sum) = (Shared::of::<Counts>(), self.windows, 0);
+        // SAFETY: each warp has a count for each lane.
+        unrolled::<{ WARPS as usize }>(|warp| unsafe {
+            let count = counts.load_unchecked(warp as u32 * 32 + lane);
+            counts.store_unchecked(warp as u32 * 32 + lane, sum);
+            sum += count;
+        });
+        // Lanes with numbers of no owner have counted elements of others.
+        let is_owner = lane < windows.owners;
+        let of_owner = if is_owner { sum } else { 0 };
+        let begin = scan_lanes::<Sum<u32>>(simt::Tile::lockstep(), of_owner, 32) - of_owner;
+        if is_owner {
+            let counter = windows.counters.at(lane as usize * COUNTER_WORDS);
+            let first = counter.fetch_add(sum, Order::Relaxed, Scope::Device);
+            self.places.words.write(Places::first(lane), first);
+            let (message, shift) = (windows.messages.read(lane as usize), first.wrapping_sub(begin) as i32);
+            let address = |begin: usize, bytes: usize| {
+                message.wrapping_add(begin as u64).wrapping_add_signed(i64::from(shift) * bytes as i64)
+            };
+            let values = address(values_at(windows.room as usize, size_of::<K>()), size_of::<V>());
+            // SAFETY: as many words as lanes.
+            unsafe {
+                Shared::of::<Begins>().store_unchecked(lane, begin);
+                Shared::of::<Addresses<0>>().store_unchecked(lane, address(0, size_of::<K>()));
+                Shared::of::<Addresses<1>>().store_unchecked(lane, values);
+            }
+        }
+    }
+
+    /// Brings the elements into the order of their owners, and notes their places.
+    fn stage<P: Sharded<Key = K, Value = V>, const FULL: bool>(
+        self,
+        piece: Piece<K>,
+        keys: [K; SENT],
+        mut taken: [(u32, u32); SENT],
+    ) {
+        let (stage, values_stage) = (Shared::of::<Staged<K, 0>>(), Shared::of::<Staged<V, 1>>());
+        let (counts, begins) = (Shared::of::<Counts>(), Shared::of::<Begins>());
+        let (warp, has_values) = (Thread::index_in_block() / 32 % WARPS, !self.values.is_empty());
+        let mut values = [V::MAX; SENT];
+        if has_values {
+            values = self.load::<_, FULL>(piece, self.values);
+        }
+        unrolled::<SENT>(|item| {
+            let (owner, index) = taken[item];
+            if FULL || piece.at(item) < self.keys.len() {
+                // SAFETY: owners are below their number, and the stage has room for all elements.
+                unsafe {
+                    taken[item].1 = counts.load_unchecked(warp * 32 + owner) + index;
+                    let slot = begins.load_unchecked(owner) + taken[item].1;
+                    stage.store_unchecked(slot, keys[item]);
+                    if has_values {
+                        values_stage.store_unchecked(slot, values[item]);
+                    }
+                }
+            }
+        });
+        self.places.write(taken);
+    }
+
+    /// Writes the elements in the order of their owners to the messages.
+    fn write_staged<P: Sharded<Key = K, Value = V>, const FULL: bool>(self) {
+        let (stage, values_stage) = (Shared::of::<Staged<K, 0>>(), Shared::of::<Staged<V, 1>>());
+        let (thread, begins, mut owner) = (Thread::index_in_block(), Shared::of::<Begins>(), 0);
+        unrolled::<SENT>(|item| {
+            let slot = thread + item as u32 * SEND_THREADS;
+            if FULL || self.first + (slot as usize) < self.keys.len() {
+                // SAFETY: all slots up to the number of elements have been written, and what `reserve` has
+                // written for all owners. A message has room for all elements of the chunk.
+                unsafe {
+                    while owner + 1 < self.windows.owners && begins.load_unchecked(owner + 1) <= slot {
+                        owner += 1;
+                    }
+                    let keys = Shared::of::<Addresses<0>>().load_unchecked(owner) as *mut K;
+                    let to = Global::new(keys.wrapping_add(slot as usize));
+                    to.store(stage.load_unchecked(slot), Order::Weak, Scope::Device);
+                    if !self.values.is_empty() {
+                        let values = Shared::of::<Addresses<1>>().load_unchecked(owner) as *mut V;
+                        let to = Global::new(values.wrapping_add(slot as usize));
+                        to.store(values_stage.load_unchecked(slot), Order::Weak, Scope::Device);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Answers to a chunk in a rank's own window.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Received<V> {
+    /// Number of ranks.
+    pub owners: u32,
+    /// Elements that an answer has room for, a multiple of 16. Outcomes follow the values of as many.
+    pub room: u32,
+    /// Bytes from the answers of an owner to those of the next.
+    pub stride: usize,
+    /// The window as values.
+    pub values: GlobalSlice<V>,
+    /// The same memory as bytes.
+    pub outcomes: GlobalSlice<u8>,
+}
+
+/// Writes the answers to a chunk of `len` elements in their order. The answers have values if there are
+/// `results`. Takes a block of [`SEND_THREADS`] for [`SENT_BY_BLOCK`] elements.
+#[kernel]
+pub fn sharded_receive<P: Sharded + Instance>(
+    answers: Received<P::Value>,
+    places: GlobalSlice<u32>,
+    len: usize,
+    results: GlobalSlice<P::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let (first, warp) = (Thread::block_index() as usize * SENT_BY_BLOCK, Thread::index_in_block() / 32);
+    let places = Places::of(places, answers.owners, first);
+    let first = first + warp as usize * 32 * SENT + Thread::index_in_block() as usize % 32;
+    if Thread::block_index() as usize * SENT_BY_BLOCK + SENT_BY_BLOCK <= len {
+        answers.collect::<true>(places, (first, len), (results, outcomes));
+    } else {
+        answers.collect::<false>(places, (first, len), (results, outcomes));
+    }
+}
+
+#[device(caller)]
+impl<V: Scalar> Received<V> {
+    /// Writes the answers to a thread's elements. `FULL` says that all are there.
+    fn collect<const FULL: bool>(
+        self,
+        places: Places,
+        (first, len): (usize, usize),
+        (results, outcomes): (GlobalSlice<V>, GlobalSlice<u8>),
+    ) {
+        let (has_values, mut taken) = (!results.is_empty(), [(0, 0); SENT]);
+        let outcomes_at = if has_values { self.room as usize * size_of::<V>() } else { 0 };
+        let mut found = [(V::MAX, 0u8); SENT];
+        if FULL || first < len {
+            taken = places.read();
+        }
+        unrolled::<SENT>(|item| {
+            if FULL || first + 32 * item < len {
+                let (owner, index) = taken[item];
+                let index = at(places.words, Places::first(owner)).load(Order::Weak, Scope::Device) + index;
+                let begin = owner as usize * self.stride;
+                if has_values {
+                    let value = at(self.values, begin / size_of::<V>() + index as usize);
+                    found[item].0 = value.load(Order::Weak, Scope::Device);
+                }
+                let outcome = at(self.outcomes, begin + outcomes_at + index as usize);
+                found[item].1 = outcome.load(Order::Weak, Scope::Device);
+            }
+        });
+        unrolled::<SENT>(|item| {
+            let index = first + 32 * item;
+            if FULL || index < len {
+                if has_values {
+                    at(results, index).store(found[item].0, Order::Weak, Scope::Device);
+                }
+                at(outcomes, index).store(found[item].1, Order::Weak, Scope::Device);
+            }
+        });
+    }
 }

@@ -2,7 +2,7 @@
 
 /// Pairs. Names: bits of the key and of the value.
 pub mod pairs {
-    use crate::sharded::direct::ShardedSend;
+    use crate::sharded::direct::{ShardedReceive, ShardedSend};
     use crate::sharded::equal::{ShardedDistinct, ShardedExpand, ShardedHeads, ShardedSample};
     use crate::sharded::kernels::{Pair, ShardedCount, ShardedGather, ShardedScatter};
     use crate::sharded::small::{ShardedCollect, ShardedRoute};
@@ -12,7 +12,7 @@ pub mod pairs {
         }
         kernels {
             ShardedCount, ShardedScatter, ShardedGather, ShardedRoute, ShardedCollect, ShardedSample,
-            ShardedHeads, ShardedDistinct, ShardedExpand, ShardedSend,
+            ShardedHeads, ShardedDistinct, ShardedExpand, ShardedSend, ShardedReceive,
         }
     }
 }

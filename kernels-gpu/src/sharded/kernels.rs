@@ -101,6 +101,12 @@ impl<K: Scalar> Piece<K> {
         Self { keys, warp, owners, first: number * PIECE + warp.rank() as usize }
     }
 
+    /// Returns a piece of any length that begins at an element.
+    pub fn from_element(keys: GlobalSlice<K>, owners: u32, first: usize) -> Self {
+        let warp = Tile::lockstep();
+        Self { keys, warp, owners, first: first + warp.rank() as usize }
+    }
+
     /// Returns the lane's rank in the warp.
     #[device]
     pub fn rank(self) -> u32 {
@@ -114,12 +120,12 @@ impl<K: Scalar> Piece<K> {
 
     /// Returns the index of an element of the lane.
     #[device]
-    fn at(self, item: usize) -> usize {
+    pub fn at(self, item: usize) -> usize {
         self.first + 32 * item
     }
 
     /// Reads `N` elements of a column from `first` on, as far as they are there.
-    fn load<const N: usize, T: Scalar>(self, column: GlobalSlice<T>, first: usize) -> [T; N] {
+    pub fn load<const N: usize, T: Scalar>(self, column: GlobalSlice<T>, first: usize) -> [T; N] {
         let mut items = [T::MAX; N];
         unrolled::<N>(|item| {
             let at = self.at(first + item);
@@ -130,31 +136,33 @@ impl<K: Scalar> Piece<K> {
         items
     }
 
-    /// Returns the number of elements of the owner with the lane's number. All lanes call it.
-    pub fn count(self) -> u32 {
-        let mut count = 0;
-        unrolled::<GROUPS>(|group| {
-            let keys = self.load::<GROUP, _>(self.keys, group * GROUP);
-            unrolled::<GROUP>(|item| {
-                let owner = owner_of(keys[item], self.owners);
-                count += self.votes(owner, self.at(group * GROUP + item)).1.count_ones();
-            });
-        });
-        count
+    /// Returns the lanes that have elements. All lanes call it, each with the index of its element.
+    pub fn there(self, at: usize) -> u32 {
+        self.warp.ballot(at < self.keys.len())
     }
 
     /// Returns the lanes whose elements have the same owner as the caller's, and those whose elements have
     /// the caller's rank as their owner. Elements beyond the end of the batch belong to neither.
     pub fn votes(self, owner: u32, at: usize) -> (u32, u32) {
-        let (lane, there) = (self.warp.rank(), self.warp.ballot(at < self.keys.len()));
-        let (mut same, mut own, mut bit) = (there, there, 0);
+        self.votes_of(owner, self.there(at))
+    }
+
+    /// As [`Self::votes`], of the lanes in `there`, which have elements.
+    pub fn votes_of(self, owner: u32, there: u32) -> (u32, u32) {
+        let (mut same, mut own) = self.votes_of_bit(owner, 0, (there, there));
+        let mut bit = 1;
         while (1 << bit) < self.owners {
-            let votes = self.warp.ballot(owner >> bit & 1 != 0);
-            same &= if owner >> bit & 1 != 0 { votes } else { !votes };
-            own &= if lane >> bit & 1 != 0 { votes } else { !votes };
+            (same, own) = self.votes_of_bit(owner, bit, (same, own));
             bit += 1;
         }
         (same, own)
+    }
+
+    /// Leaves out the lanes whose owner has another bit than the caller's, and than its rank.
+    fn votes_of_bit(self, owner: u32, bit: u32, (same, own): (u32, u32)) -> (u32, u32) {
+        let votes = self.warp.ballot(owner >> bit & 1 != 0);
+        let differs = |number: u32| if number >> bit & 1 != 0 { !votes } else { votes };
+        (same & !differs(owner), own & !differs(self.warp.rank()))
     }
 }
 
@@ -171,7 +179,14 @@ pub fn sharded_count<P: Sharded + Instance>(
     if number * owners >= counts.len() {
         return;
     }
-    let count = Piece::new(keys, division.owners, number).count();
+    let (piece, mut count) = (Piece::new(keys, division.owners, number), 0);
+    unrolled::<GROUPS>(|group| {
+        let keys = piece.load::<GROUP, _>(keys, group * GROUP);
+        unrolled::<GROUP>(|item| {
+            let owner = owner_of(keys[item], division.owners);
+            count += piece.votes(owner, piece.at(group * GROUP + item)).1.count_ones();
+        });
+    });
     if lane < division.owners {
         let place = (number / pieces * owners + lane as usize) * pieces + number % pieces;
         counts.write(place, count);
@@ -231,110 +246,52 @@ impl Message {
     }
 }
 
-/// A piece, and a lane's counter of the elements of the owner with its number.
+/// A lane's copy of the message of the owner with its number, and its counter.
 #[derive(Clone, Copy)]
-pub(super) struct Counting<K> {
-    pub piece: Piece<K>,
+struct Places<K> {
+    piece: Piece<K>,
+    division: Division,
+    message: Message,
     /// Index of the next element in the message.
-    pub next: u32,
+    next: u32,
 }
 
 #[device(caller)]
-impl<K: Scalar> Counting<K> {
+impl<K: Scalar> Places<K> {
+    /// Returns those of a piece of a chunk, whose offsets and messages are passed.
+    fn new(
+        piece: Piece<K>,
+        division: Division,
+        number: usize,
+        offsets: GlobalSlice<u32>,
+        messages: GlobalSlice<u32>,
+    ) -> Self {
+        let lane = piece.warp.rank();
+        let (mut message, mut next) = (Message { first: 0, count: 0, begin: 0 }, 0);
+        if lane < division.owners {
+            message = Message::read(messages, lane as usize);
+            next = offsets.read(lane as usize * division.pieces as usize + number) - message.first;
+        }
+        Self { piece, division, message, next }
+    }
+
     /// Returns the owner of the lane's next element, and the element's index in its message. All lanes call
     /// it.
     fn take(&mut self, key: K, at: usize) -> (u32, u32) {
-        let owner = owner_of(key, self.piece.owners);
+        let owner = owner_of(key, self.division.owners);
         let (same, own) = self.piece.votes(owner, at);
         let before = (same & ((1 << self.piece.rank()) - 1)).count_ones();
         let index = self.piece.from(self.next, owner) + before;
         self.next += own.count_ones();
         (owner, index)
     }
-}
 
-/// Where the elements of a piece go: a lane's copy of what concerns the owner with its number.
-pub(super) trait Target<P: Sharded>: Copy {
-    /// A place in memory.
-    type Slot: Copy;
-
-    /// Notes the index in its message of the element `at` of the batch.
-    fn note(self, at: usize, owner: u32, index: u32);
-
-    /// Returns the place of an owner's element with this index. All lanes of the piece call it.
-    fn slot(self, piece: Piece<P::Key>, owner: u32, index: u32) -> Self::Slot;
-
-    /// Writes a key to its place.
-    fn put_key(self, slot: Self::Slot, key: P::Key);
-
-    /// Writes a value to its place.
-    fn put_value(self, slot: Self::Slot, value: P::Value);
-}
-
-/// Messages of a chunk whose counts are known.
-#[derive(Clone, Copy)]
-struct Messages<P: Sharded> {
-    division: Division,
-    message: Message,
-    /// Bytes of a key and of a value that moves with it.
-    bytes: usize,
-    /// The messages as words of keys, and as words of values.
-    to: (GlobalSlice<P::Key>, GlobalSlice<P::Value>),
-}
-
-/// Returns a lane's message of a piece of a chunk, whose offsets and messages are passed, and its counter.
-#[device(caller)]
-fn message_of<K: Scalar>(
-    piece: Piece<K>,
-    division: Division,
-    number: usize,
-    offsets: GlobalSlice<u32>,
-    messages: GlobalSlice<u32>,
-) -> (Message, Counting<K>) {
-    let lane = piece.warp.rank();
-    let (mut message, mut next) = (Message { first: 0, count: 0, begin: 0 }, 0);
-    if lane < division.owners {
-        message = Message::read(messages, lane as usize);
-        next = offsets.read(lane as usize * division.pieces as usize + number) - message.first;
-    }
-    (message, Counting { piece, next })
-}
-
-#[device(caller)]
-impl Message {
     /// Returns the begin of an owner's message, and the place of the element with this index. All lanes call
-    /// it, each with the message of the owner with its number.
-    fn place<K: Scalar>(
-        self,
-        piece: Piece<K>,
-        division: Division,
-        owner: u32,
-        index: u32,
-    ) -> (usize, Place) {
-        let [begin, count] = [self.begin, self.count].map(|word| piece.from(word, owner));
-        (begin as usize * UNIT, Place::new(index, count, division.bits(owner)))
-    }
-}
-
-#[device(caller)]
-impl<P: Sharded> Target<P> for Messages<P> {
-    /// Byte at which the part begins, and the place in it.
-    type Slot = (usize, Place);
-
-    fn note(self, _: usize, _: u32, _: u32) {}
-
-    fn slot(self, piece: Piece<P::Key>, owner: u32, index: u32) -> (usize, Place) {
-        let (begin, place) = self.message.place(piece, self.division, owner, index);
-        (begin + ((place.part as usize * self.bytes) << self.division.bits(owner)), place)
-    }
-
-    fn put_key(self, (begin, place): (usize, Place), key: P::Key) {
-        self.to.0.write(begin / size_of::<P::Key>() + place.index as usize, key);
-    }
-
-    fn put_value(self, (begin, place): (usize, Place), value: P::Value) {
-        let begin = begin + values_at(place.count as usize, size_of::<P::Key>());
-        self.to.1.write(begin / size_of::<P::Value>() + place.index as usize, value);
+    /// it.
+    fn place(&self, owner: u32, index: u32) -> (usize, Place) {
+        let [begin, count] =
+            [self.message.begin, self.message.count].map(|word| self.piece.from(word, owner));
+        (begin as usize * UNIT, Place::new(index, count, self.division.bits(owner)))
     }
 }
 
@@ -380,22 +337,10 @@ pub fn sharded_scatter<P: Sharded + Instance>(
         return;
     }
     let piece = Piece::new(keys, division.owners, number);
-    let (message, mut counting) = message_of(piece, division, number, offsets, messages);
-    let bytes = size_of::<P::Key>() + if values.is_empty() { 0 } else { size_of::<P::Value>() };
-    let target = Messages::<P> { division, message, bytes, to: (keys_to, values_to) };
-    scatter_piece::<P, _>(&mut counting, values, target);
-}
-
-/// Writes the elements of a piece to their places. All lanes call it.
-#[device(caller)]
-pub(super) fn scatter_piece<P: Sharded, T: Target<P>>(
-    counting: &mut Counting<P::Key>,
-    values: GlobalSlice<P::Value>,
-    target: T,
-) {
+    let mut places = Places::new(piece, division, number, offsets, messages);
     let mut first = 0;
     while first < super::ITEMS {
-        scatter_sorted::<P, T>(counting, first, values, target);
+        scatter_sorted::<P>(&mut places, first, values, (keys_to, values_to));
         first += SORTED;
     }
 }
@@ -403,29 +348,28 @@ pub(super) fn scatter_piece<P: Sharded, T: Target<P>>(
 /// Writes 32 times [`SORTED`] elements to their places. A function, not a closure: the compiler would not
 /// inline it.
 #[device(caller)]
-fn scatter_sorted<P: Sharded, T: Target<P>>(
-    counting: &mut Counting<P::Key>,
+fn scatter_sorted<P: Sharded>(
+    places: &mut Places<P::Key>,
     first: usize,
     values: GlobalSlice<P::Value>,
-    target: T,
+    (keys_to, values_to): (GlobalSlice<P::Key>, GlobalSlice<P::Value>),
 ) {
-    let (piece, lane, has_values) = (counting.piece, counting.piece.rank(), !values.is_empty());
+    let (piece, lane, has_values) = (places.piece, places.piece.rank(), !values.is_empty());
     let (stage, values_stage) = (Staged::<P::Key, 0>::of_warp(), Staged::<P::Value, 1>::of_warp());
     let keys = piece.load::<SORTED, _>(piece.keys, first);
     let values = piece.load::<SORTED, _>(values, first);
-    let before = counting.next;
+    let before = places.next;
     let mut taken = [(0, 0); SORTED];
-    unrolled::<SORTED>(|item| taken[item] = counting.take(keys[item], piece.at(first + item)));
+    unrolled::<SORTED>(|item| taken[item] = places.take(keys[item], piece.at(first + item)));
     // Lanes with numbers of no owner have counted elements of others.
-    let count = if lane < piece.owners { counting.next - before } else { 0 };
+    let count = if lane < places.division.owners { places.next - before } else { 0 };
     let upto = scan_lanes::<Sum<u32>>(piece.warp, count, 32);
     // What leads from an index in the owner's message to one in shared memory.
     let shift = (upto - count).wrapping_sub(before);
     unrolled::<SORTED>(|item| {
-        let ((owner, index), at) = (taken[item], piece.at(first + item));
+        let (owner, index) = taken[item];
         let to = index.wrapping_add(piece.from(shift, owner));
-        if at < piece.keys.len() {
-            target.note(at, owner, index);
+        if piece.at(first + item) < piece.keys.len() {
             // SAFETY: the warp has as many elements as its part of shared memory.
             unsafe {
                 stage.store_unchecked(to, keys[item]);
@@ -441,13 +385,17 @@ fn scatter_sorted<P: Sharded, T: Target<P>>(
         let from = lane + 32 * item as u32;
         // SAFETY: the index is below the length; elements up to `total` have been stored.
         let key = if from < total { unsafe { stage.load_unchecked(from) } } else { P::Key::MAX };
-        let owner = owner_of(key, piece.owners);
-        let slot = target.slot(piece, owner, from.wrapping_sub(piece.from(shift, owner)));
+        let owner = owner_of(key, places.division.owners);
+        let (begin, place) = places.place(owner, from.wrapping_sub(piece.from(shift, owner)));
         if from < total {
-            target.put_key(slot, key);
+            let bytes = size_of::<P::Key>() + if has_values { size_of::<P::Value>() } else { 0 };
+            let begin = begin + ((place.part as usize * bytes) << places.division.bits(owner));
+            keys_to.write(begin / size_of::<P::Key>() + place.index as usize, key);
             if has_values {
+                let begin = begin + values_at(place.count as usize, size_of::<P::Key>());
                 // SAFETY: as above.
-                target.put_value(slot, unsafe { values_stage.load_unchecked(from) });
+                let value = unsafe { values_stage.load_unchecked(from) };
+                values_to.write(begin / size_of::<P::Value>() + place.index as usize, value);
             }
         }
     });
@@ -511,10 +459,10 @@ pub fn sharded_gather<P: Sharded + Instance>(
         return;
     }
     let piece = Piece::new(keys, division.owners, number);
-    let (message, mut counting) = message_of(piece, division, number, offsets, messages);
+    let mut places = Places::new(piece, division, number, offsets, messages);
     let mut first = 0;
     while first < super::ITEMS {
-        gather_group::<P>(&mut counting, (message, division), (first, round), answers, (results, outcomes));
+        gather_group::<P>(&mut places, first, round, answers, (results, outcomes));
         first += GATHERED;
     }
 }
@@ -525,20 +473,20 @@ const GATHERED: usize = 8;
 /// Writes the answers to 32 times [`GATHERED`] elements: reads all of them first.
 #[device(caller)]
 fn gather_group<P: Sharded>(
-    counting: &mut Counting<P::Key>,
-    (message, division): (Message, Division),
-    (first, round): (usize, u32),
+    places: &mut Places<P::Key>,
+    first: usize,
+    round: u32,
     answers: Answers<P::Value>,
     (results, outcomes): (GlobalSlice<P::Value>, GlobalSlice<u8>),
 ) {
-    let piece = counting.piece;
+    let (piece, division) = (places.piece, places.division);
     let bytes = if results.is_empty() { 0 } else { size_of::<P::Value>() };
     let keys = piece.load::<GATHERED, _>(piece.keys, first);
     let (mut found, mut is_due) = ([(P::Value::MAX, 0u8); GATHERED], [false; GATHERED]);
     unrolled::<GATHERED>(|item| {
         let at = piece.at(first + item);
-        let (owner, index) = counting.take(keys[item], at);
-        let (_, place) = message.place(piece, division, owner, index);
+        let (owner, index) = places.take(keys[item], at);
+        let (_, place) = places.place(owner, index);
         is_due[item] = at < piece.keys.len() && place.part == round;
         if is_due[item] {
             found[item] = answers.read(owner, division, place, bytes);

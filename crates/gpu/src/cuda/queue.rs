@@ -138,9 +138,9 @@ impl machine::Queue for Queue {
         self.handle.cast()
     }
 
-    fn record(&self) -> Result<machine::Mark> {
+    fn record(&self, has_time: bool) -> Result<machine::Mark> {
         self.context.bind()?;
-        let mark = Mark::new(self.context.clone())?;
+        let mark = Mark::new(self.context.clone(), has_time)?;
         // SAFETY: event and stream belong to the current context.
         let code = unsafe { sys::cuEventRecord(mark.event, self.handle) };
         self.context.check("cuEventRecord", code as Code)?;
@@ -176,6 +176,7 @@ impl machine::Queue for Queue {
 #[derive(Debug)]
 pub struct Mark {
     event: sys::CUevent,
+    has_time: bool,
     context: Arc<Context>,
 }
 
@@ -186,9 +187,9 @@ unsafe impl Sync for Mark {}
 
 impl Mark {
     /// Returns an event of `context`, which must be current.
-    fn new(context: Arc<Context>) -> Result<Self> {
-        let event = context.events.take().map_err(|code| context.error("cuEventCreate", code))?;
-        Ok(Self { event, context })
+    fn new(context: Arc<Context>, has_time: bool) -> Result<Self> {
+        let event = context.events.take(has_time).map_err(|code| context.error("cuEventCreate", code))?;
+        Ok(Self { event, has_time, context })
     }
 
     pub fn synchronize(&self) -> Result<()> {
@@ -224,6 +225,6 @@ impl Drop for Mark {
             tracing::debug!(%error, "an event of a lost device is dropped");
         }
         // SAFETY: `self` owns the event, which is not used afterwards.
-        unsafe { self.context.events.give_back(self.event) };
+        unsafe { self.context.events.give_back(self.event, self.has_time) };
     }
 }

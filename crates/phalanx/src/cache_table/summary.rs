@@ -83,9 +83,9 @@ impl<K: Number + Scalar, V: Pod, S: Number + Scalar> CacheTable<K, V, S> {
         let Some(summary) = memory.summary() else { return Ok(()) };
         let mut state = summary.state();
         if state.written >= self.capacity() / 2 {
-            state.work.stream().wait(&stream.record()?)?;
+            state.work.stream().wait(&stream.point()?)?;
             self.set_bounds(&mut state)?;
-            stream.wait(&state.work.stream().record()?)?;
+            stream.wait(&state.work.stream().point()?)?;
             state.written = 0;
         }
         state.written = state.written.saturating_add(len);

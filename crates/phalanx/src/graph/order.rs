@@ -59,7 +59,7 @@ impl Order {
         self.changes += 1;
         let submitted = submit(self);
         // Also after an error: a part of the batch may have been submitted.
-        self.changed = Some(stream.record()?);
+        self.changed = Some(stream.point()?);
         self.readers.clear();
         submitted
     }
@@ -71,7 +71,7 @@ impl Order {
 
     /// Notes the end of a move. Later lookups wait for it.
     pub fn end_move(&mut self, stream: &Stream) -> Result<()> {
-        self.moved = Some(stream.record()?);
+        self.moved = Some(stream.point()?);
         self.lookups.clear();
         Ok(())
     }
@@ -87,6 +87,6 @@ fn push(events: &mut Vec<Event>, stream: &Stream) -> Result<()> {
         // An event whose device is lost stays.
         events.retain(|event| !event.is_complete().unwrap_or(false));
     }
-    events.push(stream.record()?);
+    events.push(stream.point()?);
     Ok(())
 }

@@ -111,7 +111,7 @@ impl Directory {
         let Some(other) = growing.as_mut().filter(|other| other.stream != *stream) else { return Ok(()) };
         let event = match other.event.take() {
             Some(event) => event,
-            None => other.stream.record()?,
+            None => other.stream.point()?,
         };
         if event.is_complete()? {
             *growing = None;

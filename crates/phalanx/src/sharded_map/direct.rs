@@ -6,11 +6,14 @@
 //!
 //! # Order of work
 //!
-//! The shard's operations are in the exchange's stream, all else in the side stream, which is the same one if
-//! there is one chunk. Once per chunk, each rank tells the others points in the order of its streams.
+//! The shard's operations on elements of other ranks are in the exchange's stream, those on own elements in
+//! another one, and all else in the side stream. Two streams of probes, because the last blocks of a launch
+//! leave most of the device idle. If there is one chunk, all three are the exchange's. Once per chunk, each rank
+//! tells the others points in the order of its streams.
 //!
 //! ```text
-//! exchange's   probe(q)                         probe(q+1)
+//! exchange's   probe(q) of others               probe(q+1) of others
+//! own          probe(q) of own                  probe(q+1) of own
 //! side         send(q+1)      collect(q-1)      send(q+2)      collect(q)
 //! ```
 //!
@@ -27,7 +30,7 @@
 //! and tells them the other ranks, which then launch as many threads as there are elements. If there is one
 //! small chunk, the host waits for nothing, and the owners read the counts in the memory of the senders.
 use super::engine::Engine;
-use super::geometry::{Geometry, MOST_CHUNK, direct_chunk};
+use super::geometry::{Geometry, MOST_CHUNK, direct_begin, direct_chunk};
 use super::shape::Shape;
 use super::small;
 use super::stages::Stage;
@@ -35,16 +38,24 @@ use super::steps::Step;
 use super::work::words_at;
 use crate::Result;
 use crate::map::encoding::Word;
-use crate::map::launch::{Batch, THREADS, nothing};
+use crate::map::launch::{Batch, nothing};
 use crate::map::structure::Structure;
 use exchange::{Lane, Transfer};
 use gpu::{Buffer, Device, Event, Grid, Stream, Tier};
-use phalanx_kernels::sharded::direct::{COUNTER_WORDS, ShardedSend, Windows, header, room};
-use phalanx_kernels::sharded::kernels::{Answers, SCATTER_THREADS};
-use phalanx_kernels::sharded::small::ShardedCollect;
+use phalanx_kernels::sharded::direct::{
+    COUNTER_WORDS, Received, SEND_THREADS, SENT_BY_BLOCK, ShardedReceive, ShardedSend, Windows, header, room,
+    words_of_places,
+};
 use phalanx_kernels::sharded::{PIECE, Pair};
 use simt::{BoundedSlice, GlobalSlice};
 use std::sync::Arc;
+
+/// Blocks on each multiprocessor that send a chunk while the shard probes another one. They wait for the link
+/// most of the time: more of them would take the place of probes, and send no faster.
+const SHARED_BLOCKS: u32 = 2;
+
+/// Chunks that are sent while little else runs.
+const FIRST: usize = 3;
 
 /// Memory for batches whose messages kernels write.
 pub struct Direct {
@@ -68,7 +79,7 @@ impl Direct {
         self.places.iter().any(|places| !places.is_empty() && places.len() < len)
     }
 
-    /// Provides memory for chunks of `len` elements.
+    /// Provides `len` words for the places of a chunk.
     pub fn reserve(&mut self, device: &Device, len: usize) -> Result<()> {
         for places in self.places.iter_mut().filter(|places| places.len() < len) {
             *places = device.buffer(len)?;
@@ -82,11 +93,20 @@ impl Direct {
 struct Sizes {
     /// Elements that a message has room for.
     room: usize,
-    /// Most elements of a chunk.
+    /// Elements of all chunks but those at both ends, which are shorter.
     chunk: usize,
+    /// Elements of the longest batch.
+    longest: usize,
     chunks: usize,
     /// Whether the host learns the counts.
     is_counted: bool,
+}
+
+impl Sizes {
+    /// Returns the first element of a chunk, and of the end of the last.
+    fn begin(&self, number: usize) -> usize {
+        direct_begin(self.longest, self.chunk, number)
+    }
 }
 
 /// Number of elements from each rank to each.
@@ -127,7 +147,7 @@ impl<K: Word, V: Word> Engine<K, V> {
 
     /// Provides the memory for a batch of `len` elements whose messages kernels write.
     pub fn prepare_direct(&mut self, len: usize, room: usize) -> Result<()> {
-        let len = len.min(room).min(MOST_CHUNK);
+        let len = words_of_places(len.min(room).min(MOST_CHUNK), self.geometry.ranks);
         if self.direct.as_ref().is_some_and(|direct| direct.replaces(len)) {
             // With a deadline, which the wait of an allocation has not.
             self.exchange.wait()?;
@@ -146,15 +166,18 @@ impl<K: Word, V: Word> Engine<K, V> {
         ready: Transfer,
     ) -> Result<()> {
         let chunk = direct_chunk(longest, room);
-        let (chunks, is_counted) = (longest.div_ceil(chunk), longest > small::MOST);
-        let sizes = Sizes { room, chunk, chunks, is_counted };
+        let chunks = (0..).take_while(|&number| direct_begin(longest, chunk, number) < longest).count();
+        let is_counted = chunks > 1 || longest > small::MOST;
+        let sizes = Sizes { room, chunk, longest, chunks, is_counted };
         let main = self.exchange.stream().clone();
-        let side = if chunks == 1 { main.clone() } else { self.side.clone() };
+        let streams = [&main, &self.side, &self.own].map(|stream| if chunks == 1 { &main } else { stream });
+        let [_, side, own] = streams.map(Stream::clone);
         self.exchange.arrive_in(&side, ready)?;
-        if is_counted {
+        if sizes.is_counted {
             self.report.chunks = chunks;
         }
-        let mut flight = Flight { engine: self, shard, shape, batch, sizes, main, side };
+        let mut flight =
+            Flight { engine: self, shard, shape, batch, sizes, main, side, own, collected: None };
         let ran = flight.run();
         // Also after an error: later work may use the same buffers.
         let joined = flight.join();
@@ -171,6 +194,10 @@ struct Flight<'a, K, V> {
     sizes: Sizes,
     main: Stream,
     side: Stream,
+    /// Stream of the operations of this rank's own elements.
+    own: Stream,
+    /// Point after the last but one collect.
+    collected: Option<Arc<Event>>,
 }
 
 /// A chunk that has been sent.
@@ -195,7 +222,9 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
             let mut points: Vec<_> = next.iter().cloned().collect();
             points.extend(self.probe(number, sent.take(), collected.take())?);
             if number > 0 && self.shape.has_answers {
-                points.push(self.collect(number - 1)?);
+                let collected = self.collect(number - 1)?;
+                self.collected = Some(collected.clone());
+                points.push(collected);
             }
             if next.is_none() && !self.shape.has_answers {
                 return Ok(()); // the next batch waits for these probes
@@ -212,12 +241,14 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
 
     /// Makes the exchange's stream wait for the side stream.
     fn join(&self) -> Result<()> {
-        if self.side == self.main { Ok(()) } else { Ok(self.main.wait(&self.side.record()?)?) }
+        if self.side == self.main { Ok(()) } else { Ok(self.main.wait(&self.side.point()?)?) }
     }
 
     /// Makes the side stream wait for points of all ranks.
     fn arrive(&mut self, stage: Stage, points: Option<Transfer>) -> Result<()> {
-        let (Some(points), Engine { clock, exchange, .. }) = (points, &mut *self.engine) else { return Ok(()) };
+        let (Some(points), Engine { clock, exchange, .. }) = (points, &mut *self.engine) else {
+            return Ok(());
+        };
         let begin = clock.begin(&self.side)?;
         exchange.arrive_in(&self.side, points)?;
         clock.end(stage, begin)
@@ -225,7 +256,8 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
 
     /// Returns this rank's elements of a chunk.
     fn chunk(&self, number: usize) -> Batch<K, V> {
-        self.batch.part(number * self.sizes.chunk, self.sizes.chunk)
+        let begin = self.sizes.begin(number);
+        self.batch.part(begin, self.sizes.begin(number + 1) - begin)
     }
 
     /// Returns the counters of this rank's messages of a chunk.
@@ -240,17 +272,24 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     fn send(&mut self, number: usize) -> Result<Arc<Event>> {
         let (counters, part) = (self.counters(number, self.engine.geometry.rank)?, self.chunk(number));
         let Engine { clock, geometry, direct: Some(direct), .. } = &mut *self.engine else {
-            return Ok(Arc::new(self.side.record()?));
+            return Ok(Arc::new(self.side.point()?));
         };
         let begin = clock.begin(&self.side)?;
         let (messages, keys) = (direct.messages[number % 2].global(), part.keys.words());
         let kernel = ShardedSend::<Pair<K, V>> {
             keys,
             values: part.arguments,
-            windows: Windows { owners: geometry.ranks as u32, room: self.sizes.room as u32, messages, counters },
+            windows: Windows {
+                owners: geometry.ranks as u32,
+                room: self.sizes.room as u32,
+                messages,
+                counters,
+            },
             places: direct.places[number % 3].global(),
         };
-        let grid = Grid::for_items(32 * keys.len().div_ceil(PIECE), SCATTER_THREADS);
+        let shared = SHARED_BLOCKS * self.side.device().multiprocessors();
+        let most = if number < FIRST { u32::MAX } else { shared };
+        let grid = Grid::new((keys.len().div_ceil(SENT_BY_BLOCK) as u32).min(most), SEND_THREADS);
         // SAFETY: the buffers of the batch and this rank's live until the stream has executed the work, and so
         // do the windows of all ranks. Each message has room for all elements of the chunk, and each element
         // a place. What used the windows before has ended: the stream has waited for the points of all ranks.
@@ -264,7 +303,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
             unsafe { self.side.copy(direct.counts[number % 2].global(), counters)? };
         }
         clock.end(Stage::Partition, begin)?;
-        Ok(Arc::new(self.side.record()?))
+        Ok(Arc::new(self.side.point()?))
     }
 
     /// Tells all ranks points, of which the first is that of a chunk that has been sent, if any, and this
@@ -273,7 +312,8 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let mut own = Vec::new();
         if let (Some(number), true) = (sent, self.sizes.is_counted) {
             self.engine.exchange.wait_for(&points[0])?;
-            let counts = self.engine.direct.as_ref().map_or(&[][..], |direct| read(&direct.counts[number % 2]));
+            let counts =
+                self.engine.direct.as_ref().map_or(&[][..], |direct| read(&direct.counts[number % 2]));
             own.extend(counts.iter().step_by(COUNTER_WORDS).map(|&count| u64::from(count)));
         }
         let (counts, points) = self.engine.exchange.tell(&own, points)?;
@@ -313,27 +353,33 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let (Some(Sent { own, all, counts }), main) = (sent, self.main.clone()) else { return Ok(None) };
         let (rank, ranks) = (self.engine.geometry.rank, self.engine.geometry.ranks);
         if self.side != main {
-            main.wait(&own)?;
+            self.own.wait(&own)?;
+        }
+        if let Some(event) = &self.collected {
+            self.own.wait(event)?;
         }
         if let Some(collected) = collected {
             self.engine.exchange.arrive_in(&main, collected)?;
         }
-        let begin = self.engine.clock.begin(&main)?;
-        self.probe_from(number, rank, &counts)?;
+        let begin = self.engine.clock.begin(&self.own)?;
+        self.probe_from(number, rank, &counts, &self.own)?;
         self.engine.clock.end(Stage::Probe, begin)?;
         let begin = self.engine.clock.begin(&main)?;
         self.engine.exchange.arrive_in(&main, all)?;
         self.engine.clock.end(Stage::Arrival, begin)?;
         let begin = self.engine.clock.begin(&main)?;
         for from in (1..ranks).map(|shift| (rank + ranks - shift) % ranks) {
-            self.probe_from(number, from, &counts)?;
+            self.probe_from(number, from, &counts, &main)?;
         }
         self.engine.clock.end(Stage::Probe, begin)?;
-        Ok(Some(Arc::new(main.record()?)))
+        if self.own != main {
+            main.wait(&self.own.point()?)?;
+        }
+        Ok(Some(Arc::new(main.point()?)))
     }
 
     /// Submits the operations of the elements of a chunk from a rank, into whose window the answers go.
-    fn probe_from(&self, number: usize, from: usize, counts: &Matrix) -> Result<()> {
+    fn probe_from(&self, number: usize, from: usize, counts: &Matrix, stream: &Stream) -> Result<()> {
         let Sizes { room, chunk, is_counted, .. } = self.sizes;
         let (Geometry { rank, ranks, .. }, exchange) = (self.engine.geometry, &self.engine.exchange);
         let part = exchange.limits().part_bytes;
@@ -343,7 +389,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
             words_at(message, 0, counts[from][rank] as usize).into()
         } else {
             let count = self.counters(number, from)?.part(rank * COUNTER_WORDS, 1);
-            BoundedSlice::new(words_at(message, 0, chunk.min(room)), count)
+            BoundedSlice::new(words_at(message, 0, chunk), count)
         };
         if keys.max_len() == 0 {
             return Ok(());
@@ -351,7 +397,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let windows = exchange.windows(Lane::Answer)?.unwrap_or_default();
         let answers = windows.get(from).map_or(nothing(), |window| window.global());
         let answers = answers.part(rank * part + number % 2 * (part / 2), part / 2);
-        self.shard.submit(exchange.stream(), self.shape.batch_of(keys, (message, room), answers))
+        self.shard.submit(stream, self.shape.batch_of(keys, (message, room), answers))
     }
 
     /// Submits the way of a chunk's answers into the order of the batch. Returns the point after it.
@@ -360,26 +406,30 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let (part, len) = (self.engine.exchange.limits().part_bytes, self.chunk(number).keys.max_len());
         let window = self.engine.exchange.window(Lane::Answer)?.global();
         let answers = window.part(number % 2 * (part / 2), usize::MAX);
-        let values = words_at(answers, 0, answers.len() / size_of::<V>());
-        let (own_values, own_outcomes) = (nothing(), nothing());
-        let answers = Answers { values, outcomes: answers, stride: part, own_values, own_outcomes };
-        let places = self.engine.direct.as_ref().map_or(nothing(), |direct| direct.places[number % 3].global());
+        let places =
+            self.engine.direct.as_ref().map_or(nothing(), |direct| direct.places[number % 3].global());
         let batch = self.chunk(number);
-        let kernel = ShardedCollect::<Pair<K, V>> {
-            places: places.part(0, len),
-            room: self.sizes.room as u32,
-            own: u32::MAX,
-            answers,
+        let kernel = ShardedReceive::<Pair<K, V>> {
+            answers: Received {
+                owners: self.engine.geometry.ranks as u32,
+                room: self.sizes.room as u32,
+                stride: part,
+                values: words_at(answers, 0, answers.len() / size_of::<V>()),
+                outcomes: answers,
+            },
+            places,
+            len,
             results: batch.results,
             outcomes: batch.outcomes,
         };
         if len > 0 {
+            let grid = Grid::new(len.div_ceil(SENT_BY_BLOCK) as u32, SEND_THREADS);
             // SAFETY: the buffers live until the stream has executed the launch, which has waited for the
-            // answers of all ranks.
-            unsafe { self.side.launch(Grid::for_items(len, THREADS), kernel)? };
+            // answers of all ranks. Batches with answers have outcomes.
+            unsafe { self.side.launch(grid, kernel)? };
         }
         self.engine.clock.end(Stage::Gather, begin)?;
-        Ok(Arc::new(self.side.record()?))
+        Ok(Arc::new(self.side.point()?))
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Engine<K, V> {
     pub is_forced: bool,
     /// Stream of partitions and gathers.
     pub side: Stream,
+    /// Stream of the operations of this rank's own elements, if kernels write messages.
+    pub own: Stream,
     pub clock: Clock,
     /// The tables of all ranks, if this rank can read them.
     pub remote: Option<Remote<K, V>>,
@@ -142,15 +144,22 @@ impl<K: Word, V: Word> Engine<K, V> {
         let shape = Shape::new::<K, V>(call);
         let prepared =
             batch.and_then(|(batch, kept)| self.prepare(&batch, &shape).map(|chunks| (batch, kept, chunks)));
-        let announced = prepared.as_ref().map(|(batch, _, chunks)| [batch.keys.max_len(), *chunks]);
-        let ([longest, chunks, most_remote], ready) = self.begin(&shape, announced)?;
-        let (batch, kept, own_chunks) = prepared?;
+        let prepared = prepared.and_then(|(batch, kept, chunks)| {
+            Ok((batch, kept, chunks, self.look_up_early(call.op, &batch)?))
+        });
+        let announced = prepared.as_ref().map(|(batch, _, chunks, _)| [batch.keys.max_len(), *chunks]);
+        let begun = self.begin(&shape, announced);
+        if begun.is_err() && prepared.as_ref().is_ok_and(|(.., is_early)| *is_early) {
+            self.exchange.wait()?; // later changes of other ranks come after these lookups
+        }
+        let ([longest, chunks, most_remote], ready) = begun?;
+        let (batch, kept, own_chunks, is_early) = prepared?;
         if longest == 0 {
             return Ok(kept);
         }
         let (direct, fixed) = (self.direct_room(&shape).zip(ready), self.fixed(longest, &shape));
         let ran = if matches!(call.op, BatchOp::Get) && longest <= most_remote {
-            self.get_in_order(&batch)
+            self.get_in_order(&batch, is_early)
         } else {
             self.changing(call.op).and_then(|()| match (direct, fixed) {
                 (Some((room, ready)), _) => self.run_direct(shard, (&shape, &batch), (longest, room), ready),
@@ -220,7 +229,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         words.push(if self.remote.is_some() { self.most_remote as u64 } else { 0 });
         words.resize(STEP_WORDS, 0);
         let ready = match self.direct {
-            Some(_) => vec![Arc::new(self.exchange.stream().record()?)],
+            Some(_) => vec![Arc::new(self.exchange.stream().point()?)],
             None => Vec::new(),
         };
         let (all, mut ready) = self.exchange.tell(&words, ready)?;
@@ -268,7 +277,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         };
         let ran = flight.run();
         // Also after an error: later work may use the same buffers.
-        let joined = self.side.record().and_then(|event| self.exchange.stream().wait(&event));
+        let joined = self.side.point().and_then(|event| self.exchange.stream().wait(&event));
         ran.and(joined.map_err(Error::from))
     }
 
@@ -325,7 +334,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     /// Runs all rounds, in the order that the module describes.
     fn run(&mut self) -> Result<()> {
         let (rounds, (main, side)) = (self.plan.items.len(), self.streams.clone());
-        side.wait(&main.record()?)?;
+        side.wait(&main.point()?)?;
         let mut coming = self.send_requests(0)?;
         for number in 0..rounds {
             self.end_probe(number)?;
@@ -394,7 +403,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if item.round == 0 {
             self.partition(item.chunk)?;
         }
-        let own = self.streams.1.record()?;
+        let own = self.streams.1.point()?;
         let others = if item.moves { Some(self.move_requests(number, item)?) } else { None };
         Ok(Some(Coming { own, others }))
     }
@@ -431,7 +440,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let begin = self.engine.clock.begin(&main)?;
         self.probe_others(number)?;
         self.engine.clock.end(Stage::Probe, begin)?;
-        self.probed = Some(main.record()?);
+        self.probed = Some(main.point()?);
         Ok(())
     }
 
@@ -495,7 +504,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let begin = self.engine.clock.begin(&side)?;
         self.gather(item)?;
         self.engine.clock.end(Stage::Gather, begin)?;
-        self.gathered = Some(side.record()?);
+        self.gathered = Some(side.point()?);
         Ok(())
     }
 

@@ -107,6 +107,25 @@ pub fn direct_chunk(longest: usize, room: usize) -> usize {
     longest.div_ceil(chunks).next_multiple_of(PIECE).min(most)
 }
 
+/// Returns the first element of a chunk of the longest batch, or its end. Chunks have `chunk` elements, but the
+/// first and the last ones a quarter and a half, if there are many: nothing else runs while the first is sent,
+/// and while the answers of the last are collected.
+pub fn direct_begin(longest: usize, chunk: usize, number: usize) -> usize {
+    let quarter = chunk / 4 / PIECE * PIECE;
+    if longest < 4 * chunk || quarter == 0 {
+        return (number * chunk).min(longest);
+    }
+    let (middle, many) = (longest - 6 * quarter, (longest - 6 * quarter).div_ceil(chunk));
+    let each = middle.div_ceil(many).next_multiple_of(PIECE);
+    match number {
+        0 | 1 => number * quarter,
+        _ if number < 2 + many => (3 * quarter + (number - 2) * each).min(longest - 3 * quarter),
+        _ if number == 2 + many => longest - 3 * quarter,
+        _ if number == 3 + many => longest - quarter,
+        _ => longest,
+    }
+}
+
 /// Returns whether a map can have this number of ranks.
 pub fn is_possible(ranks: usize) -> bool {
     (1..=MOST_OWNERS).contains(&ranks)

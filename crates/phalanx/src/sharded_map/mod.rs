@@ -30,7 +30,7 @@ use exchange::{Exchange, Traffic};
 use geometry::Geometry;
 use gpu::{Device, Stream, Tier};
 use phalanx_kernels::sharded::MOST_OWNERS;
-use phalanx_kernels::sharded::direct::ShardedSend;
+use phalanx_kernels::sharded::direct::{ShardedReceive, ShardedSend};
 use phalanx_kernels::sharded::equal::{ShardedDistinct, ShardedExpand, ShardedHeads, ShardedSample};
 use phalanx_kernels::sharded::kernels::{ShardedBounds, ShardedCount, ShardedGather, ShardedScatter};
 use phalanx_kernels::sharded::small::{ShardedCollect, ShardedRoute};
@@ -164,7 +164,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         register_kernels(exchange.device());
         let work = Work::new(exchange.stream())?;
         let sample = exchange.device().buffer_on(Tier::Pinned, SAMPLE)?;
-        let side = exchange.device().urgent_stream()?;
+        let (side, own) = (exchange.device().urgent_stream()?, exchange.device().stream()?);
         let (report, clock, of) = (Report::default(), Clock::default(), PhantomData);
         let engine = Engine {
             exchange,
@@ -173,6 +173,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             report,
             is_forced: false,
             side,
+            own,
             clock,
             remote: None,
             most_remote: 0,
@@ -208,6 +209,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         device.prepare::<ShardedRoute<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedCollect<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedSend<Pair<K::Word, V::Word>>>()?;
+        device.prepare::<ShardedReceive<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedSample<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedHeads<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedDistinct<Pair<K::Word, V::Word>>>()?;

@@ -1,5 +1,5 @@
 //! Ranks that are lost: an error on all others before the deadline, after which only own shards work.
-use crate::ranks::{Case, Kind, exchange_error, is_cuda, map, run_with, small};
+use crate::ranks::{Case, Kind, exchange_error, in_several_chunks, is_cuda, map, run_with, small};
 use phalanx::exchange::Error::PeerLost;
 use phalanx::exchange::{Exchange, Fault, Limits, Planted};
 use phalanx::{Error, HashMap, Result, ShardedMap};
@@ -9,19 +9,19 @@ fn is_lost<R>(result: &Result<R>) -> bool {
     matches!(exchange_error(result), Some(PeerLost(_)))
 }
 
-/// Calls every operation once. A save is loaded again.
-fn all_operations(map: &mut ShardedMap<u32, u32>) -> Result<()> {
-    let first = 1000 * map.rank() as u32;
-    let keys: Vec<u32> = (first..first + 200).collect();
+/// Calls every operation once, with batches of some elements. A save is loaded again.
+fn all_operations(map: &mut ShardedMap<u32, u32>, len: u32) -> Result<()> {
+    let first = 10_000 * map.rank() as u32;
+    let keys: Vec<u32> = (first..first + len).collect();
     assert!(map.insert(&keys, &keys)?.all_placed());
     map.get(&keys)?;
-    map.retain_keys(0..=10_000)?;
+    map.retain_keys(0..=100_000)?;
     let mut saved = Vec::new();
     map.save(&mut saved)?;
     map.export()?;
     map.clear()?;
     map.load([&saved[..]])?;
-    assert_eq!(map.len()?, 200 * map.ranks());
+    assert_eq!(map.len()?, len as usize * map.ranks());
     Ok(())
 }
 
@@ -39,7 +39,7 @@ fn only_the_own_shard_works(map: &mut ShardedMap<u32, u32>) {
 fn run_all(case: Case, limits: Limits, planted: Vec<Planted>) -> Vec<Result<()>> {
     run_with(case, limits, planted, |exchange| {
         let mut map = map::<u32, u32>(exchange, 2000)?;
-        let result = all_operations(&mut map);
+        let result = all_operations(&mut map, if limits == in_several_chunks() { 4000 } else { 200 });
         if result.is_err() {
             only_the_own_shard_works(&mut map);
         }
@@ -52,11 +52,12 @@ fn a_rank_that_dies_at_any_step_is_an_error_on_all() {
     if is_cuda() {
         return; // Needs three ranks, whatever the machine has.
     }
-    for kind in [Kind::Emulated, Kind::Peer] {
+    let both = [Kind::Emulated, Kind::Peer].map(|kind| (kind, small()));
+    for (kind, limits) in both.into_iter().chain([(Kind::Peer, in_several_chunks())]) {
         let mut step = 0;
         loop {
             let planted = vec![Planted { rank: 1, step, fault: Fault::Die }];
-            let results = run_all((kind, 3), small(), planted);
+            let results = run_all((kind, 3), limits, planted);
             if results.iter().all(Result::is_ok) {
                 break; // There are fewer steps.
             }

@@ -54,6 +54,11 @@ pub fn small() -> Limits {
     Limits { part_bytes: 512, slot_bytes: 256, deadline: Duration::from_secs(60) }
 }
 
+/// Parts in which kernels write messages of some thousand elements.
+pub fn in_several_chunks() -> Limits {
+    Limits { part_bytes: 32 << 10, ..small() }
+}
+
 /// Runs a function on each rank in a thread of its own, and returns the results.
 pub fn run_with<R: Send>(
     (kind, ranks): Case,

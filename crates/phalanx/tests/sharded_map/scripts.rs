@@ -1,6 +1,6 @@
 //! Random scripts, in which all ranks call the same operations with batches of their own.
 use crate::model::{Batch, Model, OPS, Op, Results, Step};
-use crate::ranks::{Case, cases, map, run, run_with, small};
+use crate::ranks::{Case, cases, in_several_chunks, map, run, run_with, small};
 use phalanx::exchange::{Exchange, Limits, Planted};
 use phalanx::kernels::sharded::owner_of;
 use phalanx::map::Word;
@@ -229,10 +229,9 @@ fn a_hot_key_moves_once() {
     }
 }
 
-/// Parts in which kernels write messages of three pieces.
 #[test]
 fn scripts_in_several_chunks() {
-    let limits = Limits { part_bytes: 32 << 10, slot_bytes: 256, ..small() };
+    let limits = in_several_chunks();
     for case in cases() {
         check::<u64, u64>(case, limits, (7, 8000), 21);
         check::<u32, u64>(case, limits, (7, 8000), 23);
