@@ -122,8 +122,8 @@ impl Structure for ShardedMaps<'_> {
 /// Prepared case.
 struct Sharded<K: MapWord, V: MapWord> {
     verb: Verb,
-    /// Threads for batches on device buffers. Those of the host are converted by threads of the library, unless
-    /// the caller's belongs to a pool.
+    /// Threads for batches on device buffers. Those of the host are converted by threads of the library,
+    /// unless the caller's belongs to a pool.
     threads: Threads,
     ranks: Vec<Rank<K, V>>,
     ms: f64,

@@ -154,8 +154,8 @@ fn busy(ranks: usize) -> Duration {
     if cores > ranks { 20 * BUSY } else { BUSY }
 }
 
-/// Spins between two looks at a step: some tenths of a microsecond, so that ranks rarely meet at the lock, where
-/// one would sleep.
+/// Spins between two looks at a step: some tenths of a microsecond, so that ranks rarely meet at the lock,
+/// where one would sleep.
 const SPINS: usize = 10;
 
 impl Hub {

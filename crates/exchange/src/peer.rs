@@ -305,8 +305,8 @@ impl Transport for Peer {
 }
 
 impl Drop for Peer {
-    /// Waits for the copies of this rank, and for its kernels, which may write to the windows of others, until
-    /// the deadline. If they have not ended then, the windows are never freed.
+    /// Waits for the copies of this rank, and for its kernels, which may write to the windows of others,
+    /// until the deadline. If they have not ended then, the windows are never freed.
     fn drop(&mut self) {
         let deadline = self.limits.step_end();
         let ends = |stream: &Stream| {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Where kernels of each rank can write to the windows of all ([`Exchange::windows`]), they may move the data
-//! themselves: a rank tells the others points in the order of its streams ([`Exchange::tell`]), and each makes
-//! its streams wait for those of all ranks.
+//! themselves: a rank tells the others points in the order of its streams ([`Exchange::agree_at`]), and each
+//! makes its streams wait for those of all ranks.
 use crate::hub::Shared;
 use crate::transport::{Arrival, Lane, RoundPlan, wait_for};
 use crate::{Error, Exchange, Result};
@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// Most words that one step tells the others; more go in several steps.
 const MOST: usize = crate::transport::WORDS;
 
-/// A round that was begun by [`Exchange::move_pieces`] and has not been taken yet, or points of all ranks from
-/// [`Exchange::tell`].
+/// A round that was begun by [`Exchange::move_pieces`] and has not been taken yet, or points of all ranks
+/// from [`Exchange::agree_at`].
 #[derive(Debug)]
 #[must_use = "the pieces have arrived only after `Exchange::arrive`"]
 pub struct Transfer(Arrival);
@@ -53,9 +53,9 @@ impl Exchange {
     }
 
     /// Returns the windows of a lane of all ranks if kernels of this rank can write to them, which is so by
-    /// peer copies between devices with peer access, for all ranks or for none. Part `i` of each, which begins
-    /// at byte `i` times [`part_bytes`](crate::Limits::part_bytes), is for what rank `i` writes. This rank
-    /// keeps them all alive until its [stream](Self::stream) has executed all work.
+    /// peer copies between devices with peer access, for all ranks or for none. Part `i` of each, which
+    /// begins at byte `i` times [`part_bytes`](crate::Limits::part_bytes), is for what rank `i` writes. This
+    /// rank keeps them all alive until its [stream](Self::stream) has executed all work.
     ///
     /// ```
     /// use exchange::{Exchange, Lane, Limits, Meeting};
@@ -86,7 +86,7 @@ impl Exchange {
     /// let device = gpu::Device::auto();
     /// let mut exchange = Exchange::peer(&Meeting::new(1)?, 0, &device, Limits::default())?;
     /// let point = Arc::new(exchange.stream().point()?);
-    /// let (words, mut points) = exchange.tell(&[7], vec![point])?;
+    /// let (words, mut points) = exchange.agree_at(&[7], vec![point])?;
     /// exchange.arrive(points.pop().unwrap())?;
     /// assert_eq!(words, [[7]]);
     /// # Ok::<(), exchange::Error>(())
@@ -94,7 +94,11 @@ impl Exchange {
     ///
     /// # Errors
     /// As [`agree`](Self::agree); [`Error::Arguments`] for more words.
-    pub fn tell(&mut self, words: &[u64], points: Vec<Arc<Event>>) -> Result<(Vec<Vec<u64>>, Vec<Transfer>)> {
+    pub fn agree_at(
+        &mut self,
+        words: &[u64],
+        points: Vec<Arc<Event>>,
+    ) -> Result<(Vec<Vec<u64>>, Vec<Transfer>)> {
         if words.len() > MOST {
             return Err(Error::arguments("the words of a step", words.len(), format!("at most {MOST} fit")));
         }

@@ -65,8 +65,8 @@ pub struct RoundPlan<'a> {
     pub deadline: Instant,
 }
 
-/// Makes later work of a stream wait for an event, unless it has completed: a device takes some microseconds to
-/// find that an event of another one has, and the host one.
+/// Makes later work of a stream wait for an event, unless it has completed: a device takes some microseconds
+/// to find that an event of another one has, and the host one.
 pub fn wait_in(stream: &Stream, event: &Event) -> Result<()> {
     if event.is_complete()? {
         return Ok(());

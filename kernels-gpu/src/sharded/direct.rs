@@ -41,8 +41,8 @@ pub const fn header(ranks: usize) -> usize {
     ranks * COUNTER_WORDS * size_of::<u32>()
 }
 
-/// Returns the most elements of a message in a part of `bytes` bytes, with keys of `key` bytes and arguments of
-/// `value`, 0 if none move: a multiple of 16.
+/// Returns the most elements of a message in a part of `bytes` bytes, with keys of `key` bytes and arguments
+/// of `value`, 0 if none move: a multiple of 16.
 ///
 /// ```
 /// use phalanx_kernels::sharded::direct::room;
@@ -91,8 +91,8 @@ const PLACE_WORDS: usize = SENT_BY_BLOCK / IN_WORD;
 
 const _: () = assert!(SENT_BY_BLOCK == 1 << INDEX_BITS && INDEX_BITS + 5 <= u32::BITS / IN_WORD as u32);
 
-/// Returns the words that the places of a tile take: an owner and an index for each element, and for each owner
-/// the index of its first element in the message.
+/// Returns the words that the places of a tile take: an owner and an index for each element, and for each
+/// owner the index of its first element in the message.
 ///
 /// ```
 /// assert_eq!(phalanx_kernels::sharded::direct::words_of_tile(2), 512 + 2);
@@ -183,8 +183,8 @@ impl SharedShape for Begins {
     const LEN: usize = MOST_OWNERS;
 }
 
-/// For each owner, the address at which the first element of the stage would lie if all were the owner's: keys
-/// (0) or values (1).
+/// For each owner, the address at which the first element of the stage would lie if all were the owner's:
+/// keys (0) or values (1).
 struct Addresses<const COLUMN: u8>;
 
 impl<const COLUMN: u8> SharedShape for Addresses<COLUMN> {

@@ -43,11 +43,12 @@ use gpu::{AsSlice, AsSliceMut, OptionalSliceMut};
 /// One call at a time. Calls of [`ShardedMap::shard`] may run concurrently, as [`Map`] describes.
 ///
 /// # Cost
-/// Each call waits for the device, for the counts of the batch; with 2^20 elements or more once more, for a
-/// sample of the keys, and once more if equal keys are combined. A call with a small batch does not wait by
-/// peer copies. A chunk of up to 2^24 elements takes three launches of its own, one for each other rank and
-/// round, and two transfers a round. Memory is allocated only for a batch that is longer than all before, or
-/// the first one that is combined (about 45 bytes per element, which stay): then the call waits for the
+/// Each call waits for the device, for the counts of the batch, or of each chunk but not for its operations;
+/// with 2^20 elements or more once more, for a sample of the keys, and once more if equal keys are combined.
+/// A call with a small batch does not wait between devices with peer access. A chunk of up to 2^24 elements
+/// takes two or three launches of its own and one for each other rank, and without peer access two transfers
+/// and further launches for each round. Memory is allocated only for a batch that is longer than all before,
+/// or the first one that is combined (about 45 bytes per element, which stay): then the call waits for the
 /// device before it begins.
 #[derive(Debug)]
 pub struct ShardedBatches<'a, K: Key, V: Value, M>(&'a mut ShardedMap<K, V, M>);

@@ -8,8 +8,8 @@
 //!
 //! The shard's operations on elements of other ranks are in the exchange's stream, those on own elements in
 //! another one, and all else in the side stream. Two streams of probes, because the last blocks of a launch
-//! leave most of the device idle. If there is one chunk, all three are the exchange's. Once per chunk, each rank
-//! tells the others points in the order of its streams.
+//! leave most of the device idle. If there is one chunk, all three are the exchange's. Once per chunk, each
+//! rank tells the others points in the order of its streams.
 //!
 //! ```text
 //! exchange's   probe(q) of others               probe(q+1) of others
@@ -213,7 +213,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
     fn run(&mut self) -> Result<()> {
         let chunks = self.sizes.chunks;
         let own = self.send(0)?;
-        let (counts, mut points) = self.tell(Some(0), vec![own.clone()])?;
+        let (counts, mut points) = self.agree(Some(0), vec![own.clone()])?;
         let mut sent = points.pop().map(|all| Sent { own, all, counts });
         let (mut probed, mut collected) = (None, None);
         for number in 0..chunks {
@@ -230,7 +230,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
                 return Ok(()); // the next batch waits for these probes
             }
             let has_collected = points.len() > 1 + usize::from(next.is_some());
-            let (counts, mut points) = self.tell(next.as_ref().map(|_| number + 1), points)?;
+            let (counts, mut points) = self.agree(next.as_ref().map(|_| number + 1), points)?;
             collected = if has_collected { points.pop() } else { None };
             probed = points.pop();
             sent = next.zip(points.pop()).map(|(own, all)| Sent { own, all, counts });
@@ -290,9 +290,10 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let shared = SHARED_BLOCKS * self.side.device().multiprocessors();
         let most = if number < FIRST { u32::MAX } else { shared };
         let grid = Grid::new((keys.len().div_ceil(SENT_BY_BLOCK) as u32).min(most), SEND_THREADS);
-        // SAFETY: the buffers of the batch and this rank's live until the stream has executed the work, and so
-        // do the windows of all ranks. Each message has room for all elements of the chunk, and each element
-        // a place. What used the windows before has ended: the stream has waited for the points of all ranks.
+        // SAFETY: the buffers of the batch and this rank's live until the stream has executed the work, and
+        // so do the windows of all ranks. Each message has room for all elements of the chunk, and each
+        // element a place. What used the windows before has ended: the stream has waited for the points of
+        // all ranks.
         unsafe { self.side.fill(counters, 0)? };
         if !keys.is_empty() {
             // SAFETY: as above.
@@ -308,7 +309,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
 
     /// Tells all ranks points, of which the first is that of a chunk that has been sent, if any, and this
     /// rank's counts of this chunk, if the host learns them. Returns those of all ranks.
-    fn tell(&mut self, sent: Option<usize>, points: Vec<Arc<Event>>) -> Result<(Matrix, Vec<Transfer>)> {
+    fn agree(&mut self, sent: Option<usize>, points: Vec<Arc<Event>>) -> Result<(Matrix, Vec<Transfer>)> {
         let mut own = Vec::new();
         if let (Some(number), true) = (sent, self.sizes.is_counted) {
             self.engine.exchange.wait_for(&points[0])?;
@@ -316,7 +317,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
                 self.engine.direct.as_ref().map_or(&[][..], |direct| read(&direct.counts[number % 2]));
             own.extend(counts.iter().step_by(COUNTER_WORDS).map(|&count| u64::from(count)));
         }
-        let (counts, points) = self.engine.exchange.tell(&own, points)?;
+        let (counts, points) = self.engine.exchange.agree_at(&own, points)?;
         if sent.is_some() {
             self.note(&counts);
         }
@@ -342,8 +343,8 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         self.engine.exchange.count_sent(sent * (key + argument) + answers);
     }
 
-    /// Submits the operations of the elements of a chunk from all ranks: the own ones first. Returns the point
-    /// after them.
+    /// Submits the operations of the elements of a chunk from all ranks: the own ones first. Returns the
+    /// point after them.
     fn probe(
         &mut self,
         number: usize,

@@ -232,7 +232,7 @@ impl<K: Word, V: Word> Engine<K, V> {
             Some(_) => vec![Arc::new(self.exchange.stream().point()?)],
             None => Vec::new(),
         };
-        let (all, mut ready) = self.exchange.tell(&words, ready)?;
+        let (all, mut ready) = self.exchange.agree_at(&words, ready)?;
         for (word, what) in COMPARED.into_iter().enumerate() {
             check_equal(what, all.iter().map(|words| words[word]))?;
         }

@@ -107,9 +107,9 @@ pub fn direct_chunk(longest: usize, room: usize) -> usize {
     longest.div_ceil(chunks).next_multiple_of(PIECE).min(most)
 }
 
-/// Returns the first element of a chunk of the longest batch, or its end. Chunks have `chunk` elements, but the
-/// first and the last ones a quarter and a half, if there are many: nothing else runs while the first is sent,
-/// and while the answers of the last are collected.
+/// Returns the first element of a chunk of the longest batch, or its end. Chunks have `chunk` elements, but
+/// the first and the last ones a quarter and a half, if there are many: nothing else runs while the first is
+/// sent, and while the answers of the last are collected.
 pub fn direct_begin(longest: usize, chunk: usize, number: usize) -> usize {
     let quarter = chunk / 4 / PIECE * PIECE;
     if longest < 4 * chunk || quarter == 0 {
@@ -220,13 +220,14 @@ mod tests {
 
     #[test]
     fn large_batches_have_several_chunks() {
-        let geometry = Geometry::new(&Limits::default(), (0, 2), 16);
+        let limits = Limits { part_bytes: 64 << 20, ..Limits::default() };
+        let geometry = Geometry::new(&limits, (0, 2), 16);
         assert_eq!((geometry.room(), geometry.pieces(0), geometry.pieces(PIECE + 1)), (1 << 22, 1, 2));
         assert_eq!(geometry.pieces(1 << 20) * PIECE, 1 << 18);
         assert_eq!(geometry.pieces(1 << 26), geometry.most_pieces);
         assert_eq!(geometry.most_chunk(), 6 << 20);
         // A single rank sends nothing.
-        let geometry = Geometry::new(&Limits::default(), (0, 1), 16);
+        let geometry = Geometry::new(&limits, (0, 1), 16);
         assert_eq!([1 << 20, 1 << 26].map(|len| geometry.pieces(len) * PIECE), [1 << 20, 1 << 24]);
     }
 }

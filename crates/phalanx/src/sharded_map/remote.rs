@@ -147,9 +147,9 @@ impl<K: Word, V: Word> Engine<K, V> {
         Ok(())
     }
 
-    /// Submits the lookups of this rank before the ranks have compared their operations, if it prefers lookups
-    /// without an exchange, and no changes are pending. Returns whether it has. If the ranks exchange all the
-    /// same, the answers are written again, and the exchange orders the ranks' streams.
+    /// Submits the lookups of this rank before the ranks have compared their operations, if it prefers
+    /// lookups without an exchange, and no changes are pending. Returns whether it has. If the ranks exchange
+    /// all the same, the answers are written again, and the exchange orders the ranks' streams.
     pub fn look_up_early(&mut self, op: BatchOp, batch: &Batch<K, V>) -> Result<bool> {
         let len = batch.keys.max_len();
         let is_early = matches!(op, BatchOp::Get) && len > 0 && len <= self.most_remote;
