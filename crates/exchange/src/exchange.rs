@@ -12,9 +12,11 @@ use std::time::Instant;
 pub struct Traffic {
     /// Bytes of data sent to other ranks; headers of padded exchanges and their padding included.
     pub bytes: u64,
-    /// Rounds, in both directions. A padded exchange is one, and its answers are another.
+    /// Rounds, in both directions. A padded exchange is one, and its answers are another. What kernels write
+    /// to windows counts by [`Exchange::count_sent`].
     pub rounds: u64,
-    /// Waits of the host for the device, in [`Exchange::wait`] and [`Padded::counts`](crate::Padded::counts).
+    /// Waits of the host for the device, in [`Exchange::wait`], [`Exchange::wait_for`] and
+    /// [`Padded::counts`](crate::Padded::counts).
     pub waits: u64,
 }
 
@@ -31,10 +33,11 @@ pub struct Traffic {
 /// | [`all_to_all`](Self::all_to_all) | 2 | 0 between threads; 1 by NCCL |
 /// | [`all_to_all_sized`](Self::all_to_all_sized) | 2; by NCCL 1 | 0 |
 /// | [`agree`](Self::agree) | 1 for each 1024 words | 0 between threads; 1 a step by NCCL |
+/// | [`agree_at`](Self::agree_at) | 1 | 0 between threads; 1 by NCCL |
 /// | [`share`](Self::share) | 1; 0 by NCCL | 0 |
 /// | [`move_pieces`](Self::move_pieces) | 1; `peer`: 2 | 0 |
 /// | [`padded`](Self::padded), [`Padded::answer`](crate::Padded::answer) | 1; `peer`: 2 | 0 |
-/// | [`Padded::counts`](crate::Padded::counts), [`wait`](Self::wait) | 0 | 1 |
+/// | [`Padded::counts`](crate::Padded::counts), [`wait`](Self::wait), [`wait_for`](Self::wait_for) | 0 | 1 |
 ///
 /// ```
 /// use exchange::{Exchange, Limits, Meeting};

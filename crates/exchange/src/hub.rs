@@ -313,8 +313,8 @@ impl Seat {
         Ok(self.gather_points(words, Vec::new(), deadline)?.0)
     }
 
-    /// Returns the words of all ranks, and for each point of this rank those of all ranks. If some have
-    /// fewer, because they execute another operation, so many.
+    /// Returns the words of all ranks, and for each point of this rank those of all ranks: as many as the
+    /// rank with the fewest has. Ranks that execute another operation may have another number.
     ///
     /// # Errors
     /// As [`gather`](Self::gather).

@@ -52,10 +52,10 @@ impl Exchange {
         Ok(all)
     }
 
-    /// Returns the windows of a lane of all ranks if kernels of this rank can write to them, which is so by
-    /// peer copies between devices with peer access, for all ranks or for none. Part `i` of each, which
-    /// begins at byte `i` times [`part_bytes`](crate::Limits::part_bytes), is for what rank `i` writes. This
-    /// rank keeps them all alive until its [stream](Self::stream) has executed all work.
+    /// Returns the windows of a lane of all ranks if kernels of this rank can write to all of them, as by
+    /// peer copies between devices with peer access; it may be so for some ranks only. Part `i` of each,
+    /// which begins at byte `i` times [`part_bytes`](crate::Limits::part_bytes), is for what rank `i` writes.
+    /// This rank keeps them all alive until its [stream](Self::stream) has executed all work.
     ///
     /// ```
     /// use exchange::{Exchange, Lane, Limits, Meeting};
@@ -73,9 +73,9 @@ impl Exchange {
         Ok(Some(windows.into_iter().map(|window| window.slice(..)).collect::<gpu::Result<_>>()?))
     }
 
-    /// As [`agree`](Self::agree), for at most 1024 words. Tells the ranks also points in the order of this
-    /// rank's streams, as many on each rank. Returns for each of them the points of all ranks, which streams
-    /// wait for by [`arrive_in`](Self::arrive_in); none if there are no [`windows`](Self::windows).
+    /// As [`agree`](Self::agree), for at most 1024 words, and with events in the order of this rank's
+    /// streams: *points*, as many on each rank. Returns for each point those of all ranks, for which streams
+    /// wait by [`arrive_in`](Self::arrive_in); none if there are no [`windows`](Self::windows).
     ///
     /// Cost: one step; no wait for the device by peer copies.
     ///
@@ -114,6 +114,16 @@ impl Exchange {
     pub fn wait_for(&mut self, point: &Event) -> Result<()> {
         self.count_wait();
         self.step(|transport, deadline| wait_for(point, deadline, || transport.check()))
+    }
+
+    /// Waits until the [stream](Self::stream) has executed all work, until the deadline at most, also if a
+    /// rank is lost or the device failed: then there is nothing to wait for.
+    pub fn finish(&self) {
+        let has_ended = self.stream().point().map_err(Error::from);
+        let deadline = self.limits().step_end();
+        if let Err(error) = has_ended.and_then(|point| wait_for(&point, deadline, || Ok(()))) {
+            tracing::debug!(%error, "work of this rank may still run");
+        }
     }
 
     /// Counts `bytes` bytes that kernels have written to the windows of other ranks, as a round.

@@ -65,8 +65,8 @@ pub struct RoundPlan<'a> {
     pub deadline: Instant,
 }
 
-/// Makes later work of a stream wait for an event, unless it has completed: a device takes some microseconds
-/// to find that an event of another one has, and the host one.
+/// Makes later work of a stream wait for an event, unless it has completed. The host finds this in a
+/// microsecond; the wait of a device for another one takes seven, also if the event has completed.
 pub fn wait_in(stream: &Stream, event: &Event) -> Result<()> {
     if event.is_complete()? {
         return Ok(());

@@ -83,7 +83,7 @@ pub const SENT_BY_BLOCK: usize = SEND_THREADS as usize * SENT;
 /// Bits of an element's index among those of a tile with the same owner.
 const INDEX_BITS: u32 = 10;
 
-/// Places that a word has.
+/// TilePlaces that a word has.
 const IN_WORD: usize = 2;
 
 /// Words of the places of a tile's elements.
@@ -111,14 +111,14 @@ pub const fn words_of_places(len: usize, owners: usize) -> usize {
     len.div_ceil(SENT_BY_BLOCK) * words_of_tile(owners as u32)
 }
 
-/// Places of the elements of a tile. A lane has places of the elements that it brings.
+/// TilePlaces of the elements of a tile. A lane has places of the elements that it brings.
 #[derive(Clone, Copy)]
-struct Places {
+struct TilePlaces {
     words: GlobalSlice<u32>,
 }
 
 #[device(caller)]
-impl Places {
+impl TilePlaces {
     /// Returns those of the tile that begins at an element.
     fn of(places: GlobalSlice<u32>, owners: u32, first: usize) -> Self {
         let words = words_of_tile(owners);
@@ -137,7 +137,8 @@ impl Places {
         unrolled::<{ SENT / IN_WORD }>(|pair| {
             let [low, high] = [taken[IN_WORD * pair], taken[IN_WORD * pair + 1]];
             let [low, high] = [low, high].map(|(owner, index)| owner << INDEX_BITS | index);
-            at(self.words, Self::word(pair)).store(high << 16 | low, Order::Weak, Scope::Device);
+            // SAFETY: a tile has a word for two of each thread's elements.
+            unsafe { set(self.words, Self::word(pair), high << 16 | low) };
         });
     }
 
@@ -145,7 +146,8 @@ impl Places {
     fn read(self) -> [(u32, u32); SENT] {
         let mut taken = [(0, 0); SENT];
         unrolled::<{ SENT / IN_WORD }>(|pair| {
-            let word = at(self.words, Self::word(pair)).load(Order::Weak, Scope::Device);
+            // SAFETY: as above.
+            let word = unsafe { get(self.words, Self::word(pair)) };
             let of = |word: u32| (word >> INDEX_BITS & 31, word & ((1 << INDEX_BITS) - 1));
             [taken[IN_WORD * pair], taken[IN_WORD * pair + 1]] = [of(word), of(word >> 16)];
         });
@@ -160,9 +162,9 @@ impl Places {
 }
 
 /// A column of a block's elements in the order of their owners: keys (0) or values (1).
-struct Staged<T, const COLUMN: u8>(PhantomData<T>);
+struct TileStage<T, const COLUMN: u8>(PhantomData<T>);
 
-impl<T: Word, const COLUMN: u8> SharedShape for Staged<T, COLUMN> {
+impl<T: Word, const COLUMN: u8> SharedShape for TileStage<T, COLUMN> {
     type Word = T;
     const LEN: usize = SENT_BY_BLOCK;
 }
@@ -192,11 +194,24 @@ impl<const COLUMN: u8> SharedShape for Addresses<COLUMN> {
     const LEN: usize = MOST_OWNERS;
 }
 
-/// Returns the element at an index, which is below the length.
+/// Reads an element.
+///
+/// # Safety
+/// - The index is below the length.
 #[device]
-fn at<T: Word>(words: GlobalSlice<T>, index: usize) -> Global<T> {
-    // SAFETY: the caller's promise.
-    unsafe { Global::new(words.as_ptr().wrapping_add(index)) }
+unsafe fn get<T: Word>(words: GlobalSlice<T>, index: usize) -> T {
+    // SAFETY: the caller's obligation.
+    unsafe { Global::new(words.as_ptr().wrapping_add(index)) }.load(Order::Weak, Scope::Device)
+}
+
+/// Writes an element.
+///
+/// # Safety
+/// - The index is below the length.
+#[device]
+unsafe fn set<T: Word>(words: GlobalSlice<T>, index: usize, value: T) {
+    // SAFETY: the caller's obligation.
+    unsafe { Global::new(words.as_ptr().wrapping_add(index)) }.store(value, Order::Weak, Scope::Device);
 }
 
 /// Writes the elements of a chunk to the messages of their owners, and their places to `places`, which has
@@ -211,7 +226,8 @@ pub fn sharded_send<P: Sharded + Instance>(
 ) {
     let mut first = Thread::block_index() as usize * SENT_BY_BLOCK;
     while first < keys.len() {
-        let tile = Tile { keys, values, windows, places: Places::of(places, windows.owners, first), first };
+        let tile =
+            Tile { keys, values, windows, places: TilePlaces::of(places, windows.owners, first), first };
         if first + SENT_BY_BLOCK <= keys.len() {
             tile.send::<P, true>();
         } else {
@@ -228,7 +244,7 @@ struct Tile<K, V> {
     keys: GlobalSlice<K>,
     values: GlobalSlice<V>,
     windows: Windows,
-    places: Places,
+    places: TilePlaces,
     /// Index of the first element.
     first: usize,
 }
@@ -268,7 +284,8 @@ impl<K: Scalar, V: Scalar> Tile<K, V> {
         unrolled::<SENT>(|item| {
             let index = piece.at(item);
             if FULL || index < self.keys.len() {
-                items[item] = at(column, index).load(Order::Weak, Scope::Device);
+                // SAFETY: columns that move have as many elements as there are keys.
+                items[item] = unsafe { get(column, index) };
             }
         });
         items
@@ -291,7 +308,7 @@ impl<K: Scalar, V: Scalar> Tile<K, V> {
         if is_owner {
             let counter = windows.counters.at(lane as usize * COUNTER_WORDS);
             let first = counter.fetch_add(sum, Order::Relaxed, Scope::Device);
-            self.places.words.write(Places::first(lane), first);
+            self.places.words.write(TilePlaces::first(lane), first);
             let (message, shift) = (windows.messages.read(lane as usize), first.wrapping_sub(begin) as i32);
             let address = |begin: usize, bytes: usize| {
                 message.wrapping_add(begin as u64).wrapping_add_signed(i64::from(shift) * bytes as i64)
@@ -313,7 +330,7 @@ impl<K: Scalar, V: Scalar> Tile<K, V> {
         keys: [K; SENT],
         mut taken: [(u32, u32); SENT],
     ) {
-        let (stage, values_stage) = (Shared::of::<Staged<K, 0>>(), Shared::of::<Staged<V, 1>>());
+        let (stage, values_stage) = (Shared::of::<TileStage<K, 0>>(), Shared::of::<TileStage<V, 1>>());
         let (counts, begins) = (Shared::of::<Counts>(), Shared::of::<Begins>());
         let (warp, has_values) = (Thread::index_in_block() / 32 % WARPS, !self.values.is_empty());
         let mut values = [V::MAX; SENT];
@@ -339,7 +356,7 @@ impl<K: Scalar, V: Scalar> Tile<K, V> {
 
     /// Writes the elements in the order of their owners to the messages.
     fn write_staged<P: Sharded<Key = K, Value = V>, const FULL: bool>(self) {
-        let (stage, values_stage) = (Shared::of::<Staged<K, 0>>(), Shared::of::<Staged<V, 1>>());
+        let (stage, values_stage) = (Shared::of::<TileStage<K, 0>>(), Shared::of::<TileStage<V, 1>>());
         let (thread, begins, mut owner) = (Thread::index_in_block(), Shared::of::<Begins>(), 0);
         unrolled::<SENT>(|item| {
             let slot = thread + item as u32 * SEND_THREADS;
@@ -391,7 +408,7 @@ pub fn sharded_receive<P: Sharded + Instance>(
     outcomes: GlobalSlice<u8>,
 ) {
     let (first, warp) = (Thread::block_index() as usize * SENT_BY_BLOCK, Thread::index_in_block() / 32);
-    let places = Places::of(places, answers.owners, first);
+    let places = TilePlaces::of(places, answers.owners, first);
     let first = first + warp as usize * 32 * SENT + Thread::index_in_block() as usize % 32;
     if Thread::block_index() as usize * SENT_BY_BLOCK + SENT_BY_BLOCK <= len {
         answers.collect::<true>(places, (first, len), (results, outcomes));
@@ -405,7 +422,7 @@ impl<V: Scalar> Received<V> {
     /// Writes the answers to a thread's elements. `FULL` says that all are there.
     fn collect<const FULL: bool>(
         self,
-        places: Places,
+        places: TilePlaces,
         (first, len): (usize, usize),
         (results, outcomes): (GlobalSlice<V>, GlobalSlice<u8>),
     ) {
@@ -418,23 +435,28 @@ impl<V: Scalar> Received<V> {
         unrolled::<SENT>(|item| {
             if FULL || first + 32 * item < len {
                 let (owner, index) = taken[item];
-                let index = at(places.words, Places::first(owner)).load(Order::Weak, Scope::Device) + index;
                 let begin = owner as usize * self.stride;
-                if has_values {
-                    let value = at(self.values, begin / size_of::<V>() + index as usize);
-                    found[item].0 = value.load(Order::Weak, Scope::Device);
+                // SAFETY: `sharded_send` has written the owner and the index of each element, and for each
+                // owner the first index. A message, and so the answers to it, has room for all elements.
+                unsafe {
+                    let index = (get(places.words, TilePlaces::first(owner)) + index) as usize;
+                    if has_values {
+                        found[item].0 = get(self.values, begin / size_of::<V>() + index);
+                    }
+                    found[item].1 = get(self.outcomes, begin + outcomes_at + index);
                 }
-                let outcome = at(self.outcomes, begin + outcomes_at + index as usize);
-                found[item].1 = outcome.load(Order::Weak, Scope::Device);
             }
         });
         unrolled::<SENT>(|item| {
             let index = first + 32 * item;
             if FULL || index < len {
-                if has_values {
-                    at(results, index).store(found[item].0, Order::Weak, Scope::Device);
+                // SAFETY: results and outcomes have as many elements as the chunk.
+                unsafe {
+                    if has_values {
+                        set(results, index, found[item].0);
+                    }
+                    set(outcomes, index, found[item].1);
                 }
-                at(outcomes, index).store(found[item].1, Order::Weak, Scope::Device);
             }
         });
     }

@@ -27,8 +27,8 @@
 //!
 //! Places have three buffers: those of a chunk are used until its `collect`, before which `send` writes those
 //! of the two chunks after it. While the shard probes a chunk, the host waits for the counts of the next one,
-//! and tells them the other ranks, which then launch as many threads as there are elements. If there is one
-//! small chunk, the host waits for nothing, and the owners read the counts in the memory of the senders.
+//! and sends them to the other ranks, which then launch as many threads as there are elements. If there is
+//! one small chunk, the host waits for nothing, and the owners read the counts in the memory of the senders.
 use super::engine::Engine;
 use super::geometry::{Geometry, MOST_CHUNK, direct_begin, direct_chunk};
 use super::shape::Shape;
@@ -36,10 +36,10 @@ use super::small;
 use super::stages::Stage;
 use super::steps::Step;
 use super::work::words_at;
-use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, nothing};
 use crate::map::structure::Structure;
+use crate::{Error, Result};
 use exchange::{Lane, Transfer};
 use gpu::{Buffer, Device, Event, Grid, Stream, Tier};
 use phalanx_kernels::sharded::direct::{
@@ -90,7 +90,7 @@ impl Direct {
 
 /// Sizes of a batch, the same on all ranks.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
+struct Extent {
     /// Elements that a message has room for.
     room: usize,
     /// Elements of all chunks but those at both ends, which are shorter.
@@ -102,7 +102,7 @@ struct Sizes {
     is_counted: bool,
 }
 
-impl Sizes {
+impl Extent {
     /// Returns the first element of a chunk, and of the end of the last.
     fn begin(&self, number: usize) -> usize {
         direct_begin(self.longest, self.chunk, number)
@@ -110,7 +110,7 @@ impl Sizes {
 }
 
 /// Number of elements from each rank to each.
-type Matrix = Vec<Vec<u64>>;
+type Counts = Vec<Vec<u64>>;
 
 impl<K: Word, V: Word> Engine<K, V> {
     /// Prepares batches whose messages kernels write, if that is possible on all ranks.
@@ -131,7 +131,8 @@ impl<K: Word, V: Word> Engine<K, V> {
     fn messages_in(&self, lane: Lane) -> Result<Buffer<u64>> {
         let begin = self.geometry.rank * self.exchange.limits().part_bytes + header(self.geometry.ranks);
         let windows = self.exchange.windows(lane)?.unwrap_or_default();
-        let address = |window: &gpu::Slice<'_, u8>| (window.global().as_ptr().addr() + begin) as u64;
+        let address =
+            |window: &gpu::Slice<'_, u8>| (window.global().as_ptr().expose_provenance() + begin) as u64;
         let addresses: Vec<u64> = windows.iter().map(address).collect();
         Ok(self.exchange.device().from_slice(&addresses)?)
     }
@@ -168,80 +169,82 @@ impl<K: Word, V: Word> Engine<K, V> {
         let chunk = direct_chunk(longest, room);
         let chunks = (0..).take_while(|&number| direct_begin(longest, chunk, number) < longest).count();
         let is_counted = chunks > 1 || longest > small::MOST;
-        let sizes = Sizes { room, chunk, longest, chunks, is_counted };
+        let extent = Extent { room, chunk, longest, chunks, is_counted };
         let main = self.exchange.stream().clone();
         let streams = [&main, &self.side, &self.own].map(|stream| if chunks == 1 { &main } else { stream });
         let [_, side, own] = streams.map(Stream::clone);
         self.exchange.arrive_in(&side, ready)?;
-        if sizes.is_counted {
+        if extent.is_counted {
             self.report.chunks = chunks;
         }
-        let mut flight =
-            Flight { engine: self, shard, shape, batch, sizes, main, side, own, collected: None };
-        let ran = flight.run();
+        let direct = self.direct.take().ok_or(Error::NotReadable)?;
+        let (engine, collected) = (self, None);
+        let mut chunked =
+            ChunkedBatch { engine, direct, shard, shape, batch, extent, main, side, own, collected };
+        let ran = chunked.run();
         // Also after an error: later work may use the same buffers.
-        let joined = flight.join();
+        let joined = chunked.join();
+        let ChunkedBatch { engine, direct, .. } = chunked;
+        engine.direct = Some(direct);
         ran.and(joined)
     }
 }
 
 /// A batch of which chunks are in flight.
-struct Flight<'a, K, V> {
+struct ChunkedBatch<'a, K, V> {
     engine: &'a mut Engine<K, V>,
+    direct: Direct,
     shard: &'a dyn Structure<Key = K, Value = V>,
     shape: &'a Shape,
     batch: &'a Batch<K, V>,
-    sizes: Sizes,
+    extent: Extent,
     main: Stream,
     side: Stream,
     /// Stream of the operations of this rank's own elements.
     own: Stream,
-    /// Point after the last but one collect.
+    /// Point after the last answers that have been collected.
     collected: Option<Arc<Event>>,
 }
 
-/// A chunk that has been sent.
-struct Sent {
-    own: Arc<Event>,
-    /// The points of all ranks after which their messages are there.
-    all: Transfer,
-    counts: Matrix,
+/// Points after what a rank has submitted last, or all ranks have.
+struct Points<T> {
+    /// Messages.
+    sent: Option<T>,
+    /// Operations of the shard.
+    probed: Option<T>,
+    /// Answers in the order of the batch.
+    collected: Option<T>,
 }
 
-impl<K: Word, V: Word> Flight<'_, K, V> {
+impl<K: Word, V: Word> ChunkedBatch<'_, K, V> {
     /// Runs all chunks, in the order that the module describes.
     fn run(&mut self) -> Result<()> {
-        let chunks = self.sizes.chunks;
-        let own = self.send(0)?;
-        let (counts, mut points) = self.agree(Some(0), vec![own.clone()])?;
-        let mut sent = points.pop().map(|all| Sent { own, all, counts });
-        let (mut probed, mut collected) = (None, None);
+        let chunks = self.extent.chunks;
+        let mut own = self.send(0)?;
+        let first = Points { sent: Some(own.clone()), probed: None, collected: None };
+        let (mut counts, mut all) = self.agree(Some(0), first)?;
         for number in 0..chunks {
-            self.arrive(Stage::Answers, probed.take())?;
-            let next = if number + 1 < chunks { Some(self.send(number + 1)?) } else { None };
-            let mut points: Vec<_> = next.iter().cloned().collect();
-            points.extend(self.probe(number, sent.take(), collected.take())?);
-            if number > 0 && self.shape.has_answers {
-                let collected = self.collect(number - 1)?;
-                self.collected = Some(collected.clone());
-                points.push(collected);
-            }
+            self.arrive(Stage::Answers, all.probed.take())?;
+            let next = (number + 1 < chunks).then(|| self.send(number + 1)).transpose()?;
+            let probed = self.probe((number, &own), &mut all, &counts)?;
+            let collects = number > 0 && self.shape.has_answers;
+            let collected = collects.then(|| self.collect(number - 1)).transpose()?;
             if next.is_none() && !self.shape.has_answers {
                 return Ok(()); // the next batch waits for these probes
             }
-            let has_collected = points.len() > 1 + usize::from(next.is_some());
-            let (counts, mut points) = self.agree(next.as_ref().map(|_| number + 1), points)?;
-            collected = if has_collected { points.pop() } else { None };
-            probed = points.pop();
-            sent = next.zip(points.pop()).map(|(own, all)| Sent { own, all, counts });
+            let points = Points { sent: next.clone(), probed: Some(probed), collected };
+            (counts, all) = self.agree(next.as_ref().map(|_| number + 1), points)?;
+            own = next.unwrap_or(own);
         }
-        self.arrive(Stage::Answers, probed)?;
+        self.arrive(Stage::Answers, all.probed.take())?;
         self.collect(chunks - 1).map(drop)
     }
 
-    /// Makes the exchange's stream wait for the side stream.
+    /// Makes the exchange's stream wait for the others.
     fn join(&self) -> Result<()> {
-        if self.side == self.main { Ok(()) } else { Ok(self.main.wait(&self.side.point()?)?) }
+        let others = [&self.side, &self.own].into_iter().filter(|stream| **stream != self.main);
+        let joined: Vec<Result<()>> = others.map(|stream| Ok(self.main.wait(&stream.point()?)?)).collect();
+        joined.into_iter().collect()
     }
 
     /// Makes the side stream wait for points of all ranks.
@@ -256,24 +259,26 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
 
     /// Returns this rank's elements of a chunk.
     fn chunk(&self, number: usize) -> Batch<K, V> {
-        let begin = self.sizes.begin(number);
-        self.batch.part(begin, self.sizes.begin(number + 1) - begin)
+        let begin = self.extent.begin(number);
+        self.batch.part(begin, self.extent.begin(number + 1) - begin)
     }
 
-    /// Returns the counters of this rank's messages of a chunk.
+    /// Returns the windows of a lane of all ranks.
+    fn windows(&self, lane: Lane) -> Result<Vec<gpu::Slice<'_, u8>>> {
+        self.engine.exchange.windows(lane)?.ok_or(Error::NotReadable)
+    }
+
+    /// Returns the counters of a rank's messages of a chunk.
     fn counters(&self, number: usize, rank: usize) -> Result<GlobalSlice<u32>> {
         let (ranks, part) = (self.engine.geometry.ranks, self.engine.exchange.limits().part_bytes);
-        let windows = self.engine.exchange.windows(Lane::request(number))?.unwrap_or_default();
-        let window = windows.get(rank).map_or(nothing(), |window| window.global());
+        let window = self.windows(Lane::request(number))?[rank].global();
         Ok(words_at(window, rank * part, ranks * COUNTER_WORDS))
     }
 
     /// Submits the partition of a chunk into the windows of all ranks. Returns the point after it.
     fn send(&mut self, number: usize) -> Result<Arc<Event>> {
         let (counters, part) = (self.counters(number, self.engine.geometry.rank)?, self.chunk(number));
-        let Engine { clock, geometry, direct: Some(direct), .. } = &mut *self.engine else {
-            return Ok(Arc::new(self.side.point()?));
-        };
+        let Self { engine: Engine { clock, geometry, .. }, direct, .. } = self;
         let begin = clock.begin(&self.side)?;
         let (messages, keys) = (direct.messages[number % 2].global(), part.keys.words());
         let kernel = ShardedSend::<Pair<K, V>> {
@@ -281,7 +286,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
             values: part.arguments,
             windows: Windows {
                 owners: geometry.ranks as u32,
-                room: self.sizes.room as u32,
+                room: self.extent.room as u32,
                 messages,
                 counters,
             },
@@ -290,16 +295,17 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         let shared = SHARED_BLOCKS * self.side.device().multiprocessors();
         let most = if number < FIRST { u32::MAX } else { shared };
         let grid = Grid::new((keys.len().div_ceil(SENT_BY_BLOCK) as u32).min(most), SEND_THREADS);
-        // SAFETY: the buffers of the batch and this rank's live until the stream has executed the work, and
-        // so do the windows of all ranks. Each message has room for all elements of the chunk, and each
-        // element a place. What used the windows before has ended: the stream has waited for the points of
-        // all ranks.
+        // SAFETY: the buffers of the batch and this rank's live until the stream has executed the work. So do
+        // the windows of all ranks, which this rank owns, too, until its streams have ended; the device can
+        // access them, as `connect_windows` has made sure. Each message has room for all elements of the
+        // chunk, and each element a place. What used the windows before has ended: the stream has waited for
+        // the points of all ranks.
         unsafe { self.side.fill(counters, 0)? };
         if !keys.is_empty() {
             // SAFETY: as above.
             unsafe { self.side.launch(grid, kernel)? };
         }
-        if self.sizes.is_counted {
+        if self.extent.is_counted {
             // SAFETY: as above; the counts have as many words, and the host reads them after a wait.
             unsafe { self.side.copy(direct.counts[number % 2].global(), counters)? };
         }
@@ -307,81 +313,104 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         Ok(Arc::new(self.side.point()?))
     }
 
-    /// Tells all ranks points, of which the first is that of a chunk that has been sent, if any, and this
-    /// rank's counts of this chunk, if the host learns them. Returns those of all ranks.
-    fn agree(&mut self, sent: Option<usize>, points: Vec<Arc<Event>>) -> Result<(Matrix, Vec<Transfer>)> {
-        let mut own = Vec::new();
-        if let (Some(number), true) = (sent, self.sizes.is_counted) {
-            self.engine.exchange.wait_for(&points[0])?;
-            let counts =
-                self.engine.direct.as_ref().map_or(&[][..], |direct| read(&direct.counts[number % 2]));
-            own.extend(counts.iter().step_by(COUNTER_WORDS).map(|&count| u64::from(count)));
+    /// Exchanges points with all ranks, and the counts of a chunk if this rank has sent one and the host
+    /// learns counts. Returns the counts and points of all ranks.
+    fn agree(&mut self, sent: Option<usize>, own: Points<Arc<Event>>) -> Result<(Counts, Points<Transfer>)> {
+        let mut counts = Vec::new();
+        if let (Some(number), Some(point), true) = (sent, &own.sent, self.extent.is_counted) {
+            self.engine.exchange.wait_for(point)?;
+            // SAFETY: the device has written the words, and does not do so before the next chunk but one.
+            let words = unsafe { words_of(&self.direct.counts[number % 2]) };
+            counts.extend(words.iter().step_by(COUNTER_WORDS).map(|&count| u64::from(count)));
         }
-        let (counts, points) = self.engine.exchange.agree_at(&own, points)?;
-        if sent.is_some() {
+        let own = [own.sent, own.probed, own.collected];
+        let has = own.each_ref().map(Option::is_some);
+        let (counts, all) = self.engine.exchange.agree_at(&counts, own.into_iter().flatten().collect())?;
+        if let Some(number) = sent {
+            self.check(number, &counts)?;
             self.note(&counts);
         }
-        Ok((counts, points))
+        let mut all = all.into_iter();
+        let [sent, probed, collected] = has.map(|has| if has { all.next() } else { None });
+        Ok((counts, Points { sent, probed, collected }))
     }
 
-    /// Notes the elements of a chunk that move. Without counts, as many as could.
-    fn note(&mut self, counts: &Matrix) {
+    /// Returns an error unless the counts of a chunk, if the host learns them, are possible.
+    fn check(&self, number: usize, counts: &Counts) -> Result<()> {
+        if !self.extent.is_counted {
+            return Ok(());
+        }
+        let (own, most) = (self.chunk(number).keys.max_len() as u64, self.extent.chunk as u64);
+        for (rank, row) in counts.iter().enumerate() {
+            let found = row.iter().sum();
+            let expected = if rank == self.engine.geometry.rank { own } else { most.min(found) };
+            if found != expected {
+                return Err(exchange::Error::Damaged { rank, found, expected }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the bytes of a chunk that move. Where the host does not learn the counts, these are the
+    /// requests of all elements.
+    fn note(&mut self, counts: &Counts) {
         let (rank, ranks) = (self.engine.geometry.rank, self.engine.geometry.ranks);
-        let others = || (0..ranks).filter(|&other| other != rank);
-        let len = self.batch.keys.max_len();
-        let (mut sent, mut received) = (if ranks > 1 { len } else { 0 }, 0);
-        if self.sizes.is_counted {
-            sent = others().map(|to| counts[rank][to] as usize).sum();
-            received = others().map(|from| counts[from][rank] as usize).sum();
-            let moves = (0..ranks).any(|from| (0..ranks).any(|to| from != to && counts[from][to] > 0));
-            self.engine.report.rounds += usize::from(moves);
-            self.engine.report.sent += sent;
-            self.engine.report.received += received;
+        if ranks == 1 {
+            return;
+        }
+        let (mut sent, mut received) = (self.batch.keys.max_len(), 0);
+        if self.extent.is_counted {
+            let count = |from: usize, to: usize| if from == to { 0 } else { counts[from][to] as usize };
+            sent = (0..ranks).map(|to| count(rank, to)).sum();
+            received = (0..ranks).map(|from| count(from, rank)).sum();
+            let moves = (0..ranks).any(|from| (0..ranks).any(|to| count(from, to) > 0));
+            let report = &mut self.engine.report;
+            report.rounds += usize::from(moves);
+            report.sent += sent;
+            report.received += received;
         }
         let (key, argument) = self.shape.sent;
         let answers = if self.shape.has_answers { self.shape.answer_bytes(received) } else { 0 };
         self.engine.exchange.count_sent(sent * (key + argument) + answers);
     }
 
-    /// Submits the operations of the elements of a chunk from all ranks: the own ones first. Returns the
-    /// point after them.
+    /// Submits the operations of the elements of a chunk from all ranks: the own ones, which `own` follows,
+    /// and those of the others, which the points of `all` follow. Returns the point after them.
     fn probe(
         &mut self,
-        number: usize,
-        sent: Option<Sent>,
-        collected: Option<Transfer>,
-    ) -> Result<Option<Arc<Event>>> {
-        let (Some(Sent { own, all, counts }), main) = (sent, self.main.clone()) else { return Ok(None) };
-        let (rank, ranks) = (self.engine.geometry.rank, self.engine.geometry.ranks);
+        (number, own): (usize, &Event),
+        all: &mut Points<Transfer>,
+        counts: &Counts,
+    ) -> Result<Arc<Event>> {
+        let (main, rank, ranks) = (self.main.clone(), self.engine.geometry.rank, self.engine.geometry.ranks);
         if self.side != main {
-            self.own.wait(&own)?;
+            self.own.wait(own)?;
         }
-        if let Some(event) = &self.collected {
-            self.own.wait(event)?;
-        }
-        if let Some(collected) = collected {
-            self.engine.exchange.arrive_in(&main, collected)?;
+        if let Some(collected) = &self.collected {
+            self.own.wait(collected)?;
         }
         let begin = self.engine.clock.begin(&self.own)?;
-        self.probe_from(number, rank, &counts, &self.own)?;
+        self.probe_from((number, rank), counts, &self.own)?;
         self.engine.clock.end(Stage::Probe, begin)?;
         let begin = self.engine.clock.begin(&main)?;
-        self.engine.exchange.arrive_in(&main, all)?;
+        for points in [all.collected.take(), all.sent.take()].into_iter().flatten() {
+            self.engine.exchange.arrive_in(&main, points)?;
+        }
         self.engine.clock.end(Stage::Arrival, begin)?;
         let begin = self.engine.clock.begin(&main)?;
         for from in (1..ranks).map(|shift| (rank + ranks - shift) % ranks) {
-            self.probe_from(number, from, &counts, &main)?;
+            self.probe_from((number, from), counts, &main)?;
         }
         self.engine.clock.end(Stage::Probe, begin)?;
         if self.own != main {
             main.wait(&self.own.point()?)?;
         }
-        Ok(Some(Arc::new(main.point()?)))
+        Ok(Arc::new(main.point()?))
     }
 
     /// Submits the operations of the elements of a chunk from a rank, into whose window the answers go.
-    fn probe_from(&self, number: usize, from: usize, counts: &Matrix, stream: &Stream) -> Result<()> {
-        let Sizes { room, chunk, is_counted, .. } = self.sizes;
+    fn probe_from(&self, (number, from): (usize, usize), counts: &Counts, stream: &Stream) -> Result<()> {
+        let Extent { room, chunk, is_counted, .. } = self.extent;
         let (Geometry { rank, ranks, .. }, exchange) = (self.engine.geometry, &self.engine.exchange);
         let part = exchange.limits().part_bytes;
         let begin = from * part + header(ranks);
@@ -395,30 +424,27 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if keys.max_len() == 0 {
             return Ok(());
         }
-        let windows = exchange.windows(Lane::Answer)?.unwrap_or_default();
-        let answers = windows.get(from).map_or(nothing(), |window| window.global());
+        let answers = self.windows(Lane::Answer)?[from].global();
         let answers = answers.part(rank * part + number % 2 * (part / 2), part / 2);
         self.shard.submit(stream, self.shape.batch_of(keys, (message, room), answers))
     }
 
-    /// Submits the way of a chunk's answers into the order of the batch. Returns the point after it.
+    /// Submits the launch that writes a chunk's answers in the order of the batch. Returns the point after
+    /// it.
     fn collect(&mut self, number: usize) -> Result<Arc<Event>> {
         let begin = self.engine.clock.begin(&self.side)?;
-        let (part, len) = (self.engine.exchange.limits().part_bytes, self.chunk(number).keys.max_len());
-        let window = self.engine.exchange.window(Lane::Answer)?.global();
+        let (part, batch) = (self.engine.exchange.limits().part_bytes, self.chunk(number));
+        let (window, len) = (self.engine.exchange.window(Lane::Answer)?.global(), batch.keys.max_len());
         let answers = window.part(number % 2 * (part / 2), usize::MAX);
-        let places =
-            self.engine.direct.as_ref().map_or(nothing(), |direct| direct.places[number % 3].global());
-        let batch = self.chunk(number);
         let kernel = ShardedReceive::<Pair<K, V>> {
             answers: Received {
                 owners: self.engine.geometry.ranks as u32,
-                room: self.sizes.room as u32,
+                room: self.extent.room as u32,
                 stride: part,
                 values: words_at(answers, 0, answers.len() / size_of::<V>()),
                 outcomes: answers,
             },
-            places,
+            places: self.direct.places[number % 3].global(),
             len,
             results: batch.results,
             outcomes: batch.outcomes,
@@ -426,17 +452,22 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         if len > 0 {
             let grid = Grid::new(len.div_ceil(SENT_BY_BLOCK) as u32, SEND_THREADS);
             // SAFETY: the buffers live until the stream has executed the launch, which has waited for the
-            // answers of all ranks. Batches with answers have outcomes.
+            // answers of all ranks. Batches with answers have outcomes, and results if they return values.
             unsafe { self.side.launch(grid, kernel)? };
         }
         self.engine.clock.end(Stage::Gather, begin)?;
-        Ok(Arc::new(self.side.point()?))
+        let collected = Arc::new(self.side.point()?);
+        self.collected = Some(collected.clone());
+        Ok(collected)
     }
 }
 
-/// Returns words in pinned memory, after a wait for the work that has written them.
-fn read(counts: &Buffer<u32>) -> &[u32] {
+/// Returns the words of a buffer in pinned memory.
+///
+/// # Safety
+/// - The work that writes the words has ended, and the device does not write them while they are borrowed.
+unsafe fn words_of(counts: &Buffer<u32>) -> &[u32] {
     let Some(start) = counts.host_pointer() else { return &[] };
-    // SAFETY: the host can access these words, and the device does not write them now.
+    // SAFETY: the host can access these words; the rest is the caller's obligation.
     unsafe { std::slice::from_raw_parts(start.as_ptr(), counts.len()) }
 }

@@ -1,4 +1,5 @@
-//! Batches of all ranks: partition, exchange, the shards' operations, and the way back of the answers.
+//! Batches of all ranks: partition, exchange, the shards' operations, and the way back of the answers. Where
+//! kernels can write to the memory of all ranks, [`super::direct`] has another way.
 //!
 //! # Order of work
 //!
@@ -150,7 +151,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         let announced = prepared.as_ref().map(|(batch, _, chunks, _)| [batch.keys.max_len(), *chunks]);
         let begun = self.begin(&shape, announced);
         if begun.is_err() && prepared.as_ref().is_ok_and(|(.., is_early)| *is_early) {
-            self.exchange.wait()?; // later changes of other ranks come after these lookups
+            self.exchange.finish(); // later changes of other ranks come after these lookups
         }
         let ([longest, chunks, most_remote], ready) = begun?;
         let (batch, kept, own_chunks, is_early) = prepared?;
@@ -161,6 +162,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         let ran = if matches!(call.op, BatchOp::Get) && longest <= most_remote {
             self.get_in_order(&batch, is_early)
         } else {
+            self.pending.are_last = false;
             self.changing(call.op).and_then(|()| match (direct, fixed) {
                 (Some((room, ready)), _) => self.run_direct(shard, (&shape, &batch), (longest, room), ready),
                 (None, Some(fixed)) => self.run_small(shard, (&shape, &batch), fixed),

@@ -219,6 +219,26 @@ mod tests {
     }
 
     #[test]
+    fn chunks_cover_the_batch() {
+        let lens = (1..400).map(|len| 97 * len * PIECE / 100).chain([1, (1 << 31) - 1]);
+        for (longest, room) in lens.flat_map(|len| [PIECE, 1820, 9000, 1 << 22].map(|room| (len, room))) {
+            let chunk = direct_chunk(longest, room);
+            let begins = (0..).map(|number| direct_begin(longest, chunk, number));
+            let begins: Vec<_> = begins.take_while(|&begin| begin < longest).collect();
+            let ends = begins[1..].iter().copied().chain([longest]);
+            assert!(
+                begins[0] == 0
+                    && begins
+                        .iter()
+                        .zip(ends)
+                        .all(|(&begin, end)| { begin < end && end - begin <= room && end - begin <= chunk }),
+                "{longest} elements, room for {room}: chunks begin at {begins:?}"
+            );
+            assert_eq!(direct_begin(longest, chunk, begins.len()), longest);
+        }
+    }
+
+    #[test]
     fn large_batches_have_several_chunks() {
         let limits = Limits { part_bytes: 64 << 20, ..Limits::default() };
         let geometry = Geometry::new(&limits, (0, 2), 16);

@@ -89,7 +89,7 @@ use work::Work;
 ///
 /// | call | cost |
 /// |---|---|
-/// | `new` | allocates messages and answers for two chunks, some hundred MiB with default limits, and loads the kernels; on GPUs of one process, times up to 64 lookups of up to 2^22 keys |
+/// | `new` | loads the kernels, and, unless kernels write messages to the other ranks' memory, allocates messages and answers for two chunks, about a GiB with default limits; on GPUs of one process, times 320 lookups of up to 2^22 keys |
 /// | operations on host slices | copies the batch to the device and the results back, as a whole, by the threads of the host unless the slices lie in buffers on [`Tier::Pinned`] and are their own words; otherwise as [`batches`](Self::batches). A batch that is longer than all before allocates up to 28 bytes per element, which are kept until a shard has to grow for refused elements |
 /// | `len`, `is_empty` | [`Map::len`] of the shard, and one step of the exchange |
 /// | `retain`, `retain_keys`, `clear`, `export`, `save` | those of the shard, and one step or two |

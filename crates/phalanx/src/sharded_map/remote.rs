@@ -29,6 +29,8 @@ pub struct Pending {
     changes: bool,
     /// A rank may have submitted lookups in the tables of others.
     pub lookups: bool,
+    /// Such lookups were the last operation of all ranks, and none has changed its own shard since.
+    pub are_last: bool,
 }
 
 /// Number by which the ranks know an empty round.
@@ -143,20 +145,27 @@ impl<K: Word, V: Word> Engine<K, V> {
         if self.pending.lookups {
             self.order_streams()?;
         }
-        self.pending = Pending { changes: true, lookups: false };
+        self.pending = Pending { changes: true, ..Pending::default() };
         Ok(())
     }
 
     /// Submits the lookups of this rank before the ranks have compared their operations, if it prefers
-    /// lookups without an exchange, and no changes are pending. Returns whether it has. If the ranks exchange
-    /// all the same, the answers are written again, and the exchange orders the ranks' streams.
+    /// lookups without an exchange, and such lookups were the last operation: else another rank may still
+    /// change its table. Returns whether it has. If the ranks exchange all the same, the answers are written
+    /// again, and the exchange orders the ranks' streams.
     pub fn look_up_early(&mut self, op: BatchOp, batch: &Batch<K, V>) -> Result<bool> {
         let len = batch.keys.max_len();
         let is_early = matches!(op, BatchOp::Get) && len > 0 && len <= self.most_remote;
-        if !is_early || self.remote.is_none() || self.pending.changes {
+        if !is_early || self.remote.is_none() || !self.pending.are_last {
             return Ok(false);
         }
-        self.get_remote(batch).map(|()| true)
+        match self.get_remote(batch) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                self.exchange.finish(); // lookups in the tables of some ranks may run
+                Err(error)
+            }
+        }
     }
 
     /// Submits the lookups of this rank, while the others submit theirs, unless they have been submitted.
@@ -164,7 +173,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         if self.pending.changes {
             self.order_streams()?;
         }
-        self.pending = Pending { changes: false, lookups: true };
+        self.pending = Pending { changes: false, lookups: true, are_last: true };
         self.report.remote = batch.keys.max_len();
         if is_early { Ok(()) } else { self.get_remote(batch) }
     }

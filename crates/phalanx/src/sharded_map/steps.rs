@@ -38,6 +38,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         numbers: [u64; N],
     ) -> Result<Vec<[u64; N]>> {
         const { assert!(N < STEP_WORDS) };
+        self.pending.are_last = false; // afterwards, a rank may change its shard by itself
         let mut words = [0; STEP_WORDS];
         words[0] = step as u64;
         words[1..=N].copy_from_slice(&numbers);

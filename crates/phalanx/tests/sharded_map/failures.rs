@@ -1,5 +1,5 @@
 //! Ranks that are lost: an error on all others before the deadline, after which only own shards work.
-use crate::ranks::{Case, Kind, exchange_error, in_several_chunks, is_cuda, map, run_with, small};
+use crate::ranks::{Case, Kind, exchange_error, is_cuda, map, run_with, small};
 use phalanx::exchange::Error::PeerLost;
 use phalanx::exchange::{Exchange, Fault, Limits, Planted};
 use phalanx::{Error, HashMap, Result, ShardedMap};
@@ -35,11 +35,19 @@ fn only_the_own_shard_works(map: &mut ShardedMap<u32, u32>) {
     assert_eq!(map.shard().get(&[own]).unwrap(), [Some(7)]);
 }
 
+/// Parts in which kernels write messages of 512 pairs.
+fn in_three_chunks() -> Limits {
+    Limits { part_bytes: 8 << 10, ..small() }
+}
+
 /// Runs all operations with faults. Returns the results of the ranks, and whether all faults have occurred.
 fn run_all(case: Case, limits: Limits, planted: Vec<Planted>) -> Vec<Result<()>> {
     run_with(case, limits, planted, |exchange| {
         let mut map = map::<u32, u32>(exchange, 2000)?;
-        let result = all_operations(&mut map, if limits == in_several_chunks() { 4000 } else { 200 });
+        let result = all_operations(
+            &mut map,
+            if limits.part_bytes == in_three_chunks().part_bytes { 1200 } else { 200 },
+        );
         if result.is_err() {
             only_the_own_shard_works(&mut map);
         }
@@ -53,7 +61,7 @@ fn a_rank_that_dies_at_any_step_is_an_error_on_all() {
         return; // Needs three ranks, whatever the machine has.
     }
     let both = [Kind::Emulated, Kind::Peer].map(|kind| (kind, small()));
-    for (kind, limits) in both.into_iter().chain([(Kind::Peer, in_several_chunks())]) {
+    for (kind, limits) in both.into_iter().chain([(Kind::Peer, in_three_chunks())]) {
         let mut step = 0;
         loop {
             let planted = vec![Planted { rank: 1, step, fault: Fault::Die }];
@@ -74,11 +82,13 @@ fn a_rank_that_stops_is_an_error_on_all_at_the_deadline() {
     if is_cuda() {
         return;
     }
-    let limits = Limits { deadline: Duration::from_millis(1500), ..small() };
-    for step in [0, 3, 5, 6, 9] {
-        let start = Instant::now();
+    let deadline = Duration::from_millis(1500);
+    let of_emulated = [0, 3, 5, 6, 9].map(|step| (Kind::Emulated, small(), step));
+    let of_peer = [9, 11, 12, 13].map(|step| (Kind::Peer, in_three_chunks(), step));
+    for (kind, limits, step) in of_emulated.into_iter().chain(of_peer) {
+        let (start, limits) = (Instant::now(), Limits { deadline, ..limits });
         let planted = vec![Planted { rank: 0, step, fault: Fault::Stall }];
-        let results = run_all((Kind::Emulated, 3), limits, planted);
+        let results = run_all((kind, 3), limits, planted);
         assert!(results.iter().all(is_lost), "step {step}: {results:?}");
         assert!(start.elapsed() < Duration::from_secs(15), "step {step}: {:?}", start.elapsed());
     }

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod columns;
+mod direct;
 mod failures;
 mod faults;
 mod model;

@@ -2,7 +2,9 @@
 use crate::ranks::{Kind, cases, exchange_error, map, run, run_with, small};
 use phalanx::exchange::{Error::PeerLost, Limits};
 use phalanx::{Error, HashMap, Merge, ShardedMap};
+use phalanx_kernels::sharded::owner_of;
 use std::sync::Barrier;
+use std::time::Duration;
 
 #[test]
 fn a_small_batch_waits_for_the_device_once() {
@@ -108,6 +110,43 @@ fn tables_are_not_read_after_a_loss() {
     });
     assert!(results[0].is_ok());
     assert!(results[1..].iter().all(|result| matches!(exchange_error(result), Some(PeerLost(_)))));
+}
+
+/// When a call on host slices has returned, a rank may change its shard by itself, and the next call of all
+/// ranks finds the change, also if another rank begins it before.
+#[test]
+fn lookups_come_after_changes_of_a_rank_by_itself() {
+    for case in cases().into_iter().filter(|case| case.1 > 1) {
+        run(case, small(), |exchange| {
+            let mut map = map::<u64, u64>(exchange, 500)?;
+            map.set_most_remote(usize::MAX);
+            let owned = |rank: usize| (0..).filter(move |&key| owner_of(key, case.1 as u32) as usize == rank);
+            let keys: Vec<u64> = owned(1).take(20).collect();
+            for value in [1, 2] {
+                map.get(&keys)?; // the last operation of all ranks
+                if map.rank() == 1 {
+                    std::thread::sleep(Duration::from_millis(50));
+                    assert!(map.shard().insert(&keys, &[value; 20])?.all_placed());
+                }
+                assert_eq!(map.get(&keys)?, [Some(value); 20], "{case:?}");
+                // The same with buffers of the device.
+                let (device, mut outcomes) = (map.device().clone(), map.device().zeroed::<u8>(20)?);
+                let (asked, mut found) = (device.from_slice(&keys)?, device.zeroed::<u64>(20)?);
+                map.batches().get(&asked, &mut found, &mut outcomes)?;
+                map.wait()?;
+                map.all_gather(0)?;
+                if map.rank() == 1 {
+                    std::thread::sleep(Duration::from_millis(50));
+                    assert!(map.shard().insert(&keys, &[value + 10; 20])?.all_placed());
+                }
+                map.batches().get(&asked, &mut found, &mut outcomes)?;
+                map.wait()?;
+                assert_eq!(found.read()?, [value + 10; 20], "{case:?}");
+                map.all_gather(0)?;
+            }
+            Ok(())
+        });
+    }
 }
 
 /// The ranks read each other's tables between changes of these, without a wait of the caller.
