@@ -229,9 +229,9 @@ pub fn sharded_send<P: Sharded + Instance>(
         let tile =
             Tile { keys, values, windows, places: TilePlaces::of(places, windows.owners, first), first };
         if first + SENT_BY_BLOCK <= keys.len() {
-            tile.send::<P, true>();
+            tile.send::<true>();
         } else {
-            tile.send::<P, false>();
+            tile.send::<false>();
         }
         Block::sync();
         first += Thread::count() / SEND_THREADS as usize * SENT_BY_BLOCK;
@@ -252,7 +252,7 @@ struct Tile<K, V> {
 #[device(caller)]
 impl<K: Scalar, V: Scalar> Tile<K, V> {
     /// Writes the elements. `FULL` says that there are [`SENT_BY_BLOCK`].
-    fn send<P: Sharded<Key = K, Value = V>, const FULL: bool>(self) {
+    fn send<const FULL: bool>(self) {
         let warp = Thread::index_in_block() / 32 % WARPS;
         let piece =
             Piece::from_element(self.keys, self.windows.owners, self.first + warp as usize * 32 * SENT);
@@ -273,9 +273,9 @@ impl<K: Scalar, V: Scalar> Tile<K, V> {
             self.reserve(piece.rank());
         }
         Block::sync();
-        self.stage::<P, FULL>(piece, keys, taken);
+        self.stage::<FULL>(piece, keys, taken);
         Block::sync();
-        self.write_staged::<P, FULL>();
+        self.write_staged::<FULL>();
     }
 
     /// Reads a thread's elements of a column.
@@ -324,12 +324,7 @@ impl<K: Scalar, V: Scalar> Tile<K, V> {
     }
 
     /// Brings the elements into the order of their owners, and notes their places.
-    fn stage<P: Sharded<Key = K, Value = V>, const FULL: bool>(
-        self,
-        piece: Piece<K>,
-        keys: [K; SENT],
-        mut taken: [(u32, u32); SENT],
-    ) {
+    fn stage<const FULL: bool>(self, piece: Piece<K>, keys: [K; SENT], mut taken: [(u32, u32); SENT]) {
         let (stage, values_stage) = (Shared::of::<TileStage<K, 0>>(), Shared::of::<TileStage<V, 1>>());
         let (counts, begins) = (Shared::of::<Counts>(), Shared::of::<Begins>());
         let (warp, has_values) = (Thread::index_in_block() / 32 % WARPS, !self.values.is_empty());
@@ -355,7 +350,7 @@ impl<K: Scalar, V: Scalar> Tile<K, V> {
     }
 
     /// Writes the elements in the order of their owners to the messages.
-    fn write_staged<P: Sharded<Key = K, Value = V>, const FULL: bool>(self) {
+    fn write_staged<const FULL: bool>(self) {
         let (stage, values_stage) = (Shared::of::<TileStage<K, 0>>(), Shared::of::<TileStage<V, 1>>());
         let (thread, begins, mut owner) = (Thread::index_in_block(), Shared::of::<Begins>(), 0);
         unrolled::<SENT>(|item| {

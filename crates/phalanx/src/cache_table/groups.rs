@@ -195,13 +195,13 @@ impl<E> Phases<E> {
     /// Notes the end of a batch that has entered: that of all work in the stream.
     fn leave<Q: Queue<Event = E>>(&mut self, group: Group, stream: &Q) -> Result<()> {
         match group {
-            Group::Lookups => self.lookups.push(stream.point()?),
+            Group::Lookups => self.lookups.push(stream.record()?),
             Group::Movers => {
-                let (moved, current) = (stream.point()?, stream.point()?);
+                let (moved, current) = (stream.record()?, stream.record()?);
                 self.lookups.clear();
                 (self.moved, self.current) = (vec![moved], vec![current]);
             }
-            _ => self.current.push(stream.point()?),
+            _ => self.current.push(stream.record()?),
         }
         Ok(())
     }

@@ -128,7 +128,7 @@ impl<E> Leases<E> {
     /// Ends a lease behind the work of its stream. If the stream's end cannot be recorded, the lease stays.
     pub(super) fn end<Q: Queue<Event = E>>(&self, number: u64, stream: &Q) {
         let mut state = self.state();
-        let Ok(end) = stream.point().map(Arc::new) else { return };
+        let Ok(end) = stream.record().map(Arc::new) else { return };
         // No batch of inserters may come for a long time. Events of a lost device stay.
         let _ = drop_ended::<Q, _>(&mut state.ended);
         state.ended.push(end.clone());

@@ -37,7 +37,7 @@ use super::stages::Stage;
 use super::steps::Step;
 use super::work::words_at;
 use crate::map::encoding::Word;
-use crate::map::launch::{Batch, nothing};
+use crate::map::launch::Batch;
 use crate::map::structure::Structure;
 use crate::{Error, Result};
 use exchange::{Lane, Transfer};
