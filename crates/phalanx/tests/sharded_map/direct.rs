@@ -14,6 +14,28 @@ fn value_of(key: u32) -> u64 {
     u64::from(key) * 3 + 1
 }
 
+/// Checks that the messages have each key once, with its value, at its owner. Returns the answers: the value,
+/// and the low byte of the key as an outcome.
+fn answers_to(keys: &[u32], messages: &[u8], counts: &[usize], room: usize) -> Vec<u8> {
+    let (mut answers, mut all) = (vec![0u8; counts.len() * STRIDE], Vec::new());
+    for (owner, &count) in counts.iter().enumerate() {
+        for index in 0..count {
+            let word = |at: usize, bytes: usize| &messages[owner * STRIDE + at + index * bytes..][..bytes];
+            let key = u32::from_le_bytes(word(0, 4).try_into().unwrap());
+            let value = u64::from_le_bytes(word(values_at(room, 4), 8).try_into().unwrap());
+            assert_eq!((owner_of(key, counts.len() as u32) as usize, value), (owner, value_of(key)));
+            answers[owner * STRIDE + index * 8..][..8].copy_from_slice(&value.to_le_bytes());
+            answers[owner * STRIDE + room * 8 + index] = key as u8;
+            all.push(key);
+        }
+    }
+    let mut expected = keys.to_vec();
+    all.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(all, expected, "{} owners, {} elements", counts.len(), keys.len());
+    answers
+}
+
 /// Sends `len` elements to `owners` owners by some blocks, checks all messages, answers each element with its
 /// value and a part of its key, and collects the answers.
 fn check(owners: usize, len: usize, blocks: usize) -> Result<()> {
@@ -44,23 +66,7 @@ fn check(owners: usize, len: usize, blocks: usize) -> Result<()> {
     unsafe { stream.launch(gpu::Grid::new(blocks as u32, SEND_THREADS), kernel)? };
     let counts: Vec<usize> =
         counters.read()?.iter().step_by(COUNTER_WORDS).map(|&count| count as usize).collect();
-    let found: Vec<u8> = bytemuck::cast_slice(&messages.read()?).to_vec();
-    let mut answers = vec![0u8; owners * STRIDE];
-    let mut all = Vec::new();
-    for (owner, &count) in counts.iter().enumerate() {
-        for index in 0..count {
-            let word = |at: usize, bytes: usize| &found[owner * STRIDE + at + index * bytes..][..bytes];
-            let key = u32::from_le_bytes(word(0, 4).try_into().unwrap());
-            let value = u64::from_le_bytes(word(values_at(room, 4), 8).try_into().unwrap());
-            assert_eq!((owner_of(key, owners as u32) as usize, value), (owner, value_of(key)));
-            answers[owner * STRIDE + index * 8..][..8].copy_from_slice(&value.to_le_bytes());
-            answers[owner * STRIDE + room * 8 + index] = key as u8;
-            all.push(key);
-        }
-    }
-    let mut expected = keys.clone();
-    (all.sort_unstable(), expected.sort_unstable());
-    assert_eq!(all, expected, "{owners} owners, {len} elements");
+    let answers = answers_to(&keys, bytemuck::cast_slice(&messages.read()?), &counts, room);
     messages.write(bytemuck::cast_slice(&answers))?;
     let (results, outcomes) = (device.zeroed::<u64>(len)?, device.zeroed::<u8>(len)?);
     let bytes = messages.slice(..)?.cast::<u8>()?.global();
