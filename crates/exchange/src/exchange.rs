@@ -13,7 +13,7 @@ pub struct Traffic {
     /// Bytes of data sent to other ranks; headers of padded exchanges and their padding included.
     pub bytes: u64,
     /// Rounds, in both directions. A padded exchange is one, and its answers are another. What kernels write
-    /// to windows counts by [`Exchange::count_sent`].
+    /// to windows counts by [`Exchange::count_round`].
     pub rounds: u64,
     /// Waits of the host for the device, in [`Exchange::wait`], [`Exchange::wait_for`] and
     /// [`Padded::counts`](crate::Padded::counts).
@@ -257,8 +257,9 @@ impl Exchange {
         self.traffic.waits += 1;
     }
 
-    /// Counts a round in which this rank sends `bytes` bytes to other ranks.
-    pub(crate) fn count_round(&mut self, bytes: usize) {
+    /// Counts a round in which this rank sends `bytes` bytes to other ranks: also one in which kernels of the
+    /// caller write them to the [windows](Self::windows).
+    pub fn count_round(&mut self, bytes: usize) {
         self.traffic.bytes += bytes as u64;
         self.traffic.rounds += 1;
     }

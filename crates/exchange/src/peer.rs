@@ -309,11 +309,8 @@ impl Drop for Peer {
     /// until the deadline. If they have not ended then, the windows are never freed.
     fn drop(&mut self) {
         let deadline = self.limits.step_end();
-        let ends = |stream: &Stream| {
-            let event = stream.point().map_err(Error::from);
-            event.and_then(|event| transport::wait_for(&event, deadline, || Ok(())))
-        };
-        if let Err(error) = ends(&self.copies).and_then(|()| ends(&self.stream)) {
+        let finish = |stream: &Stream| transport::finish(stream, deadline);
+        if let Err(error) = finish(&self.copies).and_then(|()| finish(&self.stream)) {
             tracing::warn!(%error, "work of a dropped exchange may still run: its windows are leaked");
             std::mem::forget(std::mem::take(&mut self.windows));
         }

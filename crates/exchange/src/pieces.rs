@@ -11,7 +11,7 @@
 //! themselves: a rank tells the others points in the order of its streams ([`Exchange::agree_at`]), and each
 //! makes its streams wait for those of all ranks.
 use crate::hub::Shared;
-use crate::transport::{Arrival, Lane, RoundPlan, wait_for};
+use crate::transport::{Arrival, Lane, RoundPlan, finish, wait_for};
 use crate::{Error, Exchange, Result};
 use gpu::{Event, Slice, Stream};
 use std::sync::Arc;
@@ -119,16 +119,9 @@ impl Exchange {
     /// Waits until the [stream](Self::stream) has executed all work, until the deadline at most, also if a
     /// rank is lost or the device failed: then there is nothing to wait for.
     pub fn finish(&self) {
-        let has_ended = self.stream().point().map_err(Error::from);
-        let deadline = self.limits().step_end();
-        if let Err(error) = has_ended.and_then(|point| wait_for(&point, deadline, || Ok(()))) {
+        if let Err(error) = finish(self.stream(), self.limits().step_end()) {
             tracing::debug!(%error, "work of this rank may still run");
         }
-    }
-
-    /// Counts `bytes` bytes that kernels have written to the windows of other ranks, as a round.
-    pub fn count_sent(&mut self, bytes: usize) {
-        self.count_round(bytes);
     }
 
     /// Begins to move `sends[i]` to rank `i`, for all ranks, into the [window](Self::window) of a lane. The

@@ -237,6 +237,11 @@ pub fn wait_for(event: &Event, deadline: Instant, healthy: impl Fn() -> Result<(
     }
 }
 
+/// Waits for all work of a stream, also if a rank is lost.
+pub fn finish(stream: &Stream, deadline: Instant) -> Result<()> {
+    wait_for(&stream.point()?, deadline, || Ok(()))
+}
+
 /// Submits a copy between parts of devices in the order of `stream`.
 ///
 /// # Safety

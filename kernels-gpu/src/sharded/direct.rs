@@ -111,7 +111,7 @@ pub const fn words_of_places(len: usize, owners: usize) -> usize {
     len.div_ceil(SENT_BY_BLOCK) * words_of_tile(owners as u32)
 }
 
-/// TilePlaces of the elements of a tile. A lane has places of the elements that it brings.
+/// Places of the elements of a tile. A lane has places of the elements that it brings.
 #[derive(Clone, Copy)]
 struct TilePlaces {
     words: GlobalSlice<u32>,
@@ -215,8 +215,8 @@ unsafe fn set<T: Word>(words: GlobalSlice<T>, index: usize, value: T) {
 }
 
 /// Writes the elements of a chunk to the messages of their owners, and their places to `places`, which has
-/// [`words_of_places`]. Without `values`, no values are written. Takes
-/// blocks of [`SEND_THREADS`], which share the elements: [`SENT_BY_BLOCK`] at a time.
+/// [`words_of_places`]. Without `values`, no values are written. Takes blocks of [`SEND_THREADS`], which
+/// share the elements: [`SENT_BY_BLOCK`] at a time.
 #[kernel]
 pub fn sharded_send<P: Sharded + Instance>(
     keys: GlobalSlice<P::Key>,
@@ -261,10 +261,7 @@ impl<K: Scalar, V: Scalar> Tile<K, V> {
         unrolled::<SENT>(|item| {
             let owner = owner_of(keys[item], self.windows.owners);
             let there = if FULL { u32::MAX } else { piece.there(piece.at(item)) };
-            let (same, own) = piece.votes_of(owner, there);
-            let before = (same & ((1 << piece.rank()) - 1)).count_ones();
-            taken[item] = (owner, piece.from(count, owner) + before);
-            count += own.count_ones();
+            taken[item] = (owner, piece.take(&mut count, owner, there));
         });
         // SAFETY: each warp has as many counts as there can be owners, one for each lane.
         unsafe { Shared::of::<Counts>().store_unchecked(warp * 32 + piece.rank(), count) };

@@ -97,8 +97,7 @@ pub(super) struct Piece<K> {
 impl<K: Scalar> Piece<K> {
     /// Returns a piece by its number.
     pub fn new(keys: GlobalSlice<K>, owners: u32, number: usize) -> Self {
-        let warp = Tile::lockstep();
-        Self { keys, warp, owners, first: number * PIECE + warp.rank() as usize }
+        Self::from_element(keys, owners, number * PIECE)
     }
 
     /// Returns a piece of any length that begins at an element.
@@ -156,6 +155,16 @@ impl<K: Scalar> Piece<K> {
             bit += 1;
         }
         (same, own)
+    }
+
+    /// Returns the index of the lane's element among those of its owner, of which each lane counts in `next`
+    /// those of the owner with its number. The lanes in `there` have elements. All lanes call it.
+    pub fn take(self, next: &mut u32, owner: u32, there: u32) -> u32 {
+        let (same, own) = self.votes_of(owner, there);
+        let before = (same & ((1 << self.rank()) - 1)).count_ones();
+        let index = self.from(*next, owner) + before;
+        *next += own.count_ones();
+        index
     }
 
     /// Leaves out the lanes whose owner has another bit than the caller's, and than its rank.
@@ -279,11 +288,7 @@ impl<K: Scalar> Places<K> {
     /// it.
     fn take(&mut self, key: K, at: usize) -> (u32, u32) {
         let owner = owner_of(key, self.division.owners);
-        let (same, own) = self.piece.votes(owner, at);
-        let before = (same & ((1 << self.piece.rank()) - 1)).count_ones();
-        let index = self.piece.from(self.next, owner) + before;
-        self.next += own.count_ones();
-        (owner, index)
+        (owner, self.piece.take(&mut self.next, owner, self.piece.there(at)))
     }
 
     /// Returns the begin of an owner's message, and the place of the element with this index. All lanes call

@@ -7,6 +7,7 @@
 //! takes about as long as the rest of an uncombined uniform batch.
 use super::Combining;
 use super::engine::Engine;
+use super::work::host_words;
 use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, BatchOp, THREADS, nothing};
@@ -122,9 +123,8 @@ impl<K: Word, V: Word> Engine<K, V> {
 
     /// Returns the sample, after a wait for it.
     fn read_sample(&self) -> &[K] {
-        let Some(start) = self.sample.host_pointer() else { return &[] };
-        // SAFETY: the host can access these words, all of which the kernel has written, which has ended.
-        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.sample.len()) }
+        // SAFETY: the kernel has written all words, and has ended.
+        unsafe { host_words(&self.sample) }
     }
 
     /// Sorts the keys, and numbers the runs of equal ones.

@@ -35,7 +35,7 @@ use super::shape::Shape;
 use super::small;
 use super::stages::Stage;
 use super::steps::Step;
-use super::work::words_at;
+use super::work::{host_words, words_at};
 use crate::map::encoding::Word;
 use crate::map::launch::Batch;
 use crate::map::structure::Structure;
@@ -46,7 +46,7 @@ use phalanx_kernels::sharded::direct::{
     COUNTER_WORDS, Received, SEND_THREADS, SENT_BY_BLOCK, ShardedReceive, ShardedSend, Windows, header, room,
     words_of_places,
 };
-use phalanx_kernels::sharded::{PIECE, Pair};
+use phalanx_kernels::sharded::{PIECE, Pair, UNIT};
 use simt::{BoundedSlice, GlobalSlice};
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         self.direct.as_ref()?;
         let part = self.exchange.limits().part_bytes;
         let answers = part / 2 / shape.answer_bytes(1);
-        let room = room(part, self.geometry.ranks, shape.sent).min(answers / 16 * 16);
+        let room = room(part, self.geometry.ranks, shape.sent).min(answers / UNIT * UNIT);
         (room >= PIECE).then_some(room)
     }
 
@@ -320,7 +320,7 @@ impl<K: Word, V: Word> ChunkedBatch<'_, K, V> {
         if let (Some(number), Some(point), true) = (sent, &own.sent, self.extent.is_counted) {
             self.engine.exchange.wait_for(point)?;
             // SAFETY: the device has written the words, and does not do so before the next chunk but one.
-            let words = unsafe { words_of(&self.direct.counts[number % 2]) };
+            let words = unsafe { host_words(&self.direct.counts[number % 2]) };
             counts.extend(words.iter().step_by(COUNTER_WORDS).map(|&count| u64::from(count)));
         }
         let own = [own.sent, own.probed, own.collected];
@@ -371,7 +371,7 @@ impl<K: Word, V: Word> ChunkedBatch<'_, K, V> {
         }
         let (key, argument) = self.shape.sent;
         let answers = if self.shape.has_answers { self.shape.answer_bytes(received) } else { 0 };
-        self.engine.exchange.count_sent(sent * (key + argument) + answers);
+        self.engine.exchange.count_round(sent * (key + argument) + answers);
     }
 
     /// Submits the operations of the elements of a chunk from all ranks: the own ones, which `own` follows,
@@ -460,14 +460,4 @@ impl<K: Word, V: Word> ChunkedBatch<'_, K, V> {
         self.collected = Some(collected.clone());
         Ok(collected)
     }
-}
-
-/// Returns the words of a buffer in pinned memory.
-///
-/// # Safety
-/// - The work that writes the words has ended, and the device does not write them while they are borrowed.
-unsafe fn words_of(counts: &Buffer<u32>) -> &[u32] {
-    let Some(start) = counts.host_pointer() else { return &[] };
-    // SAFETY: the host can access these words; the rest is the caller's obligation.
-    unsafe { std::slice::from_raw_parts(start.as_ptr(), counts.len()) }
 }

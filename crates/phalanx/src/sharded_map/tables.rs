@@ -1,6 +1,6 @@
 //! Tables of a batch's partition by owner, and the launches that write and use them.
 use super::geometry::Sizes;
-use super::work::words;
+use super::work::{host_words, words};
 use crate::Result;
 use crate::map::encoding::Word;
 use crate::map::launch::{Batch, THREADS};
@@ -89,9 +89,8 @@ impl Tables {
 
     /// Returns the counts of chunks that [`count`](Self::count) has written, after a wait for it.
     pub fn read_counts(&self, len: usize) -> &[u32] {
-        let Some(start) = self.counts.host_pointer() else { return &[] };
-        // SAFETY: the host can access these words. The kernel that has written them has ended.
-        let words = unsafe { std::slice::from_raw_parts(start.as_ptr(), self.counts.len()) };
+        // SAFETY: the kernel that has written the words has ended.
+        let words = unsafe { host_words(&self.counts) };
         &words[..len]
     }
 

@@ -77,6 +77,16 @@ pub fn words_at<T: Word>(bytes: GlobalSlice<u8>, begin: usize, len: usize) -> Gl
     unsafe { GlobalSlice::from_raw_parts(part.as_ptr().cast(), part.len() / size_of::<T>()) }
 }
 
+/// Returns the words of a buffer in pinned memory.
+///
+/// # Safety
+/// - The work that writes the words has ended, and the device does not write them while they are borrowed.
+pub unsafe fn host_words<T: Word>(buffer: &Buffer<T>) -> &[T] {
+    let Some(start) = buffer.host_pointer() else { return &[] };
+    // SAFETY: the host can access these words; the rest is the caller's obligation.
+    unsafe { std::slice::from_raw_parts(start.as_ptr(), buffer.len()) }
+}
+
 /// Returns the bytes of a buffer.
 pub fn bytes_of(buffer: &Buffer<u128>) -> Result<Slice<'_, u8>> {
     Ok(buffer.slice(..)?.cast()?)
