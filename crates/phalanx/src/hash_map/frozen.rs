@@ -1,8 +1,10 @@
 //! Read-only access while nothing writes.
 use super::HashMap;
+use super::growth::Growing;
 use super::kernels::Reader;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
+use crate::map::encoding::Word;
 pub use crate::map::frozen::Lookups;
 use crate::map::frozen::{LookUp, as_a_whole, by_key, read_only};
 use crate::map::launch::Batch;
@@ -97,15 +99,21 @@ impl<K: Key, V: Value> HashMap<K, V> {
             drop(self.table.handle.settled()?);
             self.table.freezer.freeze();
         }
-        let kernels = self.table.handle.kernels();
-        let reader = read_only(kernels.variant()).unwrap_or(kernels);
-        Ok(Frozen { reader, map: self })
+        Ok(Frozen { reader: self.table.reader(), map: self })
     }
 
     /// Returns whether the map is frozen. For this package's tests.
     #[doc(hidden)]
     pub fn is_frozen(&self) -> bool {
         self.table.freezer.is_frozen()
+    }
+}
+
+impl<K: Word, V: Word> Growing<K, V> {
+    /// Returns read-only kernels, or those of the map if its variant has none.
+    pub fn reader(&self) -> &dyn Reader<K, V> {
+        let kernels = self.handle.kernels();
+        read_only(kernels.variant()).unwrap_or(kernels)
     }
 }
 

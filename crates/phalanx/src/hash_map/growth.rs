@@ -110,6 +110,17 @@ impl<K: Word, V: Word> Growing<K, V> {
         counts.taken.saturating_add(more) <= self.most_taken(table.slots())
     }
 
+    /// Submits a batch to a stream.
+    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let table = self.handle.read();
+        // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the
+        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
+        // for the device.
+        let launched = unsafe { self.handle.kernels().launch_batch(stream, &table.raw(), batch) };
+        self.checks.submitted(batch.op, batch.keys.max_len());
+        Ok(launched?)
+    }
+
     /// Estimates the number of pairs that a batch will add, unless they fit in any case.
     fn overflow(&self, keys: BoundedSlice<K>) -> Result<Option<usize>> {
         let table = self.handle.settled()?;
@@ -146,13 +157,7 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
         if batch.op.writes() {
             self.freezer.thaw(&self.handle.device)?;
         }
-        let table = self.handle.read();
-        // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the
-        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
-        // for the device.
-        let launched = unsafe { self.handle.kernels().launch_batch(stream, &table.raw(), batch) };
-        self.checks.submitted(batch.op, batch.keys.max_len());
-        Ok(launched?)
+        self.launch(stream, batch)
     }
 
     /// A table that may have to grow counts the distinct absent keys of the batch.
@@ -241,6 +246,32 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
     }
 
     #[cfg(feature = "sharded-map")]
+    fn submit_in_order(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        if batch.op.writes() {
+            self.freezer.write_in_order(&self.handle.device)?;
+            return self.launch(stream, batch);
+        }
+        // Kernels with a view may run at any time.
+        if self.checks.are_viewed() || !self.freezer.look_up_in_order() {
+            return self.launch(stream, batch);
+        }
+        let table = self.handle.read();
+        // SAFETY: as in `launch`. What wrote before has ended when the kernel begins, what the caller submits
+        // later begins when it has ended, and other writers first wait: see `Freezer::thaw`.
+        unsafe { Ok(self.reader().launch_look_up(stream, &table.raw(), batch)?) }
+    }
+
+    #[cfg(feature = "sharded-map")]
+    fn is_unsettled(&self) -> bool {
+        self.freezer.is_unsettled() && !self.checks.are_viewed()
+    }
+
+    #[cfg(feature = "sharded-map")]
+    fn settle(&self) -> Result<()> {
+        self.freezer.settle(&self.handle.device)
+    }
+
+    #[cfg(feature = "sharded-map")]
     fn readable(&self) -> Option<Arc<dyn Readable<K, V>>> {
         let (kernels, current) = (self.handle.kernels().boxed(), self.handle.read().current());
         Some(Arc::new(SharedTable { kernels, current }))
@@ -307,20 +338,23 @@ mod tests {
     /// The only variant that is compiled for these tests.
     const VARIANT: VariantTag<DefaultTable> = VariantTag::NEW;
 
+    /// Returns a map for 100 pairs.
+    fn growing(device: &Device) -> Growing<u32, u32> {
+        let table = Table::new(device, &VARIANT, 125, (u32::MAX, 0)).unwrap();
+        Growing {
+            handle: Handle::new(device.clone(), VARIANT.boxed(), table),
+            load_factor: 0.8,
+            growth: Growth::Doubling,
+            checks: Checks::default(),
+            freezer: Freezer::default(),
+        }
+    }
+
     /// Returns whether a map for 100 pairs grows before a batch of these keys.
     fn grows_for(op: BatchOp, keys: &[u32]) -> bool {
         let device = Device::emulator(Default::default());
-        let table = Table::new(&device, &VARIANT, 125, (u32::MAX, 0)).unwrap();
         let keys = device.from_slice(keys).unwrap();
-        let handle = Handle::new(device, VARIANT.boxed(), table);
-        let checks = Checks::default();
-        let map = Growing {
-            handle,
-            load_factor: 0.8,
-            growth: Growth::Doubling,
-            checks,
-            freezer: Freezer::default(),
-        };
+        let map = growing(&device);
         let before = map.handle.read().slots();
         map.reserve_for(&Batch::new(op, keys.global())).unwrap();
         let slots = map.handle.read().slots();
@@ -336,5 +370,32 @@ mod tests {
         assert!(!grows_for(BatchOp::Insert, &few), "ten keys fit");
         assert!(!grows_for(BatchOp::Remove, &many) && !grows_for(BatchOp::Mixed, &many), "may add nothing");
         assert!(!grows_for(BatchOp::Insert, &many[1..]), "a small batch");
+    }
+
+    /// A batch in order that writes does not unsettle the map; one that is not does, and so does a view.
+    #[cfg(feature = "sharded-map")]
+    #[test]
+    fn batches_in_order_keep_a_map_settled() {
+        let device = Device::emulator(Default::default());
+        let (stream, map) = (device.stream().unwrap(), growing(&device));
+        let keys = device.from_slice(&[1u32, 2, 3]).unwrap();
+        let (values, found) = (device.from_slice(&[4u32, 5, 6]).unwrap(), device.zeroed::<u32>(3).unwrap());
+        let outcomes = device.zeroed::<u8>(3).unwrap();
+        let outcomes = outcomes.global();
+        let insert =
+            Batch { arguments: values.global(), outcomes, ..Batch::new(BatchOp::Insert, keys.global()) };
+        let get = Batch { results: found.global(), outcomes, ..Batch::new(BatchOp::Get, keys.global()) };
+        assert!(map.is_unsettled());
+        map.settle().unwrap();
+        map.submit_in_order(&stream, insert).unwrap();
+        assert!(!map.is_unsettled());
+        map.submit_in_order(&stream, get).unwrap();
+        assert_eq!(found.read().unwrap(), [4, 5, 6]);
+        map.submit(&stream, get).unwrap();
+        assert!(!map.is_unsettled(), "it only reads");
+        map.submit(&stream, insert).unwrap();
+        assert!(map.is_unsettled());
+        map.checks.viewed();
+        assert!(!map.is_unsettled(), "to settle it is in vain");
     }
 }

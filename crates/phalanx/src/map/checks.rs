@@ -39,6 +39,12 @@ impl Checks {
         self.bound().is_viewed = true;
     }
 
+    /// Returns whether kernels of the user may change the structure.
+    #[cfg(feature = "sharded-map")]
+    pub fn are_viewed(&self) -> bool {
+        self.bound().is_viewed
+    }
+
     /// Returns whether at most `most` slots will be taken for certain when `more` more elements are executed.
     pub fn fits(&self, more: usize, most: usize) -> bool {
         let bound = self.bound();

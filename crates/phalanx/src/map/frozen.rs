@@ -12,35 +12,89 @@ use gpu::{AsBounded, AsSliceMut, Device, Stream};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whether read-only kernels with weak loads may be in flight. Nothing may write before they have ended.
+/// Which kernels may be in flight whose loads are weak, and which that write. Those with weak loads and
+/// those that write never run at the same time.
 #[derive(Debug, Default)]
-pub struct Freezer(Mutex<bool>);
+pub struct Freezer(Mutex<InFlight>);
+
+#[derive(Debug)]
+struct InFlight {
+    /// Read-only kernels of a frozen structure.
+    frozen: bool,
+    /// Read-only kernels of batches in order.
+    in_order: bool,
+    /// Kernels that may write, and that batches in order need not follow.
+    writers: bool,
+}
+
+impl Default for InFlight {
+    /// What has filled the structure may still run.
+    fn default() -> Self {
+        Self { frozen: false, in_order: false, writers: true }
+    }
+}
 
 impl Freezer {
-    /// Returns whether such kernels may be in flight, and nothing that may write was submitted since
-    /// [`Self::freeze`].
+    /// Returns whether read-only kernels of a frozen structure may be in flight, and nothing that may write
+    /// was submitted since [`Self::freeze`].
     pub fn is_frozen(&self) -> bool {
-        *self.lock()
+        self.lock().frozen
     }
 
     /// Records that such kernels may follow. All writers have ended, and the caller has exclusive access.
     pub fn freeze(&mut self) {
-        *self.lock() = true;
+        let mut now = self.lock();
+        (now.frozen, now.writers) = (true, false);
     }
 
-    /// Waits for such kernels, before anything that may write is submitted: the borrow under which they were
-    /// submitted has ended, but they may still run.
+    /// Waits for all read-only kernels, before anything that may write is submitted: the borrow under which
+    /// they were submitted has ended, but they may still run.
     pub fn thaw(&self, device: &Device) -> Result<()> {
-        let mut frozen = self.lock();
-        if *frozen {
+        let mut now = self.lock();
+        if now.frozen || now.in_order {
             device.synchronize()?;
-            *frozen = false;
+            (now.frozen, now.in_order) = (false, false);
         }
+        now.writers = true;
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
+    fn lock(&self) -> MutexGuard<'_, InFlight> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For the batches of a caller that has exclusive access and submits them in an order.
+#[cfg(feature = "sharded-map")]
+impl Freezer {
+    /// Returns whether lookups in order need kernels for tables with writers until [`Self::settle`].
+    pub fn is_unsettled(&self) -> bool {
+        self.lock().writers
+    }
+
+    /// Waits for all that was submitted to the device.
+    pub fn settle(&self, device: &Device) -> Result<()> {
+        let mut now = self.lock();
+        device.synchronize()?;
+        *now = InFlight { frozen: now.frozen, in_order: false, writers: false };
+        Ok(())
+    }
+
+    /// Records a lookup in order. Returns whether it may be one by a read-only kernel.
+    pub fn look_up_in_order(&self) -> bool {
+        let mut now = self.lock();
+        now.in_order |= !now.writers;
+        !now.writers
+    }
+
+    /// Records a batch in order that may write. Only kernels that are not in order have to be waited for.
+    pub fn write_in_order(&self, device: &Device) -> Result<()> {
+        let mut now = self.lock();
+        if now.frozen {
+            device.synchronize()?;
+            (now.frozen, now.in_order) = (false, false);
+        }
+        Ok(())
     }
 }
 
@@ -266,5 +320,37 @@ impl<'a, K: Key, V: Value> Lookups<'a, K, V> {
     /// As [`Self::get`].
     pub fn contains_key(&self, keys: impl AsBounded<K::Word>, outcomes: impl AsSliceMut<u8>) -> Result<()> {
         self.submit(batches::contains_key(self.frozen.device(), keys, outcomes)?)
+    }
+}
+
+#[cfg(all(test, feature = "sharded-map"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lookups_in_order_are_read_only_unless_others_may_write() {
+        let (device, freezer) = (Device::emulator(Default::default()), Freezer::default());
+        assert!(freezer.is_unsettled() && !freezer.look_up_in_order(), "what has filled it may run");
+        freezer.settle(&device).unwrap();
+        assert!(!freezer.is_unsettled() && freezer.look_up_in_order());
+        freezer.write_in_order(&device).unwrap();
+        assert!(freezer.look_up_in_order(), "the write has ended before it");
+        freezer.thaw(&device).unwrap();
+        assert!(freezer.is_unsettled() && !freezer.look_up_in_order(), "another stream may write");
+    }
+
+    /// Each kind of read-only kernels is waited for by the writers that do not follow it.
+    #[test]
+    fn writers_wait_for_read_only_kernels() {
+        let (device, mut freezer) = (Device::emulator(Default::default()), Freezer::default());
+        freezer.freeze();
+        assert!(freezer.is_frozen() && freezer.look_up_in_order());
+        freezer.write_in_order(&device).unwrap();
+        assert!(!freezer.is_frozen(), "the frozen structure's own are in any stream");
+        assert!(freezer.look_up_in_order() && freezer.lock().in_order);
+        freezer.write_in_order(&device).unwrap();
+        assert!(freezer.lock().in_order, "the stream's order is enough");
+        freezer.thaw(&device).unwrap();
+        assert!(!freezer.lock().in_order);
     }
 }

@@ -72,6 +72,27 @@ pub trait Structure {
     /// Returns the bytes of device memory.
     fn memory_usage(&self) -> usize;
 
+    /// As [`Self::submit`], for a caller with exclusive access whose streams order lookups and batches that
+    /// write: one of either kind begins when all earlier ones of the other have ended. Lookups may be
+    /// executed by read-only kernels, unless the structure [is unsettled](Self::is_unsettled).
+    #[cfg(feature = "sharded-map")]
+    fn submit_in_order(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()> {
+        self.submit(stream, batch)
+    }
+
+    /// Returns whether [`Self::settle`] would allow read-only kernels for lookups in order: something else
+    /// may have submitted writers since the last time.
+    #[cfg(feature = "sharded-map")]
+    fn is_unsettled(&self) -> bool {
+        false
+    }
+
+    /// Waits for the device. Only a caller with exclusive access may call it.
+    #[cfg(feature = "sharded-map")]
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the structure as other devices of this process can read it, or `None` if they cannot.
     #[cfg(feature = "sharded-map")]
     fn readable(&self) -> Option<std::sync::Arc<dyn Readable<Self::Key, Self::Value>>> {

@@ -426,7 +426,7 @@ impl<K: Word, V: Word> ChunkedBatch<'_, K, V> {
         }
         let answers = self.windows(Lane::Answer)?[from].global();
         let answers = answers.part(rank * part + number % 2 * (part / 2), part / 2);
-        self.shard.submit(stream, self.shape.batch_of(keys, (message, room), answers))
+        self.shard.submit_in_order(stream, self.shape.batch_of(keys, (message, room), answers))
     }
 
     /// Submits the launch that writes a chunk's answers in the order of the batch. Returns the point after

@@ -121,7 +121,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         if self.geometry.ranks == 1 && !self.is_forced {
             self.exchange.check()?;
             let (batch, kept) = batch?;
-            return shard.submit(self.exchange.stream(), batch).map(|()| kept);
+            return shard.submit_in_order(self.exchange.stream(), batch).map(|()| kept);
         }
         let combined = batch.and_then(|(batch, kept)| Ok((batch, self.combined(call.op, batch)?, kept)));
         match combined {
@@ -476,7 +476,7 @@ impl<K: Word, V: Word> Flight<'_, K, V> {
         }
         let keys = words_at::<K>(part, 0, count);
         let batch = self.job.shape.batch_of(keys, (part, count), answers);
-        self.job.shard.submit(self.engine.exchange.stream(), batch)
+        self.job.shard.submit_in_order(self.engine.exchange.stream(), batch)
     }
 
     /// Begins to move the answers of a round.

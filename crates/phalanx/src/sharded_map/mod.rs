@@ -214,7 +214,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         device.prepare::<ShardedHeads<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedDistinct<Pair<K::Word, V::Word>>>()?;
         device.prepare::<ShardedExpand<Pair<K::Word, V::Word>>>()?;
-        // Batches whose count on the device is 0 do nothing, but load the shard's kernels.
+        // Batches whose count on the device is 0 do nothing, but load the shard's kernels: for lookups those
+        // for tables with writers, too.
         let (none, keys) = (device.zeroed::<u32>(1)?, device.zeroed::<K::Word>(1)?);
         let (values, outcomes) = (device.zeroed::<V::Word>(1)?, device.zeroed::<u8>(1)?);
         let [insert, get] = [BatchOp::Insert, BatchOp::Get];
@@ -227,8 +228,12 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
                 _ => batch.arguments = values.global(),
             }
             self.shard.inner().submit(self.stream(), batch)?;
+            if !op.writes() {
+                self.shard.inner().settle()?;
+                self.shard.inner().submit_in_order(self.stream(), batch)?;
+            }
         }
-        Ok(())
+        self.shard.inner().settle()
     }
 
     /// Compares the types of all ranks.
@@ -278,7 +283,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// [`batches().get`](ShardedBatches::get) that needed no exchange. So before a rank changes its shard by
     /// itself after such a batch, all ranks [`wait`](Self::wait), and then call an operation of all ranks,
     /// such as [`all_gather`](Self::all_gather). When another call returns, no rank uses this shard for it
-    /// any more.
+    /// any more. The next lookup waits for the device if the shard's own calls may have changed it.
     pub fn shard(&self) -> &M {
         &self.shard
     }
@@ -301,6 +306,16 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
             let (rank, remote) = (self.rank(), self.engine.remote.take());
             self.engine.remote = remote.filter(|remote| remote.id(rank) == table);
             self.is_lent = false;
+        }
+        Ok(())
+    }
+
+    /// Waits for what the shard's own calls have submitted, if they may write, so that lookups are executed by
+    /// read-only kernels.
+    fn settle_shard(&mut self) -> Result<()> {
+        if self.shard.inner().is_unsettled() {
+            self.engine.exchange.wait()?; // with a deadline, which the shard's own wait has not
+            self.shard.inner().settle()?;
         }
         Ok(())
     }
@@ -397,7 +412,9 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
 
     /// Runs this rank's part of a collective batch. Returns what comes with it.
     fn run<T>(&mut self, call: Call, batch: Result<BatchWith<K, V, T>>) -> Result<T> {
-        let batch = self.check_shard().and(batch);
+        let checked = self.check_shard();
+        let settled = if call.op.writes() { checked } else { checked.and_then(|()| self.settle_shard()) };
+        let batch = settled.and(batch);
         self.is_running = true;
         self.engine.run(self.shard.inner(), call, batch)
     }

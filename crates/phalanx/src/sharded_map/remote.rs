@@ -46,6 +46,31 @@ const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 <<
 /// disturbed.
 const TIMED: usize = 16;
 
+/// Longest time of an exchange after which larger batches are timed. Only parts that are far too small for the
+/// batch make it so long, and then the larger ones would take minutes.
+const LONGEST: Duration = Duration::from_millis(5);
+
+/// The faster way to look up batches of some size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Faster {
+    Exchange,
+    /// Lookups without an exchange.
+    Remote,
+    /// These, and so they are for larger batches.
+    RemoteByFar,
+}
+
+impl Faster {
+    /// Returns it for the times of lookups without an exchange, and with one.
+    fn of([remote, exchange]: [Duration; 2]) -> Self {
+        match remote <= exchange {
+            false => Self::Exchange,
+            true if exchange > LONGEST => Self::RemoteByFar,
+            true => Self::Remote,
+        }
+    }
+}
+
 /// A table that any rank of the process can read.
 type Table<K, V> = Arc<dyn Readable<K, V>>;
 
@@ -205,11 +230,15 @@ impl<K: Word, V: Word> Engine<K, V> {
             let [remote, exchanged] = [usize::MAX, 0].map(|most| self.time_get(shard, batch, most));
             let own = [remote?, exchanged?].map(|time| time.as_nanos() as u64);
             let all = self.exchange_numbers(Step::Calibrate, own)?;
-            let slowest = |which: usize| all.iter().map(|times| times[which]).max();
-            if slowest(0) > slowest(1) {
-                break;
+            let slowest = |which: usize| all.iter().map(|times| times[which]).max().unwrap_or_default();
+            match Faster::of([slowest(0), slowest(1)].map(Duration::from_nanos)) {
+                Faster::Exchange => break,
+                Faster::Remote => self.most_remote = len,
+                Faster::RemoteByFar => {
+                    self.most_remote = CALIBRATED[CALIBRATED.len() - 1];
+                    break;
+                }
             }
-            self.most_remote = len;
         }
         Ok(())
     }
@@ -290,5 +319,19 @@ impl<K: Word, V: Word> Engine<K, V> {
         let answers =
             Answers { values: words(answers), outcomes: words(answers), stride, own_values, own_outcomes };
         self.collect(part, &fixed, (u32::MAX, answers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_exchanges_end_the_measurement() {
+        let of = |micros: [u64; 2]| Faster::of(micros.map(Duration::from_micros));
+        assert_eq!(of([40, 60]), Faster::Remote);
+        assert_eq!(of([60, 40]), Faster::Exchange);
+        assert_eq!(of([100, 8000]), Faster::RemoteByFar);
+        assert_eq!(of([9000, 8000]), Faster::Exchange);
     }
 }

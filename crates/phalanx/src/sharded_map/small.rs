@@ -119,7 +119,9 @@ impl<K: Word, V: Word> Engine<K, V> {
                 words::<u8>(&self.work.answers[0]).part(from * stride, usize::MAX)
             }
         };
-        small.shard.submit(self.exchange.stream(), batch_of(small.shape, &small.fixed, message, answers))
+        small
+            .shard
+            .submit_in_order(self.exchange.stream(), batch_of(small.shape, &small.fixed, message, answers))
     }
 
     /// Submits the way of the answers into the order of the batch.

@@ -37,6 +37,31 @@ fn a_get_has_ended_on_all_ranks_when_it_returns() {
     }
 }
 
+/// Each rank changes its own pairs by calls of its shard, some of them in streams of its own, between lookups
+/// of all ranks.
+#[test]
+fn lookups_see_what_shards_were_given() {
+    on_few_ranks(|case, mut map| {
+        let rank = map.rank();
+        let keys: Vec<u64> = (0..).filter(|&key| map.owner(key) == rank).take(200).collect();
+        let (device, stream) = (map.device().clone(), map.device().stream()?);
+        let on_device = device.from_slice(&keys)?;
+        assert!(map.insert(&keys, &keys)?.all_placed());
+        for round in 0..6 {
+            let values = vec![round; keys.len()];
+            match round % 3 {
+                0 => assert!(map.shard().insert(&keys, &values)?.all_placed()),
+                1 => map.shard().on(&stream).insert(&on_device, &device.from_slice(&values)?, None)?,
+                _ => assert!(map.insert(&keys, &values)?.all_placed()),
+            }
+            let found = map.get(&keys)?;
+            assert_eq!(found, vec![Some(round); keys.len()], "{case:?}, rank {rank}");
+            assert_eq!(map.shard_mut().frozen()?.get(&keys[..9])?, [Some(round); 9], "{case:?}");
+        }
+        Ok(())
+    });
+}
+
 /// The table of another map takes the place of the shard's: both ways of `get` read it.
 #[test]
 fn a_shard_may_be_replaced() {
