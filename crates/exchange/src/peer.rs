@@ -63,6 +63,9 @@ use std::time::Instant;
 /// Longest own part that is copied in the order of the main stream, in bytes: some microseconds.
 const SHORT: usize = 2 << 20;
 
+/// Longest part of another rank for which the host waits a little, in bytes: those of some microseconds.
+const SHORT_COPY: usize = 4 << 20;
+
 type Windows = [Arc<Buffer<u8>>; WINDOWS];
 
 /// A rank that copies to the other ranks' devices.
@@ -162,8 +165,10 @@ impl Peer {
         let done = self.seat.submit(&self.stream, copies, plan.deadline)?;
         self.copy_own(plan, posts, plan.place(counts, rank, rank))?;
         let done = self.receive(done, plan.deadline)?;
-        for (_, event) in done.0.iter().enumerate().filter(|(from, _)| *from != rank) {
-            transport::wait_in(&self.stream, event)?;
+        for (from, event) in done.0.iter().enumerate().filter(|(from, _)| *from != rank) {
+            let is_short = plan.element * counts[from][rank] <= SHORT_COPY;
+            let wait = if is_short { transport::wait_soon } else { transport::wait_in };
+            wait(&self.stream, event)?;
         }
         Ok(column(counts, rank))
     }

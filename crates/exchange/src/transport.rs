@@ -74,6 +74,22 @@ pub fn wait_in(stream: &Stream, event: &Event) -> Result<()> {
     Ok(stream.wait(event)?)
 }
 
+/// Longest time that the host waits for a copy, so that no device has to: some times that of a short one.
+const SOON: Duration = Duration::from_micros(30);
+
+/// As [`wait_in`], for an event that will complete soon if all is well: first the host waits for it, for some
+/// microseconds.
+pub fn wait_soon(stream: &Stream, event: &Event) -> Result<()> {
+    let end = Instant::now() + SOON;
+    while Instant::now() < end {
+        if event.is_complete()? {
+            return Ok(());
+        }
+        std::hint::spin_loop();
+    }
+    Ok(stream.wait(event)?)
+}
+
 /// Numbers of elements from each rank to each rank.
 pub type Matrix = Vec<Vec<usize>>;
 

@@ -20,9 +20,9 @@ use crate::map::sketch;
 use crate::map::structure::Readable;
 use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use gpu::{Device, Stream};
-#[cfg(feature = "sharded-map")]
-use phalanx_kernels::sharded::owned::Owned;
 use simt::BoundedSlice;
+#[cfg(feature = "sharded-map")]
+use std::any::Any;
 #[cfg(feature = "sharded-map")]
 use std::sync::{Arc, PoisonError};
 
@@ -314,16 +314,28 @@ impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
 
     fn look_up_owned(
         &self,
+        next: Option<&dyn Readable<K, V>>,
         stream: &Stream,
         batch: Batch<K, V>,
-        owned: Owned,
-    ) -> Result<Option<Arc<dyn Send + Sync>>> {
+        ranks: (u32, u32),
+    ) -> Result<Option<Vec<Arc<dyn Send + Sync>>>> {
         debug_assert!(!batch.op.writes());
-        let Some(kernels) = owned::find::<K, V>(self.kernels.variant()) else { return Ok(None) };
+        let variant = self.kernels.variant();
+        let has_variant = |table: &&Self| table.kernels.variant() == variant;
+        let Some(kernels) = owned::find::<K, V>(variant) else { return Ok(None) };
+        let next = match next.map(|next| next.as_any().downcast_ref::<Self>().filter(has_variant)) {
+            Some(None) => return Ok(None),
+            next => next.flatten().map(Self::memory),
+        };
         let memory = self.memory();
-        // SAFETY: as in `look_up`.
-        unsafe { kernels.look_up_owned(stream, &memory.raw(), batch, owned)? };
-        Ok(Some(memory))
+        let tables = (&memory.raw(), next.as_ref().map(|next| next.raw()));
+        // SAFETY: as in `look_up`, for both tables.
+        unsafe { kernels.look_up_owned(stream, (tables.0, tables.1.as_ref()), batch, ranks)? };
+        Ok(Some([Some(memory), next].into_iter().flatten().map(|memory| memory as _).collect()))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

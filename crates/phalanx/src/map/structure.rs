@@ -113,14 +113,19 @@ pub trait Readable<K, V>: Send + Sync {
     /// Returns what must live until the stream has executed the batch.
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<std::sync::Arc<dyn Send + Sync>>;
 
-    /// As [`Self::look_up`], for a `get` of which only the elements of one rank are executed. The answers to
-    /// others are not written. Returns `None` if the structure has no kernel for it.
+    /// As [`Self::look_up`], for a `get` of which only the elements of one rank are executed, and those of the
+    /// next one if there is its structure. `ranks` are the number of ranks, and the first of these. The
+    /// answers to others are not written. Returns `None` if the structures have no kernel for it.
     fn look_up_owned(
         &self,
+        next: Option<&dyn Readable<K, V>>,
         stream: &Stream,
         batch: Batch<K, V>,
-        owned: phalanx_kernels::sharded::owned::Owned,
-    ) -> Result<Option<std::sync::Arc<dyn Send + Sync>>>;
+        ranks: (u32, u32),
+    ) -> Result<Option<Vec<std::sync::Arc<dyn Send + Sync>>>>;
+
+    /// Returns the structure as a value of its type.
+    fn as_any(&self) -> &dyn std::any::Any;
 }
 
 /// Words of the keys of a batch on the host.

@@ -16,7 +16,6 @@ use crate::{Error, Result};
 use exchange::{Exchange, Lane};
 use gpu::Stream;
 use phalanx_kernels::sharded::kernels::Answers;
-use phalanx_kernels::sharded::owned::Owned;
 use phalanx_kernels::sharded::small::Fixed;
 use simt::hash::mix64 as mix;
 use std::sync::Arc;
@@ -113,15 +112,16 @@ impl<K: Word, V: Word> Remote<K, V> {
         Ok(())
     }
 
-    /// Submits lookups of all keys of a batch, those of each owner in its table. Returns `false` if a table
-    /// has no kernel for it: then the answers are not complete.
+    /// Submits lookups of all keys of a batch, those of each owner in its table: a launch for two tables.
+    /// Returns `false` if a table has no kernel for it: then the answers are not complete.
     fn look_up_in_place(&mut self, batch: Batch<K, V>) -> Result<bool> {
         let owners = self.tables.len() as u32;
-        for own in 0..owners {
-            let submitted =
-                self.tables[own as usize].look_up_owned(&self.stream, batch, Owned { owners, own })?;
+        for own in (0..self.tables.len()).step_by(2) {
+            let next = self.tables.get(own + 1).map(|table| &**table);
+            let ranks = (owners, own as u32);
+            let submitted = self.tables[own].look_up_owned(next, &self.stream, batch, ranks)?;
             let Some(memory) = submitted else { return Ok(false) };
-            self.hold(memory);
+            memory.into_iter().for_each(|memory| self.hold(memory));
         }
         Ok(true)
     }
@@ -277,7 +277,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         self.get_remote(batch)
     }
 
-    /// Submits lookups: a launch for each owner, or, with many, messages for which there is room.
+    /// Submits lookups: a launch for each two owners, or, with many, messages for which there is room.
     fn get_remote(&mut self, batch: &Batch<K, V>) -> Result<()> {
         self.exchange.check()?;
         let remote = self.remote.as_mut().ok_or(Error::NotReadable)?;

@@ -62,6 +62,29 @@ fn lookups_see_what_shards_were_given() {
     });
 }
 
+/// Shards of several variants: one kernel cannot read the tables of two of them.
+#[test]
+fn shards_may_have_different_variants() {
+    let names = phalanx::hash_map::variants::<u64, u64>();
+    assert!(names.len() > 1, "{names:?}");
+    for case in cases() {
+        run(case, small(), |exchange| {
+            let name = names[exchange.rank() % names.len()];
+            let shard = HashMap::builder().device(exchange.device()).capacity(900).variant(name).build()?;
+            let mut map = ShardedMap::<u64, u64>::new(exchange, shard)?;
+            let keys: Vec<u64> = (0..600).map(|key| key * 7).collect();
+            let own = if map.rank() == 0 { &keys[..] } else { &[] };
+            assert!(map.insert(own, own)?.all_placed());
+            let expected: Vec<_> = keys.iter().map(|&key| Some(key)).collect();
+            for most_remote in [0, 1000] {
+                map.set_most_remote(most_remote);
+                assert_eq!(map.get(&keys)?, expected, "{case:?}, {most_remote}");
+            }
+            Ok(())
+        });
+    }
+}
+
 /// The table of another map takes the place of the shard's: both ways of `get` read it.
 #[test]
 fn a_shard_may_be_replaced() {
