@@ -26,6 +26,8 @@ const SOCKETS: [(&str, &str); 3] =
 struct Ranks {
     children: Vec<Child>,
     said: Receiver<(usize, Option<Said>)>,
+    /// What the ranks have said so far.
+    heard: Vec<(usize, Said)>,
 }
 
 impl Drop for Ranks {
@@ -40,7 +42,7 @@ impl Drop for Ranks {
 impl Ranks {
     fn start(arguments: &Arguments, event: Event, meet: &Path) -> Result<Self> {
         let (sender, said) = channel();
-        let mut ranks = Self { children: Vec::new(), said };
+        let mut ranks = Self { children: Vec::new(), said, heard: Vec::new() };
         for rank in 0..arguments.ranks {
             let mut command = Command::new(env::current_exe()?);
             command.arg("scale-out").args(["--device", "cuda", "--event", &event.name()]);
@@ -64,20 +66,25 @@ impl Ranks {
         Ok(ranks)
     }
 
-    /// Waits until `count` ranks below `below` have said something.
-    fn wait_for(&self, wanted: Said, (below, count): (usize, usize)) -> Result<()> {
-        let (mut found, end) = (0, Instant::now() + PATIENCE);
-        while found < count {
+    /// Waits until `count` ranks below `below` have said something, now or before.
+    fn wait_for(&mut self, wanted: Said, (below, count): (usize, usize)) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let found = self.heard.iter().filter(|(rank, said)| *rank < below && *said == wanted).count();
+            if found >= count {
+                return Ok(());
+            }
             match self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok((_, Some(said))) if said == wanted => found += 1,
-                Ok((rank, None)) if rank < below => bail!("rank {rank} ended before it was {wanted:?}"),
-                Ok(_) => {}
+                Ok((rank, Some(said))) => self.heard.push((rank, said)),
+                Ok((rank, None)) if rank < below && !self.heard.contains(&(rank, wanted)) => {
+                    bail!("rank {rank} ended before it was {wanted:?}");
+                }
+                Ok((_, None)) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     bail!("{found} of {count} ranks were {wanted:?} within {PATIENCE:?}");
                 }
             }
         }
-        Ok(())
     }
 
     fn strike(&mut self, event: Event) -> Result<()> {
@@ -100,7 +107,7 @@ pub fn run(arguments: &Arguments, event: Event) -> Result<Duration> {
     let mut running = Ranks::start(arguments, event, &meet)?;
     running.wait_for(Said::Ready, (ranks, ranks))?;
     if event == Event::Sockets {
-        running.wait_for(Said::Done, (0, ranks))?;
+        running.wait_for(Said::Done, (ranks, ranks))?;
         return Ok(start.elapsed());
     }
     thread::sleep(LOOKUPS);
@@ -108,7 +115,7 @@ pub fn run(arguments: &Arguments, event: Event) -> Result<Duration> {
     running.strike(event)?;
     running.wait_for(Said::Lost, (ranks - 1, ranks - 1))?;
     let took = struck.elapsed();
-    running.wait_for(Said::Done, (0, ranks - 1))?;
+    running.wait_for(Said::Done, (ranks - 1, ranks - 1))?;
     Ok(took)
 }
 
@@ -124,4 +131,34 @@ pub fn child(arguments: &Arguments, rank: usize) -> Result<()> {
         Ok(stdout().flush()?)
     };
     work(exchange, arguments.event, say, || true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns ranks that have said something, and ended.
+    fn ranks(said: &[(usize, Option<Said>)]) -> Ranks {
+        let (sender, receiver) = channel();
+        said.iter().for_each(|said| sender.send(*said).unwrap());
+        Ranks { children: Vec::new(), said: receiver, heard: Vec::new() }
+    }
+
+    /// A rank may have ended before another one is ready.
+    #[test]
+    fn what_ranks_said_before_counts() {
+        let said = [(0, Said::Ready), (0, Said::Done), (1, Said::Ready), (1, Said::Done)];
+        let mut said = said.map(|(rank, said)| (rank, Some(said))).to_vec();
+        said.insert(2, (0, None));
+        let mut ranks = ranks(&said);
+        ranks.wait_for(Said::Ready, (2, 2)).unwrap();
+        ranks.wait_for(Said::Done, (2, 2)).unwrap();
+    }
+
+    #[test]
+    fn a_rank_that_ends_early_is_named() {
+        let mut ranks = ranks(&[(0, Some(Said::Ready)), (1, None)]);
+        let error = ranks.wait_for(Said::Ready, (2, 2)).unwrap_err();
+        assert_eq!(error.to_string(), "rank 1 ended before it was Ready");
+    }
 }
