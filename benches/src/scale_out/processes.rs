@@ -26,7 +26,7 @@ const SOCKETS: [(&str, &str); 3] =
 struct Ranks {
     children: Vec<Child>,
     said: Receiver<(usize, Option<Said>)>,
-    /// What the ranks have said so far.
+    /// All that the ranks have said so far.
     heard: Vec<(usize, Said)>,
 }
 

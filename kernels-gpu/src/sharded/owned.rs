@@ -26,9 +26,9 @@ pub struct Owned {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Two<T> {
-    /// Of the first rank.
+    /// The first rank's.
     pub first: T,
-    /// Of the next one. The same as the first if there is one table.
+    /// The next one's. The same as the first if there is one table.
     pub second: T,
 }
 

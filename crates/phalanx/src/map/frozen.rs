@@ -28,7 +28,7 @@ struct InFlight {
 }
 
 impl Default for InFlight {
-    /// What has filled the structure may still run.
+    /// The kernels that have filled the structure may still run.
     fn default() -> Self {
         Self { frozen: false, in_order: false, writers: true }
     }

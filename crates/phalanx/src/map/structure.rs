@@ -113,8 +113,8 @@ pub trait Readable<K, V>: Send + Sync {
     /// Returns what must live until the stream has executed the batch.
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<std::sync::Arc<dyn Send + Sync>>;
 
-    /// As [`Self::look_up`], for a `get` of which only the elements of one rank are executed, and those of the
-    /// next one if there is its structure. `ranks` are the number of ranks, and the first of these. The
+    /// As [`Self::look_up`], for a `get` of which only the elements of one rank are executed, and those of
+    /// the next one if there is its structure. `ranks` are the number of ranks, and the first of these. The
     /// answers to others are not written. Returns `None` if the structures have no kernel for it.
     fn look_up_owned(
         &self,

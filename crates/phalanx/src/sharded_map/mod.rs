@@ -310,8 +310,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         Ok(())
     }
 
-    /// Waits for what the shard's own calls have submitted, if they may write, so that lookups are executed by
-    /// read-only kernels.
+    /// Waits for what the shard's own calls have submitted, if they may write, so that lookups are executed
+    /// by read-only kernels.
     fn settle_shard(&mut self) -> Result<()> {
         if self.shard.inner().is_unsettled() {
             self.engine.exchange.wait()?; // with a deadline, which the shard's own wait has not

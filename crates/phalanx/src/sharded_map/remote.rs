@@ -45,8 +45,8 @@ const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 <<
 /// disturbed.
 const TIMED: usize = 16;
 
-/// Longest time of an exchange after which larger batches are timed. Only parts that are far too small for the
-/// batch make it so long, and then the larger ones would take minutes.
+/// Longest time of an exchange after which larger batches are timed. Only parts that are far too small for
+/// the batch make it so long, and then the larger ones would take minutes.
 const LONGEST: Duration = Duration::from_millis(5);
 
 /// The faster way to look up batches of some size.
