@@ -7,7 +7,7 @@ use crate::map::batches::check_same_device;
 #[allow(unused_imports)] // for links in the documentation
 use crate::{Error, Result};
 use bytemuck::Pod;
-use gpu::{Buffer, Device, Slice};
+use gpu::{Buffer, Device, Slice, Stream};
 use phalanx_kernels::graph::{ROW_THREADS, RowCopy, row_groups};
 use simt::GlobalSlice;
 use std::sync::{Arc, PoisonError};
@@ -131,6 +131,14 @@ impl<E: Data> Csr<E> {
         Ok(Self { offsets, targets, data, len, edges: 0, kind })
     }
 
+    /// Makes the rows those of a graph without edges. Waits for the stream.
+    fn forget(&mut self, stream: &Stream) -> Result<()> {
+        (self.len, self.edges) = (0, 0);
+        // SAFETY: the memory is the caller's, whose work of the stream is all that uses it, until the wait.
+        unsafe { stream.fill(self.offsets.global(), 0)? };
+        Ok(stream.synchronize()?)
+    }
+
     /// Returns the number of vertices, removed ones included.
     pub fn vertices(&self) -> usize {
         self.offsets.len() - 1
@@ -218,8 +226,8 @@ impl<E: Data> DynamicGraph<E> {
     /// do not.
     ///
     /// Cost: two launches, which read all records and slabs once from memory, those of a warp's vertices with
-    /// more than 640 edges twice; waits for the number of edges. 16 bytes per 128 vertices and 12 per two
-    /// slabs of the arena, which the graph keeps.
+    /// more than 640 edges twice; waits for the number of edges, and for the copy. 16 bytes per 128 vertices
+    /// and 12 per two slabs of the arena, which the graph keeps.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
@@ -240,11 +248,11 @@ impl<E: Data> DynamicGraph<E> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: as [`Self::to_csr`], without the allocations of rows that are large enough.
+    /// Cost: as [`Self::to_csr`], with one wait and no allocation if the rows are large enough.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] if the rows are on another device, otherwise as [`Self::to_csr`]. The rows are
-    /// unchanged, unless the device is lost.
+    /// [`Error::OtherDevice`] if the rows are on another device, otherwise as [`Self::to_csr`]. If the device
+    /// lacks the memory for larger rows, these have no edges any more.
     pub fn to_csr_into(&self, rows: &mut Csr<E>) -> Result<()> {
         check_same_device(self.device(), "rows", rows.offsets.device())?;
         let memory = self.handle.read();
@@ -266,26 +274,59 @@ impl<E: Data> DynamicGraph<E> {
         1 + usize::from(self.kind == Kind::Undirected)
     }
 
-    /// Copies the graph into rows, which get the room that they lack, and waits.
+    /// Copies the graph into rows, which get the room that they lack, and waits: once, if they have the room.
+    /// The copy is submitted before the host knows the number of edges, and leaves out those that do not fit.
     fn copy_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<()> {
-        let (stream, vertices) = (space.stream(), memory.vertices as usize);
+        let vertices = memory.vertices as usize;
+        space.fit_vertices(vertices.div_ceil(ROW_THREADS as usize).max(1))?;
+        let mut counted = None;
+        if rows.vertices() != vertices || rows.targets.is_empty() {
+            counted = Some(self.make_room(memory, space, rows)?);
+        }
+        self.submit_copy(memory, space, rows, counted.unwrap_or(rows.len))?;
+        if counted.is_some() {
+            space.stream().synchronize()?;
+        } else if !self.has_room(space.counted(memory)?, space, rows) {
+            rows.forget(&space.stream())?;
+            let most = self.make_room(memory, space, rows)?;
+            self.submit_copy(memory, space, rows, most)?;
+            space.stream().synchronize()?;
+        }
+        let most = self.most_targets(space.last_count().0);
+        rows.len = if self.has_loops(memory) { last_of(&rows.offsets)?.min(most) } else { most };
+        Ok(())
+    }
+
+    /// Returns the number of targets in rows of so many edges, self-edges of undirected graphs counted twice.
+    fn most_targets(&self, edges: usize) -> usize {
+        edges * self.halves_of_rows()
+    }
+
+    /// Returns whether rows and space are large enough for so many edges and slabs of tables.
+    fn has_room(&self, (edges, tables): (usize, usize), space: &RowSpace, rows: &Csr<E>) -> bool {
+        rows.targets.len() >= self.most_targets(edges) && space.has_parts(tables / 2)
+    }
+
+    /// Makes room for the edges of the graph. Returns the most targets.
+    fn make_room(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<usize> {
         let (edges, tables) = space.counted(memory)?;
-        // Self-edges of undirected graphs have one half.
-        let most = edges * self.halves_of_rows();
-        space.fit((vertices.div_ceil(ROW_THREADS as usize).max(1), tables / 2))?;
+        let (vertices, most) = (memory.vertices as usize, self.most_targets(edges));
+        space.fit_parts(tables / 2)?;
         if rows.vertices() != vertices || rows.targets.len() < most {
             *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
         }
+        Ok(most)
+    }
+
+    /// Submits a copy into rows, of about so many targets.
+    fn submit_copy(&self, memory: &Memory, space: &RowSpace, rows: &Csr<E>, expected: usize) -> Result<()> {
         // SAFETY: the stream has the fills before the launch, and nothing else uses the space.
-        let ClearedRows { parts, cursors, status, tickets } = unsafe { space.cleared(&stream)? };
+        let ClearedRows { parts, cursors, status, tickets } = unsafe { space.cleared()? };
         let (offsets, targets) = (rows.offsets.global(), rows.targets.global());
-        let groups = row_groups(memory.vertices, most as u64, E::HAS_DATA);
+        let groups = row_groups(memory.vertices, expected as u64, E::HAS_DATA);
         let data = rows.data.global();
         let copy = RowCopy { offsets, targets, data, parts, cursors, status, tickets, groups };
-        self.launch_on(&stream, memory, Launch::Whole(Whole::Rows(copy)))?;
-        stream.synchronize()?;
-        rows.len = if self.has_loops(memory) { last_of(&rows.offsets)?.min(most) } else { most };
-        Ok(())
+        self.launch_on(&space.stream(), memory, Launch::Whole(Whole::Rows(copy)))
     }
 
     /// Returns whether an edge may be in rows once although others are in two.
@@ -323,5 +364,20 @@ impl<E: Data> DynamicGraph<E> {
         // If a batch was submitted between the two, the next snapshot is another copy.
         *last = (changes, Arc::downgrade(&csr));
         Ok(Snapshot(csr))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_forgotten_are_those_of_no_edges() {
+        let device = Device::emulator(Default::default());
+        let rows = Rows { offsets: vec![0, 2, 2, 3], targets: vec![1, 2, 0], data: vec![5u32, 6, 7] };
+        let mut csr = Csr::from_rows(&device, &rows, Kind::Directed).unwrap();
+        csr.forget(&device.stream().unwrap()).unwrap();
+        assert_eq!((csr.vertices(), csr.edge_count()), (3, 0));
+        assert_eq!(csr.read().unwrap(), Rows { offsets: vec![0; 4], targets: vec![], data: vec![] });
     }
 }

@@ -349,6 +349,8 @@ pub struct RowSpace {
     cursors: Buffer<u32>,
     /// Number of tiles that have been taken, and number of parts.
     counts: Buffer<u32>,
+    /// Numbers of edges and slabs of tables at the last count.
+    last: (usize, usize),
     /// Memory of the host for the graph's counters and the state of its arena.
     told: (Buffer<u64>, Buffer<u32>),
 }
@@ -367,19 +369,29 @@ impl RowSpace {
         let told = (device.buffer_on(Tier::Pinned, COUNTER_WORDS)?, device.buffer_on(Tier::Pinned, 1)?);
         let (parts, cursors) = (device.buffer(0)?, device.buffer(0)?);
         let (status, counts) = (device.buffer(0)?, device.buffer(2)?);
-        Ok(Self { stream: device.stream()?, status, parts, cursors, counts, told })
+        Ok(Self { stream: device.stream()?, status, parts, cursors, counts, last: (0, 0), told })
     }
 
-    /// Makes room for so many tiles of vertices and parts.
-    pub fn fit(&mut self, (tiles, parts): (usize, usize)) -> Result<()> {
-        let device = self.stream.device().clone();
+    /// Makes room for so many tiles of vertices.
+    pub fn fit_vertices(&mut self, tiles: usize) -> Result<()> {
         if self.status.len() < 2 * tiles {
-            self.status = device.buffer(2 * tiles)?;
+            self.status = self.stream.device().buffer(2 * tiles)?;
         }
-        if self.parts.len() < parts {
+        Ok(())
+    }
+
+    /// Makes room for so many parts.
+    pub fn fit_parts(&mut self, parts: usize) -> Result<()> {
+        if !self.has_parts(parts) {
+            let device = self.stream.device().clone();
             (self.parts, self.cursors) = (device.buffer(parts)?, device.buffer(parts)?);
         }
         Ok(())
+    }
+
+    /// Returns whether there is room for so many parts.
+    pub fn has_parts(&self, parts: usize) -> bool {
+        self.parts.len() >= parts && self.cursors.len() >= parts
     }
 
     /// Returns the number of edges of the graph, and of slabs of the arena that have been in tables. Waits
@@ -393,7 +405,13 @@ impl RowSpace {
             memory.arena_state.read_on(&self.stream, 0, state)?;
         }
         self.stream.synchronize()?;
-        Ok((Counts::of(counters).live, state[0] as usize))
+        self.last = (Counts::of(counters).live, state[0] as usize);
+        Ok(self.last)
+    }
+
+    /// Returns what [`Self::counted`] has returned last.
+    pub fn last_count(&self) -> (usize, usize) {
+        self.last
     }
 
     /// Returns the stream of copies.
@@ -405,12 +423,12 @@ impl RowSpace {
     ///
     /// # Safety
     /// - Nothing else uses the memory until the copy has ended.
-    pub unsafe fn cleared(&self, stream: &Stream) -> Result<ClearedRows> {
+    pub unsafe fn cleared(&self) -> Result<ClearedRows> {
         let (counts, status) = (self.counts.global(), self.status.global());
         // SAFETY: the caller's obligation.
         unsafe {
-            stream.fill(counts, 0)?;
-            stream.fill(status, 0)?;
+            self.stream.fill(counts, 0)?;
+            self.stream.fill(status, 0)?;
         }
         let parts = PartList { words: self.parts.global(), count: counts.part(1, 1) };
         let (cursors, tickets) = (self.cursors.global(), counts.part(0, 1));
