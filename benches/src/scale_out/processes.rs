@@ -7,7 +7,7 @@ use phalanx::gpu::Device;
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -26,8 +26,8 @@ const SOCKETS: [(&str, &str); 3] =
 struct Ranks {
     children: Vec<Child>,
     said: Receiver<(usize, Option<Said>)>,
-    /// All that the ranks have said so far.
-    heard: Vec<(usize, Said)>,
+    /// All that the ranks have said so far; `None` for the end of one.
+    heard: Vec<(usize, Option<Said>)>,
 }
 
 impl Drop for Ranks {
@@ -57,8 +57,10 @@ impl Ranks {
             let sender = sender.clone();
             thread::spawn(move || {
                 for line in lines.map_while(Result::ok) {
-                    let said = Said::NAMES.iter().find(|(name, _)| *name == line).map(|&(_, said)| said);
-                    let _ = sender.send((rank, said));
+                    // Libraries may print something, too.
+                    if let Some(&(_, said)) = Said::NAMES.iter().find(|(name, _)| *name == line) {
+                        let _ = sender.send((rank, Some(said)));
+                    }
                 }
                 let _ = sender.send((rank, None));
             });
@@ -70,19 +72,18 @@ impl Ranks {
     fn wait_for(&mut self, wanted: Said, (below, count): (usize, usize)) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         loop {
-            let found = self.heard.iter().filter(|(rank, said)| *rank < below && *said == wanted).count();
+            let has_said = |rank| self.heard.contains(&(rank, Some(wanted)));
+            let found = (0..below).filter(|&rank| has_said(rank)).count();
             if found >= count {
                 return Ok(());
             }
+            let has_ended = |rank| self.heard.contains(&(rank, None));
+            if let Some(rank) = (0..below).find(|&rank| has_ended(rank) && !has_said(rank)) {
+                bail!("rank {rank} ended before it was {wanted:?}");
+            }
             match self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok((rank, Some(said))) => self.heard.push((rank, said)),
-                Ok((rank, None)) if rank < below && !self.heard.contains(&(rank, wanted)) => {
-                    bail!("rank {rank} ended before it was {wanted:?}");
-                }
-                Ok((_, None)) => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    bail!("{found} of {count} ranks were {wanted:?} within {PATIENCE:?}");
-                }
+                Ok(heard) => self.heard.push(heard),
+                Err(_) => bail!("{found} of {count} ranks were {wanted:?} within {PATIENCE:?}"),
             }
         }
     }
@@ -157,8 +158,10 @@ mod tests {
 
     #[test]
     fn a_rank_that_ends_early_is_named() {
-        let mut ranks = ranks(&[(0, Some(Said::Ready)), (1, None)]);
-        let error = ranks.wait_for(Said::Ready, (2, 2)).unwrap_err();
-        assert_eq!(error.to_string(), "rank 1 ended before it was Ready");
+        let ready = Some(Said::Ready);
+        let mut ranks = ranks(&[(0, ready), (0, None), (1, ready), (1, None)]);
+        ranks.wait_for(Said::Ready, (2, 2)).unwrap();
+        let error = ranks.wait_for(Said::Lost, (1, 1)).unwrap_err();
+        assert_eq!(error.to_string(), "rank 0 ended before it was Lost");
     }
 }

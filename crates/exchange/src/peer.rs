@@ -4,7 +4,7 @@
 //! Then each rank submits its copies to a stream of its own, which waits for the event of each destination.
 //! Rank r copies to rank r + s in the s-th place, so that at any time each rank sends to one rank and
 //! receives from one. In the second step, each rank posts an event after its copies; the main streams wait
-//! for those of all when the caller takes the round. No step waits for a device.
+//! for those of all when the caller takes the round. No step of a round waits for a device.
 //!
 //! All ranks own all windows, so a window lives as long as any rank that may copy to it.
 //!
@@ -58,13 +58,16 @@ use crate::{Error, Limits, Meeting, Result};
 use gpu::{Buffer, Device, Event, Stream};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Longest own part that is copied in the order of the main stream, in bytes: some microseconds.
 const SHORT: usize = 2 << 20;
 
-/// Longest part of another rank for which the host waits a little, in bytes: those of some microseconds.
+/// Longest part of another rank for which the host waits a little, in bytes: its copy takes ten microseconds.
 const SHORT_COPY: usize = 4 << 20;
+
+/// Longest time for which it does. The wait of a device for another one takes seven microseconds.
+const SOON: Duration = Duration::from_micros(30);
 
 type Windows = [Arc<Buffer<u8>>; WINDOWS];
 
@@ -165,10 +168,12 @@ impl Peer {
         let done = self.seat.submit(&self.stream, copies, plan.deadline)?;
         self.copy_own(plan, posts, plan.place(counts, rank, rank))?;
         let done = self.receive(done, plan.deadline)?;
+        let soon = Instant::now() + SOON;
         for (from, event) in done.0.iter().enumerate().filter(|(from, _)| *from != rank) {
-            let is_short = plan.element * counts[from][rank] <= SHORT_COPY;
-            let wait = if is_short { transport::wait_soon } else { transport::wait_in };
-            wait(&self.stream, event)?;
+            if plan.element * counts[from][rank] <= SHORT_COPY {
+                transport::look_until(event, soon)?;
+            }
+            transport::wait_in(&self.stream, event)?;
         }
         Ok(column(counts, rank))
     }

@@ -74,20 +74,12 @@ pub fn wait_in(stream: &Stream, event: &Event) -> Result<()> {
     Ok(stream.wait(event)?)
 }
 
-/// Longest time that the host waits for a copy, so that no device has to: some times that of a short one.
-const SOON: Duration = Duration::from_micros(30);
-
-/// As [`wait_in`], for an event that will complete soon if all is well: first the host waits for it, for some
-/// microseconds.
-pub fn wait_soon(stream: &Stream, event: &Event) -> Result<()> {
-    let end = Instant::now() + SOON;
-    while Instant::now() < end {
-        if event.is_complete()? {
-            return Ok(());
-        }
+/// Looks at an event until it has completed, or the time has come.
+pub fn look_until(event: &Event, end: Instant) -> Result<()> {
+    while !event.is_complete()? && Instant::now() < end {
         std::hint::spin_loop();
     }
-    Ok(stream.wait(event)?)
+    Ok(())
 }
 
 /// Numbers of elements from each rank to each rank.

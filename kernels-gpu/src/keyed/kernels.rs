@@ -43,22 +43,15 @@ pub const fn spread(width: u32) -> usize {
 /// one, and elements that one tile would execute in sequence run concurrently.
 #[device]
 pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
-    element_of((Thread::index(), Thread::count()), width, len)
-}
-
-/// As [`element`], for a thread with an index among some of the grid's that are a grid for the batch.
-#[device]
-pub(crate) fn element_of((thread, threads): (usize, usize), width: u32, len: usize) -> (usize, bool) {
-    let index = index(thread, width, apart(threads, width, len));
+    let index = index(Thread::index(), width, apart(width, len));
     (index, index < len)
 }
 
-/// Returns the number of elements that a tile of `width` lanes executes in a batch of `len` elements, which
-/// has some threads.
+/// Returns the number of elements that a tile of `width` lanes executes in a batch of `len` elements.
 #[device]
-fn apart(threads: usize, width: u32, len: usize) -> u32 {
+fn apart(width: u32, len: usize) -> u32 {
     let mut each = width;
-    while spread(width) > 1 && each > 1 && (len * width as usize / each as usize) * 2 <= threads {
+    while spread(width) > 1 && each > 1 && (len * width as usize / each as usize) * 2 <= Thread::count() {
         each /= 2;
     }
     each
@@ -106,7 +99,7 @@ pub(crate) struct Element {
 impl Element {
     /// Returns the element of a batch of `len` elements on a structure of kind `M`: see [`element`].
     fn of<M: Kind>(len: usize) -> Self {
-        let each = apart(Thread::count(), M::TILE, len);
+        let each = apart(M::TILE, len);
         let index = index(Thread::index(), M::TILE, each);
         // Measured in registers: trees and skip lists rather keep the index.
         let is_anew = const { M::COMBINES.includes(Combination::InBatches) };

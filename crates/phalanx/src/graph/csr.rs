@@ -281,14 +281,14 @@ impl<E: Data> DynamicGraph<E> {
         space.fit_vertices(vertices.div_ceil(ROW_THREADS as usize).max(1))?;
         let mut counted = None;
         if rows.vertices() != vertices || rows.targets.is_empty() {
-            counted = Some(self.make_room(memory, space, rows)?);
+            counted = Some(self.fit_rows(memory, space, rows)?);
         }
         self.submit_copy(memory, space, rows, counted.unwrap_or(rows.len))?;
         if counted.is_some() {
             space.stream().synchronize()?;
         } else if !self.has_room(space.counted(memory)?, space, rows) {
             rows.forget(&space.stream())?;
-            let most = self.make_room(memory, space, rows)?;
+            let most = self.fit_rows(memory, space, rows)?;
             self.submit_copy(memory, space, rows, most)?;
             space.stream().synchronize()?;
         }
@@ -308,7 +308,7 @@ impl<E: Data> DynamicGraph<E> {
     }
 
     /// Makes room for the edges of the graph. Returns the most targets.
-    fn make_room(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<usize> {
+    fn fit_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<usize> {
         let (edges, tables) = space.counted(memory)?;
         let (vertices, most) = (memory.vertices as usize, self.most_targets(edges));
         space.fit_parts(tables / 2)?;

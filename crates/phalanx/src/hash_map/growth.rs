@@ -3,6 +3,8 @@
 use super::HashMap;
 use super::kernels::Kernels;
 #[cfg(feature = "sharded-map")]
+use super::kernels::Reader;
+#[cfg(feature = "sharded-map")]
 use super::owned;
 use super::table::Table;
 #[cfg(feature = "sharded-map")]
@@ -20,9 +22,9 @@ use crate::map::sketch;
 use crate::map::structure::Readable;
 use crate::map::structure::{HostKeys, Room, Scans, Structure, with_scanner};
 use gpu::{Device, Stream};
-use simt::BoundedSlice;
 #[cfg(feature = "sharded-map")]
-use std::any::Any;
+use phalanx_kernels::sharded::owned::Owned;
+use simt::BoundedSlice;
 #[cfg(feature = "sharded-map")]
 use std::sync::{Arc, PoisonError};
 
@@ -58,7 +60,7 @@ pub struct Growing<K, V> {
     pub load_factor: f64,
     pub growth: Growth,
     pub checks: Checks,
-    /// Whether read-only kernels (weak loads) may be in flight.
+    /// Which kernels may be in flight whose loads are weak, and which that write.
     pub freezer: Freezer,
 }
 
@@ -108,6 +110,16 @@ impl<K: Word, V: Word> Growing<K, V> {
     /// Returns whether the table takes `more` pairs without being too full afterwards.
     fn takes(&self, table: &Table, counts: Counts, more: usize) -> bool {
         counts.taken.saturating_add(more) <= self.most_taken(table.slots())
+    }
+
+    /// Records a lookup in order, and returns its kernels.
+    #[cfg(feature = "sharded-map")]
+    fn reader_in_order(&self) -> &dyn Reader<K, V> {
+        // Kernels with a view may run at any time.
+        if self.checks.are_viewed() || !self.freezer.look_up_in_order() {
+            return self.handle.kernels();
+        }
+        self.reader()
     }
 
     /// Submits a batch to a stream.
@@ -251,14 +263,10 @@ impl<K: Word, V: Word> Structure for Growing<K, V> {
             self.freezer.write_in_order(&self.handle.device)?;
             return self.launch(stream, batch);
         }
-        // Kernels with a view may run at any time.
-        if self.checks.are_viewed() || !self.freezer.look_up_in_order() {
-            return self.launch(stream, batch);
-        }
         let table = self.handle.read();
-        // SAFETY: as in `launch`. What wrote before has ended when the kernel begins, what the caller submits
-        // later begins when it has ended, and other writers first wait: see `Freezer::thaw`.
-        unsafe { Ok(self.reader().launch_look_up(stream, &table.raw(), batch)?) }
+        // SAFETY: as in `launch`. A read-only kernel comes after all that the caller has submitted and before
+        // all that it will submit, and other writers first wait: see `Freezer::thaw`.
+        unsafe { Ok(self.reader_in_order().launch_look_up(stream, &table.raw(), batch)?) }
     }
 
     #[cfg(feature = "sharded-map")]
@@ -314,28 +322,16 @@ impl<K: Word, V: Word> Readable<K, V> for SharedTable<K, V> {
 
     fn look_up_owned(
         &self,
-        next: Option<&dyn Readable<K, V>>,
         stream: &Stream,
         batch: Batch<K, V>,
-        ranks: (u32, u32),
-    ) -> Result<Option<Vec<Arc<dyn Send + Sync>>>> {
+        owned: Owned,
+    ) -> Result<Option<Arc<dyn Send + Sync>>> {
         debug_assert!(!batch.op.writes());
-        let variant = self.kernels.variant();
-        let has_variant = |table: &&Self| table.kernels.variant() == variant;
-        let Some(kernels) = owned::find::<K, V>(variant) else { return Ok(None) };
-        let next = match next.map(|next| next.as_any().downcast_ref::<Self>().filter(has_variant)) {
-            Some(None) => return Ok(None),
-            next => next.flatten().map(Self::memory),
-        };
+        let Some(kernels) = owned::find::<K, V>(self.kernels.variant()) else { return Ok(None) };
         let memory = self.memory();
-        let tables = (&memory.raw(), next.as_ref().map(|next| next.raw()));
-        // SAFETY: as in `look_up`, for both tables.
-        unsafe { kernels.look_up_owned(stream, (tables.0, tables.1.as_ref()), batch, ranks)? };
-        Ok(Some([Some(memory), next].into_iter().flatten().map(|memory| memory as _).collect()))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+        // SAFETY: as in `look_up`.
+        unsafe { kernels.look_up_owned(stream, &memory.raw(), batch, owned)? };
+        Ok(Some(memory))
     }
 }
 
@@ -403,11 +399,15 @@ mod tests {
         assert!(!map.is_unsettled());
         map.submit_in_order(&stream, get).unwrap();
         assert_eq!(found.read().unwrap(), [4, 5, 6]);
+        let is_read_only = || map.reader_in_order().variant().name.starts_with("phased_");
+        assert!(is_read_only());
         map.submit(&stream, get).unwrap();
         assert!(!map.is_unsettled(), "it only reads");
         map.submit(&stream, insert).unwrap();
-        assert!(map.is_unsettled());
+        assert!(map.is_unsettled() && !is_read_only());
+        map.settle().unwrap();
+        assert!(is_read_only());
         map.checks.viewed();
-        assert!(!map.is_unsettled(), "to settle it is in vain");
+        assert!(!map.is_unsettled() && !is_read_only(), "kernels with the view may always write");
     }
 }

@@ -82,9 +82,9 @@ use std::io::Read;
 /// | `reserve` | the same, and a rehash if the table is too small |
 /// | `compact`, `shrink_to_fit` | waits for the device, and rehashes |
 /// | a rehash | allocates and writes the new table beside the old one; one launch reads each old bucket and inserts each pair; waits for it |
-/// | `clear_on` | three fills in the stream, of all bytes of the table; no wait |
+/// | `clear_on` | three fills in the stream, of all bytes of the table; no wait but that of `view` |
 /// | `frozen` | waits for the device, unless nothing was submitted since the last time |
-/// | `view` | O(1) on the host; waits for the device once after [`Self::frozen`] was used |
+/// | `view` | O(1) on the host; waits for the device once after [`Self::frozen`], or a sharded map with this shard, was used |
 /// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
 pub struct HashMap<K: Key, V: Value> {
     table: Growing<K::Word, V::Word>,

@@ -14,6 +14,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Which kernels may be in flight whose loads are weak, and which that write. Those with weak loads and
 /// those that write never run at the same time.
+///
+/// Batches are *in order* if one caller has exclusive access and submits them all to streams that order
+/// lookups and batches that write: a sharded map does so with its shard. They need no wait of the host.
 #[derive(Debug, Default)]
 pub struct Freezer(Mutex<InFlight>);
 
@@ -23,7 +26,7 @@ struct InFlight {
     frozen: bool,
     /// Read-only kernels of batches in order.
     in_order: bool,
-    /// Kernels that may write, and that batches in order need not follow.
+    /// Kernels that may write, in streams that batches in order do not wait for.
     writers: bool,
 }
 
@@ -72,7 +75,7 @@ impl Freezer {
         self.lock().writers
     }
 
-    /// Waits for all that was submitted to the device.
+    /// Waits for the device. Later lookups in order may be executed by read-only kernels.
     pub fn settle(&self, device: &Device) -> Result<()> {
         let mut now = self.lock();
         device.synchronize()?;
@@ -331,7 +334,7 @@ mod tests {
     fn lookups_in_order_are_read_only_unless_others_may_write() {
         let (device, freezer) = (Device::emulator(Default::default()), Freezer::default());
         assert!(freezer.is_unsettled() && !freezer.look_up_in_order(), "what has filled it may run");
-        freezer.settle(&device).unwrap();
+        assert_eq!(waits(&device, |device| freezer.settle(device)), 1);
         assert!(!freezer.is_unsettled() && freezer.look_up_in_order());
         freezer.write_in_order(&device).unwrap();
         assert!(freezer.look_up_in_order(), "the write has ended before it");
@@ -345,12 +348,18 @@ mod tests {
         let (device, mut freezer) = (Device::emulator(Default::default()), Freezer::default());
         freezer.freeze();
         assert!(freezer.is_frozen() && freezer.look_up_in_order());
-        freezer.write_in_order(&device).unwrap();
-        assert!(!freezer.is_frozen(), "the frozen structure's own are in any stream");
-        assert!(freezer.look_up_in_order() && freezer.lock().in_order);
-        freezer.write_in_order(&device).unwrap();
-        assert!(freezer.lock().in_order, "the stream's order is enough");
-        freezer.thaw(&device).unwrap();
-        assert!(!freezer.lock().in_order);
+        let write_in_order = |device: &Device| freezer.write_in_order(device);
+        assert_eq!(waits(&device, write_in_order), 1, "the frozen structure's own are in any stream");
+        assert!(!freezer.is_frozen() && freezer.look_up_in_order());
+        assert_eq!(waits(&device, write_in_order), 0, "the stream's order is enough");
+        assert_eq!(waits(&device, |device| freezer.thaw(device)), 1, "this is another stream");
+        assert_eq!(waits(&device, |device| freezer.thaw(device)), 0);
+    }
+
+    /// Returns how often `run` waits for the device.
+    fn waits(device: &Device, run: impl FnOnce(&Device) -> Result<()>) -> u64 {
+        let before = device.emulated_work().unwrap().waits;
+        run(device).unwrap();
+        device.emulated_work().unwrap().waits - before
     }
 }

@@ -73,8 +73,9 @@ pub trait Structure {
     fn memory_usage(&self) -> usize;
 
     /// As [`Self::submit`], for a caller with exclusive access whose streams order lookups and batches that
-    /// write: one of either kind begins when all earlier ones of the other have ended. Lookups may be
-    /// executed by read-only kernels, unless the structure [is unsettled](Self::is_unsettled).
+    /// write: one of either kind accesses the structure when all earlier ones of the other have ended.
+    /// Lookups may be executed by read-only kernels, unless the structure
+    /// [is unsettled](Self::is_unsettled).
     #[cfg(feature = "sharded-map")]
     fn submit_in_order(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()> {
         self.submit(stream, batch)
@@ -87,7 +88,8 @@ pub trait Structure {
         false
     }
 
-    /// Waits for the device. Only a caller with exclusive access may call it.
+    /// Waits for the device, so that lookups in order may be executed by read-only kernels. Only a caller
+    /// with exclusive access may call it.
     #[cfg(feature = "sharded-map")]
     fn settle(&self) -> Result<()> {
         Ok(())
@@ -113,19 +115,14 @@ pub trait Readable<K, V>: Send + Sync {
     /// Returns what must live until the stream has executed the batch.
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<std::sync::Arc<dyn Send + Sync>>;
 
-    /// As [`Self::look_up`], for a `get` of which only the elements of one rank are executed, and those of
-    /// the next one if there is its structure. `ranks` are the number of ranks, and the first of these. The
-    /// answers to others are not written. Returns `None` if the structures have no kernel for it.
+    /// As [`Self::look_up`], for a `get` of which only the elements of one rank are executed. The answers to
+    /// others are not written. Returns `None` if the structure has no kernel for it.
     fn look_up_owned(
         &self,
-        next: Option<&dyn Readable<K, V>>,
         stream: &Stream,
         batch: Batch<K, V>,
-        ranks: (u32, u32),
-    ) -> Result<Option<Vec<std::sync::Arc<dyn Send + Sync>>>>;
-
-    /// Returns the structure as a value of its type.
-    fn as_any(&self) -> &dyn std::any::Any;
+        owned: phalanx_kernels::sharded::owned::Owned,
+    ) -> Result<Option<std::sync::Arc<dyn Send + Sync>>>;
 }
 
 /// Words of the keys of a batch on the host.

@@ -45,7 +45,8 @@ use gpu::{AsSlice, AsSliceMut, OptionalSliceMut};
 /// # Cost
 /// Each call waits for the device, for the counts of the batch, or of each chunk but not for its operations;
 /// with 2^20 elements or more once more, for a sample of the keys, and once more if equal keys are combined.
-/// A call with a small batch does not wait between devices with peer access. A chunk of up to 2^24 elements
+/// A call with a small batch does not wait between devices with peer access. A lookup waits for the device if
+/// the shard's own calls may have changed it since the last one. A chunk of up to 2^24 elements
 /// takes two or three launches of its own and one for each other rank, and without peer access two transfers
 /// and further launches for each round. Memory is allocated only for a batch that is longer than all before,
 /// or the first one that is combined (about 45 bytes per element, which stay): then the call waits for the

@@ -89,7 +89,7 @@ use work::Work;
 ///
 /// | call | cost |
 /// |---|---|
-/// | `new` | loads the kernels, and, unless kernels write messages to the other ranks' memory, allocates messages and answers for two chunks, about a GiB with default limits; on GPUs of one process, times 320 lookups of up to 2^22 keys |
+/// | `new` | loads the kernels, and, unless kernels write messages to the other ranks' memory, allocates messages and answers for two chunks, about a GiB with default limits; on GPUs of one process, times up to 320 lookups of up to 2^22 keys |
 /// | operations on host slices | copies the batch to the device and the results back, as a whole, by the threads of the host unless the slices lie in buffers on [`Tier::Pinned`] and are their own words; otherwise as [`batches`](Self::batches). A batch that is longer than all before allocates up to 28 bytes per element, which are kept until a shard has to grow for refused elements |
 /// | `len`, `is_empty` | [`Map::len`] of the shard, and one step of the exchange |
 /// | `retain`, `retain_keys`, `clear`, `export`, `save` | those of the shard, and one step or two |
@@ -199,7 +199,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         Ok(map)
     }
 
-    /// Loads all kernels: with NCCL, loading one while another rank waits may deadlock.
+    /// Loads all kernels: with NCCL, loading one while another rank waits may deadlock. Waits for the device.
     fn load_kernels(&self) -> Result<()> {
         let device = self.device();
         device.prepare::<ShardedCount<Pair<K::Word, V::Word>>>()?;
@@ -283,7 +283,9 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// [`batches().get`](ShardedBatches::get) that needed no exchange. So before a rank changes its shard by
     /// itself after such a batch, all ranks [`wait`](Self::wait), and then call an operation of all ranks,
     /// such as [`all_gather`](Self::all_gather). When another call returns, no rank uses this shard for it
-    /// any more. The next lookup waits for the device if the shard's own calls may have changed it.
+    /// any more. The next lookup waits for the device if the shard's own calls may have changed it. The other
+    /// way round, these calls wait for lookups of this map that still run: where a rank may be lost
+    /// meanwhile, call `wait` first, which has a deadline.
     pub fn shard(&self) -> &M {
         &self.shard
     }
@@ -297,14 +299,17 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         &mut self.shard
     }
 
-    /// Checks the shard after [`Self::shard_mut`].
+    /// Checks the shard after [`Self::shard_mut`]. It may be another one, with other kernels, on which
+    /// batches of another sharded map run.
     fn check_shard(&mut self) -> Result<()> {
         if self.is_lent {
+            self.engine.exchange.wait()?; // with a deadline, which the shard's own wait has not
             let shard = self.shard.inner();
             crate::map::batches::check_same_device(self.engine.exchange.device(), "shard", shard.device())?;
             let table = shard.readable().map(|table| table.id());
             let (rank, remote) = (self.rank(), self.engine.remote.take());
             self.engine.remote = remote.filter(|remote| remote.id(rank) == table);
+            self.load_kernels()?;
             self.is_lent = false;
         }
         Ok(())
@@ -363,8 +368,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// batch of all ranks counts, and the smallest number that a rank has set. Changes by other operations of
     /// this map are ordered before and after such lookups.
     ///
-    /// `new` measures the number: both ways, for some sizes of batches, until the exchange is faster. On
-    /// emulated devices it is 0.
+    /// `new` measures the number: both ways, for some sizes of batches, until the exchange is faster, or
+    /// takes more than 5 ms. On emulated devices it is 0.
     pub fn set_most_remote(&mut self, elements: usize) {
         self.engine.most_remote = elements;
     }

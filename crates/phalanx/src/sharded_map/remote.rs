@@ -16,6 +16,7 @@ use crate::{Error, Result};
 use exchange::{Exchange, Lane};
 use gpu::Stream;
 use phalanx_kernels::sharded::kernels::Answers;
+use phalanx_kernels::sharded::owned::Owned;
 use phalanx_kernels::sharded::small::Fixed;
 use simt::hash::mix64 as mix;
 use std::sync::Arc;
@@ -49,13 +50,16 @@ const TIMED: usize = 16;
 /// the batch make it so long, and then the larger ones would take minutes.
 const LONGEST: Duration = Duration::from_millis(5);
 
+/// Ratio of times above which larger batches, for which the exchange gains, are not timed.
+const FAR: u32 = 8;
+
 /// The faster way to look up batches of some size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Faster {
     Exchange,
     /// Lookups without an exchange.
     Remote,
-    /// These, and so they are for larger batches.
+    /// Lookups without an exchange, and for larger batches, too.
     RemoteByFar,
 }
 
@@ -64,7 +68,7 @@ impl Faster {
     fn of([remote, exchange]: [Duration; 2]) -> Self {
         match remote <= exchange {
             false => Self::Exchange,
-            true if exchange > LONGEST => Self::RemoteByFar,
+            true if exchange > LONGEST && exchange > FAR * remote => Self::RemoteByFar,
             true => Self::Remote,
         }
     }
@@ -112,16 +116,15 @@ impl<K: Word, V: Word> Remote<K, V> {
         Ok(())
     }
 
-    /// Submits lookups of all keys of a batch, those of each owner in its table: a launch for two tables.
-    /// Returns `false` if a table has no kernel for it: then the answers are not complete.
+    /// Submits lookups of all keys of a batch, those of each owner in its table. Returns `false` if a table
+    /// has no kernel for it: then the answers are not complete.
     fn look_up_in_place(&mut self, batch: Batch<K, V>) -> Result<bool> {
         let owners = self.tables.len() as u32;
-        for own in (0..self.tables.len()).step_by(2) {
-            let next = self.tables.get(own + 1).map(|table| &**table);
-            let ranks = (owners, own as u32);
-            let submitted = self.tables[own].look_up_owned(next, &self.stream, batch, ranks)?;
+        for own in 0..owners {
+            let submitted =
+                self.tables[own as usize].look_up_owned(&self.stream, batch, Owned { owners, own })?;
             let Some(memory) = submitted else { return Ok(false) };
-            memory.into_iter().for_each(|memory| self.hold(memory));
+            self.hold(memory);
         }
         Ok(true)
     }
@@ -277,7 +280,7 @@ impl<K: Word, V: Word> Engine<K, V> {
         self.get_remote(batch)
     }
 
-    /// Submits lookups: a launch for each two owners, or, with many, messages for which there is room.
+    /// Submits lookups: a launch for each owner, or, with many, messages for which there is room.
     fn get_remote(&mut self, batch: &Batch<K, V>) -> Result<()> {
         self.exchange.check()?;
         let remote = self.remote.as_mut().ok_or(Error::NotReadable)?;
@@ -331,7 +334,9 @@ mod tests {
         let of = |micros: [u64; 2]| Faster::of(micros.map(Duration::from_micros));
         assert_eq!(of([40, 60]), Faster::Remote);
         assert_eq!(of([60, 40]), Faster::Exchange);
-        assert_eq!(of([100, 8000]), Faster::RemoteByFar);
+        assert_eq!(of([100, 4000]), Faster::Remote);
+        assert_eq!(of([900, 8000]), Faster::RemoteByFar);
+        assert_eq!(of([1100, 8000]), Faster::Remote);
         assert_eq!(of([9000, 8000]), Faster::Exchange);
     }
 }

@@ -49,9 +49,10 @@ fn lookups_see_what_shards_were_given() {
         assert!(map.insert(&keys, &keys)?.all_placed());
         for round in 0..6 {
             let values = vec![round; keys.len()];
+            let on_device_too = device.from_slice(&values)?; // to drop it waits for the device
             match round % 3 {
                 0 => assert!(map.shard().insert(&keys, &values)?.all_placed()),
-                1 => map.shard().on(&stream).insert(&on_device, &device.from_slice(&values)?, None)?,
+                1 => map.shard().on(&stream).insert(&on_device, &on_device_too, None)?,
                 _ => assert!(map.insert(&keys, &values)?.all_placed()),
             }
             let found = map.get(&keys)?;
@@ -60,6 +61,58 @@ fn lookups_see_what_shards_were_given() {
         }
         Ok(())
     });
+}
+
+/// Lookups, changes and lookups of a few hot keys follow each other without a wait of the host.
+#[test]
+fn lookups_follow_changes_in_the_stream() {
+    const ROUNDS: u64 = 40;
+    on_few_ranks(|case, mut map| {
+        let device = map.device().clone();
+        let keys = device.from_slice(&[1u64, 2, 3, 4].repeat(64))?;
+        let values =
+            (0..ROUNDS).map(|round| Ok(device.from_slice(&[round; 256])?)).collect::<Result<Vec<_>>>()?;
+        let buffers = || (0..ROUNDS).map(|_| Ok(device.buffer::<u64>(256)?)).collect::<Result<Vec<_>>>();
+        let (mut found, mut outcomes) = (buffers()?, device.buffer::<u8>(256)?);
+        map.set_most_remote(0);
+        for round in 0..ROUNDS as usize {
+            map.batches().insert(&keys, &values[round], None)?;
+            map.batches().get(&keys, &mut found[round], &mut outcomes)?;
+        }
+        map.wait()?;
+        for (round, found) in (0..).zip(&found) {
+            assert_eq!(found.read()?, [round; 256], "{case:?}");
+        }
+        Ok(())
+    });
+}
+
+/// Two maps exchange their shards while lookups and changes run.
+#[test]
+fn maps_may_exchange_their_shards() {
+    let device = Device::from_environment().unwrap();
+    let make = || {
+        let meeting = phalanx::exchange::Meeting::new(1)?;
+        let exchange = phalanx::exchange::Exchange::peer(&meeting, 0, &device, small())?;
+        let shard = HashMap::<u64, u64>::builder().device(&device).capacity(5000).build()?;
+        ShardedMap::new(exchange, shard)
+    };
+    let (mut a, mut b) = (make().unwrap(), make().unwrap());
+    let keys = device.from_slice(&(0..4000u64).collect::<Vec<_>>()).unwrap();
+    let mut found = device.buffer::<u64>(4000).unwrap();
+    let mut outcomes = device.buffer::<u8>(4000).unwrap();
+    for round in 1..10u64 {
+        let values = device.from_slice(&vec![round; 4000]).unwrap();
+        a.batches().insert(&keys, &values, None).unwrap();
+        std::mem::swap(a.shard_mut(), b.shard_mut());
+        let before = device.emulated_work().map(|work| work.waits);
+        b.batches().get(&keys, &mut found, &mut outcomes).unwrap();
+        let after = device.emulated_work().map(|work| work.waits);
+        assert!(before.is_none() || after > before, "the other map's stream may still insert");
+        b.wait().unwrap();
+        assert_eq!(found.read().unwrap(), vec![round; 4000]);
+        std::mem::swap(a.shard_mut(), b.shard_mut());
+    }
 }
 
 /// Shards of several variants: one kernel cannot read the tables of two of them.
