@@ -211,7 +211,7 @@ impl PtxBuilder {
         }
         let text = fs::read_to_string(&assembly)
             .map_err(|_| Error::NoOutput { package: manifest.name.clone(), path: target.to_owned() })?;
-        let text = ptx::without_comments(&text);
+        let text = ptx::with_short_parameters(&ptx::without_comments(&text));
         match ptx::unresolved(&text) {
             names if names.is_empty() => Ok(text),
             names => Err(Error::Unresolved { package: manifest.name.clone(), names }),

@@ -1,5 +1,6 @@
 //! Built PTX.
 use crate::{Error, Header, Result};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Functions that the driver itself provides to PTX (CUDA programming guide, "system calls").
@@ -53,8 +54,13 @@ fn entry(line: &str) -> Option<&str> {
 /// Returns the first word of letters, digits, `_` and `$`.
 fn identifier(text: &str) -> Option<&str> {
     let text = text.trim_start();
-    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '$');
+    let end = text.find(|letter| !is_of_name(letter));
     Some(&text[..end.unwrap_or(text.len())]).filter(|name| !name.is_empty())
+}
+
+/// Returns whether names have this letter.
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_' || letter == '$'
 }
 
 /// Returns the PTX without empty lines and the comments of the compiler, which take 2 % of a package.
@@ -75,6 +81,24 @@ pub fn without_comments(text: &str) -> String {
         }
     }
     kept
+}
+
+/// Returns the PTX with short names of parameters, which are visible in their function only: `param_0` instead
+/// of the function's name before it. The long ones take 2 % of a package.
+pub fn with_short_parameters(text: &str) -> String {
+    const MARK: &str = "_param_";
+    let kernels = text.split(".entry").skip(1).filter_map(identifier);
+    let functions: HashSet<&str> =
+        text.split(".func").skip(1).filter_map(function_name).chain(kernels).collect();
+    let (mut kept, mut end) = (String::with_capacity(text.len()), 0);
+    for (at, _) in text.match_indices(MARK) {
+        let begin = text[..at].rfind(|letter| !is_of_name(letter)).map_or(0, |before| before + 1);
+        if functions.contains(&text[begin..at]) {
+            kept.push_str(&text[end..begin]);
+            end = at + 1;
+        }
+    }
+    kept + &text[end..]
 }
 
 /// Returns the functions and variables that the text declares but does not define, without those of the
@@ -123,6 +147,17 @@ mod tests {
         let kept =
             ".version 8.4\n.visible .entry one()\n{\n\t// registers=40 arguments=8\n\t{\n\tret;\n\t}\n}\n";
         assert_eq!(without_comments(text), kept);
+    }
+
+    #[test]
+    fn names_of_parameters_are_short() {
+        let text = ".func (.param .b32 func_retval0) $help(\n\t.param .b64 $help_param_0\n)\n;\n\
+            .visible .entry one__x(.param .b64 one__x_param_0, .param .b32 one__x_param_1)\n{\n\
+            \tld.param.b64 %rd1, [one__x_param_0+8];\n\tst.param.b64 [param0], my_param_1;\n}\n";
+        let short = ".func (.param .b32 func_retval0) $help(\n\t.param .b64 param_0\n)\n;\n\
+            .visible .entry one__x(.param .b64 param_0, .param .b32 param_1)\n{\n\
+            \tld.param.b64 %rd1, [param_0+8];\n\tst.param.b64 [param0], my_param_1;\n}\n";
+        assert_eq!(with_short_parameters(text), short);
     }
 
     #[test]
