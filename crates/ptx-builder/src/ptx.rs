@@ -83,8 +83,8 @@ pub fn without_comments(text: &str) -> String {
     kept
 }
 
-/// Returns the PTX with short names of parameters, which are visible in their function only: `param_0` instead
-/// of the function's name before it. The long ones take 2 % of a package.
+/// Returns the PTX with short names of parameters, which are visible in their function only: `param_0`,
+/// without the function's name before it. The long ones take 2 % of a package.
 pub fn with_short_parameters(text: &str) -> String {
     const MARK: &str = "_param_";
     let kernels = text.split(".entry").skip(1).filter_map(identifier);
