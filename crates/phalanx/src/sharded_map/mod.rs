@@ -293,7 +293,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// Returns this rank's shard for exclusive operations such as [`HashMap::reserve`]: see
     /// [`shard`](Self::shard). If another map takes its place, it must be on the same device, or later
     /// operations are an [`Error::OtherDevice`]; and this map's pairs are no longer looked up without an
-    /// exchange. The [`get_remote`](Self::get_remote) of other ranks still reads the former map.
+    /// exchange. The [`get_remote`](Self::get_remote) of other ranks still reads the former map. The next
+    /// operation waits for the device, and loads the shard's kernels.
     pub fn shard_mut(&mut self) -> &mut M {
         self.is_lent = true;
         &mut self.shard
