@@ -13,7 +13,7 @@ use gpu::{Buffer, Event, Stream};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Meeting point of ranks that are threads of one process. Cheap to clone: clones refer to the same one.
@@ -52,6 +52,8 @@ struct State {
     taken: Vec<usize>,
     steps: BTreeMap<u64, Step>,
     lost: Option<Lost>,
+    /// Number of ranks that sleep until something changes.
+    sleepers: usize,
 }
 
 /// A value that a rank shares with the others of its process.
@@ -162,6 +164,17 @@ impl Hub {
     // Each change is complete, also if a thread panics.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Self::state`]. The thread does not sleep if another has the lock.
+    fn state_awake(&self) -> MutexGuard<'_, State> {
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(TryLockError::Poisoned(error)) => return error.into_inner(),
+                Err(TryLockError::WouldBlock) => self.pause(),
+            }
+        }
     }
 
     /// Returns an error if a rank is lost.
@@ -299,7 +312,10 @@ impl Seat {
         let mut state = self.hub.state();
         state.check()?;
         state.post(self.hub.ranks, self.rank, step, post);
-        self.hub.changed.notify_all();
+        if state.sleepers > 0 {
+            // A call of the operating system, for which others would wait at the lock.
+            self.hub.changed.notify_all();
+        }
         let posts = self.await_posts(state, step, deadline)?;
         check_kinds(&posts)?;
         Ok(posts)
@@ -361,7 +377,7 @@ impl Seat {
                 // Ranks that are in step meet in some microseconds; to wake a thread takes longer.
                 drop(state);
                 self.hub.pause();
-                state = self.hub.state();
+                state = self.hub.state_awake();
                 continue;
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -371,8 +387,10 @@ impl Seat {
                 self.hub.mark_lost(&mut state, Lost { rank, cause });
                 continue;
             }
+            state.sleepers += 1;
             let waited = self.hub.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.sleepers -= 1;
         }
     }
 
