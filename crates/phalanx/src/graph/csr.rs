@@ -279,20 +279,20 @@ impl<E: Data> DynamicGraph<E> {
     fn copy_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<()> {
         let vertices = memory.vertices as usize;
         space.fit_vertices(vertices.div_ceil(ROW_THREADS as usize).max(1))?;
-        let mut counted = None;
-        if rows.vertices() != vertices || rows.targets.is_empty() {
-            counted = Some(self.fit_rows(memory, space, rows)?);
+        let has_rows = rows.vertices() == vertices && !rows.targets.is_empty();
+        if has_rows {
+            self.submit_copy(memory, space, rows, rows.len)?;
         }
-        self.submit_copy(memory, space, rows, counted.unwrap_or(rows.len))?;
-        if counted.is_some() {
-            space.stream().synchronize()?;
-        } else if !self.has_room(space.counted(memory)?, space, rows) {
-            rows.forget(&space.stream())?;
-            let most = self.fit_rows(memory, space, rows)?;
+        let counts = space.counted(memory)?;
+        let most = self.most_targets(counts.0);
+        if !has_rows || !self.has_room(counts, space, rows) {
+            if let Err(error) = self.fit_rows(memory, counts, space, rows) {
+                rows.forget(&space.stream())?;
+                return Err(error);
+            }
             self.submit_copy(memory, space, rows, most)?;
             space.stream().synchronize()?;
         }
-        let most = self.most_targets(space.last_count().0);
         rows.len = if self.has_loops(memory) { last_of(&rows.offsets)?.min(most) } else { most };
         Ok(())
     }
@@ -307,15 +307,20 @@ impl<E: Data> DynamicGraph<E> {
         rows.targets.len() >= self.most_targets(edges) && space.has_parts(tables / 2)
     }
 
-    /// Makes room for the edges of the graph. Returns the most targets.
-    fn fit_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<usize> {
-        let (edges, tables) = space.counted(memory)?;
+    /// Makes room for so many edges and slabs of tables.
+    fn fit_rows(
+        &self,
+        memory: &Memory,
+        (edges, tables): (usize, usize),
+        space: &mut RowSpace,
+        rows: &mut Csr<E>,
+    ) -> Result<()> {
         let (vertices, most) = (memory.vertices as usize, self.most_targets(edges));
         space.fit_parts(tables / 2)?;
         if rows.vertices() != vertices || rows.targets.len() < most {
             *rows = Csr::with_room(self.device(), vertices, most, self.kind)?;
         }
-        Ok(most)
+        Ok(())
     }
 
     /// Submits a copy into rows, of about so many targets.

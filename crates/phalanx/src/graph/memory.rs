@@ -349,8 +349,6 @@ pub struct RowSpace {
     cursors: Buffer<u32>,
     /// Number of tiles that have been taken, and number of parts.
     counts: Buffer<u32>,
-    /// Numbers of edges and slabs of tables at the last count.
-    last: (usize, usize),
     /// Memory of the host for the graph's counters and the state of its arena.
     told: (Buffer<u64>, Buffer<u32>),
 }
@@ -369,7 +367,7 @@ impl RowSpace {
         let told = (device.buffer_on(Tier::Pinned, COUNTER_WORDS)?, device.buffer_on(Tier::Pinned, 1)?);
         let (parts, cursors) = (device.buffer(0)?, device.buffer(0)?);
         let (status, counts) = (device.buffer(0)?, device.buffer(2)?);
-        Ok(Self { stream: device.stream()?, status, parts, cursors, counts, last: (0, 0), told })
+        Ok(Self { stream: device.stream()?, status, parts, cursors, counts, told })
     }
 
     /// Makes room for so many tiles of vertices.
@@ -391,7 +389,7 @@ impl RowSpace {
 
     /// Returns whether there is room for so many parts.
     pub fn has_parts(&self, parts: usize) -> bool {
-        self.parts.len() >= parts && self.cursors.len() >= parts
+        self.parts.len() >= parts
     }
 
     /// Returns the number of edges of the graph, and of slabs of the arena that have been in tables. Waits
@@ -405,13 +403,7 @@ impl RowSpace {
             memory.arena_state.read_on(&self.stream, 0, state)?;
         }
         self.stream.synchronize()?;
-        self.last = (Counts::of(counters).live, state[0] as usize);
-        Ok(self.last)
-    }
-
-    /// Returns what [`Self::counted`] has returned last.
-    pub fn last_count(&self) -> (usize, usize) {
-        self.last
+        Ok((Counts::of(counters).live, state[0] as usize))
     }
 
     /// Returns the stream of copies.

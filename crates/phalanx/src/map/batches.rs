@@ -90,10 +90,10 @@ use simt::{BoundedSlice, GlobalSlice, Word};
 /// `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `contains_key`, `remove`, `take`, `replace` and
 /// `execute` launch one kernel each; they allocate and copy nothing and do not wait for the device. There are
 /// four exceptions. An ordered map submits a large batch that inserts into a small map as several launches,
-/// and rebuilds its directory between them in a launch of its own. Batches that write wait for the device
-/// once after `Frozen`, or a sharded map that has the map as its shard, has looked keys up. Variants that
-/// sort batches launch a sort before, and allocate its workspace when a stream's batch is longer than any
-/// before. Large batches on an ordered map with
+/// and rebuilds its directory between them in a launch of its own. Batches that write, and all batches on a
+/// B-tree, wait for the device once after `Frozen`, or a sharded map that has the map as its shard, has
+/// looked keys up. Variants that sort batches launch a sort before, and allocate its workspace when a
+/// stream's batch is longer than any before. Large batches on an ordered map with
 /// [`LargeBatches::Rebuild`](crate::btree::LargeBatches::Rebuild) allocate, wait, and may grow the map.
 #[derive(Debug)]
 pub struct Batches<'a, M: ?Sized> {

@@ -37,6 +37,15 @@ impl Default for InFlight {
     }
 }
 
+impl InFlight {
+    /// Waits for all read-only kernels.
+    fn end_readers(&mut self, device: &Device) -> Result<()> {
+        device.synchronize()?;
+        (self.frozen, self.in_order) = (false, false);
+        Ok(())
+    }
+}
+
 impl Freezer {
     /// Returns whether read-only kernels of a frozen structure may be in flight, and nothing that may write
     /// was submitted since [`Self::freeze`].
@@ -55,8 +64,7 @@ impl Freezer {
     pub fn thaw(&self, device: &Device) -> Result<()> {
         let mut now = self.lock();
         if now.frozen || now.in_order {
-            device.synchronize()?;
-            (now.frozen, now.in_order) = (false, false);
+            now.end_readers(device)?;
         }
         now.writers = true;
         Ok(())
@@ -94,8 +102,7 @@ impl Freezer {
     pub fn write_in_order(&self, device: &Device) -> Result<()> {
         let mut now = self.lock();
         if now.frozen {
-            device.synchronize()?;
-            (now.frozen, now.in_order) = (false, false);
+            now.end_readers(device)?;
         }
         Ok(())
     }

@@ -218,22 +218,19 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         // for tables with writers, too.
         let (none, keys) = (device.zeroed::<u32>(1)?, device.zeroed::<K::Word>(1)?);
         let (values, outcomes) = (device.zeroed::<V::Word>(1)?, device.zeroed::<u8>(1)?);
-        let [insert, get] = [BatchOp::Insert, BatchOp::Get];
+        let keys = keys.bounded_by(&none)?.global();
+        let batch = |op| match op {
+            BatchOp::Get => {
+                Batch { results: values.global(), outcomes: outcomes.global(), ..Batch::new(op, keys) }
+            }
+            _ => Batch { arguments: values.global(), outcomes: outcomes.global(), ..Batch::new(op, keys) },
+        };
+        let (shard, lookups) = (self.shard.inner(), [BatchOp::Get, BatchOp::ContainsKey]);
         let upsert = BatchOp::Upsert(crate::map::OpCode::MAX);
-        for op in [insert, BatchOp::InsertNew, upsert, get, BatchOp::ContainsKey, BatchOp::Remove] {
-            let mut batch = Batch::new(op, keys.bounded_by(&none)?.global());
-            batch.outcomes = outcomes.global();
-            match op {
-                BatchOp::Get => batch.results = values.global(),
-                _ => batch.arguments = values.global(),
-            }
-            self.shard.inner().submit(self.stream(), batch)?;
-            if !op.writes() {
-                self.shard.inner().settle()?;
-                self.shard.inner().submit_in_order(self.stream(), batch)?;
-            }
-        }
-        self.shard.inner().settle()
+        let changes = [BatchOp::Insert, BatchOp::InsertNew, upsert, BatchOp::Remove];
+        changes.into_iter().chain(lookups).try_for_each(|op| shard.submit(self.stream(), batch(op)))?;
+        shard.settle()?;
+        lookups.into_iter().try_for_each(|op| shard.submit_in_order(self.stream(), batch(op)))
     }
 
     /// Compares the types of all ranks.
@@ -316,10 +313,10 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
         Ok(())
     }
 
-    /// Waits for what the shard's own calls have submitted, if they may write, so that lookups are executed
-    /// by read-only kernels.
-    fn settle_shard(&mut self) -> Result<()> {
-        if self.shard.inner().is_unsettled() {
+    /// Before lookups, waits for what the shard's own calls have submitted, if they may write, so that
+    /// read-only kernels execute the lookups.
+    fn settle_shard(&mut self, op: BatchOp) -> Result<()> {
+        if !op.writes() && self.shard.inner().is_unsettled() {
             self.engine.exchange.wait()?; // with a deadline, which the shard's own wait has not
             self.shard.inner().settle()?;
         }
@@ -370,7 +367,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// this map are ordered before and after such lookups.
     ///
     /// `new` measures the number: both ways, for some sizes of batches, until the exchange is faster, or
-    /// takes more than 5 ms. On emulated devices it is 0.
+    /// takes more than 5 ms and 8 times as long. On emulated devices it is 0.
     pub fn set_most_remote(&mut self, elements: usize) {
         self.engine.most_remote = elements;
     }
@@ -418,9 +415,8 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
 
     /// Runs this rank's part of a collective batch. Returns what comes with it.
     fn run<T>(&mut self, call: Call, batch: Result<BatchWith<K, V, T>>) -> Result<T> {
-        let checked = self.check_shard();
-        let settled = if call.op.writes() { checked } else { checked.and_then(|()| self.settle_shard()) };
-        let batch = settled.and(batch);
+        let ready = self.check_shard().and_then(|()| self.settle_shard(call.op));
+        let batch = ready.and(batch);
         self.is_running = true;
         self.engine.run(self.shard.inner(), call, batch)
     }

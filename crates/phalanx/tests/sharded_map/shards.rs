@@ -90,7 +90,8 @@ fn lookups_follow_changes_in_the_stream() {
 /// Two maps exchange their shards while lookups and changes run.
 #[test]
 fn maps_may_exchange_their_shards() {
-    let device = Device::from_environment().unwrap();
+    // No other test waits for the emulated device.
+    let device = if is_cuda() { Device::cuda(0).unwrap() } else { Device::emulator(Default::default()) };
     let make = || {
         let meeting = phalanx::exchange::Meeting::new(1)?;
         let exchange = phalanx::exchange::Exchange::peer(&meeting, 0, &device, small())?;
