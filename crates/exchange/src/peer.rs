@@ -63,11 +63,11 @@ use std::time::{Duration, Instant};
 /// Longest own part that is copied in the order of the main stream, in bytes: some microseconds.
 const SHORT: usize = 2 << 20;
 
-/// Longest part of another rank for which the host waits a little, in bytes: its copy takes ten microseconds.
-const SHORT_COPY: usize = 4 << 20;
+/// Longest part of another rank for which the host waits a little, in bytes: its copy takes 30 microseconds.
+const SHORT_COPY: usize = 8 << 20;
 
 /// Longest time for which it does. The wait of a device for another one takes seven microseconds.
-const SOON: Duration = Duration::from_micros(30);
+const SOON: Duration = Duration::from_micros(60);
 
 type Windows = [Arc<Buffer<u8>>; WINDOWS];
 

@@ -91,7 +91,12 @@ where
         let (tile, route) = (turn.tile(), self.route(turn));
         let request = self.request.from_owner(turn);
         let (rank, bucket) = (tile.rank(), self.bucket(route.bucket));
-        let read = bucket.load(rank, turn.is_active(), Self::LOADS);
+        let read = if !O::WRITES && L > 1 && self.request.operation.reads_in_steps() {
+            let is = |word: S::Word| S::key(word) == request.key;
+            bucket.load_in_steps(tile, turn.is_active(), Self::LOADS, is)
+        } else {
+            bucket.load(rank, turn.is_active(), Self::LOADS)
+        };
         let is_for = |j: u32| P::EXTRA_PROBES == 0 || rank * L as u32 + j < route.quota;
         let may_take = |j: u32, word: S::Word| Self::is_empty(word) && is_for(j);
         let probe = BucketProbe::new(tile, bucket, &read, &request, may_take);

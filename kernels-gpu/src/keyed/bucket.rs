@@ -13,7 +13,7 @@
 //! The slots of a bucket are ordered by (lane, j).
 use super::slot::{Chunk, Slot};
 use core::marker::PhantomData;
-use simt::{Global, Order, Scope, device};
+use simt::{Convergence, Global, Order, Scope, Tile, device};
 
 /// A bucket in memory.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +80,33 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
                 words[j + i] = chunk.word(i);
                 i += 1;
             }
+            j += S::PER_CHUNK;
+        }
+        Lane { words }
+    }
+
+    /// As [`Self::load`], one chunk of 16 bytes per lane after the other, until one has a word for which `is`
+    /// holds: the slots after it count as empty.
+    #[device(caller)]
+    pub(crate) fn load_in_steps(
+        self,
+        tile: Tile<W, impl Convergence>,
+        mut wanted: bool,
+        order: Order,
+        is: impl Fn(S::Word) -> bool,
+    ) -> Lane<S, L> {
+        let mut words = [S::EMPTY; L];
+        let mut j = 0;
+        while j < L {
+            // SAFETY: the rank is below `W`, and slot `j` begins a chunk of the bucket.
+            let chunk = unsafe { S::Chunk::load_if(self.slot(tile.rank(), j), wanted, order) };
+            let (mut i, mut found) = (0, false);
+            while i < S::PER_CHUNK {
+                words[j + i] = if wanted { chunk.word(i) } else { S::EMPTY };
+                found |= is(words[j + i]);
+                i += 1;
+            }
+            wanted &= !tile.any(found);
             j += S::PER_CHUNK;
         }
         Lane { words }

@@ -138,6 +138,14 @@ pub trait Operation: Shuffle {
         true
     }
 
+    /// Returns whether a tile reads a bucket in steps, and stops at the one with the key: fewer bytes, but
+    /// one access after the other. The same for all lanes of a launch, and only for operations that do not
+    /// write.
+    #[device]
+    fn reads_in_steps(self) -> bool {
+        false
+    }
+
     /// Returns whether an absent key is inserted.
     fn places(self) -> bool;
     /// Returns the change to make if the key is present.

@@ -32,10 +32,13 @@ const SORT: f64 = 1.5;
 /// Returns whether to combine a batch with such keys in its sample.
 fn pays<K: Word>(sample: &[K], owners: usize) -> bool {
     let len = sample.len().max(1) as f64;
-    let distinct = sample.iter().collect::<HashSet<_>>().len() as f64 / len;
     let mut counts = vec![0u32; owners];
     sample.iter().for_each(|&key| counts[owner_of(key, owners as u32) as usize] += 1);
     let busiest = f64::from(counts.into_iter().max().unwrap_or(0)) / len * owners as f64;
+    if busiest <= SORT {
+        return false; // without the set, which takes 30 microseconds
+    }
+    let distinct = sample.iter().collect::<HashSet<_>>().len() as f64 / len;
     distinct < MOST_DISTINCT && busiest > SORT + distinct
 }
 

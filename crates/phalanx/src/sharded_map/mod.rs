@@ -367,7 +367,7 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// this map are ordered before and after such lookups.
     ///
     /// `new` measures the number: both ways, for some sizes of batches, until the exchange is faster, or
-    /// takes more than 5 ms and 8 times as long. On emulated devices it is 0.
+    /// takes more than 5 ms. On emulated devices it is 0.
     pub fn set_most_remote(&mut self, elements: usize) {
         self.engine.most_remote = elements;
     }

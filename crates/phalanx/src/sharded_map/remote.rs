@@ -39,6 +39,10 @@ const EMPTY_ROUND: u64 = u64::MAX;
 /// Most ranks of which each has a launch that reads all keys of a batch.
 const MOST_IN_PLACE: usize = 8;
 
+/// Least number of lookups of a batch that read buckets in steps, two sectors one after the other: then the
+/// link between the devices is busy. In smaller batches each lookup waits for the last byte it asks for.
+const IN_STEPS: usize = 1 << 18;
+
 /// Sizes of batches by which lookups with and without an exchange are compared.
 const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22];
 
@@ -47,10 +51,12 @@ const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 <<
 const TIMED: usize = 16;
 
 /// Longest time of an exchange after which larger batches are timed. Only parts that are far too small for
-/// the batch make it so long, and then the larger ones would take minutes.
+/// the batch make it so long, and then the larger ones would take minutes, also without an exchange: unless
+/// each table has a kernel that reads all keys, a message has as little room.
 const LONGEST: Duration = Duration::from_millis(5);
 
-/// Ratio of times above which larger batches, for which the exchange gains, are not timed.
+/// Ratio of times above which lookups without an exchange are faster for larger batches, too, though the
+/// exchange gains with their length.
 const FAR: u32 = 8;
 
 /// The faster way to look up batches of some size.
@@ -61,6 +67,8 @@ enum Faster {
     Remote,
     /// Lookups without an exchange, and for larger batches, too.
     RemoteByFar,
+    /// Lookups without an exchange. For larger batches it is unknown, and stays so.
+    RemoteSoFar,
 }
 
 impl Faster {
@@ -68,8 +76,9 @@ impl Faster {
     fn of([remote, exchange]: [Duration; 2]) -> Self {
         match remote <= exchange {
             false => Self::Exchange,
-            true if exchange > LONGEST && exchange > FAR * remote => Self::RemoteByFar,
-            true => Self::Remote,
+            true if exchange <= LONGEST => Self::Remote,
+            true if exchange > FAR * remote => Self::RemoteByFar,
+            true => Self::RemoteSoFar,
         }
     }
 }
@@ -79,6 +88,8 @@ type Table<K, V> = Arc<dyn Readable<K, V>>;
 
 /// The tables of all ranks.
 pub struct Remote<K, V> {
+    /// Number of this rank.
+    rank: usize,
     tables: Vec<Table<K, V>>,
     stream: Stream,
     /// Memory that lookups of the stream may still read.
@@ -101,7 +112,8 @@ impl<K: Word, V: Word> Remote<K, V> {
                 return Ok(None);
             }
         }
-        Ok(Some(Self { tables, stream: exchange.stream().clone(), held: Vec::new() }))
+        let (rank, stream) = (exchange.rank(), exchange.stream().clone());
+        Ok(Some(Self { rank, tables, stream, held: Vec::new() }))
     }
 
     /// Returns the number that names the table of a rank.
@@ -119,10 +131,11 @@ impl<K: Word, V: Word> Remote<K, V> {
     /// Submits lookups of all keys of a batch, those of each owner in its table. Returns `false` if a table
     /// has no kernel for it: then the answers are not complete.
     fn look_up_in_place(&mut self, batch: Batch<K, V>) -> Result<bool> {
-        let owners = self.tables.len() as u32;
-        for own in 0..owners {
-            let submitted =
-                self.tables[own as usize].look_up_owned(&self.stream, batch, Owned { owners, own })?;
+        for own in 0..self.tables.len() {
+            let is_busy = own != self.rank && batch.keys.max_len() >= IN_STEPS;
+            let flags = if is_busy { Owned::IN_STEPS } else { 0 };
+            let owned = Owned { owners: self.tables.len() as u32, own: own as u32, flags };
+            let submitted = self.tables[own].look_up_owned(&self.stream, batch, owned)?;
             let Some(memory) = submitted else { return Ok(false) };
             self.hold(memory);
         }
@@ -241,6 +254,10 @@ impl<K: Word, V: Word> Engine<K, V> {
                     self.most_remote = CALIBRATED[CALIBRATED.len() - 1];
                     break;
                 }
+                Faster::RemoteSoFar => {
+                    self.most_remote = len;
+                    break;
+                }
             }
         }
         Ok(())
@@ -336,7 +353,8 @@ mod tests {
         assert_eq!(of([60, 40]), Faster::Exchange);
         assert_eq!(of([100, 4000]), Faster::Remote);
         assert_eq!(of([900, 8000]), Faster::RemoteByFar);
-        assert_eq!(of([1100, 8000]), Faster::Remote);
+        assert_eq!(of([1100, 8000]), Faster::RemoteSoFar);
+        assert_eq!(of([6000, 6000]), Faster::RemoteSoFar);
         assert_eq!(of([9000, 8000]), Faster::Exchange);
     }
 }

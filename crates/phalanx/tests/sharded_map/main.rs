@@ -10,6 +10,7 @@ mod faults;
 mod model;
 #[cfg(feature = "mvbtree")]
 mod mvbtree;
+mod owned;
 mod ranks;
 mod scripts;
 mod shards;
