@@ -66,6 +66,21 @@ explore! {
     spread_128_32x1_u32: Lists<Bare<u32>, Spread<128>, 32, 1>, SEEDS / 6;
 }
 
+/// In these runs a tile reads two pairs of a key, of which the first has been removed: weak memory permits
+/// it. The pair in the later slot counts.
+#[test]
+fn a_removed_pair_does_not_hide_the_next_one() {
+    fn is_sound<M: world::HasFixture + Instance>(seed: u64) {
+        for choice in [plan::Choice::EXCHANGES, plan::Choice::EXCHANGES_AND_CHANGES] {
+            let setting = world::Setting { choice, weak_memory: M::WEAK, ..mutation::setting::<M>(seed) };
+            mutation::play::<M, script::ByLanes>(seed, &setting)
+                .unwrap_or_else(|finding| panic!("{}", mutation::told(M::NAME, seed, &setting, &finding)));
+        }
+    }
+    is_sound::<Lists<Packed, Spread<128>, 2, 8>>(2735);
+    is_sound::<Lists<Packed, Spread<256>, 32, 1>>(8863);
+}
+
 /// Collects the names of the compiled variants that are not among the types.
 struct Missing(Vec<TypeId>, Vec<&'static str>);
 

@@ -122,7 +122,9 @@ pub struct BucketProbe<S: Slot, const W: u32, const L: usize> {
 
 #[device(caller)]
 impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
-    /// Evaluates a bucket that the tile has read. Two votes determine whether the key is present and whether
+    /// Evaluates a bucket that the tile has read. If a removed pair of the key is read as it was, and the
+    /// key's next one as well, the later slot has the newer one, so the last slot with the key counts; of a
+    /// key with several pairs, the first one. Two votes determine whether the key is present and whether
     /// there is an empty slot for it; an empty slot also ends a search. Slot `j` of the lane counts as an
     /// empty one for the key if `may_take(j, word)`.
     pub fn new<O: Operation>(
@@ -132,7 +134,8 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         request: &Request<S, O>,
         may_take: impl Fn(u32, S::Word) -> bool,
     ) -> Self {
-        let hit = lane.first(|_, word| request.operation.matches() && S::key(word) == request.key);
+        let is_hit = |_, word| request.operation.matches() && S::key(word) == request.key;
+        let hit = if O::OF_MANY { lane.first(is_hit) } else { lane.last(0, is_hit) };
         let open = lane.first(may_take);
         let holders = tile.ballot(hit.exists);
         let empties = tile.ballot(open.exists);
@@ -143,7 +146,7 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         Self { bucket, hit, open, result: verdict }
     }
 
-    /// Lets the first lane that can act do so, if the tile is active. Returns to all lanes whether the
+    /// Lets one lane that can act do so, if the tile is active. Returns to all lanes whether the
     /// operation is done, and the previous value.
     pub fn act<O: Operation>(
         &self,
@@ -152,7 +155,9 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         request: &Request<S, O>,
     ) -> (bool, S::Value) {
         let (verdict, rank) = (self.result, tile.rank());
-        let actor = verdict.actors.trailing_zeros();
+        let takes_last = verdict.found && !O::OF_MANY;
+        let actors = verdict.actors;
+        let actor = if takes_last { 31 - actors.leading_zeros() } else { actors.trailing_zeros() };
         let acts = active && verdict.actors != 0 && rank == actor;
         let (done, value) = if acts { self.act_alone(rank, request) } else { (false, request.argument) };
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
