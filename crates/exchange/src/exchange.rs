@@ -30,8 +30,8 @@ pub struct Traffic {
 /// | making it | 1; [`peer`](Self::peer): 2 | 0 |
 /// | [`rounds`](Self::rounds) | 1, for the counts | 0 between threads; 1 by NCCL |
 /// | [`Rounds::next`](crate::Rounds::next), [`Rounds::answer`](crate::Rounds::answer) | 1 a round, which is begun one call ahead; `peer`: 2 | 0 |
-/// | [`all_to_all`](Self::all_to_all) | 2 | between threads 0, or 30 µs for short parts; 1 by NCCL |
-/// | [`all_to_all_sized`](Self::all_to_all_sized) | 2; by NCCL 1 | 0, or 30 µs for short parts |
+/// | [`all_to_all`](Self::all_to_all) | 2 | between threads 0, or 60 µs for short parts; 1 by NCCL |
+/// | [`all_to_all_sized`](Self::all_to_all_sized) | 2; by NCCL 1 | 0, or 60 µs for short parts |
 /// | [`agree`](Self::agree) | 1 for each 1024 words | 0 between threads; 1 a step by NCCL |
 /// | [`agree_at`](Self::agree_at) | 1 | 0 between threads; 1 by NCCL |
 /// | [`share`](Self::share) | 1; 0 by NCCL | 0 |

@@ -16,6 +16,7 @@
 //!
 //! Loading a kernel or allocating memory while a kernel of NCCL waits may deadlock. So all memory is
 //! allocated before the communicator is made, and operations allocate none.
+use crate::limits::MOST;
 use crate::rounds::offsets;
 use crate::transport::{self, Arrival, DirectPlan, Lane, RoundPlan, Transport, WINDOWS, WORDS, column};
 use crate::{Error, Limits, Result};
@@ -39,9 +40,8 @@ pub use id::{nccl_id, nccl_id_by_file};
 /// another rank.
 const REMOTE: [Code; 2] = [Code(2), Code(6)];
 
-/// Most bytes of a message: a longer one takes no less time for a byte. The tests have few elements, and need
-/// several groups all the same.
-const MESSAGE: usize = if cfg!(test) { 512 } else { 1 << 30 };
+/// Most bytes of a message. The tests have few elements, and need several groups all the same.
+const MESSAGE: usize = if cfg!(test) { 512 } else { MOST };
 
 /// Name of the calls that submit messages.
 const MESSAGES: &str = "ncclSend and ncclRecv";

@@ -14,7 +14,8 @@
 //! # Direct exchanges
 //!
 //! An all-to-all copies to memory of the receivers' callers instead. It has two steps as well. In the first,
-//! each rank posts its counts, an event, and where its memory lies; in the second, an event after its copies.
+//! each rank posts its counts, where its memory lies, and an event from which on it may be written, unless its
+//! stream is idle; in the second, an event after its copies.
 //!
 //! The memory is borrowed: when the call of its owner has returned, it may be freed, and nobody else keeps it
 //! alive. To free it waits for the work of its own device only, and this includes the waits of its streams
@@ -41,8 +42,10 @@
 //! lies. If all ranks find the same error in what was posted, none of them copies, and the memory can be used
 //! at once.
 //!
-//! The copies belong to the main stream, since all later work of it waits for them anyway. A stream of their
-//! own would cost two more waits, which take some microseconds each on the device.
+//! The copies to others belong to the main stream, since all later work of it waits for them anyway. A stream
+//! of their own would cost two more waits, which take some microseconds each on the device. Only a long own
+//! part is copied in another stream, beside them; at the end of the call, also after an error, the main stream
+//! waits for it unless it has been copied.
 //!
 //! A gate is taken by its own rank only, unless a rank is lost: without contention. A copy also reads memory
 //! that the sender's caller lends; to free that memory waits for the copy, which is work of its own device.
@@ -167,7 +170,15 @@ impl Peer {
         let copies = || self.copy_direct(plan, posts, counts);
         let done = self.seat.submit(&self.stream, copies, plan.deadline)?;
         let own = self.copy_own(plan, posts, plan.place(counts, rank, rank))?;
-        let done = self.receive(done, plan.deadline)?;
+        let arrived = self.receive_direct(plan, counts, done);
+        // Also after an error: in the order of the stream the memory may be used again.
+        let copied = own.map_or(Ok(()), |own| transport::wait_in(&self.stream, &own));
+        arrived.and(copied).map(|()| column(counts, rank))
+    }
+
+    /// Makes the stream wait for the copies of all other ranks, after it has told them of this rank's.
+    fn receive_direct(&mut self, plan: &DirectPlan<'_>, counts: &Matrix, done: Arc<Event>) -> Result<()> {
+        let (rank, done) = (self.rank(), self.receive(done, plan.deadline)?);
         let soon = Instant::now() + SOON;
         for (from, event) in done.0.iter().enumerate().filter(|(from, _)| *from != rank) {
             if plan.element * counts[from][rank] <= SHORT_COPY {
@@ -175,8 +186,7 @@ impl Peer {
             }
             transport::wait_in(&self.stream, event)?;
         }
-        own.map_or(Ok(()), |own| transport::wait_in(&self.stream, &own))?;
-        Ok(column(counts, rank))
+        Ok(())
     }
 
     /// Submits the copy of the own part, which need not wait until a link is free. If it is long, it runs

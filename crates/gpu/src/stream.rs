@@ -306,14 +306,16 @@ impl Stream {
         self.submitted(self.queue.wait(event.mark()))
     }
 
-    /// Returns whether all work submitted to this stream has completed. Takes about a microsecond.
+    /// Returns whether all work submitted to this stream has completed. Takes about a microsecond. Always
+    /// `true` on the emulator, which executes work when it is submitted.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed.
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before;
+    /// [`Error::Driver`](crate::Error::Driver) when the driver's call fails.
     ///
     /// ```
     /// # use gpu::Device;
-    /// assert!(Device::emulator(Default::default()).stream()?.is_idle()?); // no work runs in the background
+    /// assert!(Device::emulator(Default::default()).stream()?.is_idle()?);
     /// # Ok::<(), gpu::Error>(())
     /// ```
     pub fn is_idle(&self) -> Result<bool> {

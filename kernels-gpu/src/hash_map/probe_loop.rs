@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! for each bucket of the key's probe sequence
-//!     read the bucket                                            all lanes of the tile, 16 bytes a load
+//!     read the bucket                                            all lanes of the tile, 16 bytes a load; some
+//!                                                                lookups end at the load with the key
 //!     vote: which lanes have the key, which an empty slot
 //!     the key is there        lookup: return the value           no write
 //!                             change: one atomic operation on the value half
@@ -91,7 +92,7 @@ where
         let (tile, route) = (turn.tile(), self.route(turn));
         let request = self.request.from_owner(turn);
         let (rank, bucket) = (tile.rank(), self.bucket(route.bucket));
-        let read = if !O::WRITES && L > 1 && self.request.operation.reads_in_steps() {
+        let read = if !O::WRITES && L > S::PER_CHUNK && self.request.operation.reads_in_steps() {
             let is = |word: S::Word| S::key(word) == request.key;
             bucket.load_in_steps(tile, turn.is_active(), Self::LOADS, is)
         } else {

@@ -85,8 +85,9 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
         Lane { words }
     }
 
-    /// As [`Self::load`], one chunk of 16 bytes per lane after the other, until one has a word for which `is`
-    /// holds: the slots after it count as empty.
+    /// As [`Self::load`], one chunk of 16 bytes per lane after the other, up to the first in which a lane of
+    /// the tile has a word for which `is` holds. Chunks that were not read appear empty: only for operations
+    /// that do not write, which ask for empty slots only if they have not found the key. All lanes call it.
     #[device(caller)]
     pub(crate) fn load_in_steps(
         self,

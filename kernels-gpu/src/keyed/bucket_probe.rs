@@ -122,11 +122,13 @@ pub struct BucketProbe<S: Slot, const W: u32, const L: usize> {
 
 #[device(caller)]
 impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
-    /// Evaluates a bucket that the tile has read. If a removed pair of the key is read as it was, and the
-    /// key's next one as well, the later slot has the newer one, so the last slot with the key counts; of a
-    /// key with several pairs, the first one. Two votes determine whether the key is present and whether
+    /// Evaluates a bucket that the tile has read. Two votes determine whether the key is present and whether
     /// there is an empty slot for it; an empty slot also ends a search. Slot `j` of the lane counts as an
     /// empty one for the key if `may_take(j, word)`.
+    ///
+    /// If several slots have the key, the last one counts: slots are taken in order, so it has the newest
+    /// pair, and those before are removed pairs that a load still shows. With [`Operation::OF_MANY`] a key may
+    /// have several pairs, and the first counts.
     pub fn new<O: Operation>(
         tile: Tile<W, impl Convergence>,
         bucket: Bucket<S, W, L>,
@@ -146,7 +148,7 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         Self { bucket, hit, open, result: verdict }
     }
 
-    /// Lets one lane that can act do so, if the tile is active. Returns to all lanes whether the
+    /// Lets the lane of the slot that counts act, or the first one with an empty slot, if the tile is active. Returns to all lanes whether the
     /// operation is done, and the previous value.
     pub fn act<O: Operation>(
         &self,
@@ -155,8 +157,7 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         request: &Request<S, O>,
     ) -> (bool, S::Value) {
         let (verdict, rank) = (self.result, tile.rank());
-        let takes_last = verdict.found && !O::OF_MANY;
-        let actors = verdict.actors;
+        let (takes_last, actors) = (verdict.found && !O::OF_MANY, verdict.actors);
         let actor = if takes_last { 31 - actors.leading_zeros() } else { actors.trailing_zeros() };
         let acts = active && verdict.actors != 0 && rank == actor;
         let (done, value) = if acts { self.act_alone(rank, request) } else { (false, request.argument) };

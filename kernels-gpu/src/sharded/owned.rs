@@ -25,17 +25,17 @@ pub struct Owned {
 
 impl Owned {
     /// Flag of lookups that [read buckets in steps](Operation::reads_in_steps): for tables in the memory of
-    /// another device, if the link is busy.
+    /// another device, if the link is busy. Nothing removes pairs meanwhile.
     pub const IN_STEPS: u32 = 1;
 }
 
 /// A [`Get`](crate::keyed::Get) that may read buckets in steps.
 #[derive(Clone, Copy, Debug)]
-struct GetOwn {
+struct GetInSteps {
     in_steps: bool,
 }
 
-impl Shuffle for GetOwn {
+impl Shuffle for GetInSteps {
     #[device]
     fn map_words(self, _word: impl FnMut(u32) -> u32) -> Self {
         self // the same in all lanes
@@ -43,7 +43,7 @@ impl Shuffle for GetOwn {
 }
 
 #[device]
-impl Operation for GetOwn {
+impl Operation for GetInSteps {
     const WRITES: bool = false;
     const PLACES_ALWAYS: bool = false;
     const RETURNS: bool = true;
@@ -78,6 +78,6 @@ pub fn get_owned<M: Kind + Instance>(
     let (index, is_there) = element(M::TILE, keys.len());
     let key = read_if(keys, index, is_there);
     let element = Element::at((index, is_there && owner_of(key, owned.owners) == owned.own));
-    let get = GetOwn { in_steps: owned.flags & Owned::IN_STEPS != 0 };
+    let get = GetInSteps { in_steps: owned.flags & Owned::IN_STEPS != 0 };
     batch::<M, _>(map, element, |_, _| (get, key, M::Value::narrow(0)), values, outcomes);
 }

@@ -39,9 +39,9 @@ const EMPTY_ROUND: u64 = u64::MAX;
 /// Most ranks of which each has a launch that reads all keys of a batch.
 const MOST_IN_PLACE: usize = 8;
 
-/// Least number of lookups of a batch that read buckets in steps, two sectors one after the other: then the
-/// link between the devices is busy. In smaller batches each lookup waits for the last byte it asks for.
-const IN_STEPS: usize = 1 << 18;
+/// Least number of lookups of a batch that read buckets in steps: an estimate of when the link between the
+/// devices is busy. Smaller batches are bound by latency, to which a second dependent load would add.
+const LEAST_IN_STEPS: usize = 1 << 18;
 
 /// Sizes of batches by which lookups with and without an exchange are compared.
 const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22];
@@ -50,14 +50,14 @@ const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 <<
 /// disturbed.
 const TIMED: usize = 16;
 
-/// Longest time of an exchange after which larger batches are timed. Only parts that are far too small for
-/// the batch make it so long, and then the larger ones would take minutes, also without an exchange: unless
-/// each table has a kernel that reads all keys, a message has as little room.
-const LONGEST: Duration = Duration::from_millis(5);
+/// The measurement ends at the first size of batches whose exchange takes longer. Parts that are too small for
+/// the batch make it so long, and then larger ones would take minutes, also without an exchange: unless each
+/// table has a kernel that reads all keys, a message has as little room.
+const LONGEST_EXCHANGE: Duration = Duration::from_millis(5);
 
-/// Ratio of times above which lookups without an exchange are faster for larger batches, too, though the
-/// exchange gains with their length.
-const FAR: u32 = 8;
+/// If the exchange that ends the measurement takes more than this multiple of the time without one, all larger
+/// sizes are assumed to be faster without one, too.
+const FAR: u32 = 2;
 
 /// The faster way to look up batches of some size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +65,9 @@ enum Faster {
     Exchange,
     /// Lookups without an exchange.
     Remote,
-    /// Lookups without an exchange, and for larger batches, too.
+    /// Lookups without an exchange, and for larger batches, too, which are not timed.
     RemoteByFar,
-    /// Lookups without an exchange. For larger batches it is unknown, and stays so.
+    /// Lookups without an exchange. Larger batches are not timed, and use the exchange.
     RemoteSoFar,
 }
 
@@ -76,11 +76,16 @@ impl Faster {
     fn of([remote, exchange]: [Duration; 2]) -> Self {
         match remote <= exchange {
             false => Self::Exchange,
-            true if exchange <= LONGEST => Self::Remote,
+            true if exchange <= LONGEST_EXCHANGE => Self::Remote,
             true if exchange > FAR * remote => Self::RemoteByFar,
             true => Self::RemoteSoFar,
         }
     }
+}
+
+/// Returns the flags of lookups of a batch of `len` elements, in the table of another rank or the own one.
+fn flags(is_remote: bool, len: usize) -> u32 {
+    if is_remote && len >= LEAST_IN_STEPS { Owned::IN_STEPS } else { 0 }
 }
 
 /// A table that any rank of the process can read.
@@ -132,8 +137,7 @@ impl<K: Word, V: Word> Remote<K, V> {
     /// has no kernel for it: then the answers are not complete.
     fn look_up_in_place(&mut self, batch: Batch<K, V>) -> Result<bool> {
         for own in 0..self.tables.len() {
-            let is_busy = own != self.rank && batch.keys.max_len() >= IN_STEPS;
-            let flags = if is_busy { Owned::IN_STEPS } else { 0 };
+            let flags = flags(own != self.rank, batch.keys.max_len());
             let owned = Owned { owners: self.tables.len() as u32, own: own as u32, flags };
             let submitted = self.tables[own].look_up_owned(&self.stream, batch, owned)?;
             let Some(memory) = submitted else { return Ok(false) };
@@ -347,13 +351,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn large_batches_read_tables_of_other_ranks_in_steps() {
+        assert_eq!(flags(true, LEAST_IN_STEPS), Owned::IN_STEPS);
+        assert_eq!([flags(true, LEAST_IN_STEPS - 1), flags(false, LEAST_IN_STEPS)], [0, 0]);
+    }
+
+    #[test]
     fn long_exchanges_end_the_measurement() {
         let of = |micros: [u64; 2]| Faster::of(micros.map(Duration::from_micros));
         assert_eq!(of([40, 60]), Faster::Remote);
         assert_eq!(of([60, 40]), Faster::Exchange);
         assert_eq!(of([100, 4000]), Faster::Remote);
         assert_eq!(of([900, 8000]), Faster::RemoteByFar);
-        assert_eq!(of([1100, 8000]), Faster::RemoteSoFar);
+        assert_eq!(of([4100, 8000]), Faster::RemoteSoFar);
         assert_eq!(of([6000, 6000]), Faster::RemoteSoFar);
         assert_eq!(of([9000, 8000]), Faster::Exchange);
     }

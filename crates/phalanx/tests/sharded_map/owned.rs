@@ -1,6 +1,9 @@
 //! The kernel for lookups in the tables of other ranks, launched by itself.
 use phalanx::{Device, HashMap, Key, Result, Value};
-use phalanx_kernels::hash_map::{Config, DefaultTable, DefaultWide, Scalar};
+use phalanx_kernels::hash_map::{
+    Config, DefaultTable, DefaultWide, MapView, OVERFLOW_BUCKETS, Packed, Scalar, Slot,
+};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 use phalanx_kernels::sharded::owned::{GetOwned, Owned};
 use phalanx_kernels::sharded::owner_of;
 use simt::{Instance, Word};
@@ -8,7 +11,7 @@ use simt::{Instance, Word};
 /// Value of elements that are not the rank's.
 const OTHER: u8 = 99;
 
-/// Looks up present and absent keys in a table whose buckets are mostly full, and some tombstones among them.
+/// Looks up present, removed and absent keys in a table whose buckets are mostly full.
 fn check<K, V, M>(number: impl Fn(u64) -> K, value: impl Fn(u64) -> V) -> Result<()>
 where
     K: Key<Word = K> + Scalar,
@@ -48,6 +51,58 @@ where
             assert!(expected != 3 || found[index] == values[index], "{owned:?}, element {index}");
         }
     }
+    Ok(())
+}
+
+/// Looks up key 1 in a table with it in two slots of each bucket, whose values are their numbers. Returns the
+/// value that was found.
+fn value_of_two(slots: [usize; 2], flags: u32) -> Result<u32> {
+    const BUCKETS: u32 = 3;
+    let device = Device::emulator(Default::default());
+    let mut bucket = [Packed::pack(2, 0); 8];
+    for slot in slots {
+        // Lane 0 has slots 0 to 3, lane 1 the others, and each load of a lane is two slots.
+        let (lane, index) = (slot / 4, slot % 4);
+        bucket[(index / 2 * 2 + lane) * 2 + index % 2] = Packed::pack(1, slot as u32);
+    }
+    let buckets = device.from_slice(&bucket.repeat((BUCKETS + OVERFLOW_BUCKETS) as usize))?;
+    let filters = device.from_slice(&vec![u32::MAX; DefaultTable::filter_words(BUCKETS)])?;
+    let counters = device.zeroed::<u64>(COUNTER_SHARDS * SHARD_WORDS)?;
+    let (keys, found) = (device.from_slice(&[1u32])?, device.zeroed::<u32>(1)?);
+    let outcomes = device.from_slice(&[OTHER])?;
+    let [buckets_at, counters_at] = [&buckets, &counters].map(|words| words.global().as_ptr());
+    // SAFETY: the table has so many buckets, its filters and its counters, which live until the copy below has
+    // ended. It is full of pairs of this kind.
+    let map = unsafe { MapView::new(buckets_at, filters.global().as_ptr(), counters_at, BUCKETS, BUCKETS) };
+    let owned = Owned { owners: 1, own: 0, flags };
+    let (keys, values) = (keys.global().into(), found.global());
+    let kernel = GetOwned::<DefaultTable> { map, keys, owned, values, outcomes: outcomes.global() };
+    // SAFETY: a thread for the key; as above.
+    unsafe { device.default_stream().launch(gpu::Grid::new(1, 32), kernel)? };
+    device.synchronize()?;
+    assert_eq!(outcomes.read()?, [3], "{slots:?}, {flags}");
+    Ok(found.read()?[0])
+}
+
+/// Removed pairs of a key may be read as they were, beside the key's next pair.
+#[test]
+fn of_two_slots_with_the_key_the_last_counts() -> Result<()> {
+    for last in 1..8 {
+        for first in 0..last {
+            assert_eq!(value_of_two([first, last], 0)?, last as u32, "{first}");
+        }
+    }
+    Ok(())
+}
+
+/// The second loads of both lanes are not looked at if the first ones have the key.
+#[test]
+fn steps_end_at_the_first_loads_with_the_key() -> Result<()> {
+    for (of_first, of_second) in [(0, 2), (1, 7), (4, 6), (5, 3), (0, 7), (4, 3)] {
+        assert_eq!(value_of_two([of_first, of_second], Owned::IN_STEPS)?, of_first as u32, "{of_second}");
+    }
+    assert_eq!(value_of_two([2, 7], Owned::IN_STEPS)?, 7);
+    assert_eq!(value_of_two([0, 5], Owned::IN_STEPS)?, 5);
     Ok(())
 }
 
