@@ -380,8 +380,8 @@ impl Operation for Upsert {
 }
 
 /// The operation `O` on the first pair of a key that may have several. In slab lists, operations for keys
-/// with one pair at most may miss a key while all its pairs are removed and others are inserted; this one
-/// does not. Elsewhere it is the same as `O`.
+/// with one pair at most concern any of several pairs, and may miss a key while all its pairs are removed and
+/// others are inserted; this one does not.
 #[derive(Clone, Copy, Debug)]
 pub struct OfMany<O>(pub O);
 

@@ -1,5 +1,7 @@
 //! Kernels on slab lists: on a map through sessions, and on the lists directly.
-use phalanx_kernels::keyed::{CounterDelta, Kind, Merge, Outcome, Packed, PerLane, Session, Slot};
+use phalanx_kernels::keyed::{
+    CounterDelta, Get, Kind, Merge, OfMany, Outcome, Packed, PerLane, Remove, Session, Slot,
+};
 use phalanx_kernels::slab::list::{
     Append, Collect, Config, Count, DefaultLists, DefaultSet32, ListsView, RemoveAll,
 };
@@ -172,11 +174,10 @@ pub fn turn_queues(
     let wanted = index < keys.len();
     let (key, value) = if wanted { (keys.read(index), values.read(index)) } else { (0, 0) };
     session.execute(wanted, Append, key, value);
-    let asked = if wanted { Some(key) } else { None };
-    let first = session.get(asked);
-    session.remove(asked);
+    let (found, first) = session.execute(wanted, OfMany(Get), key, 0);
+    session.execute(wanted, OfMany(Remove), key, 0);
     if wanted {
-        firsts.write(index, first.unwrap_or(u32::MAX));
+        firsts.write(index, if found == Outcome::Found { first } else { u32::MAX });
     }
     session.finish();
 }
