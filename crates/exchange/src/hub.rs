@@ -92,7 +92,8 @@ pub enum Post {
 pub struct Lending {
     /// Numbers of the host, which the ranks compare.
     pub words: Vec<u64>,
-    /// The point from which on the memory may be written; `None`: at once, because the owner's stream is idle.
+    /// The point from which on the memory may be written; `None`: at once, because the owner's stream is
+    /// idle.
     pub ready: Option<Event>,
     pub memory: Lent,
 }

@@ -14,8 +14,8 @@
 //! # Direct exchanges
 //!
 //! An all-to-all copies to memory of the receivers' callers instead. It has two steps as well. In the first,
-//! each rank posts its counts, where its memory lies, and an event from which on it may be written, unless its
-//! stream is idle; in the second, an event after its copies.
+//! each rank posts its counts, where its memory lies, and an event from which on it may be written, unless
+//! its stream is idle; in the second, an event after its copies.
 //!
 //! The memory is borrowed: when the call of its owner has returned, it may be freed, and nobody else keeps it
 //! alive. To free it waits for the work of its own device only, and this includes the waits of its streams
@@ -44,8 +44,8 @@
 //!
 //! The copies to others belong to the main stream, since all later work of it waits for them anyway. A stream
 //! of their own would cost two more waits, which take some microseconds each on the device. Only a long own
-//! part is copied in another stream, beside them; at the end of the call, also after an error, the main stream
-//! waits for it unless it has been copied.
+//! part is copied in another stream, beside them; at the end of the call, also after an error, the main
+//! stream waits for it unless it has been copied.
 //!
 //! A gate is taken by its own rank only, unless a rank is lost: without contention. A copy also reads memory
 //! that the sender's caller lends; to free that memory waits for the copy, which is work of its own device.

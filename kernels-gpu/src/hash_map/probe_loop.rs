@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! for each bucket of the key's probe sequence
-//!     read the bucket                                            all lanes of the tile, 16 bytes a load; some
-//!                                                                lookups end at the load with the key
+//!     read the bucket                                            all lanes of the tile, 16 bytes a load;
+//!                                                                some lookups end at the load with the key
 //!     vote: which lanes have the key, which an empty slot
 //!     the key is there        lookup: return the value           no write
 //!                             change: one atomic operation on the value half

@@ -127,8 +127,8 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     /// empty one for the key if `may_take(j, word)`.
     ///
     /// If several slots have the key, the last one counts: slots are taken in order, so it has the newest
-    /// pair, and those before are removed pairs that a load still shows. With [`Operation::OF_MANY`] a key may
-    /// have several pairs, and the first counts.
+    /// pair, and those before are removed pairs that a load still shows. With [`Operation::OF_MANY`] a key
+    /// may have several pairs, and the first counts.
     pub fn new<O: Operation>(
         tile: Tile<W, impl Convergence>,
         bucket: Bucket<S, W, L>,
@@ -148,8 +148,8 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         Self { bucket, hit, open, result: verdict }
     }
 
-    /// Lets the lane of the slot that counts act, or the first one with an empty slot, if the tile is active. Returns to all lanes whether the
-    /// operation is done, and the previous value.
+    /// Lets the lane of the slot that counts act, or the first one with an empty slot, if the tile is active.
+    /// Returns to all lanes whether the operation is done, and the previous value.
     pub fn act<O: Operation>(
         &self,
         tile: Tile<W, impl Convergence>,

@@ -140,8 +140,8 @@ pub trait Operation: Shuffle {
 
     /// Returns whether a tile of a hash map reads a bucket in steps, and stops at the one with the key: fewer
     /// bytes, but one access after the other. The same for all lanes of a launch. Only for operations that do
-    /// not write, while nothing removes pairs: a removed pair that is read as it was would hide the key's next
-    /// one.
+    /// not write, while nothing removes pairs: a removed pair that is read as it was would hide the key's
+    /// next one.
     #[device]
     fn reads_in_steps(self) -> bool {
         false

@@ -366,8 +366,9 @@ impl<K: Key, V: Value, M: Map<Key = K, Value = V>> ShardedMap<K, V, M> {
     /// batch of all ranks counts, and the smallest number that a rank has set. Changes by other operations of
     /// this map are ordered before and after such lookups.
     ///
-    /// `new` measures the number: both ways, for some sizes of batches, until the exchange is faster, or takes
-    /// more than 5 ms; then it is 2^22 if the exchange is more than twice as slow. On emulated devices it is 0.
+    /// `new` measures the number: both ways, for some sizes of batches, until the exchange is faster, or
+    /// takes more than 5 ms; then it is 2^22 if the exchange is more than twice as slow. On emulated devices
+    /// it is 0.
     pub fn set_most_remote(&mut self, elements: usize) {
         self.engine.most_remote = elements;
     }

@@ -50,13 +50,13 @@ const CALIBRATED: [usize; 8] = [1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 <<
 /// disturbed.
 const TIMED: usize = 16;
 
-/// The measurement ends at the first size of batches whose exchange takes longer. Parts that are too small for
-/// the batch make it so long, and then larger ones would take minutes, also without an exchange: unless each
-/// table has a kernel that reads all keys, a message has as little room.
+/// The measurement ends at the first size of batches whose exchange takes longer. Parts that are too small
+/// for the batch make it so long, and then larger ones would take minutes, also without an exchange: unless
+/// each table has a kernel that reads all keys, a message has as little room.
 const LONGEST_EXCHANGE: Duration = Duration::from_millis(5);
 
-/// If the exchange that ends the measurement takes more than this multiple of the time without one, all larger
-/// sizes are assumed to be faster without one, too.
+/// If the exchange that ends the measurement takes more than this multiple of the time without one, all
+/// larger sizes are assumed to be faster without one, too.
 const FAR: u32 = 2;
 
 /// The faster way to look up batches of some size.

@@ -71,8 +71,8 @@ fn value_of_two(slots: [usize; 2], flags: u32) -> Result<u32> {
     let (keys, found) = (device.from_slice(&[1u32])?, device.zeroed::<u32>(1)?);
     let outcomes = device.from_slice(&[OTHER])?;
     let [buckets_at, counters_at] = [&buckets, &counters].map(|words| words.global().as_ptr());
-    // SAFETY: the table has so many buckets, its filters and its counters, which live until the copy below has
-    // ended. It is full of pairs of this kind.
+    // SAFETY: the table has so many buckets, its filters and its counters, which live until the copy below
+    // has ended. It is full of pairs of this kind.
     let map = unsafe { MapView::new(buckets_at, filters.global().as_ptr(), counters_at, BUCKETS, BUCKETS) };
     let owned = Owned { owners: 1, own: 0, flags };
     let (keys, values) = (keys.global().into(), found.global());
