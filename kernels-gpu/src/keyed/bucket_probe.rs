@@ -114,6 +114,8 @@ impl ProbeResult {
 pub struct BucketProbe<S: Slot, const W: u32, const L: usize> {
     bucket: Bucket<S, W, L>,
     hit: SlotMatch<S::Word>,
+    /// Whether another slot of the lane has the key, too.
+    is_hit_twice: bool,
     /// The lane's first empty slot, or other slot that the operation may take.
     pub open: SlotMatch<S::Word>,
     /// Result of the tile's votes.
@@ -126,9 +128,7 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     /// there is an empty slot for it; an empty slot also ends a search. Slot `j` of the lane counts as an
     /// empty one for the key if `may_take(j, word)`.
     ///
-    /// If several slots have the key, the last one counts: slots are taken in order, so it has the newest
-    /// pair, and those before are removed pairs that a load still shows. With [`Operation::OF_MANY`] a key
-    /// may have several pairs, and the first counts.
+    /// If several slots have the key, the first one counts, if [`Self::act`] finds that it was not removed.
     pub fn new<O: Operation>(
         tile: Tile<W, impl Convergence>,
         bucket: Bucket<S, W, L>,
@@ -137,7 +137,8 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         may_take: impl Fn(u32, S::Word) -> bool,
     ) -> Self {
         let is_hit = |_, word| request.operation.matches() && S::key(word) == request.key;
-        let hit = if O::OF_MANY { lane.first(is_hit) } else { lane.last(0, is_hit) };
+        let hit = lane.first(is_hit);
+        let is_hit_twice = !O::OF_MANY && lane.last(0, is_hit).index != hit.index;
         let open = lane.first(may_take);
         let holders = tile.ballot(hit.exists);
         let empties = tile.ballot(open.exists);
@@ -145,11 +146,11 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         let places = request.places();
         let actors = if holders == 0 && places && !waits { empties } else { holders };
         let verdict = ProbeResult { actors, found: holders != 0, full: empties == 0, waits: places && waits };
-        Self { bucket, hit, open, result: verdict }
+        Self { bucket, hit, is_hit_twice, open, result: verdict }
     }
 
-    /// Lets the lane of the slot that counts act, or the first one with an empty slot, if the tile is active.
-    /// Returns to all lanes whether the operation is done, and the previous value.
+    /// Lets the first lane that can act do so, if the tile is active. Returns to all lanes whether the
+    /// operation is done, and the previous value.
     pub fn act<O: Operation>(
         &self,
         tile: Tile<W, impl Convergence>,
@@ -157,12 +158,11 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         request: &Request<S, O>,
     ) -> (bool, S::Value) {
         let (verdict, rank) = (self.result, tile.rank());
-        let (takes_last, actors) = (verdict.found && !O::OF_MANY, verdict.actors);
-        let actor = if takes_last { 31 - actors.leading_zeros() } else { actors.trailing_zeros() };
+        let actor = verdict.actors.trailing_zeros();
         let acts = active && verdict.actors != 0 && rank == actor;
         let (done, value) = if acts { self.act_alone(rank, request) } else { (false, request.argument) };
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
-        let done = if O::WRITES { tile.any(done) } else { verdict.found };
+        let done = if O::WRITES || !O::OF_MANY { tile.any(done) } else { verdict.found };
         (done, value)
     }
 
@@ -176,7 +176,16 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
             let pair = S::pack(request.key, request.argument);
             return (S::claim(slot, pair), request.argument);
         }
+        if !O::OF_MANY && self.is_among_several() && !still_has::<S>(slot, request.key) {
+            return (false, request.argument);
+        }
         Self::change(request, slot, found.word)
+    }
+
+    /// Returns whether other slots of the bucket have the key as well, in the acting lane.
+    fn is_among_several(&self) -> bool {
+        let holders = self.result.actors;
+        self.is_hit_twice || holders & holders.wrapping_sub(1) != 0
     }
 
     /// Changes the pair of a slot that was read as `word`. Returns whether no concurrent operation interfered
@@ -200,6 +209,15 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
             _ => (true, request.change_value(slot)),
         }
     }
+}
+
+/// Returns whether a slot has the key, in which a load found it. The load may have returned an old word, and
+/// the pair may have been removed: that must be so if another slot has the key and each key has one pair. A
+/// compare-and-swap of the key with itself determines it, and later loads of the thread see the removal.
+#[device(caller)]
+fn still_has<S: Slot>(slot: Global<S::Word>, key: S::Stored) -> bool {
+    // mutation: skip equivalent, because it writes the word that is there.
+    S::key_part(slot).compare_exchange(key, key, Order::Relaxed, Scope::Device).is_ok()
 }
 
 /// Returns whether a pair was exchanged, and its old value or, if not, `argument`.
