@@ -38,7 +38,7 @@ use crate::primitives::operator::Sum;
 use crate::primitives::tiles::{NONE, TileClaims};
 use crate::primitives::{ticket, unrolled};
 use crate::slab::{Handle, Pool};
-use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Tile, device, shared};
+use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, device, shared};
 
 /// Slots of a record, with the control slot.
 const SLOTS: usize = RECORD_SLOTS as usize + 1;
@@ -161,6 +161,8 @@ impl ListedPart {
 struct Memory {
     stage: Stage,
     queue: Queue,
+    /// A word for each warp: whether it needs long to write the edges that it collects.
+    slow: Shared<u32>,
 }
 
 /// The vertices of a lane, one in each group.
@@ -206,15 +208,24 @@ struct Collected {
     staged: Staged,
 }
 
-/// Number of the edges of a warp that are in shared memory, and [`Staged::TABLES`] if others are in tables.
+/// Number of the edges of a warp that are in shared memory, with [`Staged::TABLES`] if others are in tables,
+/// and [`Staged::SLOW`].
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Staged(u32);
 
 impl Staged {
     /// No edges are in shared memory, which has no room.
     const NONE: Self = Self(u32::MAX);
-    /// Flag above any number of edges for which there is room.
+    /// Flags above any number of edges for which there is room.
     const TABLES: u32 = 1 << 31;
+    /// Whether a warp of the block needs long to write its edges.
+    const SLOW: u32 = 1 << 30;
+
+    /// Returns whether the block needs long to write the edges of the tile.
+    #[device]
+    fn is_slow(self) -> bool {
+        self.0 & Self::SLOW != 0
+    }
 }
 
 #[device]
@@ -237,14 +248,18 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let carry = Carry::<Sum<u64>>::new(Values::of(copy.status), WARPS);
         let claims = TileClaims::of(copy.tickets, tiles);
         let queue = Queue::of_warp(shared!([u32; WARPS as usize * Queue::WORDS]));
+        let slow = shared!([u32; WARPS as usize]);
         // Two stages: edges of the current tile and of the next one.
         let mut stage = Stage::of_warp(shared!([u32; 2 * WARPS as usize * STAGE]), STAGE);
         let (mut collected, mut next, mut is_first) = (Collected::default(), first, true);
         loop {
             let mut following = collected;
             if next != NONE {
-                following = self.collect_tile(next, carry, Memory { stage: stage.other(), queue }, copy);
-                claims.ask();
+                following =
+                    self.collect_tile(next, carry, Memory { stage: stage.other(), queue, slow }, copy);
+                if !collected.staged.is_slow() {
+                    claims.ask();
+                }
             } else {
                 // Between two calls of `learn` there is a barrier in any case.
                 Block::sync();
@@ -261,6 +276,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             if next == NONE {
                 return;
             }
+            if collected.staged.is_slow() {
+                // Not before: other blocks wait until this one has counted the edges of the tile.
+                claims.ask();
+                Block::sync();
+            }
             (collected, next, stage, is_first) = (following, claims.told(), stage.other(), false);
         }
     }
@@ -274,8 +294,13 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         memory: Memory,
         copy: RowCopy<S::Value>,
     ) -> Collected {
-        let (vertex, Memory { stage, queue }, groups) = (copy.vertex(tile), memory, copy.groups);
+        let (vertex, Memory { stage, queue, slow }, groups) = (copy.vertex(tile), memory, copy.groups);
         let rows = self.read_rows(vertex, groups, queue);
+        let (warp, index) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32 % WARPS);
+        if warp.rank() == 0 {
+            let is_slow = rows.has_tables || rows.total > stage.room::<S::Value>(S::HAS_VALUE);
+            slow.store(index as usize, is_slow as u32);
+        }
         let announced = carry.announce(tile, rows.total as u64);
         let (mut before, mut in_tables) = ([0; GROUPS], 0);
         if rows.has_tables {
@@ -289,8 +314,11 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
             // SAFETY: the warp has `small` edges that are not in tables, so there is room.
             unsafe { self.store_rows(&rows, (before, groups), memory) };
         }
-        let flag = if in_tables > 0 { Staged::TABLES } else { 0 };
-        let staged = if has_room { Staged(small | flag) } else { Staged::NONE };
+        let mut flags = if in_tables > 0 { Staged::TABLES } else { 0 };
+        if warp.any(slow.load((warp.rank() % WARPS) as usize) != 0) {
+            flags |= Staged::SLOW;
+        }
+        let staged = if has_room { Staged(small | flags) } else { Staged::NONE };
         Collected { upto: rows.upto, announced, staged }
     }
 
@@ -318,7 +346,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         } else if staged.0 & Staged::TABLES != 0 {
             self.put_between(collected, before, stage, copy);
         } else {
-            copy.put_staged(S::HAS_VALUE, before, (stage, staged.0));
+            copy.put_staged(S::HAS_VALUE, before, (stage, staged.0 & !Staged::SLOW));
         }
     }
 
@@ -478,7 +506,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// # Safety
     /// - There is room for all edges that are not in tables.
     unsafe fn store_rows(self, rows: &Rows<S>, (before, groups): ([u32; GROUPS], u32), memory: Memory) {
-        let (warp, Memory { stage, queue }, mut at) = (Tile::<32>::lockstep(), memory, 0);
+        let (warp, Memory { stage, queue, .. }, mut at) = (Tile::<32>::lockstep(), memory, 0);
         unrolled::<GROUPS>(|g| {
             if (g as u32) < groups {
                 at = stage.first + rows.begin[g] - before[g];
@@ -524,28 +552,37 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         groups: u32,
         mut step: impl FnMut(u32, &[S::Word; L]) -> u32,
     ) {
-        let mut place = Thread::lane();
-        while place < rows.chains {
-            let (handle, vertex) = queue.chain(place);
+        let warp = Tile::<32>::lockstep();
+        let mut place = warp.rank();
+        while warp.any(place < rows.chains) {
+            let mut is_end = place >= rows.chains;
+            // Lanes without a chain read nothing of another's.
+            let (handle, vertex) = queue.chain(place.min(rows.chains - 1));
             // SAFETY: the handle was read in a link of the graph.
-            let (mut node, mut is_end) = (unsafe { self.node(handle) }, false);
+            let mut node = unsafe { self.node(handle) };
             let mut part = (groups == 1) as u32;
-            let mut number = queue.number(vertex);
-            while !is_end {
-                let read = node.read(part, true, Order::Weak);
-                number = step(number, &read.lane.words());
-                is_end = read.lane.first(|_, word| S::is_empty(word)).exists;
-                part += 1;
-                if part == SLAB_TILE {
-                    part = 0;
-                    match Link::from_word(read.link.to_word()).slab() {
-                        // SAFETY: the handle was read in a link of the graph.
-                        Some(next) => node = unsafe { self.node(next) },
-                        None => is_end = true,
+            let (mut number, has_chain) = (queue.number(vertex), !is_end);
+            while warp.any(!is_end) {
+                let read = node.read(part, !is_end, Order::Weak);
+                // Otherwise the compiler lets the second load of a lane wait for the first one.
+                warp.sync();
+                if !is_end {
+                    number = step(number, &read.lane.words());
+                    is_end = read.lane.first(|_, word| S::is_empty(word)).exists;
+                    part += 1;
+                    if part == SLAB_TILE {
+                        part = 0;
+                        match Link::from_word(read.link.to_word()).slab() {
+                            // SAFETY: the handle was read in a link of the graph.
+                            Some(next) => node = unsafe { self.node(next) },
+                            None => is_end = true,
+                        }
                     }
                 }
             }
-            queue.set(vertex, number);
+            if has_chain {
+                queue.set(vertex, number);
+            }
             place += 32;
         }
     }

@@ -43,6 +43,8 @@ struct Loaded {
     /// The kernel's own module; `None` if the module is that of machine code.
     module: Option<sys::CUmodule>,
     function: Function,
+    /// A number of threads per block, and how many such blocks are resident per multiprocessor.
+    resident: Option<(u32, u32)>,
 }
 
 /// A kernel that can be launched while its context lives.
@@ -86,6 +88,23 @@ impl Kernels {
         Ok(loaded.insert(result?).function)
     }
 
+    /// Returns the number of resident blocks of `threads` threads per multiprocessor, for [`Self::function`].
+    /// The driver is asked once for a number of threads, and again if it changes.
+    pub fn resident_blocks(&self, context: &Context, launch: LaunchName, bytes: usize) -> Result<u32> {
+        let (function, threads) = (self.function(context, launch, bytes)?, launch.grid().threads);
+        let slot = self.slot(launch.kernel);
+        let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = loaded.and_then(|loaded| loaded.resident).filter(|(of, _)| *of == threads);
+        if let Some((_, blocks)) = known {
+            return Ok(blocks);
+        }
+        let blocks = function.resident_blocks(context, threads)?;
+        if let Some(loaded) = &mut *loaded {
+            loaded.resident = Some((threads, blocks));
+        }
+        Ok(blocks)
+    }
+
     fn slot(&self, kernel: KernelId) -> Slot {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = loaded.get(&kernel) {
@@ -104,7 +123,7 @@ impl Kernels {
         let module = compile(context, launch, &entry.text)?;
         let follows = entry.text.contains(follow::WAIT);
         let function = Function { handle: function(context, module, &launch.symbol())?, follows };
-        Ok(Loaded { bytes, module: Some(module), function })
+        Ok(Loaded { bytes, module: Some(module), function, resident: None })
     }
 
     /// Loads a kernel from the machine code of its package, if there is any for the device.
@@ -123,7 +142,7 @@ impl Kernels {
                 let Some(module) = module else { continue };
                 // Only kernels that wait are packed.
                 let function = Function { handle: function(context, module, &symbol)?, follows: true };
-                return Ok(Some(Loaded { bytes, module: None, function }));
+                return Ok(Some(Loaded { bytes, module: None, function, resident: None }));
             }
         }
         Ok(None)
@@ -316,7 +335,7 @@ fn function(context: &Context, module: sys::CUmodule, symbol: &str) -> Result<sy
 impl Function {
     /// Returns the number of resident blocks of `threads` threads per multiprocessor. The context must be
     /// current.
-    pub fn resident_blocks(self, context: &Context, threads: u32) -> Result<u32> {
+    fn resident_blocks(self, context: &Context, threads: u32) -> Result<u32> {
         let mut blocks = 0;
         // SAFETY: the function belongs to the current context.
         let code = unsafe {

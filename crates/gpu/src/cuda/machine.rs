@@ -268,8 +268,8 @@ impl machine::Machine for Machine {
     fn resident_blocks(&self, kernel: KernelId, bytes: usize, threads: u32) -> Result<u32> {
         self.context.bind()?;
         let launch = LaunchName { kernel, grid: Grid::new(1, threads) };
-        let function = self.context.kernels.function(&self.context, launch, bytes)?;
-        Ok(function.resident_blocks(&self.context, threads)? * self.context.facts.multiprocessors)
+        let blocks = self.context.kernels.resident_blocks(&self.context, launch, bytes)?;
+        Ok(blocks * self.context.facts.multiprocessors)
     }
 
     fn jit_ms(&self) -> f64 {

@@ -260,7 +260,7 @@ impl<E: Data> DynamicGraph<E> {
         let mut order = self.order();
         let found = order.rows.take();
         let mut space = found.map_or_else(|| RowSpace::new(self.device()).map(Box::new), Ok)?;
-        let copied = order.read(&space.stream(), || self.copy_rows(&memory, &mut space, rows));
+        let copied = order.read_to_end(&space.streams(), || self.copy_rows(&memory, &mut space, rows));
         order.rows = Some(space);
         drop((order, memory));
         copied?;
@@ -275,7 +275,8 @@ impl<E: Data> DynamicGraph<E> {
     }
 
     /// Copies the graph into rows, which get the room that they lack, and waits: once, if they have the room.
-    /// The copy is submitted before the host knows the number of edges, and leaves out those that do not fit.
+    /// The copy is submitted before the host knows the number of edges, which it reads meanwhile, and leaves
+    /// out those that do not fit.
     fn copy_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<()> {
         let vertices = memory.vertices as usize;
         space.fit_vertices(vertices.div_ceil(ROW_THREADS as usize).max(1))?;
@@ -283,7 +284,9 @@ impl<E: Data> DynamicGraph<E> {
         if has_rows {
             self.submit_copy(memory, space, rows, rows.len)?;
         }
-        let counts = space.counted(memory)?;
+        let counts = space.counted(memory);
+        space.stream().synchronize()?;
+        let counts = counts?;
         let most = self.most_targets(counts.0);
         if !has_rows || !self.has_room(counts, space, rows) {
             if let Err(error) = self.fit_rows(memory, counts, space, rows) {

@@ -344,11 +344,12 @@ impl Workspace {
 #[derive(Debug)]
 pub struct RowSpace {
     stream: Stream,
-    status: Buffer<u64>,
+    /// Stream in which counters are read beside a copy.
+    beside: Stream,
+    /// Two words for each tile, and one with the number of tiles that have been taken and that of parts.
+    words: Buffer<u64>,
     parts: Buffer<u64>,
     cursors: Buffer<u32>,
-    /// Number of tiles that have been taken, and number of parts.
-    counts: Buffer<u32>,
     /// Memory of the host for the graph's counters and the state of its arena.
     told: (Buffer<u64>, Buffer<u32>),
 }
@@ -365,15 +366,14 @@ impl RowSpace {
     /// Returns space without room.
     pub fn new(device: &Device) -> Result<Self> {
         let told = (device.buffer_on(Tier::Pinned, COUNTER_WORDS)?, device.buffer_on(Tier::Pinned, 1)?);
-        let (parts, cursors) = (device.buffer(0)?, device.buffer(0)?);
-        let (status, counts) = (device.buffer(0)?, device.buffer(2)?);
-        Ok(Self { stream: device.stream()?, status, parts, cursors, counts, told })
+        let (words, parts, cursors) = (device.buffer(1)?, device.buffer(0)?, device.buffer(0)?);
+        Ok(Self { stream: device.stream()?, beside: device.stream()?, words, parts, cursors, told })
     }
 
     /// Makes room for so many tiles of vertices.
     pub fn fit_vertices(&mut self, tiles: usize) -> Result<()> {
-        if self.status.len() < 2 * tiles {
-            self.status = self.stream.device().buffer(2 * tiles)?;
+        if self.words.len() <= 2 * tiles {
+            self.words = self.stream.device().buffer(2 * tiles + 1)?;
         }
         Ok(())
     }
@@ -393,16 +393,16 @@ impl RowSpace {
     }
 
     /// Returns the number of edges of the graph, and of slabs of the arena that have been in tables. Waits
-    /// for the stream of copies.
+    /// for these, but not for a copy.
     pub fn counted(&mut self, memory: &Memory) -> Result<(usize, usize)> {
         let (counters, state) = &mut self.told;
         let (counters, state) = (counters.as_mut_slice()?, state.as_mut_slice()?);
         // SAFETY: the slices are borrowed until the stream has executed the reads. It is of this device.
         unsafe {
-            memory.counters.read_on(&self.stream, 0, counters)?;
-            memory.arena_state.read_on(&self.stream, 0, state)?;
+            memory.counters.read_on(&self.beside, 0, counters)?;
+            memory.arena_state.read_on(&self.beside, 0, state)?;
         }
-        self.stream.synchronize()?;
+        self.beside.synchronize()?;
         Ok((Counts::of(counters).live, state[0] as usize))
     }
 
@@ -411,24 +411,29 @@ impl RowSpace {
         self.stream.clone()
     }
 
-    /// Submits the fills before a copy, and returns the memory as the kernel takes it.
+    /// Returns the streams of copies and of counters.
+    pub fn streams(&self) -> [Stream; 2] {
+        [self.stream.clone(), self.beside.clone()]
+    }
+
+    /// Submits the fill before a copy, and returns the memory as the kernel takes it.
     ///
     /// # Safety
     /// - Nothing else uses the memory until the copy has ended.
     pub unsafe fn cleared(&self) -> Result<ClearedRows> {
-        let (counts, status) = (self.counts.global(), self.status.global());
+        let (words, tiles) = (self.words.global(), self.words.len() - 1);
         // SAFETY: the caller's obligation.
-        unsafe {
-            self.stream.fill(counts, 0)?;
-            self.stream.fill(status, 0)?;
-        }
+        unsafe { self.stream.fill(words, 0)? };
+        let (status, last) = (words.part(0, tiles), words.part(tiles, 1));
+        // SAFETY: the last word as two of four bytes.
+        let counts = unsafe { GlobalSlice::from_raw_parts(last.as_ptr().cast(), 2) };
         let parts = PartList { words: self.parts.global(), count: counts.part(1, 1) };
         let (cursors, tickets) = (self.cursors.global(), counts.part(0, 1));
         Ok(ClearedRows { parts, cursors, status, tickets })
     }
 
     pub fn memory_usage(&self) -> usize {
-        self.status.byte_len() + self.parts.byte_len() + self.cursors.byte_len() + self.counts.byte_len()
+        self.words.byte_len() + self.parts.byte_len() + self.cursors.byte_len()
     }
 }
 

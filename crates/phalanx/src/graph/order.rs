@@ -51,6 +51,19 @@ impl Order {
         submitted
     }
 
+    /// As [`Self::read`], for a batch in several streams that waits for its end, unless it fails.
+    pub fn read_to_end(&mut self, streams: &[Stream], run: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.changed.as_ref().is_some_and(|event| event.is_complete().unwrap_or(false)) {
+            self.changed = None;
+        }
+        streams.iter().try_for_each(|stream| wait(stream, &self.changed))?;
+        let ended = run();
+        if ended.is_err() {
+            streams.iter().try_for_each(|stream| push(&mut self.readers, stream))?;
+        }
+        ended
+    }
+
     /// Makes a stream wait for all that a change may not run beside, before `submit`, which may call
     /// [`Self::begin_move`] and [`Self::end_move`].
     pub fn change(&mut self, stream: &Stream, submit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
