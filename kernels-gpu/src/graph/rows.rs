@@ -22,7 +22,8 @@
 //!
 //! Look-back waits for sums of other blocks. So the grid has as many blocks as are resident at a time, and
 //! each collects its next tile before it looks back for the current one. The numbers of tiles, and why the
-//! wait ends, are those of `primitives::tiles`.
+//! wait ends, are those of `primitives::tiles`. A block draws a number while it writes a tile, or afterwards
+//! if that takes long, because others wait for the sum of the tile with that number.
 use super::algorithms::{PART_BUCKETS, Part, PartList};
 use super::kind::Edges;
 use super::link::Link;
