@@ -76,7 +76,7 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// | `name`, `driver` | copies the text on the host |
 /// | `memory` | a call of the driver; no wait |
 /// | `prepare` | extracts the kernel from the PTX text and compiles it, unless it is compiled: milliseconds; no launch |
-/// | `occupancy_grid` | `prepare`, and a call of the driver the first time |
+/// | `occupancy_grid` | `prepare`, and a call of the driver if the number of threads is another than the last time |
 /// | `set_heap` | a call of the driver, which allocates the bytes |
 /// | `synchronize` | waits for all submitted work |
 /// | `buffer`, `buffer_on` | allocates the bytes; host-visible tiers also write them once |

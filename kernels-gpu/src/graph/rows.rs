@@ -22,8 +22,9 @@
 //!
 //! Look-back waits for sums of other blocks. So the grid has as many blocks as are resident at a time, and
 //! each collects its next tile before it looks back for the current one. The numbers of tiles, and why the
-//! wait ends, are those of `primitives::tiles`. A block draws a number while it writes a tile, or afterwards
-//! if that takes long, because others wait for the sum of the tile with that number.
+//! wait ends, are those of `primitives::tiles`. A block draws the number of the tile after next before it
+//! looks back, or, if it needs long to write the current one, afterwards: others wait for the sum of the tile
+//! that it has drawn.
 use super::algorithms::{PART_BUCKETS, Part, PartList};
 use super::kind::Edges;
 use super::link::Link;
@@ -217,9 +218,9 @@ struct Staged(u32);
 impl Staged {
     /// No edges are in shared memory, which has no room.
     const NONE: Self = Self(u32::MAX);
-    /// Flags above any number of edges for which there is room.
+    /// Flag above any number of edges for which there is room: the warp has edges in tables.
     const TABLES: u32 = 1 << 31;
-    /// Whether a warp of the block needs long to write its edges.
+    /// Another one: a warp of the block needs long to write its edges.
     const SLOW: u32 = 1 << 30;
 
     /// Returns whether the block needs long to write the edges of the tile.
@@ -545,7 +546,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
     /// Calls `step` with the slots in the queued chains: with the number of the chain's vertex, which is then
     /// what `step` returns. If there is one group, chains begin with the second fourth of a slab. A lane
     /// follows a chain, and reads a fourth of a slab at a time. Slots are filled in order, so an empty one is
-    /// the chain's end.
+    /// the chain's end. All lanes of the warp call it together.
     fn fold_chains(
         self,
         queue: Queue,
@@ -557,7 +558,7 @@ impl<S: Slot<Key = u32>, P: Pool, const W: u32, const L: usize> GraphView<Edges<
         let mut place = warp.rank();
         while warp.any(place < rows.chains) {
             let mut is_end = place >= rows.chains;
-            // Lanes without a chain read nothing of another's.
+            // Lanes without a chain take the last one's handle, but read no slab and store no number.
             let (handle, vertex) = queue.chain(place.min(rows.chains - 1));
             // SAFETY: the handle was read in a link of the graph.
             let mut node = unsafe { self.node(handle) };

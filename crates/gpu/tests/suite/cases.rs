@@ -191,6 +191,9 @@ pub fn persistent_grids_run_whole(device: &Device) {
     let total = device.zeroed::<u32>(1).unwrap();
     let grid = device.occupancy_grid::<Count>(128).unwrap();
     assert!(grid.blocks >= device.multiprocessors() && grid.threads == 128, "{grid}");
+    let large = device.occupancy_grid::<Count>(1024).unwrap();
+    assert!(large.threads == 1024 && large.blocks < grid.blocks, "{large}, {grid}");
+    assert_eq!(device.occupancy_grid::<Count>(128).unwrap().blocks, grid.blocks);
     run(&device.default_stream(), grid, Count { total: total.global() });
     assert_eq!(total.read().unwrap(), [grid.blocks * 128]);
 }

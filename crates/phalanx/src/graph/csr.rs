@@ -248,11 +248,12 @@ impl<E: Data> DynamicGraph<E> {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: as [`Self::to_csr`], with one wait and no allocation if the rows are large enough.
+    /// Cost: as [`Self::to_csr`]; if the rows are large enough, without an allocation, and the number of
+    /// edges is read beside the copy.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] if the rows are on another device, otherwise as [`Self::to_csr`]. If the device
-    /// lacks the memory for larger rows, these have no edges any more.
+    /// [`Error::OtherDevice`] if the rows are on another device, otherwise as [`Self::to_csr`]. After any
+    /// other error than the first, the rows have no edges any more.
     pub fn to_csr_into(&self, rows: &mut Csr<E>) -> Result<()> {
         check_same_device(self.device(), "rows", rows.offsets.device())?;
         let memory = self.handle.read();
@@ -274,10 +275,19 @@ impl<E: Data> DynamicGraph<E> {
         1 + usize::from(self.kind == Kind::Undirected)
     }
 
-    /// Copies the graph into rows, which get the room that they lack, and waits: once, if they have the room.
-    /// The copy is submitted before the host knows the number of edges, which it reads meanwhile, and leaves
-    /// out those that do not fit.
+    /// Copies the graph into rows, which get the room that they lack, and waits for the copy. It is submitted
+    /// before the host knows the number of edges, which is read meanwhile, and leaves out those that do not
+    /// fit. After an error the copy has ended, too, and the rows have no edges.
     fn copy_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<()> {
+        let copied = self.try_copy_rows(memory, space, rows);
+        if copied.is_err() {
+            // The first error is the cause of a second one.
+            rows.forget(&space.stream()).ok();
+        }
+        copied
+    }
+
+    fn try_copy_rows(&self, memory: &Memory, space: &mut RowSpace, rows: &mut Csr<E>) -> Result<()> {
         let vertices = memory.vertices as usize;
         space.fit_vertices(vertices.div_ceil(ROW_THREADS as usize).max(1))?;
         let has_rows = rows.vertices() == vertices && !rows.targets.is_empty();
@@ -289,10 +299,7 @@ impl<E: Data> DynamicGraph<E> {
         let counts = counts?;
         let most = self.most_targets(counts.0);
         if !has_rows || !self.has_room(counts, space, rows) {
-            if let Err(error) = self.fit_rows(memory, counts, space, rows) {
-                rows.forget(&space.stream())?;
-                return Err(error);
-            }
+            self.fit_rows(memory, counts, space, rows)?;
             self.submit_copy(memory, space, rows, most)?;
             space.stream().synchronize()?;
         }

@@ -11,7 +11,7 @@ use phalanx_kernels::graph::{
     buckets_of, places_of,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
-use simt::GlobalSlice;
+use simt::{GlobalSlice, Word};
 
 /// Number of words of the counters.
 const COUNTER_WORDS: usize = COUNTER_SHARDS * SHARD_WORDS;
@@ -396,13 +396,15 @@ impl RowSpace {
     /// for these, but not for a copy.
     pub fn counted(&mut self, memory: &Memory) -> Result<(usize, usize)> {
         let (counters, state) = &mut self.told;
-        let (counters, state) = (counters.as_mut_slice()?, state.as_mut_slice()?);
+        // SAFETY: only these reads access the memory, and they are waited for, also after an error.
+        let (counters, state) = unsafe { (pinned(counters), pinned(state)) };
         // SAFETY: the slices are borrowed until the stream has executed the reads. It is of this device.
-        unsafe {
-            memory.counters.read_on(&self.beside, 0, counters)?;
-            memory.arena_state.read_on(&self.beside, 0, state)?;
-        }
+        let submitted = unsafe {
+            let first = memory.counters.read_on(&self.beside, 0, counters);
+            first.and_then(|()| memory.arena_state.read_on(&self.beside, 0, state))
+        };
         self.beside.synchronize()?;
+        submitted?;
         Ok((Counts::of(counters).live, state[0] as usize))
     }
 
@@ -435,6 +437,18 @@ impl RowSpace {
     pub fn memory_usage(&self) -> usize {
         self.words.byte_len() + self.parts.byte_len() + self.cursors.byte_len()
     }
+}
+
+/// Returns the words of a pinned buffer, without a wait for the device.
+///
+/// # Safety
+/// - No kernel and no copy accesses the buffer while the slice is used, except those that the caller waits
+///   for.
+unsafe fn pinned<T: Word>(buffer: &mut Buffer<T>) -> &mut [T] {
+    // An empty buffer has no pointer.
+    let Some(host) = buffer.host_pointer() else { return &mut [] };
+    // SAFETY: the buffer has these words and is borrowed; the caller's obligation.
+    unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), buffer.len()) }
 }
 
 /// Memory that batches lacked.

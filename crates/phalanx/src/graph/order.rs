@@ -51,17 +51,13 @@ impl Order {
         submitted
     }
 
-    /// As [`Self::read`], for a batch in several streams that waits for its end, unless it fails.
+    /// As [`Self::read`], for a batch in several streams that waits for its end, also if it fails.
     pub fn read_to_end(&mut self, streams: &[Stream], run: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.changed.as_ref().is_some_and(|event| event.is_complete().unwrap_or(false)) {
             self.changed = None;
         }
         streams.iter().try_for_each(|stream| wait(stream, &self.changed))?;
-        let ended = run();
-        if ended.is_err() {
-            streams.iter().try_for_each(|stream| push(&mut self.readers, stream))?;
-        }
-        ended
+        run()
     }
 
     /// Makes a stream wait for all that a change may not run beside, before `submit`, which may call

@@ -364,6 +364,10 @@ fn rows_with_room_are_copied_once() {
     assert_eq!(launches_of_copy(), 2);
     assert_eq!(launches_of_copy(), 1);
     assert_eq!(rows.edge_count(), 71);
+    let waits = || device.emulated_work().unwrap().waits;
+    let before = waits();
+    graph.to_csr_into(&mut rows).unwrap();
+    assert_eq!(waits() - before, 2, "for the counters, and for the copy");
 }
 
 /// Returns whether two snapshots share their memory.
