@@ -171,10 +171,9 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         request: &Request<S, O>,
     ) -> (bool, S::Value) {
         let (verdict, rank) = (self.result, tile.rank());
-        let actors = verdict.actors;
-        let takes_last = Self::takes_last::<O>() && verdict.found;
+        let (actors, takes_last) = (verdict.actors, Self::takes_last::<O>() && verdict.found);
         let actor = if takes_last { 31 - actors.leading_zeros() } else { actors.trailing_zeros() };
-        let acts = active && verdict.actors != 0 && rank == actor;
+        let acts = active && actors != 0 && rank == actor;
         let (done, value) = if acts { self.act_alone(rank, request) } else { (false, request.argument) };
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
         let done = if O::WRITES { tile.any(done) } else { verdict.found };
@@ -191,6 +190,7 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
             let pair = S::pack(request.key, request.argument);
             return (S::claim(slot, pair), request.argument);
         }
+        // If each key has one pair, all but one of the slots were read as they had been before.
         if Self::checks::<O>() && self.is_among_several() && !still_has::<S>(slot, request.key) {
             return (false, request.argument);
         }
@@ -226,11 +226,10 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     }
 }
 
-/// Returns whether a slot has the key, in which a load found it. The load may have returned an old word, and
-/// the pair may have been removed: that must be so if another slot has the key and each key has one pair. A
-/// compare-and-swap of the key with itself determines it, and later loads of the thread see the removal.
+/// Returns whether a slot has the key part that a load returned, which may be an old one. A compare-and-swap
+/// of it with itself determines that, and later loads of the thread return nothing older.
 #[device(caller)]
-fn still_has<S: Slot>(slot: Global<S::Word>, key: S::Stored) -> bool {
+pub(crate) fn still_has<S: Slot>(slot: Global<S::Word>, key: S::Stored) -> bool {
     // mutation: skip equivalent, because it writes the word that is there.
     S::key_part(slot).compare_exchange(key, key, Order::Relaxed, Scope::Device).is_ok()
 }

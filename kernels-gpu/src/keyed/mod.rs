@@ -158,7 +158,7 @@ mod sketch;
 mod slot;
 
 pub(crate) use bucket::{Bucket, Lane, SlotMatch};
-pub(crate) use bucket_probe::{BucketProbe, Request};
+pub(crate) use bucket_probe::{BucketProbe, Request, still_has};
 pub use counters::{COUNTER_SHARDS, CounterDelta, Counters, SHARD_WORDS};
 pub use encoding::Encoded;
 pub use hash::{Hashed, hash};

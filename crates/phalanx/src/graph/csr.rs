@@ -252,8 +252,8 @@ impl<E: Data> DynamicGraph<E> {
     /// edges is read beside the copy.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] if the rows are on another device, otherwise as [`Self::to_csr`]. After any
-    /// other error than the first, the rows have no edges any more.
+    /// [`Error::OtherDevice`] if the rows are on another device, otherwise as [`Self::to_csr`]. If the
+    /// copy fails, also for lack of memory for larger rows, these have no edges any more.
     pub fn to_csr_into(&self, rows: &mut Csr<E>) -> Result<()> {
         check_same_device(self.device(), "rows", rows.offsets.device())?;
         let memory = self.handle.read();

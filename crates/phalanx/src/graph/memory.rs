@@ -1,6 +1,7 @@
 //! The device memory of a graph.
 use super::kernels::Shape;
 use crate::map::counts::Counts;
+use crate::map::host::pinned_words;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream, Tier};
@@ -11,7 +12,7 @@ use phalanx_kernels::graph::{
     buckets_of, places_of,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
-use simt::{GlobalSlice, Word};
+use simt::GlobalSlice;
 
 /// Number of words of the counters.
 const COUNTER_WORDS: usize = COUNTER_SHARDS * SHARD_WORDS;
@@ -397,7 +398,7 @@ impl RowSpace {
     pub fn counted(&mut self, memory: &Memory) -> Result<(usize, usize)> {
         let (counters, state) = &mut self.told;
         // SAFETY: only these reads access the memory, and they are waited for, also after an error.
-        let (counters, state) = unsafe { (pinned(counters), pinned(state)) };
+        let (counters, state) = unsafe { (pinned_words(counters), pinned_words(state)) };
         // SAFETY: the slices are borrowed until the stream has executed the reads. It is of this device.
         let submitted = unsafe {
             let first = memory.counters.read_on(&self.beside, 0, counters);
@@ -437,18 +438,6 @@ impl RowSpace {
     pub fn memory_usage(&self) -> usize {
         self.words.byte_len() + self.parts.byte_len() + self.cursors.byte_len()
     }
-}
-
-/// Returns the words of a pinned buffer, without a wait for the device.
-///
-/// # Safety
-/// - No kernel and no copy accesses the buffer while the slice is used, except those that the caller waits
-///   for.
-unsafe fn pinned<T: Word>(buffer: &mut Buffer<T>) -> &mut [T] {
-    // An empty buffer has no pointer.
-    let Some(host) = buffer.host_pointer() else { return &mut [] };
-    // SAFETY: the buffer has these words and is borrowed; the caller's obligation.
-    unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), buffer.len()) }
 }
 
 /// Memory that batches lacked.

@@ -521,3 +521,16 @@ pub fn download<W: Pod + simt::Word>(
     }
     pipeline.finish(&mut drain)
 }
+
+/// Returns the words of a pinned buffer, without a wait for the device.
+///
+/// # Safety
+/// - No kernel and no copy accesses the buffer while the slice is used, except those that the caller waits
+///   for.
+#[cfg(any(feature = "dynamic-graph", feature = "persistent-map"))]
+pub unsafe fn pinned_words<T: simt::Word>(buffer: &mut Buffer<T>) -> &mut [T] {
+    // An empty buffer has no pointer.
+    let Some(host) = buffer.host_pointer() else { return &mut [] };
+    // SAFETY: the buffer has these words and is borrowed; the caller's obligation.
+    unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), buffer.len()) }
+}

@@ -3,6 +3,7 @@ use super::builder::header;
 use super::file::PersistentFile;
 use super::memory::{Memory, Shape};
 use super::{Backing, Epoch, PersistentMap, Plain};
+use crate::map::host::pinned_words;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Grid, Stream, Tier};
 use phalanx_kernels::persistent::pages::{PageCopies, PersistentCopyPages, PersistentListDirty};
@@ -155,7 +156,7 @@ impl PageCopier {
         }
         self.stream.synchronize()?;
         // SAFETY: the stream has been waited for.
-        let marks = unsafe { pinned(&mut self.list, found[0] as usize) };
+        let marks = unsafe { &mut pinned_words(&mut self.list)[..found[0] as usize] };
         Ok(marks.iter().map(|&mark| memory.shape.page_of_mark(mark as usize)).collect())
     }
 
@@ -164,7 +165,7 @@ impl PageCopier {
         let (geometry, len) = (memory.shape.geometry, part.pages.len());
         let marks: usize = (0..part.above).map(|below| geometry.pages(below) as usize).sum();
         // SAFETY: no kernel runs on the copier's stream.
-        let list = unsafe { pinned(&mut self.list, len) };
+        let list = unsafe { &mut pinned_words(&mut self.list)[..len] };
         list.iter_mut().zip(&part.pages).for_each(|(to, page)| *to = (page - part.first) as u32);
         let pages = PageCopies {
             level: memory.levels[part.above as usize].global(),
@@ -188,22 +189,9 @@ impl PageCopier {
     fn whole_pages(&mut self, part: &Part) -> Vec<(u64, &[u8])> {
         let (len, words_each) = (part.pages.len(), self.on_host.len() / self.most);
         // SAFETY: the stream has been waited for, and no kernel runs on it while the slices are borrowed.
-        let (whole, copies) =
-            unsafe { (pinned(&mut self.whole, len), pinned(&mut self.on_host, len * words_each)) };
-        let pages = part.pages.iter().zip(copies.chunks(words_each)).zip(whole);
+        let (whole, copies) = unsafe { (pinned_words(&mut self.whole), pinned_words(&mut self.on_host)) };
+        let pages = part.pages.iter().zip(copies[..len * words_each].chunks(words_each)).zip(&whole[..len]);
         let is_whole = pages.filter(|(_, whole)| **whole != 0);
         is_whole.map(|((&page, words), _)| (page, bytemuck::cast_slice(words))).collect()
     }
-}
-
-/// Returns the first `len` words of a pinned buffer, without a wait for other streams.
-///
-/// # Safety
-/// - No kernel accesses the buffer while the slice is used.
-unsafe fn pinned(buffer: &mut Buffer<u32>, len: usize) -> &mut [u32] {
-    assert!(len <= buffer.len());
-    // An empty buffer has no pointer.
-    let Some(host) = buffer.host_pointer() else { return &mut [] };
-    // SAFETY: the buffer has these words and is borrowed; the caller's obligation.
-    unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), len) }
 }

@@ -7,7 +7,7 @@
 //!
 //! A blank slab is all ones: its slots are empty and its link is [`Handle::NONE`].
 use super::super::handle::Handle;
-use crate::keyed::{Bucket, Lane, Slot, SlotMatch};
+use crate::keyed::{Bucket, Lane, Slot, SlotMatch, still_has};
 use simt::{Convergence, Global, Order, Scope, Tile, Word, device};
 
 /// A slab as a node of a list: `W` lanes read `L` slots each, the link included.
@@ -123,16 +123,14 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// link if there is none. A compare-and-swap of this location with its own value determines that, since a
     /// load may return an old word.
     pub(crate) fn still_ends(self, rank: u32, open: &SlotMatch<S::Word>) -> bool {
-        let (order, scope) = (Order::Relaxed, Scope::Device);
         if !open.exists {
             let none = Handle::NONE.to_word();
             // mutation: skip equivalent, because it writes the word that is there.
-            return self.link().compare_exchange(none, none, order, scope).is_ok();
+            return self.link().compare_exchange(none, none, Order::Relaxed, Scope::Device).is_ok();
         }
         // SAFETY: the slot is one of the lane's.
-        let key = S::key_part(unsafe { self.0.slot(rank, open.index as usize) });
-        // mutation: skip equivalent, because it writes the word that is there.
-        key.compare_exchange(S::key(S::EMPTY), S::key(S::EMPTY), order, scope).is_ok()
+        let slot = unsafe { self.0.slot(rank, open.index as usize) };
+        still_has::<S>(slot, S::key(S::EMPTY))
     }
 
     /// Returns the slot at `position` in the order in which slots are filled: by lane, then by `j`. The link
